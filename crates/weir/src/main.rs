@@ -1,0 +1,3 @@
+//! See the crate description in Cargo.toml.
+
+fn main() {}
