@@ -1,0 +1,79 @@
+//! The rules of HTTP/1 that a message can break, one variant each.
+//!
+//! Every parser of this crate reports a broken rule and nothing else: which status a client gets and what the log
+//! says are decided further up. The names are stable: they are the labels of counters and the words in the log.
+
+/// Declares [`Rule`] together with its stable name and the sentence that explains it.
+macro_rules! rules {
+    ($($variant:ident $name:literal $source:literal $sentence:literal,)+) => {
+        /// A rule of RFC 9110 or RFC 9112 (or a limit of Weir) that a message broke.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Rule {
+            $(#[doc = concat!($sentence, " (", $source, ")")] $variant,)+
+        }
+
+        impl Rule {
+            /// Every rule, in the order of declaration; `rule as usize` is its index.
+            pub const ALL: &[Rule] = &[$(Rule::$variant,)+];
+
+            /// The stable kebab-case name: label in metrics, word in the log, anchor in the docs.
+            pub const fn name(self) -> &'static str {
+                match self { $(Rule::$variant => $name,)+ }
+            }
+
+            /// One sentence that says what was wrong with the message.
+            pub const fn sentence(self) -> &'static str {
+                match self { $(Rule::$variant => $sentence,)+ }
+            }
+
+            /// Where the rule comes from: RFC section, or `limit` for a bound that the config sets.
+            pub const fn source(self) -> &'static str {
+                match self { $(Rule::$variant => $source,)+ }
+            }
+        }
+    };
+}
+
+rules! {
+    BareLf "bare-lf" "RFC 9112 section 2.2" "A line of the head ends with LF alone instead of CR LF.",
+    BareCr "bare-cr" "RFC 9112 section 2.2" "A CR stands without its LF.",
+    NulByte "nul-byte" "RFC 9110 section 5.5" "A NUL byte stands in the head.",
+    ControlByte "control-byte" "RFC 9110 section 5.5" "A control byte stands in a field value.",
+    ObsFold "obs-fold" "RFC 9112 section 5.2" "A field value is continued on a second line.",
+    SpaceBeforeColon "space-before-colon" "RFC 9112 section 5.1" "White space stands between a field name and its colon.",
+    LeadingSpace "leading-space" "RFC 9112 section 2.2" "White space stands before the first field or the start line.",
+    EmptyFieldName "empty-field-name" "RFC 9110 section 5.1" "A field has no name.",
+    MissingColon "missing-colon" "RFC 9112 section 5" "A line of the head has no colon.",
+    BadFieldName "bad-field-name" "RFC 9110 section 5.1" "A field name holds a byte that is not allowed in a token.",
+    BadMethod "bad-method" "RFC 9110 section 9.1" "The method is not a token.",
+    BadRequestLine "bad-request-line" "RFC 9112 section 3" "The request line is not method, target and version with one space between.",
+    BadTarget "bad-target" "RFC 9112 section 3.2" "The request target holds a byte or a form that is not allowed.",
+    BadScheme "bad-scheme" "RFC 9112 section 3.2.2" "The absolute request target has a scheme other than http or https.",
+    BadVersion "bad-version" "RFC 9112 section 2.3" "The protocol version is malformed.",
+    UnsupportedVersion "unsupported-version" "RFC 9110 section 15.6.6" "The protocol version is not HTTP/1.0 or HTTP/1.1.",
+    Http2Preface "http2-preface" "RFC 9113 section 3.4" "The client speaks HTTP/2 on a port that speaks HTTP/1.",
+    TlsOnPlainPort "tls-on-plain-port" "RFC 8446 section 5.1" "The client starts a TLS handshake on a port without TLS.",
+    ProxyHeaderUnexpected "proxy-header-unexpected" "PROXY protocol section 2" "A PROXY protocol header arrived on a listener that does not expect one.",
+    MissingHost "missing-host" "RFC 9112 section 3.2" "An HTTP/1.1 request has no Host field.",
+    SeveralHosts "several-hosts" "RFC 9112 section 3.2" "The request has more than one Host field.",
+    BadHost "bad-host" "RFC 9112 section 3.2" "The Host field or the authority of the target is not a valid host and port.",
+    LengthWithTransferEncoding "length-with-transfer-encoding" "RFC 9112 section 6.1" "Content-Length and Transfer-Encoding stand in one message.",
+    ConflictingLengths "conflicting-lengths" "RFC 9112 section 6.3" "The message has two different lengths.",
+    BadLength "bad-length" "RFC 9110 section 8.6" "The Content-Length is not a decimal number below 2^63.",
+    TransferEncodingInHttp10 "transfer-encoding-in-http10" "RFC 9112 section 6.1" "An HTTP/1.0 message has a Transfer-Encoding.",
+    UnknownTransferCoding "unknown-transfer-coding" "RFC 9112 section 6.1" "The Transfer-Encoding names a coding other than chunked.",
+    BadTransferEncoding "bad-transfer-encoding" "RFC 9112 section 6.1" "The Transfer-Encoding is malformed or names chunked twice.",
+    TargetTooLong "target-too-long" "limit" "The request target is longer than the limit.",
+    HeadTooLarge "head-too-large" "limit" "The head is larger than the limit.",
+    TooManyFields "too-many-fields" "limit" "The head has more fields than the limit.",
+    MethodTooLong "method-too-long" "limit" "The method is longer than any known method.",
+    BadStatusLine "bad-status-line" "RFC 9112 section 4" "The status line of the response is malformed.",
+    BadStatus "bad-status" "RFC 9110 section 15" "The status code is not between 100 and 599.",
+    BadChunkSize "bad-chunk-size" "RFC 9112 section 7.1" "A chunk size is not a hexadecimal number, or too large.",
+    BadChunkExtension "bad-chunk-extension" "RFC 9112 section 7.1.1" "A chunk extension is malformed.",
+    ChunkExtensionsTooLarge "chunk-extensions-too-large" "limit" "The chunk extensions of one body are larger than the limit.",
+    BadChunkEnd "bad-chunk-end" "RFC 9112 section 7.1" "The data of a chunk is not followed by CR LF.",
+    BadTrailer "bad-trailer" "RFC 9112 section 7.1.2" "The trailer section is malformed.",
+    TrailersTooLarge "trailers-too-large" "limit" "The trailer section is larger than the limit.",
+}
