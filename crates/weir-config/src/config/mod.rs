@@ -1,0 +1,44 @@
+//! The checked configuration: plain data, read by the data path to build its snapshot.
+//!
+//! Whatever can be wrong has been found before a value of these types exists: every index is in range, every name is
+//! known, every combination is allowed. The `Default` of each type is the default of the product; what each key means is in
+//! the reference (`docs/configuration.md`).
+
+mod access_log;
+mod listener;
+mod process;
+mod route;
+mod upstream;
+
+pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub use listener::{
+    Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, RequestId, Trust, TrustedProxies,
+};
+pub use process::{ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, WorkerCount};
+pub use route::{
+    Action, Fixed, ForwardHost, HeaderChanges, Redirect, RedirectPart, Route, RouteTimeouts, Split,
+    UpstreamIndex,
+};
+pub use upstream::{IdleConnections, Queue, Server, Upstream, UpstreamLimits, UpstreamTimeouts};
+
+/// A whole configuration without a mistake.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// What concerns the process as a whole.
+    pub process: Process,
+    /// Weir's own log: start-up, reload, trouble. Not the access log.
+    pub log: Log,
+    /// How names of servers are resolved.
+    pub dns: Dns,
+    /// The listeners, at least one, in the order of the text; names are unique.
+    pub listeners: Vec<Listener>,
+    /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.
+    pub upstreams: Vec<Upstream>,
+}
+
+impl Config {
+    /// The upstream that a route names.
+    pub fn upstream(&self, index: UpstreamIndex) -> &Upstream {
+        &self.upstreams[index.0]
+    }
+}

@@ -1,0 +1,144 @@
+//! `[[listener.NAME.route]]`: which requests, and what happens to them.
+
+use std::time::Duration;
+
+use crate::Size;
+
+/// Position of an upstream in [`Config::upstreams`](crate::Config::upstreams).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpstreamIndex(pub usize);
+
+/// One rule of a listener: the requests that it takes and what becomes of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// The name in logs and metrics; unique in its listener. Default: made from host and path.
+    pub name: Box<str>,
+    /// What happens to a request of this route.
+    pub action: Action,
+    /// Changes to the headers of the request before it goes to the server.
+    pub request_headers: HeaderChanges,
+    /// Changes to the headers of the response before it goes to the client; Weir's own answers included.
+    pub response_headers: HeaderChanges,
+    /// The `Host` that the server gets. Default: the client's.
+    pub forward_host: ForwardHost,
+    /// Whether `CONNECT` is passed on (RFC 9110 section 9.3.6). Default: no, it is answered 501.
+    pub allow_connect: bool,
+    /// Protocols that a client may upgrade to, in lower case. Default: `websocket`.
+    pub upgrades: Vec<Box<str>>,
+    /// Time limits of the exchange.
+    pub timeouts: RouteTimeouts,
+    /// The request body. Default: the limit of the listener.
+    pub body_size: Option<Size>,
+}
+
+impl Route {
+    /// A route to one upstream with the defaults of the product.
+    pub fn to_upstream(name: &str, upstream: UpstreamIndex) -> Self {
+        Self {
+            name: name.into(),
+            action: Action::Upstream(upstream),
+            request_headers: HeaderChanges::default(),
+            response_headers: HeaderChanges::default(),
+            forward_host: ForwardHost::Keep,
+            allow_connect: false,
+            upgrades: vec!["websocket".into()],
+            timeouts: RouteTimeouts::default(),
+            body_size: None,
+        }
+    }
+}
+
+/// What happens to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// It goes to a server of this upstream.
+    Upstream(UpstreamIndex),
+    /// It goes to one of these upstreams, drawn by weight; at least two, not all weights 0.
+    Split(Vec<Split>),
+    /// It is answered with a redirect.
+    Redirect(Redirect),
+    /// It is answered with this response.
+    Respond(Fixed),
+}
+
+/// One part of a weighted split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// Where this part goes.
+    pub upstream: UpstreamIndex,
+    /// Its share, relative to the sum of all weights; 0 to 256.
+    pub weight: u16,
+}
+
+/// `redirect`: the client is sent elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// The parts of the `Location`, one after the other.
+    pub to: Vec<RedirectPart>,
+    /// 301, 302, 303, 307 or 308. Default 308: permanent, and the method stays.
+    pub status: u16,
+}
+
+/// A piece of the `Location` of a redirect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RedirectPart {
+    /// Text as it stands.
+    Literal(Box<str>),
+    /// `{host}`: the host of the request without its port.
+    Host,
+    /// `{path}`: the path of the request as it came.
+    Path,
+    /// `{query}`: `?` and the query of the request; nothing when it has none.
+    Query,
+}
+
+/// `respond`: a response from the config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fixed {
+    /// 200 to 599.
+    pub status: u16,
+    /// The body, sent as it stands. Default: empty.
+    pub body: Box<str>,
+    /// `Content-Type`. Default `text/plain; charset=utf-8`; not sent with an empty body.
+    pub content_type: Box<str>,
+    /// Further headers: name in lower case, value.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+}
+
+/// Changes to headers, done in this order: remove, set, add. Names are in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderChanges {
+    /// Headers taken out.
+    pub remove: Vec<Box<str>>,
+    /// Headers that have this value afterwards, whatever came.
+    pub set: Vec<(Box<str>, Box<str>)>,
+    /// Headers that come in addition.
+    pub add: Vec<(Box<str>, Box<str>)>,
+}
+
+impl HeaderChanges {
+    /// Whether there is nothing to change.
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
+    }
+}
+
+/// The `Host` that a server gets.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ForwardHost {
+    /// The one that the client sent.
+    #[default]
+    Keep,
+    /// The address of the server as the config has it.
+    Server,
+    /// This one.
+    Literal(Box<str>),
+}
+
+/// `timeouts` of a route.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RouteTimeouts {
+    /// The whole exchange, from the end of the request head to the last byte of the response; tunnels are exempt once
+    /// they stand. Default: `None`.
+    pub exchange: Option<Duration>,
+}
