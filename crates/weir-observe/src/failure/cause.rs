@@ -1,0 +1,118 @@
+//! What can go wrong, without saying where and by whom: the closed list of causes.
+//!
+//! A cause names the event as the data path sees it (a time limit, a reset, a full queue). Together with phase and party it
+//! becomes a reason; the sentences are in `table.rs`.
+
+use weir_http::Rule;
+
+/// Declares [`Cause`] with the stable names of its variants.
+macro_rules! causes {
+    ($($variant:ident $name:literal $doc:literal,)+) => {
+        /// What ended an exchange badly.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Cause {
+            /// A message broke a rule of HTTP, or a limit on its head or framing.
+            Rule(Rule),
+            $(#[doc = $doc] $variant,)+
+        }
+
+        /// The causes without payload, to count and index them.
+        #[derive(Clone, Copy)]
+        #[repr(u8)]
+        enum Bare { $($variant,)+ }
+
+        impl Cause {
+            /// Every cause but [`Cause::Rule`].
+            pub const BARE: &[Cause] = &[$(Cause::$variant,)+];
+
+            /// The stable kebab-case name; of a broken rule, the name of the rule.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    Cause::Rule(rule) => rule.name(),
+                    $(Cause::$variant => $name,)+
+                }
+            }
+
+            /// The index in [`Cause::BARE`]; `None` for a broken rule.
+            pub(super) const fn bare_index(self) -> Option<usize> {
+                match self {
+                    Cause::Rule(_) => None,
+                    $(Cause::$variant => Some(Bare::$variant as usize),)+
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    // Time.
+    TimedOut "timed-out" "The time limit of the phase passed.",
+    BodyTooSlow "body-too-slow" "A body moved slower than the minimum rate, its credit used up.",
+    TunnelIdle "tunnel-idle" "Neither side of a tunnel sent anything for too long.",
+    SessionTooOld "session-too-old" "The session reached its greatest age.",
+
+    // The connection.
+    Refused "refused" "The connection was refused: nothing listens there.",
+    Unreachable "unreachable" "No way to the host or network.",
+    Reset "reset" "The peer reset the connection.",
+    Closed "closed" "The peer closed the connection before it was time.",
+    StaleConnection "stale-connection" "A reused server connection died before the first response byte, and a fresh attempt was not allowed.",
+    ConnectFailed "connect-failed" "The connection could not be opened, for a reason without its own cause.",
+    ConnectDenied "connect-denied" "The operating system forbade the connection: file permission or firewall.",
+    SocketMissing "socket-missing" "The Unix socket of the server does not exist.",
+    PortsExhausted "ports-exhausted" "No local port is free for a connection to this server.",
+    NameUnresolved "name-unresolved" "The host name of the server has no address.",
+    ProxyHeaderBad "proxy-header-bad" "The expected PROXY protocol header is malformed or missing.",
+
+    // TLS, by the party at the other end.
+    TlsHandshakeFailed "tls-handshake-failed" "The TLS handshake broke the protocol, or failed without its own cause.",
+    TlsNothingInCommon "tls-nothing-in-common" "No TLS version, cipher suite or application protocol is supported by both.",
+    TlsNameUnknown "tls-name-unknown" "No certificate for the server name that was asked for.",
+    TlsCertificateMissing "tls-certificate-missing" "The peer sent no certificate though one is required.",
+    TlsCertificateRejected "tls-certificate-rejected" "The certificate of the peer is expired, untrusted, revoked or for another name.",
+    TlsAlert "tls-alert" "The peer ended TLS with an alert, as when it rejects our certificate.",
+    PlainHttpOnTlsPort "plain-http-on-tls-port" "Plain HTTP arrived where TLS is spoken.",
+    Misdirected "misdirected" "The request is for a host that the TLS connection was not made for.",
+
+    // The request.
+    ExpectationFailed "expectation-failed" "The request expects something other than 100-continue.",
+    ConnectNotAllowed "connect-not-allowed" "CONNECT without a route that allows it.",
+    MethodNotAllowed "method-not-allowed" "Routes match the request, but none of them its method.",
+    AccessDenied "access-denied" "The address or the request is not allowed here.",
+    LoopDetected "loop-detected" "The request has passed this Weir before.",
+    BodyTooLarge "body-too-large" "The body of the request is larger than the limit.",
+    HeadOverflow "head-overflow" "The head no longer fits its buffer after fields were added.",
+    BadRewrite "bad-rewrite" "A rewrite made a target or field that is not valid.",
+
+    // The response.
+    UpgradeUnasked "upgrade-unasked" "The server switched protocols though the client did not ask for it.",
+    TooManyInterimResponses "too-many-interim-responses" "The server sent more 1xx responses than the limit.",
+    ResponseIncomplete "response-incomplete" "The response ended before its head or body was complete.",
+    ResponseExcess "response-excess" "The server sent bytes beyond the end of its response.",
+
+    // Choosing a server.
+    NoRoute "no-route" "No route matches the request.",
+    NoServer "no-server" "No server of the upstream may take the exchange: down, draining, disabled, or none at all.",
+    AllServersFull "all-servers-full" "Every server is at its limit and the upstream has no queue.",
+    QueueFull "queue-full" "Every server is at its limit and so is the queue.",
+
+    // Limits.
+    TooManyConnections "too-many-connections" "The process has as many connections as it may.",
+    TooManyListenerConnections "too-many-listener-connections" "The listener has as many connections as it may.",
+    TooManyClientConnections "too-many-client-connections" "This client address has as many connections as it may.",
+    TooManyRequests "too-many-requests" "The client sends requests faster than it may.",
+    BufferLimit "buffer-limit" "The worker has no buffer left.",
+    DescriptorLimit "descriptor-limit" "The process or the system has no file descriptor left.",
+
+    // Operation.
+    Drained "drained" "Weir is shutting down, or the listener or server is being removed.",
+    ServerDown "server-down" "The server was marked down while the exchange ran.",
+    Cut "cut" "The operator ended the session.",
+    Panicked "panicked" "A defect of Weir; the session ended, the process lives.",
+    Io "io" "Another error of the operating system.",
+}
+
+impl Cause {
+    /// The number of causes without payload.
+    pub(super) const BARE_COUNT: usize = Cause::BARE.len();
+}

@@ -1,0 +1,216 @@
+//! From a failure to its reason: a table of bytes, computed by the compiler from the rows of `table.rs`.
+//!
+//! A reason is an index: first the rules broken by requests, then the same rules broken by responses, then the rows.
+
+use weir_http::Rule;
+
+use super::table::{ROWS, Row};
+use super::{Cause, Failure, Party, rules};
+use crate::phase::Phase;
+
+const RULES: usize = Rule::ALL.len();
+
+/// One of the distinguishable reasons for a failure; as small as an index, to count by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reason(u8);
+
+enum Kind {
+    RequestRule(Rule),
+    ResponseRule(Rule),
+    Row(&'static Row),
+}
+
+impl Reason {
+    /// How many reasons there are.
+    pub const COUNT: usize = 2 * RULES + ROWS.len();
+
+    /// Every reason, in the order of [`index`](Reason::index).
+    pub fn all() -> impl Iterator<Item = Reason> {
+        (0..Reason::COUNT as u8).map(Reason)
+    }
+
+    /// The place of this reason among all, below [`Reason::COUNT`].
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The stable kebab-case code.
+    pub fn code(self) -> &'static str {
+        match self.kind() {
+            Kind::RequestRule(rule) => rule.name(),
+            Kind::ResponseRule(rule) => rules::response_code(rule),
+            Kind::Row(row) => row.code,
+        }
+    }
+
+    /// The reason with this code.
+    pub fn from_code(code: &str) -> Option<Reason> {
+        Reason::all().find(|reason| reason.code() == code)
+    }
+
+    /// The status to answer with as long as the client has received no head.
+    pub const fn status(self) -> Option<u16> {
+        match self.kind() {
+            Kind::RequestRule(rule) => Some(rules::request_status(rule)),
+            Kind::ResponseRule(_) => Some(502),
+            Kind::Row(row) => row.status,
+        }
+    }
+
+    /// The status for the log when the client received no head.
+    pub const fn log_status(self) -> u16 {
+        match self.kind() {
+            Kind::Row(row) => row.log_status,
+            _ => match self.status() {
+                Some(status) => status,
+                None => 0,
+            },
+        }
+    }
+
+    /// What the client reads.
+    pub const fn client_text(self) -> &'static str {
+        match self.kind() {
+            // The sentence is about the client's own message, so it reveals nothing.
+            Kind::RequestRule(rule) => rule.sentence(),
+            Kind::ResponseRule(_) => super::table::BAD_GATEWAY,
+            Kind::Row(row) => row.client,
+        }
+    }
+
+    /// What happened, for the operator.
+    pub const fn happened(self) -> &'static str {
+        match self.kind() {
+            Kind::RequestRule(rule) | Kind::ResponseRule(rule) => rule.sentence(),
+            Kind::Row(row) => row.happened,
+        }
+    }
+
+    /// What to change, for the operator.
+    pub const fn change(self) -> &'static str {
+        match self.kind() {
+            Kind::RequestRule(rule) => rules::request_change(rule),
+            Kind::ResponseRule(rule) => rules::response_change(rule),
+            Kind::Row(row) => row.change,
+        }
+    }
+
+    /// Who is at fault.
+    pub const fn party(self) -> Party {
+        match self.kind() {
+            Kind::RequestRule(_) => Party::Client,
+            Kind::ResponseRule(_) => Party::Server,
+            Kind::Row(row) => row.party,
+        }
+    }
+
+    /// The phases in which this reason is expected.
+    pub const fn phases(self) -> &'static [Phase] {
+        match self.kind() {
+            Kind::RequestRule(rule) => rules::request_phases(rule),
+            Kind::ResponseRule(rule) => rules::response_phases(rule),
+            Kind::Row(row) => row.phases,
+        }
+    }
+
+    /// The cause behind it.
+    pub const fn cause(self) -> Cause {
+        match self.kind() {
+            Kind::RequestRule(rule) | Kind::ResponseRule(rule) => Cause::Rule(rule),
+            Kind::Row(row) => row.cause,
+        }
+    }
+
+    /// Whether a message can break the rule behind this reason at all: a request has no status line, a response no target.
+    pub fn is_possible(self) -> bool {
+        match self.kind() {
+            Kind::RequestRule(rule) => !rules::request_phases(rule).is_empty(),
+            Kind::ResponseRule(rule) => !rules::response_phases(rule).is_empty(),
+            Kind::Row(_) => true,
+        }
+    }
+
+    const fn kind(self) -> Kind {
+        let index = self.0 as usize;
+        if index < RULES {
+            Kind::RequestRule(Rule::ALL[index])
+        } else if index < 2 * RULES {
+            Kind::ResponseRule(Rule::ALL[index - RULES])
+        } else {
+            Kind::Row(&ROWS[index - 2 * RULES])
+        }
+    }
+}
+
+/// The reason of a failure.
+pub(super) const fn find(failure: Failure) -> Reason {
+    match failure.cause {
+        Cause::Rule(rule) => match failure.party {
+            Party::Server => Reason(RULES as u8 + rule as u8),
+            _ => Reason(rule as u8),
+        },
+        cause => match cause.bare_index() {
+            Some(index) => Reason(BY_CAUSE[index][failure.party as usize][failure.phase as usize]),
+            None => unreachable!(),
+        },
+    }
+}
+
+type ByPlace = [[u8; Phase::COUNT]; Party::COUNT];
+
+static BY_CAUSE: [ByPlace; Cause::BARE_COUNT] = index_rows();
+
+/// For every cause, party and phase the best row: one that names all three, else cause and party, else the cause.
+const fn index_rows() -> [ByPlace; Cause::BARE_COUNT] {
+    assert!(Reason::COUNT <= u8::MAX as usize + 1, "a reason fits a byte");
+    let mut table = [[[0; Phase::COUNT]; Party::COUNT]; Cause::BARE_COUNT];
+    let mut cause = 0;
+    while cause < Cause::BARE_COUNT {
+        let mut party = 0;
+        while party < Party::COUNT {
+            let mut phase = 0;
+            while phase < Phase::COUNT {
+                table[cause][party][phase] = best_row(cause, party, phase);
+                phase += 1;
+            }
+            party += 1;
+        }
+        cause += 1;
+    }
+    table
+}
+
+const fn best_row(cause: usize, party: usize, phase: usize) -> u8 {
+    let mut best = None;
+    let mut best_score = 0;
+    let mut index = 0;
+    while index < ROWS.len() {
+        let row = &ROWS[index];
+        if let Some(found) = row.cause.bare_index()
+            && found == cause
+        {
+            let score = 1 + 2 * (row.party as usize == party) as u8 + has_phase(row.phases, phase) as u8;
+            if score > best_score {
+                best_score = score;
+                best = Some(index);
+            }
+        }
+        index += 1;
+    }
+    match best {
+        Some(index) => (2 * RULES + index) as u8,
+        None => panic!("every cause has a row"),
+    }
+}
+
+const fn has_phase(phases: &[Phase], phase: usize) -> bool {
+    let mut index = 0;
+    while index < phases.len() {
+        if phases[index] as usize == phase {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}

@@ -1,0 +1,255 @@
+//! What one worker counts: plain structs of counters, shared with the reader through `Arc`.
+//!
+//! A worker is the only writer of its shard. Each part is on cache lines of its own, and behind its own `Arc`, so that a
+//! reload can carry the parts of everything untouched over into the next shard.
+
+use std::sync::Arc;
+
+use weir_http::Rule;
+
+use crate::counter::{Counter, Gauge};
+use crate::failure::{Cause, Failure, Reason};
+use crate::histogram::Histogram;
+use crate::phase::Phase;
+
+/// How many listeners there are, and how many servers in each upstream.
+#[derive(Debug, Clone, Copy)]
+pub struct ShardSizes<'a> {
+    /// Number of listeners.
+    pub listeners: usize,
+    /// Number of servers of each upstream, in order.
+    pub servers: &'a [usize],
+}
+
+/// Everything one worker counts.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct WorkerShard {
+    /// Connections taken from a listening socket.
+    pub sessions_accepted: Counter,
+    /// Sessions that this worker runs, wherever they were accepted.
+    pub sessions_open: Gauge,
+    /// Sessions taken over from another worker.
+    pub sessions_handed_in: Counter,
+    /// Sessions accepted here and handed to another worker.
+    pub sessions_handed_out: Counter,
+    /// Exchanges begun.
+    pub exchanges: Counter,
+    /// Exchanges that run.
+    pub exchanges_open: Gauge,
+    /// Buffers taken from the worker and not given back.
+    pub buffers_in_use: Gauge,
+    /// Timers armed.
+    pub timers: Gauge,
+    /// Panics caught at the border of a session.
+    pub panics: Counter,
+    /// Errors of `accept` itself.
+    pub accept_errors: Counter,
+    /// Access-log lines dropped because the writer was behind.
+    pub log_lines_dropped: Counter,
+    /// One part per listener, in the order of the config.
+    pub listeners: Box<[Arc<ListenerShard>]>,
+    /// One part per upstream, in the order of the config.
+    pub upstreams: Box<[Arc<UpstreamShard>]>,
+}
+
+impl WorkerShard {
+    /// A shard at zero.
+    pub fn new(sizes: ShardSizes<'_>) -> WorkerShard {
+        WorkerShard::with_parts(
+            (0..sizes.listeners).map(|_| Arc::default()).collect(),
+            sizes.servers.iter().map(|servers| Arc::new(UpstreamShard::new(*servers))).collect(),
+        )
+    }
+
+    /// A shard whose own figures are at zero, made of given parts.
+    pub fn with_parts(
+        listeners: Box<[Arc<ListenerShard>]>,
+        upstreams: Box<[Arc<UpstreamShard>]>,
+    ) -> WorkerShard {
+        WorkerShard {
+            sessions_accepted: Counter::new(),
+            sessions_open: Gauge::new(),
+            sessions_handed_in: Counter::new(),
+            sessions_handed_out: Counter::new(),
+            exchanges: Counter::new(),
+            exchanges_open: Gauge::new(),
+            buffers_in_use: Gauge::new(),
+            timers: Gauge::new(),
+            panics: Counter::new(),
+            accept_errors: Counter::new(),
+            log_lines_dropped: Counter::new(),
+            listeners,
+            upstreams,
+        }
+    }
+}
+
+/// What one worker counts for one listener.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct ListenerShard {
+    /// Client connections begun.
+    pub sessions: Counter,
+    /// Client connections open.
+    pub sessions_open: Gauge,
+    /// Request heads read whole, well-formed or not.
+    pub requests: Counter,
+    /// Responses sent, by class, Weir's own answers included.
+    pub responses: ResponseCounters,
+    /// Bytes received from clients.
+    pub bytes_in: Counter,
+    /// Bytes sent to clients.
+    pub bytes_out: Counter,
+    /// Failures, by reason.
+    pub failures: FailureCounters,
+}
+
+/// What one worker counts for one upstream.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct UpstreamShard {
+    /// Exchanges that a route sent here.
+    pub requests: Counter,
+    /// Responses of this upstream that clients received, by class.
+    pub responses: ResponseCounters,
+    /// Exchanges that waited in the queue.
+    pub queued: Counter,
+    /// Exchanges that wait.
+    pub queue_length: Gauge,
+    /// Time spent waiting, of those that waited.
+    pub queue_time: Histogram,
+    /// Attempts beyond the first of an exchange.
+    pub retries: Counter,
+    /// Failures of exchanges sent here, by reason.
+    pub failures: FailureCounters,
+    /// One part per server, in the order of the config.
+    pub servers: Box<[Arc<ServerShard>]>,
+}
+
+impl UpstreamShard {
+    /// A part at zero with this many servers.
+    pub fn new(servers: usize) -> UpstreamShard {
+        UpstreamShard::with_servers((0..servers).map(|_| Arc::default()).collect())
+    }
+
+    /// A part whose own figures are at zero, with given servers.
+    pub fn with_servers(servers: Box<[Arc<ServerShard>]>) -> UpstreamShard {
+        UpstreamShard {
+            requests: Counter::new(),
+            responses: ResponseCounters::default(),
+            queued: Counter::new(),
+            queue_length: Gauge::new(),
+            queue_time: Histogram::new(),
+            retries: Counter::new(),
+            failures: FailureCounters::default(),
+            servers,
+        }
+    }
+}
+
+/// What one worker counts for one server.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct ServerShard {
+    /// Attempts begun: exchanges that chose this server, first tries and retries.
+    pub attempts: Counter,
+    /// Attempts that run.
+    pub attempts_open: Gauge,
+    /// Attempts that were retries of an exchange that failed elsewhere or here.
+    pub retries: Counter,
+    /// Requests sent whole.
+    pub requests: Counter,
+    /// Response heads received, by class.
+    pub responses: ResponseCounters,
+    /// Connections opened.
+    pub connects: Counter,
+    /// Connections that could not be opened.
+    pub connect_errors: Counter,
+    /// Attempts that reused an idle connection.
+    pub reuses: Counter,
+    /// Reused connections that turned out to be dead.
+    pub stale_reuses: Counter,
+    /// Connections open, idle ones included.
+    pub connections_open: Gauge,
+    /// Idle connections.
+    pub connections_idle: Gauge,
+    /// Bytes received from the server.
+    pub bytes_in: Counter,
+    /// Bytes sent to the server.
+    pub bytes_out: Counter,
+    /// Time from the request sent to the head of the response.
+    pub response_time: Histogram,
+    /// Time to open a connection, TLS included.
+    pub connect_time: Histogram,
+    /// Attempts that failed, by phase.
+    pub failures: PhaseCounters,
+}
+
+/// Responses by class.
+#[derive(Debug, Default)]
+pub struct ResponseCounters([Counter; 5]);
+
+impl ResponseCounters {
+    /// Counts a response; a status outside 100 to 599 counts as 5xx.
+    #[inline]
+    pub fn record(&self, status: u16) {
+        let class = (status / 100).wrapping_sub(1).min(4);
+        self.0[usize::from(class)].increment();
+    }
+
+    /// Responses of the classes 1xx, 2xx, 3xx, 4xx, 5xx.
+    pub fn values(&self) -> [u64; 5] {
+        std::array::from_fn(|class| self.0[class].value())
+    }
+}
+
+/// Failures by phase.
+#[derive(Debug, Default)]
+pub struct PhaseCounters([Counter; Phase::COUNT]);
+
+impl PhaseCounters {
+    /// Counts a failure in a phase.
+    #[inline]
+    pub fn record(&self, phase: Phase) {
+        self.0[phase as usize].increment();
+    }
+
+    /// Failures of each phase, in the order of [`Phase::ALL`].
+    pub fn values(&self) -> [u64; Phase::COUNT] {
+        std::array::from_fn(|phase| self.0[phase].value())
+    }
+}
+
+/// Failures by reason; broken rules are reasons of their own, one for requests and one for responses.
+#[derive(Debug)]
+pub struct FailureCounters(Box<[Counter; Reason::COUNT]>);
+
+impl FailureCounters {
+    /// Counts a failure.
+    #[inline]
+    pub fn record(&self, failure: Failure) {
+        self.0[failure.reason_id().index()].increment();
+    }
+
+    /// How often a reason occurred.
+    pub fn count(&self, reason: Reason) -> u64 {
+        self.0[reason.index()].value()
+    }
+
+    /// How often a rule was broken, by requests and responses.
+    pub fn count_rule(&self, rule: Rule) -> u64 {
+        self.count_cause(Cause::Rule(rule))
+    }
+
+    /// How often a cause occurred, in any phase and by any party.
+    pub fn count_cause(&self, cause: Cause) -> u64 {
+        Reason::all().filter(|reason| reason.cause() == cause).map(|reason| self.count(reason)).sum()
+    }
+}
+
+impl Default for FailureCounters {
+    fn default() -> Self {
+        FailureCounters(Box::new([const { Counter::new() }; Reason::COUNT]))
+    }
+}
