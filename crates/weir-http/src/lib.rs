@@ -5,5 +5,36 @@
 #![forbid(unsafe_code)]
 
 mod rule;
+mod span;
+mod bytes;
+mod percent;
+mod limits;
+mod method;
+mod version;
+mod authority;
+mod target;
+mod name;
+mod fields;
+mod connection;
+mod framing;
+mod lines;
+mod request_line;
+mod request;
+mod response;
+mod extension;
+mod chunked;
+pub mod write;
 
+pub use authority::Authority;
+pub use chunked::{ChunkedDecoder, ChunkedLimits, Decoded};
+pub use connection::ConnectionOptions;
+pub use fields::{Field, Fields};
+pub use limits::{HeadLimits, Lenient};
+pub use method::Method;
+pub use name::FieldName;
+pub use request::{Expectation, Progress, RequestBody, RequestHead};
+pub use response::{ResponseBody, ResponseHead};
 pub use rule::Rule;
+pub use span::Span;
+pub use target::TargetForm;
+pub use version::Version;

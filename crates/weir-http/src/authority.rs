@@ -1,0 +1,60 @@
+//! `host[:port]`: the value of Host, the authority of an absolute target, the target of CONNECT.
+//!
+//! Userinfo is refused everywhere (RFC 9110 section 4.2.4), ports are 1 to 65535 without leading zeros, and an
+//! address in brackets must be IPv6. Nothing is resolved or folded to lower case here.
+
+use std::net::Ipv6Addr;
+
+use crate::bytes::is_host_text;
+use crate::percent;
+
+/// A valid `host[:port]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Authority<'a> {
+    /// The host as received: a registered name, an IPv4 address, or an IPv6 address with its brackets.
+    pub host: &'a [u8],
+    /// The port when one is given; an empty one (`host:`) counts as absent.
+    pub port: Option<u16>,
+}
+
+impl<'a> Authority<'a> {
+    /// Reads `bytes` as `uri-host [":" port]` (RFC 9110 section 7.2); `None` when it is not one. The empty host is
+    /// valid only as a whole empty authority.
+    pub fn parse(bytes: &'a [u8]) -> Option<Authority<'a>> {
+        let (host, port) = if bytes.first() == Some(&b'[') {
+            let end = memchr::memchr(b']', bytes)?;
+            let address = std::str::from_utf8(&bytes[1..end]).ok()?;
+            address.parse::<Ipv6Addr>().ok()?;
+            bytes.split_at(end + 1)
+        } else {
+            let end = memchr::memchr(b':', bytes).unwrap_or(bytes.len());
+            let (host, port) = bytes.split_at(end);
+            if !is_host_text(host) || !percent::is_well_formed(host) || (host.is_empty() && !port.is_empty())
+            {
+                return None;
+            }
+            (host, port)
+        };
+        let port = match port {
+            [] | [b':'] => None,
+            [b':', digits @ ..] => Some(parse_port(digits)?),
+            _ => return None,
+        };
+        Some(Authority { host, port })
+    }
+}
+
+/// A port from 1 to 65535, decimal, without leading zeros.
+pub(crate) fn parse_port(digits: &[u8]) -> Option<u16> {
+    if digits.len() > 5 || digits.first() == Some(&b'0') || digits.is_empty() {
+        return None;
+    }
+    let mut port = 0_u32;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        port = port * 10 + u32::from(digit - b'0');
+    }
+    u16::try_from(port).ok()
+}

@@ -1,0 +1,111 @@
+//! Classes of bytes, and the scans every parser here is made of.
+//!
+//! Classes are tables of 256 entries, filled by the compiler from the grammar. Scans answer one question: where does
+//! the run of allowed bytes end? What the byte there means is the caller's business.
+
+/// Which bytes belong to a class.
+type Class = [bool; 256];
+
+/// Bytes of a token (RFC 9110 section 5.6.2).
+static TOKEN: Class = class(b"!#$%&'*+-.^_`|~");
+
+/// Bytes of a request target: every visible ASCII byte except `"`, `#`, `<` and `>`.
+///
+/// RFC 3986 would also refuse ``[ \ ] ^ ` { | }``, but browsers send them bare in queries (WHATWG URL, query
+/// percent-encode set), no server takes them for a delimiter, and they are forwarded as they came.
+static TARGET: Class = class(b"!$%&'()*+,-./:;=?@[\\]^_`{|}~");
+
+/// Bytes of a registered name (RFC 3986 section 3.2.2) without `,`, which would make one Host look like a list.
+static HOST: Class = class(b"-._~%!$&'()*+;=");
+
+/// Letters, digits and the bytes of `others`.
+const fn class(others: &[u8]) -> Class {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut index = 0;
+    while index < others.len() {
+        table[others[index] as usize] = true;
+        index += 1;
+    }
+    table
+}
+
+/// Whether `byte` may stand in a token.
+#[inline]
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    TOKEN[byte as usize]
+}
+
+/// Whether `bytes` is a token: not empty, token bytes only.
+#[inline]
+pub(crate) fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
+}
+
+/// Length of the run of token bytes that `bytes` starts with.
+#[inline]
+pub(crate) fn token_run(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(bytes.len())
+}
+
+/// Whether `byte` may stand in a request target.
+#[inline]
+pub(crate) fn is_target_byte(byte: u8) -> bool {
+    TARGET[byte as usize]
+}
+
+/// Length of the run of target bytes that `bytes` starts with.
+#[inline]
+pub(crate) fn target_run(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&byte| !is_target_byte(byte)).unwrap_or(bytes.len())
+}
+
+/// Whether every byte of `bytes` may stand in a registered name.
+#[inline]
+pub(crate) fn is_host_text(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| HOST[byte as usize])
+}
+
+/// Whether `byte` may stand in a field value: no control byte but HTAB (RFC 9110 section 5.5).
+#[inline]
+pub(crate) fn is_value_byte(byte: u8) -> bool {
+    byte == b'\t' || (byte >= 0x20 && byte != 0x7f)
+}
+
+/// Length of the run of field value bytes that `bytes` starts with.
+#[inline]
+pub(crate) fn value_run(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&byte| !is_value_byte(byte)).unwrap_or(bytes.len())
+}
+
+/// Whether `byte` is optional white space: SP or HTAB.
+#[inline]
+pub(crate) fn is_space(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+/// `bytes` without SP and HTAB around them.
+#[inline]
+pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = bytes
+        && is_space(*first)
+    {
+        bytes = rest;
+    }
+    while let [rest @ .., last] = bytes
+        && is_space(*last)
+    {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// The elements of a comma-separated list without quoting, trimmed, the empty ones included.
+#[inline]
+pub(crate) fn elements(value: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(trim)
+}

@@ -1,0 +1,23 @@
+//! Percent-encoding in targets and hosts (RFC 3986 section 2.1).
+//!
+//! The strict parser only asks whether every `%` is followed by two hexadecimal digits; nothing is ever decoded here,
+//! so what is routed and what is forwarded stay the same bytes.
+
+/// Whether every `%` in `bytes` is followed by two hexadecimal digits.
+#[inline]
+pub(crate) fn is_well_formed(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        match &rest[at..] {
+            [_, high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => rest = tail,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Whether `bytes` holds an encoded NUL (`%00`).
+#[inline]
+pub(crate) fn has_encoded_nul(bytes: &[u8]) -> bool {
+    memchr::memmem::find(bytes, b"%00").is_some()
+}

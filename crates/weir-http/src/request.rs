@@ -1,0 +1,368 @@
+//! The head of a request: from received bytes to a fully validated description of them.
+//!
+//! This is where a client's bytes first mean something. What comes out is spans into the text of the head, with every
+//! rule of RFC 9110 and RFC 9112 already held against it; nothing further up needs to look at the grammar again.
+//! It must not decide what to answer, nor what to forward.
+
+use crate::authority::Authority;
+use crate::connection::{self, ConnectionOptions};
+use crate::fields::{Field, Fields};
+use crate::framing::Framing;
+use crate::limits::HeadLimits;
+use crate::lines::{Cursor, read_fields};
+use crate::method::Method;
+use crate::name::FieldName;
+use crate::request_line::{RequestLine, skip_empty_lines};
+use crate::rule::Rule;
+use crate::span::Span;
+use crate::target::TargetForm;
+use crate::version::Version;
+
+/// How far a head has been parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// More bytes are needed.
+    Incomplete,
+    /// The head is complete and valid.
+    Complete {
+        /// Number of received bytes that belong to the head; the body starts behind them.
+        len: usize,
+    },
+}
+
+/// How the body of a request is delimited (RFC 9112 section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RequestBody {
+    /// There is no body.
+    #[default]
+    None,
+    /// The body has this many bytes, at least one.
+    Length(u64),
+    /// The body is in chunks.
+    Chunked,
+}
+
+/// What the `Expect` fields ask for (RFC 9110 section 10.1.1); always `None` in HTTP/1.0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expectation {
+    /// Nothing.
+    #[default]
+    None,
+    /// `100-continue`.
+    Continue,
+    /// Something else, which may be answered with 417.
+    Unknown,
+}
+
+/// The head of one request, reusable: after [`RequestHead::reset`] the next one parses without allocating.
+///
+/// Spans refer to [`RequestHead::text`], and the accessors mean something only once `parse` said `Complete`.
+#[derive(Debug, Clone, Default)]
+pub struct RequestHead {
+    cursor: Cursor,
+    line_read: bool,
+    complete: bool,
+    line: RequestLine,
+    fields: Fields,
+    facts: Facts,
+}
+
+/// What the fields say about the request as a whole.
+#[derive(Debug, Clone, Copy, Default)]
+struct Facts {
+    framing: Framing,
+    connection: ConnectionOptions,
+    expectation: Expectation,
+    host: Option<Span>,
+    host_len: u32,
+    port: Option<u16>,
+    upgrade: Option<Span>,
+}
+
+impl RequestHead {
+    /// An empty head, nothing allocated.
+    pub fn new() -> RequestHead {
+        RequestHead::default()
+    }
+
+    /// Forgets everything but keeps the memory, ready for the next request.
+    #[inline]
+    pub fn reset(&mut self) {
+        self.cursor = Cursor::default();
+        self.line_read = false;
+        self.complete = false;
+        self.fields.clear();
+        self.facts = Facts::default();
+    }
+
+    /// Parses the head at the start of `received`.
+    ///
+    /// On `Incomplete`, call again with the same bytes and more behind them: complete lines are not read twice. Once
+    /// complete, further calls repeat the answer until `reset`.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that the bytes break, read from the left, however they were cut into calls. The head must be
+    /// reset then; nothing may be forwarded and nothing behind it may be read as another request.
+    #[inline]
+    pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
+        let window = received.get(..limits.head_bytes_max).unwrap_or(received);
+        if self.complete || self.advance(window, limits)? {
+            return Ok(Progress::Complete { len: self.cursor.position });
+        }
+        if window.len() >= limits.head_bytes_max { Err(Rule::HeadTooLarge) } else { Ok(Progress::Incomplete) }
+    }
+
+    fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<bool, Rule> {
+        if self.may_skip(bytes.len(), limits) && self.cursor.still_waits(bytes) {
+            return Ok(false);
+        }
+        if !self.line_read {
+            let start = skip_empty_lines(bytes)?;
+            let line = match start {
+                Some(start) => RequestLine::read(bytes, start, limits)?,
+                None => None,
+            };
+            let Some((line, next)) = line else {
+                self.cursor.searched = bytes.len();
+                return Ok(false);
+            };
+            self.line = line;
+            self.line_read = true;
+            self.cursor.position = next;
+        }
+        let (version, facts) = (self.line.version, &mut self.facts);
+        let take = |field: &Field| facts.add(field, bytes, version);
+        let complete = read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)?;
+        if complete {
+            self.check_host()?;
+            self.complete = true;
+        }
+        Ok(complete)
+    }
+
+    /// Whether an incomplete line may be left unread until its end has come. Not at the limit, where a rule broken
+    /// earlier in the line goes first; and the request line is read early, so that what is not HTTP is refused at once.
+    #[inline]
+    fn may_skip(&self, len: usize, limits: &HeadLimits) -> bool {
+        const EARLY: usize = 64;
+        len < limits.head_bytes_max
+            && (self.line_read || (len > EARLY && len <= limits.target_bytes_max.saturating_add(EARLY)))
+    }
+
+    /// RFC 9112 section 3.2: every HTTP/1.1 request has one Host field, even when the target says it all.
+    fn check_host(&self) -> Result<(), Rule> {
+        if self.facts.host.is_none() && self.line.version == Version::Http11 {
+            return Err(Rule::MissingHost);
+        }
+        Ok(())
+    }
+
+    /// The bytes that all spans of this head refer to: `received` itself, which was given to `parse`, unless a relaxed
+    /// rule made the head be normalised.
+    #[inline]
+    pub fn text<'a>(&'a self, received: &'a [u8]) -> &'a [u8] {
+        received
+    }
+
+    /// Number of received bytes that belong to the head, leading empty lines included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.cursor.position
+    }
+
+    /// Whether nothing has been parsed.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.cursor.position == 0
+    }
+
+    /// The method.
+    #[inline]
+    pub fn method(&self) -> Method {
+        self.line.method
+    }
+
+    /// Where the name of the method stands.
+    #[inline]
+    pub fn method_span(&self) -> Span {
+        self.line.method_span
+    }
+
+    /// The request target as received.
+    #[inline]
+    pub fn target(&self) -> Span {
+        self.line.target.span
+    }
+
+    /// The form of the target.
+    #[inline]
+    pub fn target_form(&self) -> TargetForm {
+        self.line.target.form
+    }
+
+    /// The path of the target, never empty but in the authority form: `/` when an absolute target has none, `*` in the
+    /// asterisk form.
+    #[inline]
+    pub fn path(&self) -> Span {
+        self.line.target.path
+    }
+
+    /// The query of the target without its `?`; `None` when there is no `?`.
+    #[inline]
+    pub fn query(&self) -> Option<Span> {
+        self.line.target.query
+    }
+
+    /// `host[:port]` that the request is for: of an absolute target or CONNECT if it is one, else of Host. Empty when
+    /// Host is empty, or missing in HTTP/1.0.
+    #[inline]
+    pub fn authority(&self) -> Span {
+        match self.line.target.form {
+            TargetForm::Origin | TargetForm::Asterisk => self.facts.host.unwrap_or_default(),
+            TargetForm::Absolute | TargetForm::Authority => self.line.target.authority,
+        }
+    }
+
+    /// The host of [`RequestHead::authority`], an IPv6 address with its brackets.
+    #[inline]
+    pub fn host(&self) -> Span {
+        let len = match self.line.target.form {
+            TargetForm::Origin | TargetForm::Asterisk => self.facts.host_len,
+            TargetForm::Absolute | TargetForm::Authority => self.line.target.host_len,
+        };
+        Span { len, ..self.authority() }
+    }
+
+    /// The port of [`RequestHead::authority`] when one is given, 1 to 65535.
+    #[inline]
+    pub fn port(&self) -> Option<u16> {
+        match self.line.target.form {
+            TargetForm::Origin | TargetForm::Asterisk => self.facts.port,
+            TargetForm::Absolute | TargetForm::Authority => self.line.target.port,
+        }
+    }
+
+    /// The protocol version.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.line.version
+    }
+
+    /// All fields, in the order received.
+    #[inline]
+    pub fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// How the body is delimited.
+    #[inline]
+    pub fn body(&self) -> RequestBody {
+        match self.facts.framing {
+            Framing { chunked: true, .. } => RequestBody::Chunked,
+            Framing { length: None | Some(0), .. } => RequestBody::None,
+            Framing { length: Some(length), .. } => RequestBody::Length(length),
+        }
+    }
+
+    /// The options of the `Connection` fields.
+    #[inline]
+    pub fn connection(&self) -> ConnectionOptions {
+        self.facts.connection
+    }
+
+    /// Whether `Connection` names `field` as one that must stop here. Known end-to-end fields never do, whoever lists
+    /// them. Ask only when `connection().others()`: otherwise the answer is no, or known from the field itself.
+    pub fn is_named_by_connection(&self, text: &[u8], field: &Field) -> bool {
+        connection::names_field(text, &self.fields, field)
+    }
+
+    /// Whether the client wants to send further requests on this connection (RFC 9112 section 9.3).
+    #[inline]
+    pub fn keep_alive(&self) -> bool {
+        let options = self.facts.connection;
+        !options.close() && (self.line.version == Version::Http11 || options.keep_alive())
+    }
+
+    /// What the client expects before it sends the body.
+    #[inline]
+    pub fn expectation(&self) -> Expectation {
+        self.facts.expectation
+    }
+
+    /// Whether the client waits for 100 (Continue) before it sends its body. Not when there is no body to wait with.
+    #[inline]
+    pub fn expects_continue(&self) -> bool {
+        self.facts.expectation == Expectation::Continue && self.body() != RequestBody::None
+    }
+
+    /// The value of `Upgrade` when it counts: in HTTP/1.1, with `Connection: upgrade`, in one field only.
+    #[inline]
+    pub fn upgrade(&self) -> Option<Span> {
+        let counts = self.facts.connection.upgrade() && self.line.version == Version::Http11;
+        if counts { self.facts.upgrade.filter(|value| !value.is_empty()) } else { None }
+    }
+}
+
+impl Facts {
+    /// Takes in one field.
+    #[inline]
+    fn add(&mut self, field: &Field, bytes: &[u8], version: Version) -> Result<(), Rule> {
+        const TELLING: u64 = FieldName::Host.bit()
+            | FieldName::ContentLength.bit()
+            | FieldName::TransferEncoding.bit()
+            | FieldName::Connection.bit()
+            | FieldName::Expect.bit()
+            | FieldName::Upgrade.bit();
+        if TELLING & field.known.bit() == 0 {
+            return Ok(());
+        }
+        let value = field.value.of(bytes);
+        match field.known {
+            FieldName::Host => self.add_host(field.value, value),
+            FieldName::Connection => {
+                self.connection.add(value);
+                Ok(())
+            }
+            FieldName::ContentLength => self.framing.add_length(value),
+            FieldName::TransferEncoding if version == Version::Http10 => Err(Rule::TransferEncodingInHttp10),
+            FieldName::TransferEncoding => self.framing.add_transfer_encoding(value),
+            _ => {
+                self.add_rare(field, value, version);
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn add_host(&mut self, span: Span, value: &[u8]) -> Result<(), Rule> {
+        if self.host.is_some() {
+            return Err(Rule::SeveralHosts);
+        }
+        let authority = Authority::parse(value).ok_or(Rule::BadHost)?;
+        self.host = Some(span);
+        self.host_len = authority.host.len() as u32;
+        self.port = authority.port;
+        Ok(())
+    }
+
+    #[cold]
+    fn add_rare(&mut self, field: &Field, value: &[u8], version: Version) {
+        match field.known {
+            FieldName::Expect if version == Version::Http11 => {
+                let continues = value.eq_ignore_ascii_case(b"100-continue");
+                self.expectation = match self.expectation {
+                    Expectation::Unknown => Expectation::Unknown,
+                    _ if continues => Expectation::Continue,
+                    _ => Expectation::Unknown,
+                };
+            }
+            FieldName::Upgrade => {
+                // Two Upgrade fields are one list; no protocol Weir tunnels is ever offered so. An empty span stands
+                // for "several", which `upgrade` does not report.
+                self.upgrade = Some(if self.upgrade.is_some() { Span::default() } else { field.value });
+            }
+            _ => {}
+        }
+    }
+}

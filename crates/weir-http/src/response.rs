@@ -1,0 +1,278 @@
+//! The head of a response: from a server's bytes to a fully validated description of them.
+//!
+//! As strict as the request side: a response whose end two parsers could see in different places poisons every later
+//! exchange on its connection, so it is refused here and becomes a 502 further up.
+
+use crate::bytes::{elements, value_run};
+use crate::connection::{self, ConnectionOptions};
+use crate::fields::{Field, Fields};
+use crate::framing::{Framing, parse_length};
+use crate::limits::HeadLimits;
+use crate::lines::{Cursor, blame_line_end, read_fields};
+use crate::method::Method;
+use crate::name::FieldName;
+use crate::request::Progress;
+use crate::rule::Rule;
+use crate::span::Span;
+use crate::version::Version;
+
+/// How the body of a response is delimited (RFC 9112 section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResponseBody {
+    /// There is no body, whatever the fields say.
+    None,
+    /// The body has this many bytes, at least one.
+    Length(u64),
+    /// The body is in chunks.
+    Chunked,
+    /// The body ends when the server closes the connection.
+    UntilClose,
+}
+
+/// The head of one response, reusable: after [`ResponseHead::reset`] the next one parses without allocating.
+///
+/// Spans refer to [`ResponseHead::text`], and the accessors mean something only once `parse` said `Complete`.
+#[derive(Debug, Clone, Default)]
+pub struct ResponseHead {
+    cursor: Cursor,
+    line_read: bool,
+    complete: bool,
+    line: StatusLine,
+    fields: Fields,
+    framing: Framing,
+    connection: ConnectionOptions,
+}
+
+/// A valid status line.
+#[derive(Debug, Clone, Copy, Default)]
+struct StatusLine {
+    version: Version,
+    status: u16,
+    reason: Span,
+}
+
+impl ResponseHead {
+    /// An empty head, nothing allocated.
+    pub fn new() -> ResponseHead {
+        ResponseHead::default()
+    }
+
+    /// Forgets everything but keeps the memory, ready for the next response.
+    #[inline]
+    pub fn reset(&mut self) {
+        self.cursor = Cursor::default();
+        self.line_read = false;
+        self.complete = false;
+        self.fields.clear();
+        self.framing = Framing::default();
+        self.connection = ConnectionOptions::default();
+    }
+
+    /// Parses the head at the start of `received`.
+    ///
+    /// On `Incomplete`, call again with the same bytes and more behind them: complete lines are not read twice. Once
+    /// complete, further calls repeat the answer until `reset`. Of `limits`, the target's do not matter here.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that the bytes break, read from the left, however they were cut into calls. The connection to
+    /// the server must not be used again then.
+    #[inline]
+    pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
+        let window = received.get(..limits.head_bytes_max).unwrap_or(received);
+        if self.complete || self.advance(window, limits)? {
+            return Ok(Progress::Complete { len: self.cursor.position });
+        }
+        if window.len() >= limits.head_bytes_max { Err(Rule::HeadTooLarge) } else { Ok(Progress::Incomplete) }
+    }
+
+    fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<bool, Rule> {
+        const EARLY: usize = 64;
+        let may_skip = bytes.len() < limits.head_bytes_max && (self.line_read || bytes.len() > EARLY);
+        if may_skip && self.cursor.still_waits(bytes) {
+            return Ok(false);
+        }
+        if !self.line_read {
+            let Some((line, next)) = StatusLine::read(bytes)? else {
+                self.cursor.searched = bytes.len();
+                return Ok(false);
+            };
+            self.line = line;
+            self.line_read = true;
+            self.cursor.position = next;
+        }
+        let (version, framing, connection) = (self.line.version, &mut self.framing, &mut self.connection);
+        let take = |field: &Field| take_field(field, bytes, version, framing, connection);
+        self.complete = read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)?;
+        Ok(self.complete)
+    }
+
+    /// The bytes that all spans of this head refer to: `received` itself, which was given to `parse`, unless a relaxed
+    /// rule made the head be normalised.
+    #[inline]
+    pub fn text<'a>(&'a self, received: &'a [u8]) -> &'a [u8] {
+        received
+    }
+
+    /// Number of received bytes that belong to the head.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.cursor.position
+    }
+
+    /// Whether nothing has been parsed.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.cursor.position == 0
+    }
+
+    /// The protocol version.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.line.version
+    }
+
+    /// The status code, 100 to 599.
+    #[inline]
+    pub fn status(&self) -> u16 {
+        self.line.status
+    }
+
+    /// The reason phrase, which may be empty.
+    #[inline]
+    pub fn reason(&self) -> Span {
+        self.line.reason
+    }
+
+    /// All fields, in the order received.
+    #[inline]
+    pub fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// The options of the `Connection` fields.
+    #[inline]
+    pub fn connection(&self) -> ConnectionOptions {
+        self.connection
+    }
+
+    /// Whether `Connection` names `field` as one that must stop here: see `RequestHead::is_named_by_connection`.
+    pub fn is_named_by_connection(&self, text: &[u8], field: &Field) -> bool {
+        connection::names_field(text, &self.fields, field)
+    }
+
+    /// Whether the server keeps the connection open after this response (RFC 9112 section 9.3), provided that the body
+    /// is not delimited by closing it.
+    #[inline]
+    pub fn keep_alive(&self) -> bool {
+        !self.connection.close() && (self.line.version == Version::Http11 || self.connection.keep_alive())
+    }
+
+    /// How the body is delimited, for a response to a request with `method`.
+    #[inline]
+    pub fn body(&self, method: Method) -> ResponseBody {
+        let bodiless = match self.line.status {
+            100..200 | 204 | 304 => true,
+            200..300 => matches!(method, Method::Head | Method::Connect),
+            _ => method == Method::Head,
+        };
+        match self.framing {
+            _ if bodiless => ResponseBody::None,
+            Framing { chunked: true, .. } => ResponseBody::Chunked,
+            Framing { length: Some(0), .. } => ResponseBody::None,
+            Framing { length: Some(length), .. } => ResponseBody::Length(length),
+            Framing { length: None, .. } => ResponseBody::UntilClose,
+        }
+    }
+
+    /// The Content-Length, also where it only tells what GET would have brought (HEAD, 304).
+    #[inline]
+    pub fn content_length(&self) -> Option<u64> {
+        self.framing.length
+    }
+
+    /// Seconds for which the server says it keeps an idle connection: `Keep-Alive: timeout=N` (RFC 2068 section
+    /// 19.7.1.1). The smallest when there are several; what is malformed or above `u32::MAX` is passed over.
+    pub fn keep_alive_timeout(&self, text: &[u8]) -> Option<u32> {
+        let values = self.fields.all(FieldName::KeepAlive).map(|field| field.value.of(text));
+        values.flat_map(elements).filter_map(parse_timeout).min()
+    }
+}
+
+impl StatusLine {
+    /// Reads the status line at the start of `bytes`. Gives it with the start of the next line, or `None` when bytes
+    /// are missing.
+    ///
+    /// The space before an empty reason phrase may be missing: too many servers leave it out, and nothing can be
+    /// mistaken for it.
+    #[inline]
+    fn read(bytes: &[u8]) -> Result<Option<(StatusLine, usize)>, Rule> {
+        const STATUS: usize = Version::LEN + 1;
+        const REASON: usize = STATUS + 4;
+        if bytes.iter().zip(b"HTTP/").any(|(byte, expected)| byte != expected) {
+            return Err(Rule::BadStatusLine);
+        }
+        let Some(version) = Version::read(bytes)? else { return Ok(None) };
+        let rest = &bytes[Version::LEN..];
+        let status = match rest {
+            [b' ', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', ..] => {
+                u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0')
+            }
+            _ => return blame_status(rest),
+        };
+        if !(100..600).contains(&status) {
+            return Err(Rule::BadStatus);
+        }
+        let (start, end) = match bytes.get(REASON - 1) {
+            Some(b' ') => (REASON, REASON + value_run(&bytes[REASON..])),
+            Some(b'\r' | b'\n') => (REASON - 1, REASON - 1),
+            Some(_) => return Err(Rule::BadStatusLine),
+            None => return Ok(None),
+        };
+        match &bytes[end..] {
+            [b'\r', b'\n', ..] => {
+                Ok(Some((StatusLine { version, status, reason: Span::new(start, end) }, end + 2)))
+            }
+            [] | [b'\r'] => Ok(None),
+            rest => Err(blame_line_end(rest)),
+        }
+    }
+}
+
+/// `None` when `rest` may still become a space and three digits, else the rule that is broken.
+#[cold]
+fn blame_status<T>(rest: &[u8]) -> Result<Option<T>, Rule> {
+    let fits = |(index, byte): (usize, &u8)| if index == 0 { *byte == b' ' } else { byte.is_ascii_digit() };
+    if rest.iter().take(4).enumerate().all(fits) { Ok(None) } else { Err(Rule::BadStatusLine) }
+}
+
+/// Takes in one field.
+#[inline]
+fn take_field(
+    field: &Field,
+    bytes: &[u8],
+    version: Version,
+    framing: &mut Framing,
+    connection: &mut ConnectionOptions,
+) -> Result<(), Rule> {
+    let value = || field.value.of(bytes);
+    match field.known {
+        FieldName::ContentLength => framing.add_length(value()),
+        FieldName::TransferEncoding if version == Version::Http10 => Err(Rule::TransferEncodingInHttp10),
+        FieldName::TransferEncoding => framing.add_transfer_encoding(value()),
+        FieldName::Connection => {
+            connection.add(value());
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The seconds of one `timeout=N` parameter.
+fn parse_timeout(parameter: &[u8]) -> Option<u32> {
+    let (name, value) = parameter.split_at_checked(8)?;
+    if !name.eq_ignore_ascii_case(b"timeout=") {
+        return None;
+    }
+    parse_length(value).and_then(|seconds| u32::try_from(seconds).ok())
+}

@@ -1,0 +1,48 @@
+//! Where a piece of a head lies in the bytes it was parsed from.
+//!
+//! Parsers hand out spans instead of slices, so that a parsed head can live beside the buffer it describes.
+//! A span is only meaningful together with the text it was made for; it never owns or copies bytes.
+
+use std::ops::Range;
+
+/// A range of bytes in the text of one head: 8 bytes, `Copy`, without a lifetime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Span {
+    /// Index of the first byte.
+    pub start: u32,
+    /// Number of bytes.
+    pub len: u32,
+}
+
+impl Span {
+    /// The span of the bytes `start..end`; both lie in a head, and a head is never larger than 4 GiB.
+    #[inline]
+    pub(crate) fn new(start: usize, end: usize) -> Span {
+        debug_assert!(start <= end && end <= u32::MAX as usize, "a head is bounded far below 4 GiB");
+        Span { start: start as u32, len: (end - start) as u32 }
+    }
+
+    /// The bytes of this span. A span that does not fit `bytes` (made for another text) gives an empty slice.
+    #[inline]
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.range()).unwrap_or_default()
+    }
+
+    /// The span as a range of indices.
+    #[inline]
+    pub const fn range(self) -> Range<usize> {
+        self.start as usize..self.end()
+    }
+
+    /// Index after the last byte.
+    #[inline]
+    pub const fn end(self) -> usize {
+        self.start as usize + self.len as usize
+    }
+
+    /// Whether the span holds no bytes.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}

@@ -1,0 +1,120 @@
+//! The request target in its four forms (RFC 9112 section 3.2), split without copying or decoding.
+//!
+//! The bytes have passed the table of target bytes before they come here, so neither space nor `#` occurs.
+
+use crate::authority::Authority;
+use crate::limits::HeadLimits;
+use crate::method::Method;
+use crate::percent;
+use crate::rule::Rule;
+use crate::span::Span;
+
+/// The form of a request target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TargetForm {
+    /// `/path?query`
+    #[default]
+    Origin,
+    /// `http://host/path?query`
+    Absolute,
+    /// `host:port`, with CONNECT only.
+    Authority,
+    /// `*`, with OPTIONS only.
+    Asterisk,
+}
+
+/// A valid request target and its parts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Target {
+    pub(crate) span: Span,
+    pub(crate) form: TargetForm,
+    pub(crate) path: Span,
+    pub(crate) query: Option<Span>,
+    /// The authority; empty in the origin and asterisk forms.
+    pub(crate) authority: Span,
+    /// Length of the host at the start of the authority.
+    pub(crate) host_len: u32,
+    pub(crate) port: Option<u16>,
+}
+
+impl Target {
+    /// Splits and checks the target at `span` of a request with `method`.
+    #[inline]
+    pub(crate) fn parse(
+        bytes: &[u8],
+        span: Span,
+        method: Method,
+        limits: &HeadLimits,
+    ) -> Result<Target, Rule> {
+        let target = Target { span, ..Target::default() };
+        match span.of(bytes).first() {
+            Some(b'/') if method != Method::Connect => target.with_path(bytes, span, limits),
+            _ => target.parse_other_form(bytes, method, limits),
+        }
+    }
+
+    /// Splits `whole` into path and query. A path must be percent-encoded properly; queries are sent with a bare `%`
+    /// by browsers, and no one decodes them on the way.
+    #[inline]
+    fn with_path(mut self, bytes: &[u8], whole: Span, limits: &HeadLimits) -> Result<Target, Rule> {
+        let text = whole.of(bytes);
+        let path_len = memchr::memchr(b'?', text).unwrap_or(text.len());
+        let start = whole.start as usize;
+        self.path = Span::new(start, start + path_len);
+        if path_len < text.len() {
+            self.query = Some(Span::new(start + path_len + 1, whole.end()));
+        }
+        let path = &text[..path_len];
+        if !percent::is_well_formed(path) || (limits.refuse_encoded_nul && percent::has_encoded_nul(path)) {
+            return Err(Rule::BadTarget);
+        }
+        Ok(self)
+    }
+
+    #[cold]
+    fn parse_other_form(mut self, bytes: &[u8], method: Method, limits: &HeadLimits) -> Result<Target, Rule> {
+        let text = self.span.of(bytes);
+        if method == Method::Connect {
+            self.form = TargetForm::Authority;
+            self.set_authority(bytes, self.span)?;
+            return if self.port.is_some() { Ok(self) } else { Err(Rule::BadTarget) };
+        }
+        if text == b"*" && method == Method::Options {
+            self.form = TargetForm::Asterisk;
+            self.path = self.span;
+            return Ok(self);
+        }
+        let Some(colon) = memchr::memmem::find(text, b"://") else { return Err(Rule::BadTarget) };
+        let scheme = &text[..colon];
+        if !scheme.eq_ignore_ascii_case(b"http") && !scheme.eq_ignore_ascii_case(b"https") {
+            let is_scheme = scheme.first().is_some_and(u8::is_ascii_alphabetic)
+                && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte));
+            return Err(if is_scheme { Rule::BadScheme } else { Rule::BadTarget });
+        }
+        self.form = TargetForm::Absolute;
+        let start = self.span.start as usize + colon + 3;
+        let rest = &text[colon + 3..];
+        let len = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+        if len == 0 {
+            return Err(Rule::BadHost);
+        }
+        self.set_authority(bytes, Span::new(start, start + len))?;
+        if rest.get(len) == Some(&b'/') {
+            return self.with_path(bytes, Span::new(start + len, self.span.end()), limits);
+        }
+        // The empty path is "/" (RFC 9110 section 4.2.3): the slash before the authority stands in for it.
+        self.path = Span::new(start - 1, start);
+        if len < rest.len() {
+            self.query = Some(Span::new(start + len + 1, self.span.end()));
+        }
+        Ok(self)
+    }
+
+    fn set_authority(&mut self, bytes: &[u8], span: Span) -> Result<(), Rule> {
+        let authority = Authority::parse(span.of(bytes)).ok_or(Rule::BadHost)?;
+        self.authority = span;
+        self.host_len = authority.host.len() as u32;
+        self.port = authority.port;
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! Messages to bytes: small functions that append to a buffer, without allocation of their own.
+//!
+//! They write what they are given. Names and values come from parsed heads or from the checked config, so neither can
+//! hold a line end; debug builds check it.
+
+use crate::bytes::{is_token, is_value_byte};
+use crate::version::Version;
+
+/// Appends `method target version` and the line end.
+#[inline]
+pub fn request_line(out: &mut Vec<u8>, method: &[u8], target: &[u8], version: Version) {
+    debug_assert!(is_token(method) && target.iter().all(|byte| byte.is_ascii_graphic()));
+    out.extend_from_slice(method);
+    out.push(b' ');
+    out.extend_from_slice(target);
+    out.push(b' ');
+    out.extend_from_slice(version.as_str().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `version status reason` and the line end.
+#[inline]
+pub fn status_line(out: &mut Vec<u8>, version: Version, status: u16, reason: &[u8]) {
+    debug_assert!(reason.iter().all(|&byte| is_value_byte(byte)));
+    out.extend_from_slice(version.as_str().as_bytes());
+    out.push(b' ');
+    decimal(out, u64::from(status));
+    out.push(b' ');
+    out.extend_from_slice(reason);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `name: value` and the line end.
+#[inline]
+pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    debug_assert!(is_token(name) && value.iter().all(|&byte| is_value_byte(byte)));
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `name: value` with a decimal value, and the line end.
+#[inline]
+pub fn decimal_field(out: &mut Vec<u8>, name: &[u8], value: u64) {
+    debug_assert!(is_token(name));
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    decimal(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `number` in decimal.
+#[inline]
+pub fn decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends `number` in hexadecimal, lower case, without leading zeros.
+#[inline]
+pub fn hexadecimal(out: &mut Vec<u8>, number: u64) {
+    let mut line = [0; CHUNK_SIZE_BYTES_MAX];
+    let len = chunk_size(number, &mut line);
+    out.extend_from_slice(&line[..len - 2]);
+}
+
+/// Longest line that [`chunk_size`] writes, in bytes.
+pub const CHUNK_SIZE_BYTES_MAX: usize = 18;
+
+/// What ends the data of a chunk.
+pub const CHUNK_END: &[u8] = b"\r\n";
+
+/// The last chunk of a body without trailers.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Writes the line that starts a chunk of `len` bytes to the front of `line`. Gives the length of the line.
+///
+/// The data and [`CHUNK_END`] follow. A chunk of 0 bytes would end the body: see [`last_chunk`].
+#[inline]
+pub fn chunk_size(len: u64, line: &mut [u8; CHUNK_SIZE_BYTES_MAX]) -> usize {
+    let digits = ((u64::BITS - (len | 1).leading_zeros()) as usize).div_ceil(4);
+    let mut rest = len;
+    for digit in line[..digits].iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(rest & 0xf) as usize];
+        rest >>= 4;
+    }
+    line[digits..digits + 2].copy_from_slice(b"\r\n");
+    digits + 2
+}
+
+/// Appends the last chunk with `trailers` as names and values.
+pub fn last_chunk<'a>(out: &mut Vec<u8>, trailers: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) {
+    out.extend_from_slice(b"0\r\n");
+    for (name, value) in trailers {
+        field(out, name, value);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Length of a date in IMF-fixdate, in bytes.
+pub const DATE_BYTES: usize = 29;
+
+/// The HTTP date (IMF-fixdate, RFC 9110 section 5.6.7) of `unix_seconds`, seconds since 1970-01-01 in UTC.
+///
+/// Times after the year 9999 give its last second: the format has four digits.
+pub fn date(unix_seconds: u64) -> [u8; DATE_BYTES] {
+    const LAST: u64 = 253_402_300_799;
+    let seconds = unix_seconds.min(LAST);
+    let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil_from_days(days);
+    let mut date = *b"Thu, 01 Jan 1970 00:00:00 GMT";
+    let weekday = (days % 7) as usize * 3;
+    date[..3].copy_from_slice(&b"ThuFriSatSunMonTueWed"[weekday..weekday + 3]);
+    two_digits(&mut date[5..7], day);
+    let month = (month as usize - 1) * 3;
+    date[8..11].copy_from_slice(&b"JanFebMarAprMayJunJulAugSepOctNovDec"[month..month + 3]);
+    two_digits(&mut date[12..14], year / 100);
+    two_digits(&mut date[14..16], year % 100);
+    two_digits(&mut date[17..19], second_of_day / 3600);
+    two_digits(&mut date[20..22], second_of_day / 60 % 60);
+    two_digits(&mut date[23..25], second_of_day % 60);
+    date
+}
+
+/// Writes `number` below 100 with two digits.
+fn two_digits(to: &mut [u8], number: u64) {
+    to[0] = b'0' + (number / 10) as u8;
+    to[1] = b'0' + (number % 10) as u8;
+}
+
+/// Year, month (1-12) and day (1-31) of a day since 1970-01-01 in the Gregorian calendar.
+///
+/// Years start on 1 March here, so that the leap day comes last and months follow a fixed pattern of 153 days in five.
+fn civil_from_days(days: u64) -> (u64, u64, u64) {
+    const DAYS_PER_ERA: u64 = 146_097; // 400 years
+    const DAYS_TO_EPOCH: u64 = 719_468; // from 0000-03-01 to 1970-01-01
+    let shifted = days + DAYS_TO_EPOCH;
+    let (era, day_of_era) = (shifted / DAYS_PER_ERA, shifted % DAYS_PER_ERA);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+/// The standard reason phrase of `status` (IANA registry); empty for an unknown one.
+pub const fn reason_phrase(status: u16) -> &'static str {
+    match status {
+        100 => "Continue",
+        101 => "Switching Protocols",
+        102 => "Processing",
+        103 => "Early Hints",
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        203 => "Non-Authoritative Information",
+        204 => "No Content",
+        205 => "Reset Content",
+        206 => "Partial Content",
+        207 => "Multi-Status",
+        208 => "Already Reported",
+        226 => "IM Used",
+        300 => "Multiple Choices",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        305 => "Use Proxy",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        407 => "Proxy Authentication Required",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        415 => "Unsupported Media Type",
+        416 => "Range Not Satisfiable",
+        417 => "Expectation Failed",
+        421 => "Misdirected Request",
+        422 => "Unprocessable Content",
+        423 => "Locked",
+        424 => "Failed Dependency",
+        425 => "Too Early",
+        426 => "Upgrade Required",
+        428 => "Precondition Required",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        451 => "Unavailable For Legal Reasons",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        506 => "Variant Also Negotiates",
+        507 => "Insufficient Storage",
+        508 => "Loop Detected",
+        511 => "Network Authentication Required",
+        _ => "",
+    }
+}
