@@ -10,31 +10,23 @@ mod failure;
 mod phase;
 
 // What the client is told when Weir answers itself.
-//x mod accept;
-//x mod page;
+mod accept;
+mod page;
 
 // What the workers count, one writer each.
 mod counter;
 mod histogram;
 mod shard;
 
-// What a reader makes of it.
-//x mod figures;
-//x mod prometheus;
-
 // One line per exchange.
-//x pub mod access_log;
+pub mod access_log;
 
-//x pub use accept::{Format, choose_format};
+pub use accept::{Format, choose_format};
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{Cause, Explanation, Failure, Party, Reason, failures_markdown};
-//x pub use figures::{
-//x     FailureFigures, Figures, ListenerFigures, Names, ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
-//x };
 pub use histogram::{Histogram, HistogramSnapshot};
-//x pub use page::{Page, status_text};
+pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
-//x pub use prometheus::{CONTENT_TYPE, render};
 pub use shard::{
     FailureCounters, ListenerShard, PhaseCounters, ResponseCounters, ServerShard, ShardSizes, UpstreamShard,
     WorkerShard,

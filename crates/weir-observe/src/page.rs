@@ -1,0 +1,136 @@
+//! The body of an answer that Weir gives itself: a small page for people, or an object for programs.
+//!
+//! It says the status, one sentence, the reason code and the request id, and nothing about what is behind Weir. It loads
+//! nothing, so it also works where nothing else does. Everything that a peer sent is escaped.
+
+use crate::accept::Format;
+use crate::access_log::escape;
+use crate::failure::Failure;
+
+/// What an answer says.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// The status of the response.
+    pub status: u16,
+    /// One sentence for the client.
+    pub text: &'a str,
+    /// The stable code, also sent as `weir-reason`.
+    pub reason: &'a str,
+    /// The id of the request, to quote when asking for help; empty when there is none.
+    pub request_id: &'a [u8],
+}
+
+impl<'a> Page<'a> {
+    /// The answer to an exchange that failed, or `None` when nothing can be sent.
+    pub fn for_failure(failure: Failure, request_id: &'a [u8]) -> Option<Page<'a>> {
+        let status = failure.status()?;
+        Some(Page { status, text: failure.client_text(), reason: failure.reason(), request_id })
+    }
+
+    /// Appends the body; its length is what the buffer grows by, below 2 KiB with a request id of up to 128 bytes.
+    pub fn render(&self, format: Format, out: &mut Vec<u8>) {
+        match format {
+            Format::Html => self.render_html(out),
+            Format::Json => self.render_json(out),
+        }
+    }
+
+    fn render_html(&self, out: &mut Vec<u8>) {
+        let title = status_text(self.status);
+        let mut digits = itoa::Buffer::new();
+        let status = digits.format(self.status).as_bytes();
+        out.extend_from_slice(HTML_HEAD);
+        out.extend_from_slice(b"<title>");
+        out.extend_from_slice(status);
+        out.push(b' ');
+        escape::html(title.as_bytes(), out);
+        out.extend_from_slice(b"</title>\n<main>\n<p class=\"status\">");
+        out.extend_from_slice(status);
+        out.extend_from_slice(b"</p>\n<h1>");
+        escape::html(title.as_bytes(), out);
+        out.extend_from_slice(b"</h1>\n<p>");
+        escape::html(self.text.as_bytes(), out);
+        out.extend_from_slice(b"</p>\n<dl><dt>Reason</dt><dd>");
+        escape::html(self.reason.as_bytes(), out);
+        out.extend_from_slice(b"</dd>");
+        if !self.request_id.is_empty() {
+            out.extend_from_slice(b"<dt>Request</dt><dd>");
+            escape::html(self.request_id, out);
+            out.extend_from_slice(b"</dd>");
+        }
+        out.extend_from_slice(b"</dl>\n</main>\n</html>\n");
+    }
+
+    fn render_json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"status\":");
+        out.extend_from_slice(itoa::Buffer::new().format(self.status).as_bytes());
+        for (name, value) in [
+            ("title", status_text(self.status).as_bytes()),
+            ("detail", self.text.as_bytes()),
+            ("reason", self.reason.as_bytes()),
+            ("request_id", self.request_id),
+        ] {
+            if value.is_empty() {
+                continue;
+            }
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":\"");
+            escape::json(value, out);
+            out.push(b'"');
+        }
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+const HTML_HEAD: &[u8] = br#"<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<style>
+:root{--ink:#1c2733;--soft:#5b6b7a;--line:#d5dde4;--ground:#f6f8fa;--mark:#0b6e8f}
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#93a1ae;--line:#2d3843;--ground:#11171d;--mark:#58b8d6}}
+*{margin:0}
+body{min-height:100vh;display:grid;place-items:center;background:var(--ground);color:var(--ink);font:1rem/1.6 system-ui,sans-serif}
+main{width:min(30rem,100% - 3rem);padding:2rem 0;border-top:3px solid var(--mark)}
+.status{color:var(--mark);font-weight:600;letter-spacing:.08em}
+h1{margin:.1em 0 .4em;font-size:1.7rem;line-height:1.25}
+dl{margin-top:1.6rem;padding-top:1rem;border-top:1px solid var(--line);display:grid;grid-template-columns:auto 1fr;gap:.2rem 1rem;color:var(--soft);font-size:.85rem}
+dd{font-family:ui-monospace,monospace;overflow-wrap:anywhere}
+</style>
+"#;
+
+/// The reason phrase of a status (RFC 9110 section 15); of an unknown one, its class.
+pub const fn status_text(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        421 => "Misdirected Request",
+        426 => "Upgrade Required",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        499 => "Client Closed Request",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        508 => "Loop Detected",
+        100..200 => "Informational",
+        200..300 => "Success",
+        300..400 => "Redirection",
+        400..500 => "Client Error",
+        _ => "Server Error",
+    }
+}

@@ -1,0 +1,22 @@
+//! One line per exchange: what can be in it, how a format is written, and how it is rendered.
+//!
+//! A worker fills an [`ExchangeRecord`] with borrowed values when an exchange is over, a [`LogFormat`] turns it into one
+//! line, and a writer elsewhere takes the line. Whatever bytes a peer sent, a line is one line: see `escape.rs`.
+
+pub(crate) mod escape;
+mod field;
+mod format;
+mod parse;
+mod record;
+mod render;
+mod termination;
+#[cfg(test)]
+mod tests;
+mod timestamp;
+
+pub mod syslog;
+
+pub use format::{FormatError, LogFormat};
+pub use record::{ExchangeRecord, FieldSource, Load, NoFields};
+pub use termination::Termination;
+pub use timestamp::UnixMicros;

@@ -1,0 +1,290 @@
+//! The placeholders of a log format: their names, what they mean, and their value in a record.
+//!
+//! A value is found without allocating: numbers and borrowed bytes as they are, times and addresses in a small scratch
+//! buffer. Escaping is not done here.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use super::record::ExchangeRecord;
+use crate::failure::Failure;
+use crate::phase::Phase;
+
+/// Declares the placeholders without parameters.
+macro_rules! fields {
+    ($($variant:ident $name:literal $doc:literal,)+) => {
+        /// What a placeholder stands for.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub(super) enum Field {
+            $(#[doc = $doc] $variant,)+
+            /// Time in one phase.
+            Phase(Phase),
+            /// A field of the request, by its lower-case name.
+            RequestHeader(Box<str>),
+            /// A field of the response, by its lower-case name.
+            ResponseHeader(Box<str>),
+        }
+
+        /// Name, field and meaning of every placeholder without parameters.
+        pub(super) const PLAIN: &[(&str, Field, &str)] = &[$(($name, Field::$variant, $doc),)+];
+    };
+}
+
+fields! {
+    Time "time" "Start of the exchange, RFC 3339 with microseconds, UTC.",
+    TimeClf "time.clf" "Start of the exchange as in the common log format, UTC.",
+    TimeHaproxy "time.haproxy" "Start of the exchange as in HAProxy's log, UTC.",
+    TimeSeconds "time.seconds" "Start of the exchange in seconds since 1970, with microseconds.",
+    TimeMicros "time.us" "Start of the exchange in microseconds since 1970.",
+    Listener "listener" "Name of the listener.",
+    ClientAddress "client_address" "Address of the client, on the word of a trusted proxy if there is one; `unix` on a Unix socket.",
+    ClientPort "client_port" "Port of the client.",
+    PeerAddress "peer_address" "Address at the other end of the client connection.",
+    PeerPort "peer_port" "Port at the other end of the client connection.",
+    LocalAddress "local_address" "Address that the client connected to.",
+    LocalPort "local_port" "Port that the client connected to.",
+    ExchangeNumber "exchange_number" "Place of the exchange in its session, from 1.",
+    Method "method" "Method of the request.",
+    Target "target" "Target of the request as received.",
+    Path "path" "Target up to the question mark.",
+    Query "query" "Target after the question mark.",
+    Version "version" "Protocol version of the request.",
+    RequestLine "request_line" "Method, target and version.",
+    Host "host" "Authority that the request was routed by.",
+    RequestId "request_id" "Id of the request.",
+    UserAgent "user_agent" "Request field User-Agent.",
+    Referer "referer" "Request field Referer.",
+    Status "status" "Status that the client received, else the one its failure stands for, 499 when it went away.",
+    StatusSent "status_sent" "Status that the client received, if any.",
+    BytesIn "bytes_in" "Bytes received from the client.",
+    BytesOut "bytes_out" "Bytes sent to the client.",
+    BodyBytesIn "body_bytes_in" "Bytes of the request body.",
+    BodyBytesOut "body_bytes_out" "Bytes of the response body that were sent.",
+    Route "route" "Name of the route.",
+    Upstream "upstream" "Name of the upstream.",
+    Server "server" "Name of the server of the last attempt.",
+    Attempts "attempts" "Attempts on servers.",
+    Retries "retries" "Attempts beyond the first.",
+    Connection "connection" "`new` or `reused`: the server connection of the last attempt.",
+    QueuePosition "queue_position" "Exchanges that stood before this one in the queue.",
+    Duration "duration" "Time of the whole exchange in microseconds.",
+    DurationMillis "duration.ms" "Time of the whole exchange in milliseconds.",
+    DurationSeconds "duration.seconds" "Time of the whole exchange in seconds, with microseconds.",
+    Reason "reason" "Reason code of the failure.",
+    Failure "failure" "Phase, party and cause of the failure, as in `connect/server/refused`.",
+    FailurePhase "failure.phase" "Phase of the failure.",
+    FailureParty "failure.party" "Party of the failure.",
+    FailureCause "failure.cause" "Cause of the failure.",
+    Termination "termination" "How the exchange ended, in the letters of HAProxy's log.",
+    TimerRequest "timer.TR" "HAProxy's TR: milliseconds to read the request, -1 when it did not get that far.",
+    TimerQueue "timer.Tw" "HAProxy's Tw: milliseconds in the queue, or -1.",
+    TimerConnect "timer.Tc" "HAProxy's Tc: milliseconds to connect, or -1.",
+    TimerResponse "timer.Tr" "HAProxy's Tr: milliseconds from the connection to the response head, or -1.",
+    TimerActive "timer.Ta" "HAProxy's Ta: milliseconds from the first byte of the request to the last of the response.",
+    LoadProcess "load.process" "Sessions open in the process.",
+    LoadListener "load.listener" "Sessions open on the listener.",
+    LoadUpstream "load.upstream" "Exchanges running on the upstream.",
+    LoadServer "load.server" "Exchanges running on the server.",
+    HaproxyBackend "haproxy.backend" "Name of the upstream, or of the listener when none was chosen.",
+    HaproxyServer "haproxy.server" "Name of the server, or `<NOSRV>`.",
+    HaproxyRequest "haproxy.request" "Method, target and version, or `<BADREQ>`.",
+}
+
+/// What a field holds in one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value<'a> {
+    /// Nothing: `-` in text, `null` in JSON.
+    Absent,
+    /// A number that is not negative.
+    Number(u64),
+    /// -1, where HAProxy's timers have it.
+    Minus,
+    /// Bytes that may come from a peer.
+    Bytes(&'a [u8]),
+    /// Method, target and version, to be joined by spaces.
+    Line([&'a [u8]; 3]),
+}
+
+impl<'a> Value<'a> {
+    fn bytes(bytes: &'a [u8]) -> Value<'a> {
+        if bytes.is_empty() { Value::Absent } else { Value::Bytes(bytes) }
+    }
+
+    fn number(number: Option<impl Into<u64>>) -> Value<'a> {
+        number.map_or(Value::Absent, |number| Value::Number(number.into()))
+    }
+
+    fn word(word: Option<&'a str>) -> Value<'a> {
+        Value::bytes(word.unwrap_or_default().as_bytes())
+    }
+}
+
+/// Room for a time, an address or three names; what does not fit is cut, which none of them can need.
+pub(super) struct Scratch {
+    bytes: [u8; Scratch::SIZE],
+    len: usize,
+}
+
+impl Scratch {
+    const SIZE: usize = 96;
+
+    pub(super) const fn new() -> Scratch {
+        Scratch { bytes: [0; Scratch::SIZE], len: 0 }
+    }
+
+    pub(super) fn fill(&mut self, write: impl FnOnce(&mut Scratch) -> std::fmt::Result) -> Value<'_> {
+        self.len = 0;
+        match write(self) {
+            Ok(()) => Value::Bytes(&self.bytes[..self.len]),
+            Err(_) => Value::Absent,
+        }
+    }
+}
+
+impl Write for Scratch {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let end = self.len + text.len();
+        let room = self.bytes.get_mut(self.len..end).ok_or(std::fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+impl Field {
+    /// The value in a record; times and addresses are written to `scratch`.
+    pub(super) fn value<'a>(&self, record: &ExchangeRecord<'a>, scratch: &'a mut Scratch) -> Value<'a> {
+        match self {
+            Field::Phase(phase) => Value::Number(record.phases[*phase].into()),
+            Field::RequestHeader(name) => Value::bytes(record.fields.request_field(name).unwrap_or_default()),
+            Field::ResponseHeader(name) => {
+                Value::bytes(record.fields.response_field(name).unwrap_or_default())
+            }
+
+            Field::Time => scratch.fill(|out| record.time.write_rfc3339(out)),
+            Field::TimeClf => scratch.fill(|out| record.time.write_clf(out)),
+            Field::TimeHaproxy => scratch.fill(|out| record.time.write_haproxy(out)),
+            Field::TimeSeconds => scratch.fill(|out| record.time.write_seconds(out)),
+            Field::TimeMicros => Value::Number(record.time.0),
+
+            Field::ClientAddress => address(record.client, scratch),
+            Field::ClientPort => port(record.client),
+            Field::PeerAddress => address(record.peer, scratch),
+            Field::PeerPort => port(record.peer),
+            Field::LocalAddress => address(record.local, scratch),
+            Field::LocalPort => port(record.local),
+
+            Field::Listener => Value::bytes(record.listener.as_bytes()),
+            Field::ExchangeNumber => Value::Number(record.exchange_number),
+            Field::Route => Value::bytes(record.route.as_bytes()),
+            Field::Upstream => Value::bytes(record.upstream.as_bytes()),
+            Field::Server => Value::bytes(record.server.as_bytes()),
+            Field::Attempts => Value::Number(record.attempts.into()),
+            Field::Retries => Value::Number(record.retries().into()),
+            Field::Connection => {
+                Value::word(record.reused.map(|reused| if reused { "reused" } else { "new" }))
+            }
+            Field::QueuePosition => Value::Number(record.queue_position.into()),
+
+            Field::BytesIn => Value::Number(record.bytes_in),
+            Field::BytesOut => Value::Number(record.bytes_out),
+            Field::BodyBytesIn => Value::Number(record.body_bytes_in),
+            Field::BodyBytesOut => Value::Number(record.body_bytes_out),
+            Field::LoadProcess => Value::Number(record.load.process.into()),
+            Field::LoadListener => Value::Number(record.load.listener.into()),
+            Field::LoadUpstream => Value::Number(record.load.upstream.into()),
+            Field::LoadServer => Value::Number(record.load.server.into()),
+
+            _ => self.message_value(record).unwrap_or_else(|| self.outcome_value(record, scratch)),
+        }
+    }
+
+    /// What the request says.
+    fn message_value<'a>(&self, record: &ExchangeRecord<'a>) -> Option<Value<'a>> {
+        let line = [record.method, record.target, record.version];
+        Some(match self {
+            Field::Method => Value::bytes(record.method),
+            Field::Target => Value::bytes(record.target),
+            Field::Path => Value::bytes(split_target(record.target).0),
+            Field::Query => Value::bytes(split_target(record.target).1),
+            Field::Version => Value::bytes(record.version),
+            Field::RequestLine if record.method.is_empty() => Value::Absent,
+            Field::RequestLine => Value::Line(line),
+            Field::HaproxyRequest if record.method.is_empty() => Value::Bytes(b"<BADREQ>"),
+            Field::HaproxyRequest => Value::Line(line),
+            Field::Host => Value::bytes(record.host),
+            Field::RequestId => Value::bytes(record.request_id),
+            Field::UserAgent => Value::bytes(record.fields.request_field("user-agent").unwrap_or_default()),
+            Field::Referer => Value::bytes(record.fields.request_field("referer").unwrap_or_default()),
+            _ => return None,
+        })
+    }
+
+    /// How it ended and how long it took.
+    fn outcome_value<'a>(&self, record: &ExchangeRecord<'a>, scratch: &'a mut Scratch) -> Value<'a> {
+        let failure = record.failure;
+        match self {
+            Field::Status => Value::Number(record.log_status().into()),
+            Field::StatusSent => Value::number(record.status),
+            Field::Duration => Value::Number(record.phases.total()),
+            Field::DurationMillis => Value::Number(record.phases.total() / 1000),
+            Field::DurationSeconds => {
+                let micros = record.phases.total();
+                scratch.fill(|out| write!(out, "{}.{:06}", micros / 1_000_000, micros % 1_000_000))
+            }
+
+            Field::Reason => Value::word(failure.map(Failure::reason)),
+            Field::FailurePhase => Value::word(failure.map(|failure| failure.phase.name())),
+            Field::FailureParty => Value::word(failure.map(|failure| failure.party.name())),
+            Field::FailureCause => Value::word(failure.map(|failure| failure.cause.name())),
+            Field::Failure => match failure {
+                Some(Failure { phase, party, cause }) => {
+                    scratch.fill(|out| write!(out, "{}/{}/{}", phase.name(), party.name(), cause.name()))
+                }
+                None => Value::Absent,
+            },
+            Field::Termination => scratch.fill(|out| out.write_str(record.termination().as_str())),
+
+            Field::TimerRequest => timer(record, Phase::Request, Phase::Request),
+            Field::TimerQueue => timer(record, Phase::Queue, Phase::Queue),
+            Field::TimerConnect => timer(record, Phase::Connect, Phase::Connect),
+            Field::TimerResponse => timer(record, Phase::Send, Phase::Response),
+            Field::TimerActive => Value::Number(record.phases.between(Phase::Request, Phase::Finish) / 1000),
+            Field::HaproxyBackend if record.upstream.is_empty() => Value::bytes(record.listener.as_bytes()),
+            Field::HaproxyBackend => Value::bytes(record.upstream.as_bytes()),
+            Field::HaproxyServer if record.server.is_empty() => Value::Bytes(b"<NOSRV>"),
+            Field::HaproxyServer => Value::bytes(record.server.as_bytes()),
+            _ => Value::Absent,
+        }
+    }
+}
+
+fn address(address: Option<SocketAddr>, scratch: &mut Scratch) -> Value<'_> {
+    match address {
+        Some(address) => scratch.fill(|out| write!(out, "{}", address.ip())),
+        None => Value::Bytes(b"unix"),
+    }
+}
+
+fn port<'a>(address: Option<SocketAddr>) -> Value<'a> {
+    Value::number(address.map(|address| address.port()))
+}
+
+fn split_target(target: &[u8]) -> (&[u8], &[u8]) {
+    match target.iter().position(|byte| *byte == b'?') {
+        Some(at) => (&target[..at], &target[at + 1..]),
+        None => (target, b""),
+    }
+}
+
+/// Milliseconds spent in some phases, or -1 when the exchange did not pass the last of them.
+fn timer<'a>(record: &ExchangeRecord<'a>, first: Phase, last: Phase) -> Value<'a> {
+    let passed = match record.failure {
+        Some(failure) => failure.phase > last,
+        None => true,
+    };
+    if !passed || (last > Phase::Request && record.attempts == 0) {
+        return Value::Minus;
+    }
+    Value::Number(record.phases.between(first, last) / 1000)
+}

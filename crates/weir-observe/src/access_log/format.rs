@@ -1,0 +1,112 @@
+//! A log format: literal text and values, made once from the config, rendered for every exchange.
+//!
+//! Named formats are texts like any other, so whatever they can show an own format can show too.
+
+use super::escape::Place;
+use super::field::Field;
+
+/// The named formats and their texts.
+pub(super) const NAMED: &[(&str, &str)] = &[
+    ("common", "{client_address} - - [{time.clf}] \"{request_line}\" {status} {body_bytes_out}"),
+    (
+        "combined",
+        "{client_address} - - [{time.clf}] \"{request_line}\" {status} {body_bytes_out} \"{referer}\" \"{user_agent}\"",
+    ),
+    (
+        "httplog",
+        "{client_address}:{client_port} [{time.haproxy}] {listener} {haproxy.backend}/{haproxy.server} \
+         {timer.TR}/{timer.Tw}/{timer.Tc}/{timer.Tr}/{timer.Ta} {status} {bytes_out} - - {termination} \
+         {load.process}/{load.listener}/{load.upstream}/{load.server}/{retries} 0/{queue_position} \"{haproxy.request}\"",
+    ),
+    (
+        "json",
+        "json {time} {listener} {client_address} {client_port} {local_address} {local_port} {request_id} {method} {host} \
+         {target} {version} {user_agent} {referer} {status} {status_sent} {bytes_in} {bytes_out} {body_bytes_in} \
+         {body_bytes_out} {route} {upstream} {server} {attempts} {retries} {connection} {queue_position} {duration} \
+         {phase.accept} {phase.tls} {phase.request} {phase.route} {phase.queue} {phase.connect} {phase.send} \
+         {phase.response} {phase.relay} {phase.finish} {reason} {failure.phase} {failure.party} {failure.cause} \
+         {termination}",
+    ),
+];
+
+/// How a line of the access log is composed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFormat {
+    pub(super) items: Box<[Item]>,
+}
+
+/// A piece of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Item {
+    /// Text of the format itself.
+    Literal(Box<str>),
+    /// The value of a field, escaped for its place.
+    Value(Field, Place),
+}
+
+impl LogFormat {
+    /// Names of the request fields that the format asks for, in lower case: what a caller must keep until the end.
+    pub fn request_fields(&self) -> impl Iterator<Item = &str> {
+        self.fields().filter_map(|field| match field {
+            Field::UserAgent => Some("user-agent"),
+            Field::Referer => Some("referer"),
+            Field::RequestHeader(name) => Some(&**name),
+            _ => None,
+        })
+    }
+
+    /// Names of the response fields that the format asks for, in lower case.
+    pub fn response_fields(&self) -> impl Iterator<Item = &str> {
+        self.fields().filter_map(|field| match field {
+            Field::ResponseHeader(name) => Some(&**name),
+            _ => None,
+        })
+    }
+
+    /// The names of the named formats.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMED.iter().map(|(name, _)| *name)
+    }
+
+    /// Every placeholder with its meaning, for the reference; `NAME` stands for a lower-case field name.
+    pub fn placeholders() -> impl Iterator<Item = (String, &'static str)> {
+        let plain = super::field::PLAIN.iter().map(|(name, _, meaning)| ((*name).to_owned(), *meaning));
+        let phases = crate::phase::Phase::ALL
+            .into_iter()
+            .map(|phase| (format!("phase.{}", phase.name()), "Time in this phase in microseconds."));
+        plain.chain(phases).chain([
+            ("request.header.NAME".to_owned(), "A field of the request."),
+            ("response.header.NAME".to_owned(), "A field of the response."),
+        ])
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Value(field, _) => Some(field),
+            Item::Literal(_) => None,
+        })
+    }
+}
+
+/// What is wrong with the text of a format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormatError {
+    /// Where, in characters from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What to write instead, if there is a guess.
+    pub hint: Option<String>,
+}
+
+impl std::fmt::Display for FormatError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "column {}: {}", self.column, self.what)?;
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for FormatError {}

@@ -1,0 +1,158 @@
+//! Everything one line of the access log can hold, borrowed from the exchange that is over.
+//!
+//! Filled once per exchange on the worker; nothing here is computed that the format might not ask for.
+
+use std::net::SocketAddr;
+
+use super::Termination;
+use super::timestamp::UnixMicros;
+use crate::failure::Failure;
+use crate::phase::PhaseTimes;
+
+/// One exchange that is over. `..ExchangeRecord::default()` fills in what is not known.
+#[derive(Clone, Copy)]
+pub struct ExchangeRecord<'a> {
+    /// When the first byte of the request arrived (of a tunnel without a request: when the client connected).
+    pub time: UnixMicros,
+    /// Name of the listener.
+    pub listener: &'a str,
+    /// Whom the exchange is for: the word of a trusted proxy counts. `None` on a Unix socket.
+    pub client: Option<SocketAddr>,
+    /// The other end of the client connection. `None` on a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// The address of Weir that the client connected to. `None` on a Unix socket.
+    pub local: Option<SocketAddr>,
+    /// The place of this exchange in its session, from 1.
+    pub exchange_number: u64,
+
+    /// The method; empty when the request could not be read.
+    pub method: &'a [u8],
+    /// The request target as received.
+    pub target: &'a [u8],
+    /// The protocol version, such as `HTTP/1.1`.
+    pub version: &'a [u8],
+    /// The authority that the request was routed by.
+    pub host: &'a [u8],
+    /// The id of the request, taken over or made.
+    pub request_id: &'a [u8],
+    /// Any other field of request or response.
+    pub fields: &'a dyn FieldSource,
+
+    /// The status that the client received; `None` when it received none.
+    pub status: Option<u16>,
+    /// Why the exchange ended badly, if it did.
+    pub failure: Option<Failure>,
+    /// Bytes received from the client, heads and framing included.
+    pub bytes_in: u64,
+    /// Bytes sent to the client, heads and framing included.
+    pub bytes_out: u64,
+    /// Bytes of the request body.
+    pub body_bytes_in: u64,
+    /// Bytes of the response body that were sent.
+    pub body_bytes_out: u64,
+
+    /// Name of the route; empty when none matched.
+    pub route: &'a str,
+    /// Name of the upstream; empty when there is none.
+    pub upstream: &'a str,
+    /// Name of the server of the last attempt; empty when Weir answered itself.
+    pub server: &'a str,
+    /// How many servers were tried, the same one twice counts twice.
+    pub attempts: u32,
+    /// Whether the last attempt reused an idle connection; `None` when there was no attempt.
+    pub reused: Option<bool>,
+    /// How many exchanges stood before this one when it was queued.
+    pub queue_position: u32,
+    /// Microseconds spent in each phase.
+    pub phases: PhaseTimes,
+    /// How much was going on when the exchange ended.
+    pub load: Load,
+}
+
+impl ExchangeRecord<'_> {
+    /// The status for the log: what the client received, else what the failure stands for, else 0.
+    pub fn log_status(&self) -> u16 {
+        self.status.or_else(|| self.failure.map(Failure::log_status)).unwrap_or(0)
+    }
+
+    /// Attempts beyond the first.
+    pub fn retries(&self) -> u32 {
+        self.attempts.saturating_sub(1)
+    }
+
+    /// How the exchange ended, in the letters of HAProxy's log.
+    pub fn termination(&self) -> Termination {
+        Termination::of(self.failure, self.server.is_empty() && self.attempts == 0)
+    }
+}
+
+impl Default for ExchangeRecord<'_> {
+    fn default() -> Self {
+        ExchangeRecord {
+            time: UnixMicros(0),
+            listener: "",
+            client: None,
+            peer: None,
+            local: None,
+            exchange_number: 0,
+            method: b"",
+            target: b"",
+            version: b"",
+            host: b"",
+            request_id: b"",
+            fields: &NoFields,
+            status: None,
+            failure: None,
+            bytes_in: 0,
+            bytes_out: 0,
+            body_bytes_in: 0,
+            body_bytes_out: 0,
+            route: "",
+            upstream: "",
+            server: "",
+            attempts: 0,
+            reused: None,
+            queue_position: 0,
+            phases: PhaseTimes::ZERO,
+            load: Load::default(),
+        }
+    }
+}
+
+/// Sessions open when an exchange ended, for the counters of HAProxy's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// In the process.
+    pub process: u32,
+    /// On the listener.
+    pub listener: u32,
+    /// On the upstream.
+    pub upstream: u32,
+    /// On the server.
+    pub server: u32,
+}
+
+/// Where the fields of a message are looked up that have no place of their own in the record.
+///
+/// [`LogFormat::request_fields`](super::LogFormat::request_fields) tells early which ones will be asked for.
+pub trait FieldSource {
+    /// The value of a request field by its lower-case name; of several, the first.
+    fn request_field(&self, name: &str) -> Option<&[u8]>;
+
+    /// The value of a response field by its lower-case name; of several, the first.
+    fn response_field(&self, name: &str) -> Option<&[u8]>;
+}
+
+/// No fields at all.
+#[derive(Debug, Clone, Copy)]
+pub struct NoFields;
+
+impl FieldSource for NoFields {
+    fn request_field(&self, _name: &str) -> Option<&[u8]> {
+        None
+    }
+
+    fn response_field(&self, _name: &str) -> Option<&[u8]> {
+        None
+    }
+}
