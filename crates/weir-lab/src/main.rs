@@ -1,3 +1,3 @@
-//! See the crate description in Cargo.toml.
+//! The program `weir-lab`.
 
 fn main() {}

@@ -1,0 +1,38 @@
+//! The lab's only door to the clocks: monotonic time, the date, and waiting.
+//!
+//! Everything that measures takes its instants from here, so that it is plain where time enters. Waiting for
+//! another process is a bounded poll (`wait_until`), never a bare sleep that hopes it was long enough.
+
+use std::time::{Duration, Instant};
+
+/// The monotonic clock.
+#[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+#[inline]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// The date and time of day, UTC.
+pub fn today() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+/// Lets `length` pass: the length of a measurement window, not a synchronisation.
+#[expect(clippy::disallowed_methods, reason = "a measurement window is a stretch of time")]
+pub fn pause(length: Duration) {
+    std::thread::sleep(length);
+}
+
+/// Asks `done` every few milliseconds until it says yes; false when `limit` has passed first.
+pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = now() + limit;
+    loop {
+        if done() {
+            return true;
+        }
+        if now() >= deadline {
+            return false;
+        }
+        pause(Duration::from_millis(3));
+    }
+}

@@ -1,0 +1,9 @@
+//! The lab: compares Weir with other balancers on the user's own machine.
+//!
+//! A scenario (`lab/scenarios/`) asks a question; `run` starts each target in front of the origin, puts the load on,
+//! measures, and repeats in interleaved rounds; `report` answers in a sentence per bar. Uses no other crate of Weir.
+//! The modules below stand in the order in which a run passes through them.
+
+pub mod clock;
+pub mod wire;
+pub mod origin;

@@ -1,0 +1,298 @@
+//! One connection as bytes in and bytes out: requests in order, each with its answer, pipelined or not.
+//!
+//! Knows no socket: the event loop feeds it what arrived and sends what it has ready. While an answer is delayed or
+//! larger than the output buffer, it takes no further request (`is_blocked`), which is also its backpressure.
+
+use std::time::Instant;
+
+use super::Counters;
+use super::answer::{Shape, Stock};
+use super::request::{self, Head, Method};
+use super::wish::{self, Content, Wish};
+use crate::wire::chunked::Chunked;
+use crate::wire::fields::{Framing, Malformed};
+use crate::wire::{checksum, pattern};
+
+/// Output held before further requests wait, and largest body that is copied rather than streamed, in bytes.
+const OUT_MAX: usize = 64 * 1024;
+
+/// What every connection of a loop shares.
+#[derive(Debug)]
+pub(super) struct Desk<'a> {
+    pub(super) stock: &'a Stock,
+    pub(super) counters: &'a Counters,
+    pub(super) now: Instant,
+}
+
+/// A request whose answer is still owed.
+#[derive(Debug, Clone)]
+struct Owed {
+    wish: Wish,
+    is_head: bool,
+    keep_alive: bool,
+    body_len: u64,
+    crc: crc32fast::Hasher,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The next byte begins a request.
+    Head,
+    /// So many bytes of a request body are to come.
+    Body(Owed, u64),
+    /// A chunked request body is coming.
+    ChunkedBody(Owed, Chunked),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Connection {
+    state: State,
+    /// Received, not yet read as requests.
+    kept: Vec<u8>,
+    /// Ready to send; the first `sent` bytes are gone.
+    out: Vec<u8>,
+    sent: usize,
+    /// The rest of a large body: next position and end.
+    tail: Option<(u64, u64)>,
+    delayed: Option<(Instant, Owed)>,
+    closing: bool,
+    /// Requests are kept that a blocked moment left unread.
+    stalled: bool,
+}
+
+impl Connection {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Head,
+            kept: Vec::new(),
+            out: Vec::new(),
+            sent: 0,
+            tail: None,
+            delayed: None,
+            closing: false,
+            stalled: false,
+        }
+    }
+
+    /// No request is taken before something has been sent or a delay has passed.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.delayed.is_some() || self.tail.is_some() || self.out.len() > OUT_MAX || self.closing
+    }
+
+    /// There is something to `resume` now.
+    pub(super) fn is_resumable(&self) -> bool {
+        self.stalled && !self.is_blocked()
+    }
+
+    /// When the delayed answer is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.delayed.as_ref().map(|(due, _)| *due)
+    }
+
+    /// Everything is sent and the connection is to be closed.
+    pub(super) fn is_finished(&self) -> bool {
+        self.closing && self.is_flushed()
+    }
+
+    /// Nothing is owed to the client.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.out.is_empty() && self.tail.is_none() && self.delayed.is_none()
+    }
+
+    /// Takes what arrived.
+    pub(super) fn receive(&mut self, bytes: &[u8], desk: &Desk<'_>) {
+        if self.kept.is_empty() {
+            let used = self.read(bytes, desk);
+            self.kept.extend_from_slice(&bytes[used..]);
+        } else {
+            self.kept.extend_from_slice(bytes);
+            self.resume(desk);
+        }
+    }
+
+    /// Reads on in what is kept, after having been blocked.
+    pub(super) fn resume(&mut self, desk: &Desk<'_>) {
+        let kept = std::mem::take(&mut self.kept);
+        let used = self.read(&kept, desk);
+        self.kept = kept;
+        self.kept.drain(..used);
+    }
+
+    /// Writes the delayed answer, if it is due.
+    pub(super) fn fire(&mut self, desk: &Desk<'_>) {
+        if let Some((_, owed)) = self.delayed.take_if(|(due, _)| *due <= desk.now) {
+            self.answer(&owed, desk);
+        }
+    }
+
+    /// The bytes to send next; empty when there are none.
+    pub(super) fn to_send(&mut self) -> &[u8] {
+        if self.out.is_empty()
+            && let Some((position, end)) = self.tail
+        {
+            let len = (end - position).min(pattern::RUN_MAX as u64) as usize;
+            return pattern::run(position, len);
+        }
+        &self.out[self.sent..]
+    }
+
+    /// Notes that `len` bytes of `to_send` are gone.
+    pub(super) fn advance(&mut self, len: usize) {
+        if self.out.is_empty() {
+            self.tail = self
+                .tail
+                .map(|(position, end)| (position + len as u64, end))
+                .filter(|(position, end)| position < end);
+            return;
+        }
+        self.sent += len;
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Reads requests and bodies; says how many bytes were used.
+    fn read(&mut self, input: &[u8], desk: &Desk<'_>) -> usize {
+        let mut at = 0;
+        while !self.is_blocked() {
+            let rest = &input[at..];
+            match std::mem::replace(&mut self.state, State::Head) {
+                State::Head => match request::read(rest) {
+                    Ok(Some(head)) => {
+                        at += head.len;
+                        self.begin(&head, desk);
+                    }
+                    Ok(None) => break,
+                    Err(rule) => self.refuse(rule, desk),
+                },
+                State::Body(mut owed, left) => {
+                    let take = left.min(rest.len() as u64);
+                    note(&mut owed, &rest[..take as usize]);
+                    at += take as usize;
+                    if take < left {
+                        self.state = State::Body(owed, left - take);
+                        break;
+                    }
+                    self.finish(owed, desk);
+                }
+                State::ChunkedBody(mut owed, mut chunked) => {
+                    match chunked.feed(rest, |data| note(&mut owed, data)) {
+                        Ok(used) => at += used,
+                        Err(rule) => {
+                            self.refuse(rule, desk);
+                            break;
+                        }
+                    }
+                    if !chunked.is_done() {
+                        self.state = State::ChunkedBody(owed, chunked);
+                        break;
+                    }
+                    self.finish(owed, desk);
+                }
+            }
+        }
+        self.stalled = self.is_blocked() && at < input.len();
+        at
+    }
+
+    fn begin(&mut self, head: &Head<'_>, desk: &Desk<'_>) {
+        let owed = Owed {
+            wish: wish::read(head.target),
+            is_head: head.method == Method::Head,
+            keep_alive: head.keep_alive,
+            body_len: 0,
+            crc: crc32fast::Hasher::new(),
+        };
+        if head.expects_continue && head.framing != Framing::Unstated {
+            self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        match head.framing {
+            Framing::Unstated | Framing::Length(0) => self.finish(owed, desk),
+            Framing::Length(len) => self.state = State::Body(owed, len),
+            Framing::Chunked => self.state = State::ChunkedBody(owed, Chunked::default()),
+        }
+    }
+
+    fn finish(&mut self, owed: Owed, desk: &Desk<'_>) {
+        desk.counters.requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        if owed.wish.delay.is_zero() {
+            self.answer(&owed, desk);
+        } else {
+            self.delayed = Some((desk.now + owed.wish.delay, owed));
+        }
+    }
+
+    fn answer(&mut self, owed: &Owed, desk: &Desk<'_>) {
+        if owed.wish == wish::PAGE && owed.keep_alive && !owed.is_head {
+            self.out.extend_from_slice(desk.stock.page());
+            return;
+        }
+        self.closing = !owed.keep_alive;
+        match owed.wish.content {
+            Content::Pattern(len) => self.answer_pattern(owed, len, desk),
+            Content::Checksum => {
+                let line = checksum::line(owed.body_len, owed.crc.clone().finalize());
+                self.answer_text(owed, "text/plain", &line, desk);
+            }
+            Content::Counters => {
+                let seen = desk.counters;
+                let (accepted, open, requests) = (seen.accepted(), seen.open(), seen.requests());
+                let json = format!("{{\"accepted\":{accepted},\"open\":{open},\"requests\":{requests}}}\n");
+                self.answer_text(owed, "application/json", &json, desk);
+            }
+        }
+    }
+
+    fn answer_pattern(&mut self, owed: &Owed, len: u64, desk: &Desk<'_>) {
+        self.write_head(owed, "text/html", len, desk);
+        if !has_body(owed) {
+            return;
+        }
+        if len <= OUT_MAX as u64 {
+            self.out.extend_from_slice(pattern::run(0, len as usize));
+        } else {
+            self.tail = Some((0, len));
+        }
+    }
+
+    fn answer_text(&mut self, owed: &Owed, content_type: &'static str, text: &str, desk: &Desk<'_>) {
+        self.write_head(owed, content_type, text.len() as u64, desk);
+        if has_body(owed) {
+            self.out.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    fn write_head(&mut self, owed: &Owed, content_type: &'static str, len: u64, desk: &Desk<'_>) {
+        let status = owed.wish.status;
+        let len = (status != 204).then_some(len);
+        desk.stock
+            .write_head(&mut self.out, Shape { status, content_type, len, keep_alive: owed.keep_alive });
+    }
+
+    fn refuse(&mut self, rule: Malformed, desk: &Desk<'_>) {
+        let owed = Owed {
+            wish: Wish { status: 400, ..wish::PAGE },
+            is_head: false,
+            keep_alive: false,
+            body_len: 0,
+            crc: crc32fast::Hasher::new(),
+        };
+        self.closing = true;
+        self.answer_text(&owed, "text/plain", &format!("{rule}\n"), desk);
+    }
+}
+
+/// RFC 9110 6.4.1: no content in answers to HEAD, in 204 and in 304.
+fn has_body(owed: &Owed) -> bool {
+    !owed.is_head && !matches!(owed.wish.status, 204 | 304)
+}
+
+/// Takes a piece of the request body into account.
+fn note(owed: &mut Owed, data: &[u8]) {
+    owed.body_len += data.len() as u64;
+    if owed.wish.content == Content::Checksum {
+        owed.crc.update(data);
+    }
+}

@@ -1,0 +1,131 @@
+//! The server behind every balancer under test: fast enough not to be the limit, and exact about HTTP/1.1.
+//!
+//! Answers any GET with a fixed page of 612 bytes, takes POST bodies, and lets the URL choose size, delay and
+//! status (`wish`). A hand-written epoll loop per thread (`event_loop`), no allocation per request. It never uses the
+//! proxy's HTTP code.
+
+pub mod wish;
+pub mod request;
+mod answer;
+mod connection;
+mod event_loop;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use rustix::event::EventfdFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+
+/// Size of the page, in bytes: that of nginx's welcome page, which most published comparisons fetch.
+pub const PAGE_LEN: u64 = 612;
+
+/// Connections waiting to be accepted; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 65_535;
+
+/// What the origin has seen since its start, summed over its threads.
+#[derive(Debug, Default)]
+pub struct Counters {
+    accepted: AtomicU64,
+    closed: AtomicU64,
+    requests: AtomicU64,
+}
+
+impl Counters {
+    /// Connections accepted so far.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Connections open now.
+    pub fn open(&self) -> u64 {
+        self.accepted().saturating_sub(self.closed.load(Ordering::Relaxed))
+    }
+
+    /// Requests read completely so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+/// A running origin; it stops when dropped.
+#[derive(Debug)]
+pub struct Origin {
+    addr: SocketAddr,
+    counters: Arc<Counters>,
+    stop: Vec<OwnedFd>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Origin {
+    /// Starts `threads` event loops that share `listen` (port 0: any free port).
+    ///
+    /// # Errors
+    /// When the address cannot be bound or a thread cannot be started.
+    pub fn start(listen: SocketAddr, threads: usize) -> io::Result<Self> {
+        let mut addr = listen;
+        let counters = Arc::new(Counters::default());
+        let (mut stop, mut running) = (Vec::new(), Vec::new());
+        for index in 0..threads.max(1) {
+            let listener = bind(addr)?;
+            addr = listener.local_addr()?;
+            let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+            let mut event_loop = event_loop::EventLoop::new(listener, &wake, Arc::clone(&counters))?;
+            running.push(
+                std::thread::Builder::new()
+                    .name(format!("origin-{index}"))
+                    .spawn(move || event_loop.run())?,
+            );
+            stop.push(wake);
+        }
+        Ok(Self { addr, counters, stop, threads: running })
+    }
+
+    /// The address it listens on.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// What it has seen so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Serves until the process ends.
+    pub fn wait(mut self) {
+        for thread in self.threads.drain(..) {
+            // A panicking loop has already said why; the others keep serving.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        for wake in &self.stop {
+            // The counter of an eventfd cannot be full after one write.
+            let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Binds one listener; several may share the address. Accepted sockets inherit TCP_NODELAY from it.
+fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
+    let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    rustix::net::bind(&socket, &addr)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
+}

@@ -1,0 +1,134 @@
+//! Reads one request head: method, target, version and how the body ends (RFC 9112 3, 6).
+//!
+//! Strict: what a correct proxy never sends is answered with 400, so that a proxy which passes it on is found out.
+
+use crate::wire::fields::{self, Framing, Malformed};
+
+/// The methods the origin treats differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// GET.
+    Get,
+    /// HEAD: the answer has no body.
+    Head,
+    /// Any other token.
+    Other,
+}
+
+/// One request head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// Method.
+    pub method: Method,
+    /// Target as received.
+    pub target: &'a [u8],
+    /// Whether the connection may carry another request afterwards.
+    pub keep_alive: bool,
+    /// How the request body ends; `Unstated` means there is none.
+    pub framing: Framing,
+    /// The client waits for `100 Continue`.
+    pub expects_continue: bool,
+    /// Length of the head, in bytes.
+    pub len: usize,
+}
+
+/// Longest head the origin reads, in bytes.
+pub const HEAD_MAX: usize = 64 * 1024;
+
+/// Reads the head at the start of `bytes`; `None` while it is incomplete.
+///
+/// # Errors
+/// The rule that was broken.
+pub fn read(bytes: &[u8]) -> Result<Option<Head<'_>>, Malformed> {
+    let Some(len) = fields::head_len(bytes) else {
+        return if bytes.len() > HEAD_MAX { Err(Malformed("a head over 64 KiB")) } else { Ok(None) };
+    };
+    let (line, lines) = fields::split_line(&bytes[..len])?;
+    let mut words = line.split(|&byte| byte == b' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(Malformed("a request line is method, target and version"));
+    };
+    if method.is_empty() || !method.iter().all(u8::is_ascii_alphabetic) || target.is_empty() {
+        return Err(Malformed("a method or target that is none"));
+    }
+    let is_1_1 = match version {
+        b"HTTP/1.1" => true,
+        b"HTTP/1.0" => false,
+        _ => return Err(Malformed("neither HTTP/1.1 nor HTTP/1.0")),
+    };
+    let fields = fields::read(lines)?;
+    if fields.hosts > 1 || (is_1_1 && fields.hosts == 0) {
+        return Err(Malformed("not exactly one Host field"));
+    }
+    if !is_1_1 && fields.framing == Framing::Chunked {
+        return Err(Malformed("chunked in HTTP/1.0"));
+    }
+    Ok(Some(Head {
+        method: match method {
+            b"GET" => Method::Get,
+            b"HEAD" => Method::Head,
+            _ => Method::Other,
+        },
+        target,
+        keep_alive: !fields.close && (is_1_1 || fields.keep_alive),
+        framing: fields.framing,
+        expects_continue: is_1_1 && fields.expects_continue,
+        len,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Method, read};
+    use crate::wire::fields::Framing;
+
+    #[test]
+    fn a_head_says_what_follows_it() {
+        let bytes = b"POST /checksum HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET";
+        let head = read(bytes).unwrap().unwrap();
+        assert_eq!(
+            (head.method, head.target, head.framing),
+            (Method::Other, &b"/checksum"[..], Framing::Length(3))
+        );
+        assert_eq!(&bytes[head.len..], b"abcGET");
+        assert!(head.keep_alive);
+    }
+
+    #[test]
+    fn persistence_follows_version_and_connection() {
+        for (bytes, keep_alive) in [
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true),
+            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", false),
+            ("GET / HTTP/1.0\r\n\r\n", false),
+            ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true),
+        ] {
+            assert_eq!(read(bytes.as_bytes()).unwrap().unwrap().keep_alive, keep_alive, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn an_incomplete_head_is_awaited() {
+        let whole = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        for len in 0..whole.len() {
+            assert_eq!(read(&whole[..len]), Ok(None), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_not_http_is_refused() {
+        for bytes in [
+            "GET /\r\n\r\n",
+            "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
+            "G:T / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+            "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ] {
+            assert!(read(bytes.as_bytes()).is_err(), "{bytes}");
+        }
+        assert!(read(&[b'a'; 70_000]).is_err());
+    }
+}

@@ -1,0 +1,197 @@
+//! The origin over loopback, judged by the bytes it answers.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::Origin;
+use crate::clock;
+use crate::wire::fields::{self, Framing};
+use crate::wire::{checksum, pattern};
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+struct Client(TcpStream, Vec<u8>);
+
+impl Client {
+    fn connect(origin: &Origin) -> Self {
+        let stream = TcpStream::connect(origin.addr()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self(stream, Vec::new())
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    fn fill(&mut self) -> usize {
+        let mut part = [0; 8192];
+        let len = self.0.read(&mut part).unwrap();
+        self.1.extend_from_slice(&part[..len]);
+        len
+    }
+
+    fn answer(&mut self) -> Answer {
+        self.answer_to(true)
+    }
+
+    fn answer_to(&mut self, with_body: bool) -> Answer {
+        while fields::head_len(&self.1).is_none() {
+            assert_ne!(self.fill(), 0, "closed before the head ended");
+        }
+        let len = fields::head_len(&self.1).unwrap();
+        let head: Vec<u8> = self.1.drain(..len).collect();
+        let (line, lines) = fields::split_line(&head).unwrap();
+        let status = fields::decimal(&line[9..12]).unwrap() as u16;
+        let body_len = match fields::read(lines).unwrap().framing {
+            Framing::Length(len) if with_body && status >= 200 => len as usize,
+            _ => 0,
+        };
+        while self.1.len() < body_len {
+            assert_ne!(self.fill(), 0, "closed in the body");
+        }
+        let body = self.1.drain(..body_len).collect();
+        Answer { status, head: String::from_utf8(head).unwrap(), body }
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.1.is_empty() && self.fill() == 0
+    }
+}
+
+fn origin() -> Origin {
+    Origin::start("127.0.0.1:0".parse::<SocketAddr>().unwrap(), 1).unwrap()
+}
+
+#[test]
+fn the_page_comes_again_and_again_on_one_connection() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    for _ in 0..3 {
+        client.send(b"GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answer = client.answer();
+        assert_eq!((answer.status, answer.body.len()), (200, 612));
+        assert!(pattern::matches(0, &answer.body));
+        assert!(answer.head.contains("\r\nDate: ") && answer.head.contains(" GMT\r\n"), "{}", answer.head);
+    }
+    assert_eq!((origin.counters().accepted(), origin.counters().requests()), (1, 3));
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    client.send(
+        b"GET /delay/30/bytes/5 HTTP/1.1\r\nHost: a\r\n\r\nPOST /checksum HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\
+          GET /status/503/bytes/9 HTTP/1.1\r\nHost: a\r\n\r\nGET /bytes/300000 HTTP/1.1\r\nHost: a\r\n\r\nGET /bytes/1 HTTP/1.1\r\nHost: a\r\n\r\n",
+    );
+    assert_eq!(client.answer().body.len(), 5);
+    assert_eq!(client.answer().body, checksum::line_for(b"abc").as_bytes());
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.body.len()), (503, 9));
+    let big = client.answer().body;
+    assert!(big.len() == 300_000 && pattern::matches(0, &big));
+    assert_eq!(client.answer().body, pattern::run(0, 1));
+}
+
+#[test]
+fn a_request_may_come_byte_by_byte() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    client.0.set_nodelay(true).unwrap();
+    for byte in b"POST /checksum HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\n\r\n" {
+        client.send(&[*byte]);
+    }
+    assert_eq!(client.answer().body, checksum::line_for(b"abcde").as_bytes());
+}
+
+#[test]
+fn a_large_request_body_is_summed_as_it_comes() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    let body: Vec<u8> = (0..50).flat_map(|part| pattern::run(part * 60_000, 60_000).to_vec()).collect();
+    client.send(
+        format!(
+            "POST /checksum HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        )
+        .as_bytes(),
+    );
+    assert_eq!(client.answer().status, 100);
+    client.send(&body);
+    assert_eq!(client.answer().body, checksum::line_for(&body).as_bytes());
+}
+
+#[test]
+fn persistence_follows_the_version_and_the_client() {
+    let origin = origin();
+    for (request, stays) in [
+        (&b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"[..], false),
+        (b"GET / HTTP/1.0\r\n\r\n", false),
+        (b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true),
+    ] {
+        let mut client = Client::connect(&origin);
+        client.send(request);
+        let answer = client.answer();
+        assert_eq!(answer.body.len(), 612);
+        assert_eq!(answer.head.contains("Connection: keep-alive"), stays, "{}", answer.head);
+        if stays {
+            client.send(request);
+            assert_eq!(client.answer().status, 200);
+        } else {
+            assert!(client.is_closed());
+        }
+    }
+}
+
+#[test]
+fn answers_without_a_body_have_none() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    client.send(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let head = client.answer_to(false).head;
+    assert!(head.contains("Content-Length: 612\r\n"), "{head}");
+    client.send(b"GET /status/204 HTTP/1.1\r\nHost: a\r\n\r\nGET /status/304 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = client.answer();
+    assert!(answer.status == 204 && !answer.head.contains("Content-Length"), "{}", answer.head);
+    assert_eq!(client.answer_to(false).status, 304);
+    client.send(b"GET /bytes/2 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.answer().body, pattern::run(0, 2));
+}
+
+#[test]
+fn a_client_that_half_closes_still_gets_its_answer() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    client.send(b"GET /delay/30 HTTP/1.1\r\nHost: a\r\n\r\nGET /bytes/4 HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.0.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.answer().body.len(), 612);
+    assert_eq!(client.answer().body.len(), 4);
+    assert!(client.is_closed());
+    assert!(clock::wait_until(Duration::from_secs(20), || origin.counters().open() == 0));
+}
+
+#[test]
+fn a_malformed_request_is_refused_and_the_connection_closed() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    client.send(b"GET / HTTP/1.1\r\n\r\n");
+    assert_eq!(client.answer().status, 400);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn several_threads_share_one_address() {
+    let origin = Origin::start("127.0.0.1:0".parse().unwrap(), 2).unwrap();
+    for _ in 0..16 {
+        let mut client = Client::connect(&origin);
+        client.send(b"GET /counters HTTP/1.1\r\nHost: a\r\n\r\n");
+        let json: serde_json::Value = serde_json::from_slice(&client.answer().body).unwrap();
+        assert_eq!(json["requests"].as_u64(), json["accepted"].as_u64());
+    }
+    assert_eq!(origin.counters().accepted(), 16);
+}
