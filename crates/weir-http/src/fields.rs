@@ -71,7 +71,7 @@ impl Fields {
 
     /// Every field of this name, in the order received.
     #[inline]
-    pub fn all(&self, name: FieldName) -> impl Iterator<Item = &Field> {
+    pub fn all(&self, name: FieldName) -> impl DoubleEndedIterator<Item = &Field> {
         let list = if self.contains(name) { self.list.as_slice() } else { &[] };
         list.iter().filter(move |field| field.known == name)
     }
@@ -86,7 +86,7 @@ impl Fields {
         &'f self,
         text: &'a [u8],
         name: &'a str,
-    ) -> impl Iterator<Item = &'f Field> + use<'f, 'a> {
+    ) -> impl DoubleEndedIterator<Item = &'f Field> + use<'f, 'a> {
         let known = FieldName::recognise(name.as_bytes());
         let list = if self.contains(known) { self.list.as_slice() } else { &[] };
         list.iter().filter(move |field| {

@@ -24,11 +24,16 @@ mod response;
 mod extension;
 mod chunked;
 pub mod write;
+mod forwarded;
+mod via;
 
 pub use authority::Authority;
 pub use chunked::{ChunkedDecoder, ChunkedLimits, Decoded};
 pub use connection::ConnectionOptions;
 pub use fields::{Field, Fields};
+pub use forwarded::{
+    Elements, Forwarded, Node, Value, client_address, forwarded, write_forwarded, x_forwarded_for,
+};
 pub use limits::{HeadLimits, Lenient};
 pub use method::Method;
 pub use name::FieldName;
@@ -38,3 +43,4 @@ pub use rule::Rule;
 pub use span::Span;
 pub use target::TargetForm;
 pub use version::Version;
+pub use via::via_names;

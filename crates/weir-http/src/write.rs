@@ -3,6 +3,9 @@
 //! They write what they are given. Names and values come from parsed heads or from the checked config, so neither can
 //! hold a line end; debug builds check it.
 
+use std::io::Write as _;
+use std::net::IpAddr;
+
 use crate::bytes::{is_token, is_value_byte};
 use crate::version::Version;
 
@@ -72,6 +75,23 @@ pub fn hexadecimal(out: &mut Vec<u8>, number: u64) {
     let mut line = [0; CHUNK_SIZE_BYTES_MAX];
     let len = chunk_size(number, &mut line);
     out.extend_from_slice(&line[..len - 2]);
+}
+
+/// Appends `address` as text, an IPv4-mapped IPv6 address as the IPv4 address it stands for, without brackets.
+#[inline]
+pub fn address(out: &mut Vec<u8>, address: IpAddr) {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            for (index, octet) in address.octets().into_iter().enumerate() {
+                if index > 0 {
+                    out.push(b'.');
+                }
+                decimal(out, u64::from(octet));
+            }
+        }
+        // Writing to a Vec cannot fail.
+        IpAddr::V6(address) => _ = write!(out, "{address}"),
+    }
 }
 
 /// Longest line that [`chunk_size`] writes, in bytes.
