@@ -1,1 +1,19 @@
-//! See the crate description in Cargo.toml.
+//! Which server, now or later: routes, balancing, queue, retries, limits.
+//!
+//! Pure: no I/O, no clock, no randomness of its own; time and random numbers are passed in. So the proxy, the property
+//! tests and a simulator run the same code. Knows no other crate of Weir.
+
+#![forbid(unsafe_code)]
+
+mod hash;
+mod server;
+pub mod route;
+pub mod split;
+pub mod rewrite;
+pub mod balance;
+pub mod queue;
+pub mod retry;
+pub mod limit;
+
+pub use hash::{hash_address, hash_bytes};
+pub use server::{Health, Mode, RAMP_FULL, ServerId, ServerState, Slot, WEIGHT_MAX};

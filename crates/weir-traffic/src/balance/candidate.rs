@@ -1,0 +1,136 @@
+//! Why a server would or would not get a request: what `weir explain` and the status page show.
+//!
+//! Looks, never takes: no slot, no turn. It runs off the request path and may allocate.
+
+use std::cmp::Ordering;
+
+use super::consistent_hash::cost;
+use super::least_requests::Load;
+use super::{Algorithm, Balancer, Group, Pick, Seat};
+use crate::server::{Health, Mode, ServerId};
+
+/// One server of an upstream as a candidate for one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which server.
+    pub server: ServerId,
+    /// Requests in flight on it.
+    pub in_flight: u32,
+    /// The most requests it may have in flight; 0 means no limit.
+    pub max_requests: u32,
+    /// Its weight.
+    pub weight: u32,
+    /// Whether it is a backup.
+    pub backup: bool,
+    /// Whether it could be chosen now, and if not, why.
+    pub standing: Standing,
+}
+
+/// Whether a server could be chosen for a request, and if not, the first reason against it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// It could be chosen.
+    Eligible,
+    /// All its slots are taken.
+    Full,
+    /// The request has failed on it already.
+    Excluded,
+    /// It is a backup and a primary is eligible.
+    Reserve,
+    /// Its weight is 0.
+    WeightZero,
+    /// The operator drains it.
+    Draining,
+    /// The operator took it out for maintenance.
+    Maintenance,
+    /// Its health checks failed.
+    Down,
+}
+
+impl Standing {
+    /// One sentence for people.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Standing::Eligible => "can take the request",
+            Standing::Full => "all its slots are taken",
+            Standing::Excluded => "the request has already failed on it",
+            Standing::Reserve => "is a backup, and a primary server is eligible",
+            Standing::WeightZero => "its weight is 0",
+            Standing::Draining => "is being drained",
+            Standing::Maintenance => "is in maintenance",
+            Standing::Down => "its health checks fail",
+        }
+    }
+}
+
+impl Balancer {
+    /// All servers as candidates for one request: first those that could be chosen, in the order in which the policy would take
+    /// them now (heaviest first where chance decides), then the others.
+    pub fn candidates(&self, pick: &Pick<'_>) -> Vec<Candidate> {
+        let mut primaries = self.primaries.ranked(pick);
+        let primary_eligible = primaries
+            .iter()
+            .any(|candidate| matches!(candidate.standing, Standing::Eligible | Standing::Full));
+        let backups = self.backups.ranked(pick).into_iter().map(|candidate| {
+            let standing = match candidate.standing {
+                Standing::Eligible | Standing::Full if primary_eligible => Standing::Reserve,
+                standing => standing,
+            };
+            Candidate { backup: true, standing, ..candidate }
+        });
+        primaries.extend(backups);
+        primaries.sort_by_key(|candidate| candidate.standing != Standing::Eligible);
+        primaries
+    }
+}
+
+impl Group {
+    fn ranked(&self, pick: &Pick<'_>) -> Vec<Candidate> {
+        let mut seats: Vec<&Seat> = self.seats.iter().collect();
+        seats.sort_by(|a, b| self.preference(a, b, pick));
+        seats.into_iter().map(|seat| candidate(seat, pick)).collect()
+    }
+
+    /// Which of two servers the policy would rather take.
+    fn preference(&self, a: &Seat, b: &Seat, pick: &Pick<'_>) -> Ordering {
+        let (load_a, load_b) = (load(a), load(b));
+        match &self.algorithm {
+            Algorithm::RoundRobin(algorithm) => algorithm.order(a).cmp(&algorithm.order(b)),
+            Algorithm::LeastRequests(_) => load_a.compare(load_b),
+            Algorithm::PowerOfTwo(_) | Algorithm::Random(_) => load_b.share.cmp(&load_a.share),
+            Algorithm::ConsistentHash(_) => match pick.hash {
+                None => load_a.compare(load_b),
+                Some(hash) => {
+                    let bid_a = u64::from(cost(hash, a.key)) * u64::from(load_b.share);
+                    let bid_b = u64::from(cost(hash, b.key)) * u64::from(load_a.share);
+                    bid_a.cmp(&bid_b)
+                }
+            },
+        }
+    }
+}
+
+fn load(seat: &Seat) -> Load {
+    Load { in_flight: seat.state.in_flight(), share: seat.state.share().max(1) }
+}
+
+fn candidate(seat: &Seat, pick: &Pick<'_>) -> Candidate {
+    let state = &seat.state;
+    let standing = match (state.health(), state.mode()) {
+        (Health::Down, _) => Standing::Down,
+        (_, Mode::Maintenance) => Standing::Maintenance,
+        (_, Mode::Draining) => Standing::Draining,
+        _ if state.weight() == 0 => Standing::WeightZero,
+        _ if pick.excluded.contains(seat.id) => Standing::Excluded,
+        _ if state.is_full() => Standing::Full,
+        _ => Standing::Eligible,
+    };
+    Candidate {
+        server: seat.id,
+        in_flight: state.in_flight(),
+        max_requests: state.max_requests(),
+        weight: state.weight(),
+        backup: false,
+        standing,
+    }
+}

@@ -1,0 +1,186 @@
+//! Which server of an upstream: one file per algorithm behind one [`Balancer`].
+//!
+//! The balancer is built once per config and shared by all workers. [`Balancer::choose`] also takes the slot, because between
+//! looking and taking another worker may come. It takes no lock and allocates nothing. It must not open connections, read a
+//! clock or draw randomness: the caller passes that in.
+
+mod policy;
+mod pick;
+mod round_robin;
+mod least_requests;
+mod power_of_two;
+mod random;
+mod consistent_hash;
+mod rotation;
+mod draw;
+mod candidate;
+
+pub use candidate::{Candidate, Standing};
+pub use pick::{Choice, Excluded, Pick};
+pub use policy::{HashKey, LoadFactor, LoadFactorError, Policy};
+
+use std::sync::Arc;
+
+use crate::hash::hash_bytes;
+use crate::server::{ServerId, ServerState};
+use consistent_hash::ConsistentHash;
+use least_requests::LeastRequests;
+use power_of_two::PowerOfTwo;
+use random::WeightedRandom;
+use round_robin::RoundRobin;
+
+/// One server as the balancer gets to know it.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its load, health and weight, shared with all workers and with the balancer of the next config.
+    pub state: Arc<ServerState>,
+    /// The hash of its name, the same on every node: where consistent hashing puts it.
+    pub key: u64,
+    /// Whether it serves only when no other server of the upstream is eligible.
+    pub backup: bool,
+}
+
+impl Member {
+    /// A server known as `name` (its address as the config spells it, or a name of its own) to all nodes.
+    pub fn new(name: &str, state: Arc<ServerState>) -> Member {
+        Member { state, key: hash_bytes(name.as_bytes()), backup: false }
+    }
+
+    /// The same server as a backup.
+    pub fn as_backup(self) -> Member {
+        Member { backup: true, ..self }
+    }
+}
+
+/// A server in its group, with what the algorithms read of it side by side.
+#[derive(Debug)]
+struct Seat {
+    id: ServerId,
+    key: u64,
+    state: Arc<ServerState>,
+}
+
+impl Seat {
+    /// The share of a server that may take this request, full or not, else 0.
+    fn share_for(&self, pick: &Pick<'_>) -> u32 {
+        if pick.excluded.contains(self.id) { 0 } else { self.state.share() }
+    }
+}
+
+impl Choice {
+    /// The answer when no server could be taken, `some_full` telling whether any would have been eligible.
+    fn without_server(some_full: bool) -> Choice {
+        if some_full { Choice::AllFull } else { Choice::NoneEligible }
+    }
+}
+
+/// Servers that are chosen among together, and how.
+#[derive(Debug)]
+struct Group {
+    seats: Box<[Seat]>,
+    algorithm: Algorithm,
+}
+
+#[derive(Debug)]
+enum Algorithm {
+    RoundRobin(RoundRobin),
+    LeastRequests(LeastRequests),
+    PowerOfTwo(PowerOfTwo),
+    Random(WeightedRandom),
+    ConsistentHash(ConsistentHash),
+}
+
+impl Group {
+    fn new(policy: &Policy, seats: Box<[Seat]>, seed: u64) -> Group {
+        let algorithm = match policy {
+            Policy::RoundRobin => Algorithm::RoundRobin(RoundRobin::new(&seats, seed)),
+            Policy::LeastRequests => Algorithm::LeastRequests(LeastRequests::new(&seats, seed)),
+            Policy::PowerOfTwo => Algorithm::PowerOfTwo(PowerOfTwo::new(&seats)),
+            Policy::Random => Algorithm::Random(WeightedRandom::new(&seats)),
+            Policy::ConsistentHash { load_factor, .. } => {
+                Algorithm::ConsistentHash(ConsistentHash::new(&seats, *load_factor, seed))
+            }
+        };
+        Group { seats, algorithm }
+    }
+
+    fn choose(&self, pick: &Pick<'_>) -> Choice {
+        match &self.algorithm {
+            Algorithm::LeastRequests(algorithm) => algorithm.choose(&self.seats, pick),
+            Algorithm::RoundRobin(algorithm) => algorithm.choose(&self.seats, pick),
+            Algorithm::PowerOfTwo(algorithm) => algorithm.choose(&self.seats, pick),
+            Algorithm::Random(algorithm) => algorithm.choose(&self.seats, pick),
+            Algorithm::ConsistentHash(algorithm) => algorithm.choose(&self.seats, pick),
+        }
+    }
+}
+
+/// Chooses among the servers of one upstream; shared by all workers.
+#[derive(Debug)]
+pub struct Balancer {
+    primaries: Group,
+    /// Asked only when no primary is eligible; full primaries are waited for.
+    backups: Group,
+    states: Box<[Arc<ServerState>]>,
+    hash_key: Option<HashKey>,
+}
+
+impl Balancer {
+    /// A balancer over `members`, whose positions are their [`ServerId`]s.
+    ///
+    /// `seed` is 64 random bits that decide which server is first, so that many balancers started together do not
+    /// begin with the same one. Any constant will do where that does not matter.
+    pub fn new(policy: &Policy, members: Vec<Member>, seed: u64) -> Balancer {
+        let states = members.iter().map(|member| Arc::clone(&member.state)).collect();
+        let hash_key = match policy {
+            Policy::ConsistentHash { key, .. } => Some(key.clone()),
+            _ => None,
+        };
+        let (mut primaries, mut backups) = (Vec::new(), Vec::new());
+        for (position, member) in members.into_iter().enumerate() {
+            let id = ServerId(u32::try_from(position).expect("an upstream has fewer than 2^32 servers"));
+            let seat = Seat { id, key: member.key, state: member.state };
+            if member.backup { backups.push(seat) } else { primaries.push(seat) }
+        }
+        Balancer {
+            primaries: Group::new(policy, primaries.into(), seed),
+            backups: Group::new(policy, backups.into(), seed),
+            states,
+            hash_key,
+        }
+    }
+
+    /// Chooses a server for one request and takes a slot on it, which the caller has to release.
+    ///
+    /// Safe to call from all workers at once; no lock, no allocation. Time grows with the number of servers except for the
+    /// random policies.
+    pub fn choose(&self, pick: &Pick<'_>) -> Choice {
+        match self.primaries.choose(pick) {
+            Choice::NoneEligible => self.backups.choose(pick),
+            choice => choice,
+        }
+    }
+
+    /// What of a request [`Pick::hash`] is to be made of; `None` when the policy does not look at it.
+    pub fn hash_key(&self) -> Option<&HashKey> {
+        self.hash_key.as_ref()
+    }
+
+    /// The state of a server that this balancer chose.
+    ///
+    /// # Panics
+    /// When the server is not of this balancer.
+    pub fn state(&self, server: ServerId) -> &Arc<ServerState> {
+        &self.states[server.index()]
+    }
+
+    /// The states of all servers, in the order of their [`ServerId`]s.
+    pub fn states(&self) -> &[Arc<ServerState>] {
+        &self.states
+    }
+
+    /// Gives back the slot that [`Self::choose`] took on `server`.
+    pub fn release(&self, server: ServerId) {
+        self.state(server).release();
+    }
+}

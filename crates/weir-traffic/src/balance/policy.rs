@@ -1,0 +1,125 @@
+//! What the config can say about balancing: the policies and the keys of consistent hashing.
+//!
+//! Plain data with checked constructors. How a policy chooses stands in the file of its algorithm.
+
+use crate::hash::{hash_address, hash_bytes};
+use crate::route::RouteRequest;
+
+/// How an upstream chooses among its servers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// In turn, smooth, in proportion to the weights.
+    RoundRobin,
+    /// The server with the fewest requests in flight for its weight; the default.
+    #[default]
+    LeastRequests,
+    /// The less loaded of two servers drawn at random by weight.
+    PowerOfTwo,
+    /// One server drawn at random by weight.
+    Random,
+    /// The server that the key belongs to, or the next one when that has more than its bounded load.
+    ConsistentHash {
+        /// What of the request is the key.
+        key: HashKey,
+        /// How far above the average load a server may go.
+        load_factor: LoadFactor,
+    },
+}
+
+impl Policy {
+    /// The names of all policies as the config spells them, the default first.
+    pub const NAMES: &[&str] =
+        &["least-requests", "round-robin", "power-of-two", "random", "consistent-hash"];
+
+    /// The name of this policy as the config spells it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Policy::RoundRobin => "round-robin",
+            Policy::LeastRequests => "least-requests",
+            Policy::PowerOfTwo => "power-of-two",
+            Policy::Random => "random",
+            Policy::ConsistentHash { .. } => "consistent-hash",
+        }
+    }
+}
+
+/// What of a request is the key of consistent hashing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HashKey {
+    /// The address of the client.
+    ClientAddress,
+    /// The value of the first field of this name.
+    Header(String),
+    /// The value of the first cookie of this name.
+    Cookie(String),
+    /// The value of the first query parameter of this name, as sent: not decoded.
+    Query(String),
+    /// The path as sent: not decoded, without the query.
+    Path,
+}
+
+impl HashKey {
+    /// The hash of the key in `request`; `None` when the request has none, and then the least loaded server is as good as any.
+    pub fn hash(&self, request: &impl RouteRequest) -> Option<u64> {
+        match self {
+            HashKey::ClientAddress => Some(hash_address(request.source())),
+            HashKey::Header(name) => request.header(name).map(hash_bytes),
+            HashKey::Cookie(name) => cookie_value(request.header("cookie")?, name.as_bytes()).map(hash_bytes),
+            HashKey::Query(name) => {
+                crate::route::query_value(request.query(), name.as_bytes()).map(hash_bytes)
+            }
+            HashKey::Path => Some(hash_bytes(request.path())),
+        }
+    }
+}
+
+/// The value of the first cookie called `name` in the value of a Cookie field (RFC 6265 section 4.2.1).
+fn cookie_value<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    field.split(|&byte| byte == b';').find_map(|pair| {
+        let (key, value) = split_once(pair.trim_ascii(), b'=')?;
+        (key == name).then_some(value)
+    })
+}
+
+fn split_once(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let at = bytes.iter().position(|&byte| byte == separator)?;
+    Some((&bytes[..at], &bytes[at + 1..]))
+}
+
+/// How far above the average load for its weight a server may go under consistent hashing, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadFactor(u32);
+
+/// A load factor outside its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a load factor is between {} and {} percent", LoadFactor::PERCENT_MIN, LoadFactor::PERCENT_MAX)]
+pub struct LoadFactorError;
+
+impl LoadFactor {
+    /// The smallest factor: every server may have its fair share, rounded up, and no more.
+    pub const PERCENT_MIN: u32 = 100;
+    /// The largest factor that means anything.
+    pub const PERCENT_MAX: u32 = 10_000;
+    /// No bound: a key stays with its server however busy that is.
+    pub const UNBOUNDED: LoadFactor = LoadFactor(0);
+
+    /// A factor in percent of the average load, [`Self::PERCENT_MIN`] to [`Self::PERCENT_MAX`].
+    pub const fn from_percent(percent: u32) -> Result<LoadFactor, LoadFactorError> {
+        if percent < Self::PERCENT_MIN || percent > Self::PERCENT_MAX {
+            return Err(LoadFactorError);
+        }
+        Ok(LoadFactor(percent))
+    }
+
+    /// The factor in percent, `None` when unbounded.
+    pub const fn percent(self) -> Option<u32> {
+        if self.0 == 0 { None } else { Some(self.0) }
+    }
+}
+
+/// 125 percent: the value the authors of bounded loads found to cost little locality (Mirrokni, Thorup, Zadimoghaddam 2016).
+impl Default for LoadFactor {
+    fn default() -> LoadFactor {
+        LoadFactor(125)
+    }
+}

@@ -1,0 +1,40 @@
+//! Power of two choices: two servers drawn by weight, and the less loaded of them.
+//!
+//! Nearly as even as least requests at a cost that does not grow with the number of servers, and without the herd that many balancers
+//! make when all of them see the same least loaded server (Mitzenmacher 2001). Cost: two draws.
+
+use super::draw::{Drum, Random};
+use super::least_requests::Load;
+use super::{Choice, Pick, Seat};
+
+#[derive(Debug)]
+pub(super) struct PowerOfTwo {
+    drum: Drum,
+}
+
+impl PowerOfTwo {
+    pub(super) fn new(seats: &[Seat]) -> PowerOfTwo {
+        PowerOfTwo { drum: Drum::new(seats) }
+    }
+
+    /// Goes round again only when another worker took the last slot of the preferred server.
+    pub(super) fn choose(&self, seats: &[Seat], pick: &Pick<'_>) -> Choice {
+        let mut random = Random::new(pick.random);
+        loop {
+            let first = match self.drum.draw(seats, pick, None, &mut random) {
+                Ok(seat) => seat,
+                Err(choice) => return choice,
+            };
+            let second = self.drum.draw(seats, pick, Some(first), &mut random).unwrap_or(first);
+            let better = if load(second).compare(load(first)).is_lt() { second } else { first };
+            if better.state.try_acquire() {
+                return Choice::Server(better.id);
+            }
+        }
+    }
+}
+
+/// A server that became ineligible since it was drawn has a share of 0, which would compare as no load at all.
+fn load(seat: &Seat) -> Load {
+    Load { in_flight: seat.state.in_flight(), share: seat.state.share().max(1) }
+}

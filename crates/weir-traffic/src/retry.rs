@@ -1,0 +1,189 @@
+//! Whether a failed attempt may go again: one decision for the whole of Weir.
+//!
+//! Two questions, in this order: is it safe (RFC 9110 section 9.2.2: a request that may have had an effect is not repeated unless its method
+//! is idempotent), and is it wise (attempts, time, budget). The facts are plain data; nothing here knows connections.
+
+mod budget;
+
+pub use budget::RetryBudget;
+
+use std::time::Duration;
+
+/// What an upstream's config says about retries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// The most attempts of one request, the first included; 1 means no retries.
+    pub attempts_max: u32,
+    /// No retry begins later than this after the request's first attempt began.
+    pub elapsed_max: Duration,
+    /// Whether an idempotent request goes again when the connection broke, or the answer was malformed, after it was sent.
+    pub on_broken: bool,
+    /// Whether an idempotent request goes again when no answer came in time.
+    pub on_timeout: bool,
+    /// Status codes for which an idempotent request goes again: 502, 503 and 504, say. Sorted.
+    pub on_status: Vec<u16>,
+}
+
+/// Two attempts within a minute, after broken connections and timeouts, whatever the status.
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        RetryPolicy {
+            attempts_max: 2,
+            elapsed_max: Duration::from_secs(60),
+            on_broken: true,
+            on_timeout: true,
+            on_status: Vec::new(),
+        }
+    }
+}
+
+/// How an attempt failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// No connection: refused, unreachable, TLS failed, or not there in time.
+    Connect,
+    /// The connection broke, or the response was malformed, before the response head was complete.
+    Broken,
+    /// The request could not be sent, or the response head did not come, in time.
+    Timeout,
+    /// A response came, with this status.
+    Status(u16),
+}
+
+/// The facts about a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedAttempt {
+    /// How it failed.
+    pub cause: Cause,
+    /// Whether any byte of the request left for the server.
+    pub sent_any: bool,
+    /// Whether any byte of a response came.
+    pub received_any: bool,
+    /// Whether any byte of a response has gone to the client; then nothing can be repeated.
+    pub answered_any: bool,
+    /// Whether it ran on a kept connection that others had used before.
+    pub reused_connection: bool,
+    /// Whether the method is idempotent (RFC 9110 section 9.2.2: GET, HEAD, OPTIONS, TRACE, PUT, DELETE).
+    pub idempotent: bool,
+    /// Whether all of the body that was sent is still at hand, which is so for a request without one.
+    pub body_replayable: bool,
+    /// Attempts so far, this one included, those on stale connections not.
+    pub attempts: u32,
+    /// How often this request has already met a stale connection, this time not included.
+    pub stale_connections: u32,
+    /// Time since the first attempt began.
+    pub elapsed: Duration,
+}
+
+/// What is to be done about a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Go again.
+    Retry {
+        /// The same server may be tried; otherwise it is excluded from the choice.
+        same_server_allowed: bool,
+        /// The connection must be a new one.
+        fresh_connection: bool,
+        /// It counts as an attempt, and one retry was taken from the budget.
+        counts_against_budget: bool,
+    },
+    /// Tell the client.
+    GiveUp(Reason),
+}
+
+/// Why a failed attempt is not repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The client has part of the answer.
+    Answered,
+    /// The server may have acted on it, and the method is not idempotent.
+    NotIdempotent,
+    /// Part of the body is gone.
+    BodyGone,
+    /// The policy does not retry this kind of failure.
+    NotConfigured,
+    /// All attempts are used.
+    AttemptsUsed,
+    /// Too much time has gone by.
+    TooLate,
+    /// The upstream's budget is used: more retries would feed an outage.
+    BudgetUsed,
+}
+
+impl Reason {
+    /// The stable kebab-case name: label in metrics, word in the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Answered => "answered",
+            Reason::NotIdempotent => "not-idempotent",
+            Reason::BodyGone => "body-gone",
+            Reason::NotConfigured => "not-configured",
+            Reason::AttemptsUsed => "attempts-used",
+            Reason::TooLate => "too-late",
+            Reason::BudgetUsed => "budget-used",
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Decides about a failed attempt. `take_from_budget` is called at most once and only when nothing else speaks against a retry;
+    /// it says whether the budget allows one more, and takes it.
+    pub fn judge(&self, failed: &FailedAttempt, take_from_budget: impl FnOnce() -> bool) -> Verdict {
+        match self.objection(failed) {
+            Some(reason) => Verdict::GiveUp(reason),
+            None if failed.is_stale() => Verdict::Retry {
+                same_server_allowed: true,
+                fresh_connection: true,
+                counts_against_budget: false,
+            },
+            None if !take_from_budget() => Verdict::GiveUp(Reason::BudgetUsed),
+            None => Verdict::Retry {
+                same_server_allowed: false,
+                fresh_connection: false,
+                counts_against_budget: true,
+            },
+        }
+    }
+
+    fn objection(&self, failed: &FailedAttempt) -> Option<Reason> {
+        if failed.answered_any {
+            return Some(Reason::Answered);
+        }
+        if failed.sent_any && !failed.idempotent {
+            return Some(Reason::NotIdempotent);
+        }
+        if !failed.body_replayable {
+            return Some(Reason::BodyGone);
+        }
+        if failed.is_stale() {
+            return None;
+        }
+        if failed.sent_any && !self.covers(failed.cause) {
+            return Some(Reason::NotConfigured);
+        }
+        if failed.attempts >= self.attempts_max {
+            return Some(Reason::AttemptsUsed);
+        }
+        (failed.elapsed >= self.elapsed_max).then_some(Reason::TooLate)
+    }
+
+    fn covers(&self, cause: Cause) -> bool {
+        match cause {
+            Cause::Connect => true,
+            Cause::Broken => self.on_broken,
+            Cause::Timeout => self.on_timeout,
+            Cause::Status(status) => self.on_status.contains(&status),
+        }
+    }
+}
+
+impl FailedAttempt {
+    /// Whether a kept connection broke before it gave one byte: the server closed it while the request was on its way, which says nothing
+    /// about the server. At most once per attempt, since what follows uses a fresh connection.
+    fn is_stale(&self) -> bool {
+        self.reused_connection
+            && self.cause == Cause::Broken
+            && !self.received_any
+            && self.stale_connections < self.attempts
+    }
+}

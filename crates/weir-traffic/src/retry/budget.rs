@@ -1,0 +1,110 @@
+//! The retry budget of an upstream: retries are a share of its requests, never a multiple.
+//!
+//! Without it every server that fails doubles the load on those that still work. A window of the last ten seconds, so that the
+//! budget follows the traffic, plus a small allowance per second, so that a single failure on a quiet upstream is repeated.
+//! Lock-free; time is passed in.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Length of the window in seconds.
+const WINDOW_SECONDS: u64 = 10;
+
+/// One slot more than the window, so that the slot being reused is never one being summed.
+const SLOTS: usize = WINDOW_SECONDS as usize + 1;
+
+/// How many retries an upstream may have.
+#[derive(Debug)]
+pub struct RetryBudget {
+    share_percent: u32,
+    allowance_per_second: u32,
+    requests: [Slot; SLOTS],
+    retries: [Slot; SLOTS],
+}
+
+/// What happened in one second: the second in the upper half, the count in the lower. One word, so that they change together.
+#[derive(Debug, Default)]
+struct Slot(AtomicU64);
+
+impl RetryBudget {
+    /// One retry for every five requests.
+    pub const SHARE_PERCENT_DEFAULT: u32 = 20;
+    /// And ten a second whatever the traffic.
+    pub const ALLOWANCE_PER_SECOND_DEFAULT: u32 = 10;
+
+    /// A budget of `share_percent` of the requests of the last ten seconds plus `allowance_per_second`.
+    pub fn new(share_percent: u32, allowance_per_second: u32) -> RetryBudget {
+        RetryBudget {
+            share_percent,
+            allowance_per_second,
+            requests: Default::default(),
+            retries: Default::default(),
+        }
+    }
+
+    /// Counts a request (not a retry) at `now_ms`.
+    pub fn record_request(&self, now_ms: u64) {
+        let second = now_ms / 1_000;
+        slot_of(&self.requests, second).add(second);
+    }
+
+    /// Takes one retry from the budget at `now_ms`; false when it is used up. However many threads ask at once, the budget is not
+    /// exceeded; threads that ask at the very end of it may all be refused.
+    pub fn try_take(&self, now_ms: u64) -> bool {
+        let second = now_ms / 1_000;
+        let slot = slot_of(&self.retries, second);
+        slot.add(second);
+        if sum(&self.retries, second) <= self.allowed(second) {
+            return true;
+        }
+        slot.take_back(second);
+        false
+    }
+
+    /// Retries that could still be taken at `now_ms`.
+    pub fn left(&self, now_ms: u64) -> u64 {
+        let second = now_ms / 1_000;
+        self.allowed(second).saturating_sub(sum(&self.retries, second))
+    }
+
+    fn allowed(&self, second: u64) -> u64 {
+        let share = sum(&self.requests, second) * u64::from(self.share_percent) / 100;
+        share + u64::from(self.allowance_per_second) * WINDOW_SECONDS
+    }
+}
+
+/// 20 percent plus 10 a second.
+impl Default for RetryBudget {
+    fn default() -> RetryBudget {
+        RetryBudget::new(Self::SHARE_PERCENT_DEFAULT, Self::ALLOWANCE_PER_SECOND_DEFAULT)
+    }
+}
+
+fn slot_of(slots: &[Slot; SLOTS], second: u64) -> &Slot {
+    &slots[(second % SLOTS as u64) as usize]
+}
+
+/// The counts of the window that ends with `second`.
+fn sum(slots: &[Slot; SLOTS], second: u64) -> u64 {
+    let oldest = second.saturating_sub(WINDOW_SECONDS - 1);
+    (oldest..=second).map(|second| slot_of(slots, second).count(second)).sum()
+}
+
+impl Slot {
+    /// Adds one to the count of `second`, from 0 if the slot still holds an older second.
+    fn add(&self, second: u64) {
+        let fresh = second << 32 | 1;
+        let update = |word: u64| Some(if word >> 32 == second & 0xffff_ffff { word + 1 } else { fresh });
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+    }
+
+    fn take_back(&self, second: u64) {
+        let update =
+            |word: u64| (word >> 32 == second & 0xffff_ffff && word & 0xffff_ffff > 0).then(|| word - 1);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+    }
+
+    fn count(&self, second: u64) -> u64 {
+        let word = self.0.load(Ordering::Relaxed);
+        if word >> 32 == second & 0xffff_ffff { word & 0xffff_ffff } else { 0 }
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a request takes the route it takes: what `weir explain` shows.
+
+use super::{RouteId, RouteMatch, RouteRequest, RouteTable};
+
+/// One route as considered for one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Considered {
+    /// Which route.
+    pub route: RouteId,
+    /// Whether it was chosen, and if not, why.
+    pub outcome: Outcome,
+}
+
+/// What became of a route for one request: the first reason against it, in the order of the parts of a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The request takes this route.
+    Chosen,
+    /// It matches, but a more specific route does too.
+    LessSpecific,
+    /// It is for other hosts.
+    Host,
+    /// It is for other paths.
+    Path,
+    /// It is for other methods.
+    Method,
+    /// The field of this name is not as it asks.
+    Header(String),
+    /// The query parameter of this name is not as it asks.
+    Query(String),
+    /// It is for clients from other networks.
+    Source,
+}
+
+impl RouteTable {
+    /// Every route with what became of it for `request`: the chosen one first, then those less specific, then those that do not match, each in
+    /// the order given.
+    pub fn explain(&self, request: &impl RouteRequest) -> Vec<Considered> {
+        let chosen = self.lookup(request);
+        let mut considered: Vec<Considered> = self
+            .routes()
+            .iter()
+            .map(|(rules, route)| {
+                let outcome = match first_mismatch(rules, request) {
+                    Some(outcome) => outcome,
+                    None if chosen == Some(*route) => Outcome::Chosen,
+                    None => Outcome::LessSpecific,
+                };
+                Considered { route: *route, outcome }
+            })
+            .collect();
+        considered.sort_by_key(|one| match one.outcome {
+            Outcome::Chosen => 0,
+            Outcome::LessSpecific => 1,
+            _ => 2,
+        });
+        considered
+    }
+}
+
+fn first_mismatch(rules: &RouteMatch, request: &impl RouteRequest) -> Option<Outcome> {
+    if !rules.hosts.is_empty() && !rules.hosts.iter().any(|host| host.matches(request.host())) {
+        return Some(Outcome::Host);
+    }
+    if !rules.path.matches(request.path()) {
+        return Some(Outcome::Path);
+    }
+    if !rules.matches_method(request) {
+        return Some(Outcome::Method);
+    }
+    if let Some(rule) = rules.headers.iter().find(|rule| !rule.matches(request)) {
+        return Some(Outcome::Header(rule.name().to_owned()));
+    }
+    if let Some(rule) = rules.query.iter().find(|rule| !rule.matches(request)) {
+        return Some(Outcome::Query(rule.name().to_owned()));
+    }
+    let source = request.source().to_canonical();
+    if !rules.sources.is_empty() && !rules.sources.iter().any(|net| net.contains(&source)) {
+        return Some(Outcome::Source);
+    }
+    None
+}

@@ -1,0 +1,203 @@
+//! Rules on header fields and query parameters.
+//!
+//! Of several fields (or parameters) with one name the first counts, so that a rule has one answer. Values are compared as the bytes that
+//! were sent.
+
+use std::fmt;
+
+use regex::bytes::Regex;
+
+use super::path::build_regex;
+
+/// A rule on the first header field of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldMatch {
+    name: Box<str>,
+    value: ValueMatch,
+}
+
+/// A rule on the first query parameter of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryMatch {
+    name: Box<str>,
+    value: ValueMatch,
+}
+
+/// What a value must be like.
+#[derive(Debug, Clone)]
+pub enum ValueMatch {
+    /// There is one.
+    Present,
+    /// There is none.
+    Absent,
+    /// It is this.
+    Exact(Box<str>),
+    /// It begins with this.
+    Prefix(Box<str>),
+    /// The regular expression is found in it; build with [`ValueMatch::regex`].
+    Regex(Regex),
+}
+
+/// Why a text is not a rule on a field or a parameter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FieldError {
+    /// The name is not a token (RFC 9110 section 5.1).
+    #[error("{0:?} is not a field name")]
+    BadFieldName(String),
+    /// The parameter has no name, or one that cannot stand in a query.
+    #[error("{0:?} is not the name of a query parameter; write it percent-encoded, as clients send it")]
+    BadParameterName(String),
+    /// The regular expression is malformed or too large; the text says where.
+    #[error("{0}")]
+    BadRegex(String),
+}
+
+impl FieldMatch {
+    /// A rule on the field `name`, whose case does not matter.
+    ///
+    /// # Errors
+    /// [`FieldError::BadFieldName`].
+    pub fn new(name: &str, value: ValueMatch) -> Result<FieldMatch, FieldError> {
+        if name.is_empty() || !name.bytes().all(is_token_byte) {
+            return Err(FieldError::BadFieldName(name.to_owned()));
+        }
+        Ok(FieldMatch { name: name.to_ascii_lowercase().into(), value })
+    }
+
+    /// The name in lower case.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the value must be like.
+    pub fn value(&self) -> &ValueMatch {
+        &self.value
+    }
+}
+
+impl QueryMatch {
+    /// A rule on the parameter `name`, written as clients send it; case matters.
+    ///
+    /// # Errors
+    /// [`FieldError::BadParameterName`].
+    pub fn new(name: &str, value: ValueMatch) -> Result<QueryMatch, FieldError> {
+        let bad = |byte: u8| !byte.is_ascii_graphic() || matches!(byte, b'&' | b'=' | b'#');
+        if name.is_empty() || name.bytes().any(bad) {
+            return Err(FieldError::BadParameterName(name.to_owned()));
+        }
+        Ok(QueryMatch { name: name.into(), value })
+    }
+
+    /// The name as clients send it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the value must be like.
+    pub fn value(&self) -> &ValueMatch {
+        &self.value
+    }
+}
+
+impl ValueMatch {
+    /// Exactly this value.
+    pub fn exact(text: &str) -> ValueMatch {
+        ValueMatch::Exact(text.into())
+    }
+
+    /// Every value that begins so.
+    pub fn prefix(text: &str) -> ValueMatch {
+        ValueMatch::Prefix(text.into())
+    }
+
+    /// Every value in which the regular expression is found; `^` and `$` tie it to the ends. It works on bytes.
+    ///
+    /// # Errors
+    /// [`FieldError::BadRegex`].
+    pub fn regex(text: &str) -> Result<ValueMatch, FieldError> {
+        build_regex(text).map(ValueMatch::Regex).map_err(|error| FieldError::BadRegex(error.to_string()))
+    }
+
+    /// Whether a value (or its absence) is like this.
+    pub fn matches(&self, value: Option<&[u8]>) -> bool {
+        match (self, value) {
+            (ValueMatch::Absent, value) => value.is_none(),
+            (_, None) => false,
+            (ValueMatch::Present, Some(_)) => true,
+            (ValueMatch::Exact(exact), Some(value)) => value == exact.as_bytes(),
+            (ValueMatch::Prefix(prefix), Some(value)) => value.starts_with(prefix.as_bytes()),
+            (ValueMatch::Regex(regex), Some(value)) => regex.is_match(value),
+        }
+    }
+}
+
+/// Equal when written alike.
+impl PartialEq for ValueMatch {
+    fn eq(&self, other: &ValueMatch) -> bool {
+        match (self, other) {
+            (ValueMatch::Present, ValueMatch::Present) | (ValueMatch::Absent, ValueMatch::Absent) => true,
+            (ValueMatch::Exact(a), ValueMatch::Exact(b)) | (ValueMatch::Prefix(a), ValueMatch::Prefix(b)) => {
+                a == b
+            }
+            (ValueMatch::Regex(a), ValueMatch::Regex(b)) => a.as_str() == b.as_str(),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for ValueMatch {}
+
+impl fmt::Display for ValueMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ValueMatch::Present => f.write_str("present"),
+            ValueMatch::Absent => f.write_str("absent"),
+            ValueMatch::Exact(text) => write!(f, "exactly {text:?}"),
+            ValueMatch::Prefix(text) => write!(f, "prefix {text:?}"),
+            ValueMatch::Regex(regex) => write!(f, "regex {regex}"),
+        }
+    }
+}
+
+/// RFC 9110 section 5.6.2.
+pub(super) fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_match() {
+        let regex = ValueMatch::regex("^a+$").unwrap();
+        for (rule, value, expected) in [
+            (ValueMatch::Present, Some(""), true),
+            (ValueMatch::Present, None, false),
+            (ValueMatch::Absent, None, true),
+            (ValueMatch::Absent, Some(""), false),
+            (ValueMatch::exact("a"), Some("a"), true),
+            (ValueMatch::exact("a"), Some("A"), false),
+            (ValueMatch::exact(""), None, false),
+            (ValueMatch::prefix("a"), Some("ab"), true),
+            (ValueMatch::prefix("a"), Some("ba"), false),
+            (regex.clone(), Some("aa"), true),
+            (regex, Some("ab"), false),
+        ] {
+            assert_eq!(rule.matches(value.map(str::as_bytes)), expected, "{rule} {value:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_checked() {
+        assert_eq!(FieldMatch::new("X-Env", ValueMatch::Present).unwrap().name(), "x-env");
+        for name in ["", "a b", "a:", "é"] {
+            assert!(FieldMatch::new(name, ValueMatch::Present).is_err(), "{name:?}");
+        }
+        assert_eq!(QueryMatch::new("a[]", ValueMatch::Absent).unwrap().name(), "a[]");
+        for name in ["", "a=", "a&b", "a b", "é"] {
+            assert!(QueryMatch::new(name, ValueMatch::Present).is_err(), "{name:?}");
+        }
+        assert!(matches!(ValueMatch::regex("["), Err(FieldError::BadRegex(_))));
+    }
+}

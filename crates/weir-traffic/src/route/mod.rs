@@ -1,0 +1,93 @@
+//! Which route a request takes: of all routes that match it, the most specific.
+//!
+//! The order, each step deciding only where all before it are equal:
+//!
+//! 1. host: exact name, then the longest wildcard, then any host;
+//! 2. path: exact, then regex, then the longest prefix, then any path;
+//! 3. a rule on the method before none;
+//! 4. more rules on header fields;
+//! 5. more rules on query parameters;
+//! 6. the longest network that the client's address is in;
+//! 7. the higher `priority`, which exists for what 1 to 6 leave open (two regexes, say).
+//!
+//! Steps 1 to 5 are those of the Kubernetes Gateway API, with regexes where nginx has them: before prefixes. Two routes that are equal in
+//! all seven and that one request could both match are a [`Tie`], a mistake in the config: order of writing never decides.
+//! A route of a less specific host does take a request that none of the more specific host's routes match.
+
+mod request;
+mod host;
+mod path;
+mod field;
+mod specificity;
+mod table;
+mod tie;
+mod explain;
+
+pub use explain::{Considered, Outcome};
+pub use field::{FieldError, FieldMatch, QueryMatch, ValueMatch};
+pub use host::{HostError, HostPattern};
+pub use path::{PathError, PathMatch};
+pub use request::{RouteRequest, query_value};
+pub use table::RouteTable;
+pub use tie::Tie;
+
+pub(crate) use path::{build_regex, check_path, has_prefix};
+
+use ipnet::IpNet;
+
+/// The name the caller gives a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteId(pub u32);
+
+impl RouteId {
+    /// The name as an index into a slice.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Which requests a route takes: all parts have to match; an empty list does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RouteMatch {
+    /// One of these hosts.
+    pub hosts: Vec<HostPattern>,
+    /// This path.
+    pub path: PathMatch,
+    /// One of these methods.
+    pub methods: Vec<Method>,
+    /// All of these header fields.
+    pub headers: Vec<FieldMatch>,
+    /// All of these query parameters.
+    pub query: Vec<QueryMatch>,
+    /// A client address in one of these networks.
+    pub sources: Vec<IpNet>,
+    /// Decides between routes that are otherwise equally specific; the higher goes first.
+    pub priority: i32,
+}
+
+/// A request method, in upper case.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Method(Box<str>);
+
+/// A text that is not a method: it has to be a token (RFC 9110 section 9.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a method is a word of letters, such as GET")]
+pub struct MethodError;
+
+impl Method {
+    /// Reads a method; `get` is taken as `GET`, since no method with small letters is in use.
+    ///
+    /// # Errors
+    /// When the text is not a token.
+    pub fn parse(text: &str) -> Result<Method, MethodError> {
+        if text.is_empty() || !text.bytes().all(field::is_token_byte) {
+            return Err(MethodError);
+        }
+        Ok(Method(text.to_ascii_uppercase().into()))
+    }
+
+    /// The method as it stands in a request.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,192 @@
+//! Path rules: any path, a prefix, an exact path or a regular expression.
+//!
+//! Matched against the raw bytes that will be forwarded: `/a%2Fb`, `/a/../b` and `//b` are what they are.
+
+use std::fmt;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// The largest compiled form of one regular expression, in bytes: more than any sensible path rule needs.
+const REGEX_SIZE_BYTES_MAX: usize = 1 << 20;
+
+/// Which paths a route takes.
+#[derive(Debug, Clone)]
+pub struct PathMatch(Kind);
+
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    Any,
+    Prefix(Box<str>),
+    Exact(Box<str>),
+    Regex(Regex),
+}
+
+/// Why a text is not a path rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// It does not begin with a slash, so no path could match it.
+    #[error("a path begins with `/`")]
+    NoSlash,
+    /// It has a character that cannot stand in a path; percent-encode it as clients do.
+    #[error("a path cannot contain {0:?}; write it percent-encoded, as clients send it")]
+    BadCharacter(char),
+    /// The regular expression is malformed or too large; the text says where.
+    #[error("{0}")]
+    BadRegex(String),
+}
+
+impl PathMatch {
+    /// Every path, also the `*` of OPTIONS.
+    pub const ANY: PathMatch = PathMatch(Kind::Any);
+
+    /// `/api` matches `/api` and everything below it (`/api/x`), not `/apix`; `/api/` matches only what is below.
+    ///
+    /// # Errors
+    /// [`PathError::NoSlash`], [`PathError::BadCharacter`].
+    pub fn prefix(text: &str) -> Result<PathMatch, PathError> {
+        check_path(text)?;
+        Ok(PathMatch(Kind::Prefix(text.into())))
+    }
+
+    /// This path and no other.
+    ///
+    /// # Errors
+    /// [`PathError::NoSlash`], [`PathError::BadCharacter`].
+    pub fn exact(text: &str) -> Result<PathMatch, PathError> {
+        check_path(text)?;
+        Ok(PathMatch(Kind::Exact(text.into())))
+    }
+
+    /// Every path in which the regular expression is found; `^` and `$` tie it to the ends. It works on bytes: `\d`, `\w` and
+    /// the like are ASCII.
+    ///
+    /// # Errors
+    /// [`PathError::BadRegex`].
+    pub fn regex(text: &str) -> Result<PathMatch, PathError> {
+        let regex = build_regex(text).map_err(|error| PathError::BadRegex(error.to_string()))?;
+        Ok(PathMatch(Kind::Regex(regex)))
+    }
+
+    /// Whether `path` is one of these.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        match &self.0 {
+            Kind::Any => true,
+            Kind::Prefix(prefix) => has_prefix(path, prefix.as_bytes()),
+            Kind::Exact(exact) => path == exact.as_bytes(),
+            Kind::Regex(regex) => regex.is_match(path),
+        }
+    }
+
+    pub(super) fn kind(&self) -> &Kind {
+        &self.0
+    }
+}
+
+impl Default for PathMatch {
+    fn default() -> PathMatch {
+        PathMatch::ANY
+    }
+}
+
+/// Equal when written alike.
+impl PartialEq for PathMatch {
+    fn eq(&self, other: &PathMatch) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Any, Kind::Any) => true,
+            (Kind::Prefix(a), Kind::Prefix(b)) | (Kind::Exact(a), Kind::Exact(b)) => a == b,
+            (Kind::Regex(a), Kind::Regex(b)) => a.as_str() == b.as_str(),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for PathMatch {}
+
+impl fmt::Display for PathMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Any => f.write_str("any path"),
+            Kind::Prefix(prefix) => write!(f, "prefix {prefix}"),
+            Kind::Exact(exact) => write!(f, "exactly {exact}"),
+            Kind::Regex(regex) => write!(f, "regex {regex}"),
+        }
+    }
+}
+
+/// Compiles a regular expression over bytes, bounded in size, ASCII classes.
+pub(crate) fn build_regex(text: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text).unicode(false).size_limit(REGEX_SIZE_BYTES_MAX).build()
+}
+
+/// Whether `path` is `prefix` or below it.
+pub(crate) fn has_prefix(path: &[u8], prefix: &[u8]) -> bool {
+    match path.strip_prefix(prefix) {
+        None => false,
+        Some(rest) => rest.is_empty() || rest[0] == b'/' || prefix.ends_with(b"/"),
+    }
+}
+
+/// Whether a path of a rule can be met by a request at all.
+pub(crate) fn check_path(text: &str) -> Result<(), PathError> {
+    if !text.starts_with('/') {
+        return Err(PathError::NoSlash);
+    }
+    match text.chars().find(|&c| !c.is_ascii_graphic() || matches!(c, '?' | '#')) {
+        Some(bad) => Err(PathError::BadCharacter(bad)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_match_raw_paths() {
+        let prefix = |text| PathMatch::prefix(text).unwrap();
+        let exact = |text| PathMatch::exact(text).unwrap();
+        let regex = |text| PathMatch::regex(text).unwrap();
+        for (rule, path, expected) in [
+            (PathMatch::ANY, "*", true),
+            (prefix("/"), "/", true),
+            (prefix("/"), "/x", true),
+            (prefix("/"), "*", false),
+            (prefix("/api"), "/api", true),
+            (prefix("/api"), "/api/", true),
+            (prefix("/api"), "/api/x", true),
+            (prefix("/api"), "/apix", false),
+            (prefix("/api"), "/API", false),
+            (prefix("/api/"), "/api", false),
+            (prefix("/api/"), "/api/", true),
+            (prefix("/api/"), "/api/x", true),
+            (prefix("/api"), "/x/../api", false),
+            (prefix("/api"), "/%61pi", false),
+            (prefix("/api"), "//api", false),
+            (exact("/a"), "/a", true),
+            (exact("/a"), "/a/", false),
+            (regex(r"\.png$"), "/x.png", true),
+            (regex(r"\.png$"), "/x.pngs", false),
+            (regex(r"^/\d+$"), "/12", true),
+            (regex("b"), "/abc", true),
+        ] {
+            assert_eq!(rule.matches(path.as_bytes()), expected, "{rule}: {path}");
+        }
+    }
+
+    #[test]
+    fn rules_that_cannot_match_are_refused() {
+        for (text, error) in [
+            ("", PathError::NoSlash),
+            ("api", PathError::NoSlash),
+            ("/a b", PathError::BadCharacter(' ')),
+            ("/a?b", PathError::BadCharacter('?')),
+            ("/a#b", PathError::BadCharacter('#')),
+            ("/é", PathError::BadCharacter('é')),
+        ] {
+            assert_eq!(PathMatch::prefix(text), Err(error.clone()), "{text:?}");
+            assert_eq!(PathMatch::exact(text), Err(error), "{text:?}");
+        }
+        assert!(matches!(PathMatch::regex("("), Err(PathError::BadRegex(_))));
+        assert!(matches!(PathMatch::regex("(a{1000}){1000}"), Err(PathError::BadRegex(_))));
+    }
+}
