@@ -18,6 +18,7 @@ mod fields;
 mod connection;
 mod framing;
 mod lines;
+mod normal;
 mod request_line;
 mod request;
 mod response;

@@ -10,6 +10,10 @@ use crate::name::FieldName;
 use crate::rule::Rule;
 use crate::span::Span;
 
+/// Length up to which an incomplete start line is read anew each time, so that what is not HTTP is refused at its first
+/// byte; enough for the longest method.
+pub(crate) const EARLY: usize = 64;
+
 /// How far into its bytes a parser has come.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cursor {

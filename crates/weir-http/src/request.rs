@@ -9,10 +9,11 @@ use crate::connection::{self, ConnectionOptions};
 use crate::fields::{Field, Fields};
 use crate::framing::Framing;
 use crate::limits::HeadLimits;
-use crate::lines::{Cursor, read_fields};
+use crate::lines::{Cursor, EARLY, read_fields};
 use crate::method::Method;
 use crate::name::FieldName;
-use crate::request_line::{RequestLine, skip_empty_lines};
+use crate::normal::Normal;
+use crate::request_line::{RequestLine, read_method, skip_empty_lines};
 use crate::rule::Rule;
 use crate::span::Span;
 use crate::target::TargetForm;
@@ -61,10 +62,12 @@ pub enum Expectation {
 pub struct RequestHead {
     cursor: Cursor,
     line_read: bool,
-    complete: bool,
+    /// Number of received bytes of the head; 0 until it is complete.
+    len: usize,
     line: RequestLine,
     fields: Fields,
     facts: Facts,
+    normal: Normal,
 }
 
 /// What the fields say about the request as a whole.
@@ -90,9 +93,10 @@ impl RequestHead {
     pub fn reset(&mut self) {
         self.cursor = Cursor::default();
         self.line_read = false;
-        self.complete = false;
+        self.len = 0;
         self.fields.clear();
         self.facts = Facts::default();
+        self.normal.clear();
     }
 
     /// Parses the head at the start of `received`.
@@ -106,26 +110,35 @@ impl RequestHead {
     /// reset then; nothing may be forwarded and nothing behind it may be read as another request.
     #[inline]
     pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
-        let window = received.get(..limits.head_bytes_max).unwrap_or(received);
-        if self.complete || self.advance(window, limits)? {
-            return Ok(Progress::Complete { len: self.cursor.position });
+        if self.len == 0 {
+            let window = received.get(..limits.head_bytes_max).unwrap_or(received);
+            let len = if limits.lenient.any() {
+                self.advance_normal(window, limits)?
+            } else {
+                self.advance(window, limits)?
+            };
+            match len {
+                Some(len) => self.len = len,
+                None if window.len() >= limits.head_bytes_max => return Err(Rule::HeadTooLarge),
+                None => return Ok(Progress::Incomplete),
+            }
         }
-        if window.len() >= limits.head_bytes_max { Err(Rule::HeadTooLarge) } else { Ok(Progress::Incomplete) }
+        Ok(Progress::Complete { len: self.len })
     }
 
-    fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<bool, Rule> {
+    /// Goes on from the first incomplete line. Gives the length of the head once it is complete.
+    fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
         if self.may_skip(bytes.len(), limits) && self.cursor.still_waits(bytes) {
-            return Ok(false);
+            return Ok(None);
         }
         if !self.line_read {
-            let start = skip_empty_lines(bytes)?;
-            let line = match start {
+            let line = match skip_empty_lines(bytes)? {
                 Some(start) => RequestLine::read(bytes, start, limits)?,
                 None => None,
             };
             let Some((line, next)) = line else {
                 self.cursor.searched = bytes.len();
-                return Ok(false);
+                return Ok(None);
             };
             self.line = line;
             self.line_read = true;
@@ -133,48 +146,59 @@ impl RequestHead {
         }
         let (version, facts) = (self.line.version, &mut self.facts);
         let take = |field: &Field| facts.add(field, bytes, version);
-        let complete = read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)?;
-        if complete {
-            self.check_host()?;
-            self.complete = true;
+        if !read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)? {
+            return Ok(None);
         }
-        Ok(complete)
+        // RFC 9112 section 3.2: every HTTP/1.1 request has one Host field, even when the target says it all.
+        if self.facts.host.is_none() && self.line.version == Version::Http11 {
+            return Err(Rule::MissingHost);
+        }
+        Ok(Some(self.cursor.position))
+    }
+
+    /// The same by way of the normalised text, for a listener that relaxes a rule.
+    #[cold]
+    fn advance_normal(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
+        let mut normal = std::mem::take(&mut self.normal);
+        normal.take_lines(received, &limits.lenient);
+        // The bound holds for what was received; encoding may make up to three bytes of one.
+        let unbounded = HeadLimits { head_bytes_max: usize::MAX, ..*limits };
+        let mut complete = self.advance(normal.ready(), &unbounded);
+        if complete == Ok(None) && !self.line_read {
+            let start = normal.peek(received);
+            let method =
+                skip_empty_lines(&start).and_then(|at| at.map_or(Ok(None), |at| read_method(&start, at)));
+            complete = method.and(Ok(None));
+        }
+        self.normal = normal;
+        Ok(complete?.map(|_| self.normal.taken()))
     }
 
     /// Whether an incomplete line may be left unread until its end has come. Not at the limit, where a rule broken
     /// earlier in the line goes first; and the request line is read early, so that what is not HTTP is refused at once.
     #[inline]
     fn may_skip(&self, len: usize, limits: &HeadLimits) -> bool {
-        const EARLY: usize = 64;
         len < limits.head_bytes_max
             && (self.line_read || (len > EARLY && len <= limits.target_bytes_max.saturating_add(EARLY)))
-    }
-
-    /// RFC 9112 section 3.2: every HTTP/1.1 request has one Host field, even when the target says it all.
-    fn check_host(&self) -> Result<(), Rule> {
-        if self.facts.host.is_none() && self.line.version == Version::Http11 {
-            return Err(Rule::MissingHost);
-        }
-        Ok(())
     }
 
     /// The bytes that all spans of this head refer to: `received` itself, which was given to `parse`, unless a relaxed
     /// rule made the head be normalised.
     #[inline]
     pub fn text<'a>(&'a self, received: &'a [u8]) -> &'a [u8] {
-        received
+        if self.normal.text().is_empty() { received } else { self.normal.text() }
     }
 
-    /// Number of received bytes that belong to the head, leading empty lines included.
+    /// Number of received bytes that belong to the head, leading empty lines included; 0 until it is complete.
     #[inline]
     pub fn len(&self) -> usize {
-        self.cursor.position
+        self.len
     }
 
-    /// Whether nothing has been parsed.
+    /// Whether there is no complete head.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.cursor.position == 0
+        self.len == 0
     }
 
     /// The method.

@@ -8,9 +8,10 @@ use crate::connection::{self, ConnectionOptions};
 use crate::fields::{Field, Fields};
 use crate::framing::{Framing, parse_length};
 use crate::limits::HeadLimits;
-use crate::lines::{Cursor, blame_line_end, read_fields};
+use crate::lines::{Cursor, EARLY, blame_line_end, read_fields};
 use crate::method::Method;
 use crate::name::FieldName;
+use crate::normal::Normal;
 use crate::request::Progress;
 use crate::rule::Rule;
 use crate::span::Span;
@@ -36,11 +37,13 @@ pub enum ResponseBody {
 pub struct ResponseHead {
     cursor: Cursor,
     line_read: bool,
-    complete: bool,
+    /// Number of received bytes of the head; 0 until it is complete.
+    len: usize,
     line: StatusLine,
     fields: Fields,
     framing: Framing,
     connection: ConnectionOptions,
+    normal: Normal,
 }
 
 /// A valid status line.
@@ -62,10 +65,11 @@ impl ResponseHead {
     pub fn reset(&mut self) {
         self.cursor = Cursor::default();
         self.line_read = false;
-        self.complete = false;
+        self.len = 0;
         self.fields.clear();
         self.framing = Framing::default();
         self.connection = ConnectionOptions::default();
+        self.normal.clear();
     }
 
     /// Parses the head at the start of `received`.
@@ -79,23 +83,33 @@ impl ResponseHead {
     /// the server must not be used again then.
     #[inline]
     pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
-        let window = received.get(..limits.head_bytes_max).unwrap_or(received);
-        if self.complete || self.advance(window, limits)? {
-            return Ok(Progress::Complete { len: self.cursor.position });
+        if self.len == 0 {
+            let window = received.get(..limits.head_bytes_max).unwrap_or(received);
+            let len = if limits.lenient.any() {
+                self.advance_normal(window, limits)?
+            } else {
+                self.advance(window, limits)?
+            };
+            match len {
+                Some(len) => self.len = len,
+                None if window.len() >= limits.head_bytes_max => return Err(Rule::HeadTooLarge),
+                None => return Ok(Progress::Incomplete),
+            }
         }
-        if window.len() >= limits.head_bytes_max { Err(Rule::HeadTooLarge) } else { Ok(Progress::Incomplete) }
+        Ok(Progress::Complete { len: self.len })
     }
 
-    fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<bool, Rule> {
-        const EARLY: usize = 64;
+    /// Goes on from the first incomplete line. Gives the length of the head once it is complete.
+    fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
+        // Not at the limit, where a rule broken earlier in the line goes first; and the status line is read early.
         let may_skip = bytes.len() < limits.head_bytes_max && (self.line_read || bytes.len() > EARLY);
         if may_skip && self.cursor.still_waits(bytes) {
-            return Ok(false);
+            return Ok(None);
         }
         if !self.line_read {
             let Some((line, next)) = StatusLine::read(bytes)? else {
                 self.cursor.searched = bytes.len();
-                return Ok(false);
+                return Ok(None);
             };
             self.line = line;
             self.line_read = true;
@@ -103,27 +117,42 @@ impl ResponseHead {
         }
         let (version, framing, connection) = (self.line.version, &mut self.framing, &mut self.connection);
         let take = |field: &Field| take_field(field, bytes, version, framing, connection);
-        self.complete = read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)?;
-        Ok(self.complete)
+        let complete = read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)?;
+        Ok(complete.then_some(self.cursor.position))
+    }
+
+    /// The same by way of the normalised text, for an upstream that relaxes a rule.
+    #[cold]
+    fn advance_normal(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
+        let mut normal = std::mem::take(&mut self.normal);
+        normal.take_lines(received, &limits.lenient);
+        // The bound holds for what was received.
+        let unbounded = HeadLimits { head_bytes_max: usize::MAX, ..*limits };
+        let mut complete = self.advance(normal.ready(), &unbounded);
+        if complete == Ok(None) && !self.line_read {
+            complete = StatusLine::read(&normal.peek(received)).and(Ok(None));
+        }
+        self.normal = normal;
+        Ok(complete?.map(|_| self.normal.taken()))
     }
 
     /// The bytes that all spans of this head refer to: `received` itself, which was given to `parse`, unless a relaxed
     /// rule made the head be normalised.
     #[inline]
     pub fn text<'a>(&'a self, received: &'a [u8]) -> &'a [u8] {
-        received
+        if self.normal.text().is_empty() { received } else { self.normal.text() }
     }
 
-    /// Number of received bytes that belong to the head.
+    /// Number of received bytes that belong to the head; 0 until it is complete.
     #[inline]
     pub fn len(&self) -> usize {
-        self.cursor.position
+        self.len
     }
 
-    /// Whether nothing has been parsed.
+    /// Whether there is no complete head.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.cursor.position == 0
+        self.len == 0
     }
 
     /// The protocol version.
