@@ -4,6 +4,7 @@
 //! middle of its bucket is off by at most 6.25 % ([`Histogram::ERROR_MAX`]). Values of 2^30 µs (17.9 minutes) and more share
 //! the last bucket. Fixed size: 225 counts and a sum, 1.8 KiB.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::counter::Counter;
@@ -149,13 +150,18 @@ impl HistogramSnapshot {
         None
     }
 
-    /// How many values lie below `2^exponent` microseconds (exact for exponents up to 30).
+    /// How many values lie below 2 to the power of each exponent, in microseconds; exact for exponents up to 30.
     ///
-    /// As values are whole microseconds rounded down, this is what Prometheus calls the count of the bucket with the
-    /// upper bound `2^exponent`.
-    pub fn count_below_power(&self, exponent: u32) -> u64 {
-        let end = if exponent >= VALUE_BITS { OVERFLOW } else { bucket_of(1 << exponent) };
-        self.counts[..end].iter().sum()
+    /// As values are whole microseconds rounded down, this is what Prometheus calls the count of the bucket with that
+    /// upper bound.
+    pub fn counts_below_powers(&self, exponents: RangeInclusive<u32>) -> impl Iterator<Item = u64> + '_ {
+        let (mut start, mut below) = (0, 0);
+        exponents.map(move |exponent| {
+            let end = if exponent >= VALUE_BITS { OVERFLOW } else { bucket_of(1 << exponent) };
+            below += self.counts[start..end].iter().sum::<u64>();
+            start = end;
+            below
+        })
     }
 
     /// Every bucket that is not empty: its smallest value, its largest, and the count. The last one has no upper end.
@@ -179,5 +185,91 @@ impl std::fmt::Debug for HistogramSnapshot {
             .field("count", &self.count)
             .field("sum", &self.sum)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn buckets_are_contiguous_and_hold_their_bounds() {
+        for bucket in 0..OVERFLOW {
+            let (first, last) = (lower_bound(bucket), lower_bound(bucket + 1) - 1);
+            assert_eq!(bucket_of(first), bucket);
+            assert_eq!(bucket_of(last), bucket);
+            assert_eq!(bucket_of(last + 1), bucket + 1);
+        }
+        assert_eq!(lower_bound(OVERFLOW), 1 << VALUE_BITS);
+        assert_eq!(bucket_of(u64::MAX), OVERFLOW);
+        assert!(size_of::<Histogram>() <= 1_824, "the size that the docs state");
+    }
+
+    #[test]
+    fn empty_histogram_has_no_quantile() {
+        let snapshot = Histogram::new().snapshot();
+        assert_eq!(
+            (snapshot.count(), snapshot.sum(), snapshot.mean(), snapshot.quantile(0.5)),
+            (0, 0, None, None)
+        );
+        assert_eq!(snapshot.buckets().count(), 0);
+    }
+
+    #[test]
+    fn small_values_are_exact_and_large_ones_share_the_last_bucket() {
+        let histogram = Histogram::new();
+        for micros in [0, 1, 2, 3, 4, 5, 6, 7, u64::from(u32::MAX), 1 << 30] {
+            histogram.record(micros);
+        }
+        let snapshot = histogram.snapshot();
+        assert_eq!(snapshot.quantile(0.0), Some(0));
+        assert_eq!(snapshot.quantile(0.5), Some(4));
+        assert_eq!(snapshot.quantile(0.8), Some(7));
+        assert_eq!(snapshot.quantile(1.0), Some(1 << 30));
+        assert_eq!(snapshot.quantile(f64::NAN), Some(0));
+        assert_eq!(snapshot.buckets().last(), Some((1 << 30, None, 2)));
+        assert_eq!(snapshot.counts_below_powers(0..=3).collect::<Vec<_>>(), [1, 2, 4, 8]);
+        assert_eq!(snapshot.counts_below_powers(29..=40).last(), Some(8));
+    }
+
+    fn micros() -> impl Strategy<Value = u64> {
+        prop_oneof![0u64..16, 0u64..5_000, 0u64..(1 << 30)]
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_keep_their_error_bound(mut values in prop::collection::vec(micros(), 1..400), q in 0.0f64..=1.0) {
+            let histogram = Histogram::new();
+            values.iter().for_each(|value| histogram.record(*value));
+            let snapshot = histogram.snapshot();
+            values.sort_unstable();
+            let rank = ((q * values.len() as f64).ceil() as usize).max(1);
+            let (exact, found) = (values[rank - 1] as f64, snapshot.quantile(q).unwrap() as f64);
+            prop_assert!((found - exact).abs() <= Histogram::ERROR_MAX * exact, "exact {exact}, found {found}");
+            prop_assert_eq!(snapshot.count(), values.len() as u64);
+            prop_assert_eq!(snapshot.sum(), values.iter().sum::<u64>());
+        }
+
+        #[test]
+        fn powers_count_exactly(values in prop::collection::vec(micros(), 0..200)) {
+            let histogram = Histogram::new();
+            values.iter().for_each(|value| histogram.record(*value));
+            let counts: Vec<u64> = histogram.snapshot().counts_below_powers(4..=30).collect();
+            let expected: Vec<u64> =
+                (4..=30).map(|power| values.iter().filter(|value| **value < 1 << power).count() as u64).collect();
+            prop_assert_eq!(counts, expected);
+        }
+
+        #[test]
+        fn merging_is_recording_together(left in prop::collection::vec(micros(), 0..50), right in prop::collection::vec(micros(), 0..50)) {
+            let (one, two, both) = (Histogram::new(), Histogram::new(), Histogram::new());
+            left.iter().for_each(|value| { one.record(*value); both.record(*value); });
+            right.iter().for_each(|value| { two.record(*value); both.record(*value); });
+            let mut merged = one.snapshot();
+            merged.merge(&two.snapshot());
+            prop_assert!(merged == both.snapshot());
+        }
     }
 }

@@ -18,12 +18,20 @@ mod counter;
 mod histogram;
 mod shard;
 
+// What a reader makes of it.
+mod figures;
+pub mod prometheus;
+
 // One line per exchange.
 pub mod access_log;
 
 pub use accept::{Format, choose_format};
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{Cause, Explanation, Failure, Party, Reason, failures_markdown};
+pub use figures::{
+    FailureFigures, Figures, ListenerFigures, Names, ServerFigures, UpstreamFigures, UpstreamNames,
+    WorkerFigures,
+};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};

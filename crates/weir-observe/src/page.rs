@@ -127,10 +127,12 @@ pub const fn status_text(status: u16) -> &'static str {
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
         508 => "Loop Detected",
-        100..200 => "Informational",
-        200..300 => "Success",
-        300..400 => "Redirection",
-        400..500 => "Client Error",
-        _ => "Server Error",
+        _ => match status / 100 {
+            1 => "Informational",
+            2 => "Success",
+            3 => "Redirection",
+            4 => "Client Error",
+            _ => "Server Error",
+        },
     }
 }

@@ -41,20 +41,19 @@ pub(crate) fn json(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Escapes valid text. U+0085, U+2028 and U+2029 end a line for some readers, so they are looked for as well.
 fn json_text(text: &str, out: &mut Vec<u8>) {
-    let mut rest = text;
-    // U+0085, U+2028 and U+2029 end a line for some readers; they are rare enough to be searched for one by one.
-    while let Some(at) = rest.find(['\u{85}', '\u{2028}', '\u{2029}']) {
-        json_ascii(rest[..at].as_bytes(), out);
-        let mut chars = rest[at..].chars();
-        out.extend_from_slice(match chars.next() {
+    let parts = text.split_inclusive(['\u{85}', '\u{2028}', '\u{2029}']);
+    for part in parts {
+        let clean = part.trim_end_matches(['\u{85}', '\u{2028}', '\u{2029}']);
+        json_ascii(clean.as_bytes(), out);
+        out.extend_from_slice(match part[clean.len()..].chars().next() {
+            Some('\u{85}') => b"\\u0085",
             Some('\u{2028}') => b"\\u2028",
-            Some('\u{2029}') => b"\\u2029",
-            _ => b"\\u0085",
+            Some(_) => b"\\u2029",
+            None => b"",
         });
-        rest = chars.as_str();
     }
-    json_ascii(rest.as_bytes(), out);
 }
 
 fn json_ascii(text: &[u8], out: &mut Vec<u8>) {

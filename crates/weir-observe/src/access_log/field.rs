@@ -97,6 +97,8 @@ pub(super) enum Value<'a> {
     Absent,
     /// A number that is not negative.
     Number(u64),
+    /// A number with a fraction, in decimal digits.
+    Decimal(&'a [u8]),
     /// -1, where HAProxy's timers have it.
     Minus,
     /// Bytes that may come from a peer.
@@ -132,7 +134,13 @@ impl Scratch {
         Scratch { bytes: [0; Scratch::SIZE], len: 0 }
     }
 
-    pub(super) fn fill(&mut self, write: impl FnOnce(&mut Scratch) -> std::fmt::Result) -> Value<'_> {
+    fn hold(&mut self, text: &[u8]) -> Value<'_> {
+        let room = &mut self.bytes[..text.len()];
+        room.copy_from_slice(text);
+        Value::Bytes(room)
+    }
+
+    fn fill(&mut self, write: impl FnOnce(&mut Scratch) -> std::fmt::Result) -> Value<'_> {
         self.len = 0;
         match write(self) {
             Ok(()) => Value::Bytes(&self.bytes[..self.len]),
@@ -161,10 +169,10 @@ impl Field {
                 Value::bytes(record.fields.response_field(name).unwrap_or_default())
             }
 
-            Field::Time => scratch.fill(|out| record.time.write_rfc3339(out)),
-            Field::TimeClf => scratch.fill(|out| record.time.write_clf(out)),
-            Field::TimeHaproxy => scratch.fill(|out| record.time.write_haproxy(out)),
-            Field::TimeSeconds => scratch.fill(|out| record.time.write_seconds(out)),
+            Field::Time => scratch.hold(&record.time.rfc3339()),
+            Field::TimeClf => scratch.hold(&record.time.clf()),
+            Field::TimeHaproxy => scratch.hold(&record.time.haproxy()),
+            Field::TimeSeconds => seconds(record.time.0, scratch),
             Field::TimeMicros => Value::Number(record.time.0),
 
             Field::ClientAddress => address(record.client, scratch),
@@ -228,10 +236,7 @@ impl Field {
             Field::StatusSent => Value::number(record.status),
             Field::Duration => Value::Number(record.phases.total()),
             Field::DurationMillis => Value::Number(record.phases.total() / 1000),
-            Field::DurationSeconds => {
-                let micros = record.phases.total();
-                scratch.fill(|out| write!(out, "{}.{:06}", micros / 1_000_000, micros % 1_000_000))
-            }
+            Field::DurationSeconds => seconds(record.phases.total(), scratch),
 
             Field::Reason => Value::word(failure.map(Failure::reason)),
             Field::FailurePhase => Value::word(failure.map(|failure| failure.phase.name())),
@@ -243,7 +248,7 @@ impl Field {
                 }
                 None => Value::Absent,
             },
-            Field::Termination => scratch.fill(|out| out.write_str(record.termination().as_str())),
+            Field::Termination => scratch.hold(record.termination().as_str().as_bytes()),
 
             Field::TimerRequest => timer(record, Phase::Request, Phase::Request),
             Field::TimerQueue => timer(record, Phase::Queue, Phase::Queue),
@@ -268,6 +273,14 @@ fn address(address: Option<SocketAddr>, scratch: &mut Scratch) -> Value<'_> {
 
 fn port<'a>(address: Option<SocketAddr>) -> Value<'a> {
     Value::number(address.map(|address| address.port()))
+}
+
+/// Microseconds as seconds with six decimals.
+fn seconds(micros: u64, scratch: &mut Scratch) -> Value<'_> {
+    match scratch.fill(|out| write!(out, "{}.{:06}", micros / 1_000_000, micros % 1_000_000)) {
+        Value::Bytes(digits) => Value::Decimal(digits),
+        other => other,
+    }
 }
 
 fn split_target(target: &[u8]) -> (&[u8], &[u8]) {

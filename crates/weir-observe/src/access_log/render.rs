@@ -10,13 +10,11 @@ use super::record::ExchangeRecord;
 impl LogFormat {
     /// Appends one line, its newline included; whatever the record holds, there is no other newline in it.
     pub fn render(&self, record: &ExchangeRecord<'_>, out: &mut Vec<u8>) {
+        let mut scratch = Scratch::new();
         for item in &self.items {
             match item {
                 Item::Literal(text) => out.extend_from_slice(text.as_bytes()),
-                Item::Value(field, place) => {
-                    let mut scratch = Scratch::new();
-                    write(field.value(record, &mut scratch), *place, out);
-                }
+                Item::Value(field, place) => write(field.value(record, &mut scratch), *place, out),
             }
         }
     }
@@ -28,6 +26,7 @@ fn write(value: Value<'_>, place: Place, out: &mut Vec<u8>) {
         Value::Absent => out.extend_from_slice(if is_json { b"null" } else { b"-" }),
         Value::Minus => out.extend_from_slice(b"-1"),
         Value::Number(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+        Value::Decimal(digits) => out.extend_from_slice(digits),
         Value::Bytes(bytes) if is_json => {
             out.push(b'"');
             escape::json(bytes, out);

@@ -79,7 +79,7 @@ impl Framing {
         out.push(b'<');
         out.extend_from_slice(itoa::Buffer::new().format(priority).as_bytes());
         out.extend_from_slice(b">1 ");
-        time.append_rfc3339(out);
+        out.extend_from_slice(&time.rfc3339());
         out.extend_from_slice(self.header.as_bytes());
         out.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
     }

@@ -47,6 +47,7 @@ macro_rules! causes {
 causes! {
     // Time.
     TimedOut "timed-out" "The time limit of the phase passed.",
+    ExchangeTimedOut "exchange-timed-out" "The time limit of the exchange as a whole passed, in whatever phase.",
     BodyTooSlow "body-too-slow" "A body moved slower than the minimum rate, its credit used up.",
     TunnelIdle "tunnel-idle" "Neither side of a tunnel sent anything for too long.",
     SessionTooOld "session-too-old" "The session reached its greatest age.",

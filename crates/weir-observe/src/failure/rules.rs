@@ -62,12 +62,35 @@ const fn is_body_rule(rule: Rule) -> bool {
 /// What the operator can do about a request that breaks the rule.
 pub(super) const fn request_change(rule: Rule) -> &'static str {
     match rule {
-        Rule::TargetTooLong => "Raise `listener.NAME.limits.target` if such long targets are legitimate.",
-        Rule::HeadTooLarge => {
-            "Raise `listener.NAME.limits.head` if such heads (often cookies) are legitimate."
+        Rule::BareLf => "Correct the client, or let it: `bare_lf` in `listener.NAME.allow`.",
+        Rule::ObsFold => "Correct the client, or let it: `obs_fold` in `listener.NAME.allow`.",
+        Rule::BadTarget => {
+            "Correct the client to percent-encode the target, or let it: `unsafe_target` in `listener.NAME.allow`."
         }
-        Rule::TooManyFields => "Raise `listener.NAME.limits.fields` if so many fields are legitimate.",
-        Rule::TrailersTooLarge => "Raise `listener.NAME.limits.trailers` if such trailers are legitimate.",
+        Rule::ConflictingLengths => {
+            "Correct the client. If it repeats one and the same length, let it: `repeated_length` in `listener.NAME.allow`."
+        }
+        Rule::TargetTooLong => {
+            "Raise `listener.NAME.limits.target_size` if such long targets are legitimate."
+        }
+        Rule::HeadTooLarge => {
+            "Raise `listener.NAME.limits.head_size` if such heads (often cookies) are legitimate."
+        }
+        Rule::TooManyFields => "Raise `listener.NAME.limits.headers` if so many fields are legitimate.",
+        Rule::TrailersTooLarge => {
+            "Raise `listener.NAME.limits.trailer_size` if such trailers are legitimate."
+        }
+        Rule::ChunkExtensionsTooLarge => {
+            "Raise `listener.NAME.limits.chunk_extension_size` if they are legitimate."
+        }
+        Rule::TlsOnPlainPort => "Correct the address that the client uses: this port speaks http, not https.",
+        Rule::Http2Preface => "Have the client speak HTTP/1.1 on this port.",
+        Rule::ProxyHeaderUnexpected => {
+            "Have the balancer in front send no PROXY protocol, or expect it on this listener."
+        }
+        Rule::LengthWithTransferEncoding | Rule::TransferEncodingInHttp10 | Rule::BadTransferEncoding => {
+            "Correct the client. If nobody knows it, this was an attempt to smuggle a request."
+        }
         _ => "Correct the client.",
     }
 }
@@ -75,8 +98,26 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
 /// What the operator can do about a response that breaks the rule.
 pub(super) const fn response_change(rule: Rule) -> &'static str {
     match rule {
-        Rule::HeadTooLarge => "Raise `upstream.NAME.limits.head`.",
+        Rule::HeadTooLarge => {
+            "Raise `upstream.NAME.limits.head_size`, or have the server send a smaller head."
+        }
+        Rule::TooManyFields => "Raise `upstream.NAME.limits.headers`, or have the server send fewer.",
+        Rule::TrailersTooLarge => "Raise `upstream.NAME.limits.trailer_size`, or have the server send fewer.",
+        Rule::ChunkExtensionsTooLarge => {
+            "Raise `upstream.NAME.limits.chunk_extension_size`, or have the server send none."
+        }
+        Rule::BadStatusLine | Rule::BadVersion | Rule::UnsupportedVersion => {
+            "Check that the server speaks HTTP/1.1 on this port, and plain HTTP rather than TLS; else correct it."
+        }
         _ => "Correct the server.",
+    }
+}
+
+/// Where the rule comes from, for a reader: an RFC, or a limit of the config.
+pub(super) const fn origin(rule: Rule) -> &'static str {
+    match rule.source().as_bytes() {
+        b"limit" => "a limit of the config",
+        _ => rule.source(),
     }
 }
 

@@ -54,28 +54,28 @@ rows! {
     // Accept: there is no request yet, so nobody to answer.
     "connection-limit": TooManyConnections, Weir, [Accept], log 503, GONE,
         "The connection was closed unread: the process has as many connections as it may.",
-        "Raise `limits.connections` (and the limit of file descriptors), or lower `listener.NAME.timeouts.idle`.";
+        "Raise `process.connections_max` and the limit of open files, or lower `listener.NAME.timeouts.idle`.";
     "listener-connection-limit": TooManyListenerConnections, Weir, [Accept], log 503, GONE,
         "The connection was closed unread: the listener has as many connections as it may.",
-        "Raise `listener.NAME.limits.connections`, or lower `listener.NAME.timeouts.idle`.";
+        "Raise `listener.NAME.connections_max`, or lower `listener.NAME.timeouts.idle`.";
     "client-connection-limit": TooManyClientConnections, Weir, [Accept], log 429, GONE,
         "The connection was closed unread: its client address has as many connections as it may.",
-        "Raise `listener.NAME.limits.connections_per_client`; if many users share the address, have their proxy send the PROXY protocol.";
+        "Raise `listener.NAME.connections_per_client_max`; if many users share the address, have their proxy send the PROXY protocol.";
     "accept-descriptor-limit": DescriptorLimit, Weir, [Accept], log 503, GONE,
         "No connection could be accepted: the process or the system has no file descriptor left.",
-        "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `limits.connections`.";
+        "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
     "accept-denied": AccessDenied, Weir, [Accept], log 403, GONE,
         "The connection was closed unread: its client address is not allowed on this listener.",
-        "Change `listener.NAME.allow` or `listener.NAME.deny` if the client is legitimate.";
+        "Allow the address on this listener if the client is legitimate.";
     "accept-draining": Drained, Weir, [Accept Tls], log 503, GONE,
         "The connection was closed because Weir is shutting down or the listener is being removed.",
         "Nothing, if the stop was intended. Take the address out of service before the stop to spare clients this.";
     "proxy-header-bad": ProxyHeaderBad, Client, [Accept], log 400, GONE,
         "The connection did not begin with a valid PROXY protocol header though the listener expects one.",
-        "Have the balancer in front send the PROXY protocol, or remove `listener.NAME.proxy_protocol`.";
+        "Have the balancer in front send the PROXY protocol, or do not expect it on this listener.";
     "proxy-header-timeout": TimedOut, Client, [Accept], log 408, GONE,
         "The PROXY protocol header did not arrive in time.",
-        "Check that the balancer in front sends the PROXY protocol, or raise `listener.NAME.timeouts.accept`.";
+        "Check that the balancer in front sends the PROXY protocol as soon as it connects.";
     "accept-closed": Closed, Client, [Accept], log 499, GONE,
         "The client closed the connection before it sent anything.",
         "Nothing: browsers open connections ahead of need, and TCP health checks look like this.";
@@ -86,7 +86,7 @@ rows! {
     // TLS with the client.
     "tls-handshake-timeout": TimedOut, Client, [Tls], log 408, GONE,
         "The client did not finish the TLS handshake in time.",
-        "Raise `listener.NAME.timeouts.tls` for clients on very slow links.";
+        "Nothing, unless it is frequent: then look for packet loss between client and Weir.";
     "tls-client-closed": Closed, Client, [Tls], log 499, GONE,
         "The client closed the connection during the TLS handshake.",
         "Check that the client trusts the certificate of this listener: many clients close without an alert when they do not.";
@@ -98,19 +98,19 @@ rows! {
         "Check that the client speaks TLS 1.2 or later.";
     "tls-nothing-in-common": TlsNothingInCommon, Client, [Tls], log 400, GONE,
         "Client and listener support no common TLS version, cipher suite or application protocol.",
-        "Widen `listener.NAME.tls.versions`, `tls.ciphers` or `tls.alpn`, or update the client.";
+        "Update the client, or offer more TLS versions and cipher suites on this listener.";
     "tls-name-unknown": TlsNameUnknown, Client, [Tls], log 421, GONE,
         "The client asked for a server name that the listener has no certificate for.",
-        "Add a certificate for the name to `listener.NAME.tls.certificates`, or set a default certificate.";
+        "Add a certificate for the name to the listener, or a default certificate.";
     "tls-client-certificate-missing": TlsCertificateMissing, Client, [Tls], log 400, GONE,
         "The listener requires a client certificate and the client sent none.",
-        "Install a certificate in the client, or set `listener.NAME.tls.client_certificate = \"optional\"`.";
+        "Install a certificate in the client, or do not require one on this listener.";
     "tls-client-certificate-rejected": TlsCertificateRejected, Client, [Tls], log 400, GONE,
         "The certificate of the client is expired, revoked, or not signed by an authority that the listener trusts.",
-        "Renew the certificate of the client, or add its authority to `listener.NAME.tls.client_authorities`.";
+        "Renew the certificate of the client, or have the listener trust its authority.";
     "tls-client-alert": TlsAlert, Client, [Tls], log 400, GONE,
         "The client ended the TLS handshake with an alert; most often it does not trust our certificate.",
-        "Check that `listener.NAME.tls.certificates` holds the whole chain and is not expired.";
+        "Check that the certificate of the listener comes with its whole chain and is not expired.";
     "plain-http-on-tls-port": PlainHttpOnTlsPort, Client, [Tls Request], answer 400,
         "This port expects HTTPS. Please use an https:// address.",
         "The client sent plain HTTP to a listener with TLS.",
@@ -141,7 +141,7 @@ rows! {
     "connect-not-allowed": ConnectNotAllowed, Client, [Request Route], answer 501,
         "CONNECT is not supported here.",
         "The client sent CONNECT and no route allows it.",
-        "Set `connect = true` in the route if Weir is to open tunnels for clients.";
+        "Set `allow_connect = true` in the route if Weir is to open tunnels for clients.";
     "loop-detected": LoopDetected, Client, [Request Route], answer 508,
         "The request has been here before.",
         "The Via field of the request shows that it has passed this Weir already: an upstream leads back here.",
@@ -149,15 +149,15 @@ rows! {
     "body-too-large": BodyTooLarge, Client, [Request Route Send Response], answer 413,
         "The body of the request is too large.",
         "The body of the request is larger than the limit.",
-        "Raise `listener.NAME.limits.body` or the `body_max` of the route.";
+        "Raise `listener.NAME.limits.body_size` or `body_size` of the route.";
     "request-body-timeout": TimedOut, Client, [Send Response], answer 408,
         "The body of the request did not arrive in time.",
         "The client stopped sending the body of its request.",
-        "Raise `listener.NAME.timeouts.body` for clients on very slow links.";
+        "Raise the credit of `listener.NAME.timeouts.request_body` for clients on very slow links.";
     "request-body-too-slow": BodyTooSlow, Client, [Send Response], answer 408,
         "The body of the request arrived too slowly.",
         "The client sent the body of its request slower than the minimum rate.",
-        "Lower `listener.NAME.limits.body_rate_min` for clients on very slow links.";
+        "Lower the rate of `listener.NAME.timeouts.request_body` for clients on very slow links.";
     "request-body-incomplete": Closed, Client, [Send], log 499, GONE,
         "The client closed the connection in the middle of the body of its request.",
         "Nothing, unless it is frequent: then look at the network or the time limits of the client.";
@@ -173,49 +173,49 @@ rows! {
     "method-not-allowed": MethodNotAllowed, Client, [Route], answer 405,
         "The method of the request is not allowed here.",
         "Routes match the request, but none of them allows its method.",
-        "Add the method to `methods` of the route if it is legitimate.";
+        "Allow the method in one of these routes if it is legitimate; `weir explain` with `-X` shows which they are.";
     "access-denied": AccessDenied, Weir, [Request Route], answer 403,
         "You may not access this.",
         "The route does not allow this client or this request.",
-        "Change `allow` or `deny` of the route if the client is legitimate.";
+        "Allow the client in the route if it is legitimate; `weir explain` shows which route it is.";
     "too-many-requests": TooManyRequests, Weir, [Request Route], answer 429,
         "Too many requests. Please try again in a moment.",
         "The client sends requests faster than it may.",
-        "Raise `rate` of the route or `listener.NAME.limits.requests_per_client`.";
+        "Raise the rate limit if the client is legitimate.";
     "request-connection-limit": TooManyConnections, Weir, [Request Route Connect], answer 503, BUSY,
         "The process has as many connections as it may.",
-        "Raise `limits.connections` (and the limit of file descriptors).";
+        "Raise `process.connections_max` and the limit of open files.";
     "request-client-limit": TooManyClientConnections, Weir, [Request Route], answer 429,
         "Too many connections. Please try again in a moment.",
         "The client address has as many connections as it may.",
-        "Raise `listener.NAME.limits.connections_per_client`.";
+        "Raise `listener.NAME.connections_per_client_max`.";
     "route-timeout": TimedOut, Weir, [Route], answer 503, UNAVAILABLE,
         "Choosing a route took longer than its time limit.",
-        "Look for a worker that is overloaded, or raise `listener.NAME.timeouts.route`.";
+        "Look for a worker that is overloaded.";
     "bad-rewrite": BadRewrite, Weir, [Route Send], answer 500, INTERNAL,
         "A rewrite of the route made a target or a field that is not valid in HTTP.",
-        "Correct `rewrite` or `request_fields` of the route; `weir explain` shows the result for a URL.";
+        "Correct the path rewriting or `request_headers` of the route; `weir explain` shows the result for a URL.";
     "request-head-overflow": HeadOverflow, Weir, [Route Send], answer 431,
         "The head of the request is too large.",
         "The head of the request no longer fits its buffer after Weir added its fields.",
-        "Raise `limits.buffer`, or lower `listener.NAME.limits.head` so that there is room for the added fields.";
+        "Raise `process.buffer_size`, or lower `listener.NAME.limits.head_size` so that there is room for the added fields.";
 
     // Choosing a server.
     "no-server": NoServer, Weir, [Route Queue Connect], answer 503, UNAVAILABLE,
         "No server of the upstream may take the exchange: all are down, draining or disabled, or there are none.",
-        "Look at the state of the servers on the status page; add servers or a `backup` to `upstream.NAME.servers`.";
+        "Look at the state of the servers; add servers, or one with `backup = true`, to `upstream.NAME.servers`.";
     "all-servers-full": AllServersFull, Weir, [Route Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and the upstream has no queue.",
-        "Raise `max_requests` of the servers, add servers, or set `upstream.NAME.queue.length`.";
+        "Raise `max_requests` of the servers, add servers, or set `upstream.NAME.queue.length_max` above 0.";
     "queue-full": QueueFull, Weir, [Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and so is the queue.",
-        "Raise `max_requests` of the servers or `upstream.NAME.queue.length`, or add servers.";
+        "Raise `max_requests` of the servers or `upstream.NAME.queue.length_max`, or add servers.";
     "queue-timeout": TimedOut, Weir, [Queue], answer 503, BUSY,
         "No server had a free slot before the time limit of the queue passed.",
         "Raise `max_requests` of the servers or `upstream.NAME.timeouts.queue`, or add servers.";
     "draining": Drained, Weir, [Request Route Queue Connect Send Response], answer 503, UNAVAILABLE,
         "Weir is shutting down, or the upstream is being removed, and the exchange could not be finished in the time left.",
-        "Raise `shutdown.grace` so that running exchanges can finish.";
+        "Raise `process.stop_grace` so that running exchanges can finish.";
 
     // Connecting to a server.
     "connect-timeout": TimedOut, Server, [Connect], answer 504, TOO_SLOW,
@@ -223,7 +223,7 @@ rows! {
         "Check that the address is right, that no firewall drops packets and that the listen backlog of the server is not full; or raise `upstream.NAME.timeouts.connect`.";
     "connect-refused": Refused, Server, [Connect], answer 502, UNREACHED,
         "The server refused the connection: nothing listens at the address.",
-        "Check that the server runs and that the address in `upstream.NAME.servers` is right; set `upstream.NAME.health` so that it is noticed earlier.";
+        "Check that the server runs and that its address in `upstream.NAME.servers` is right.";
     "connect-unreachable": Unreachable, Server, [Connect], answer 502, UNREACHED,
         "The host or network of the server cannot be reached.",
         "Check routes and firewalls between Weir and the address in `upstream.NAME.servers`.";
@@ -244,39 +244,39 @@ rows! {
         "Check that the server runs and that the path in `upstream.NAME.servers` is right, also inside a chroot.";
     "connect-ports-exhausted": PortsExhausted, Weir, [Connect], answer 503, BUSY,
         "No local port is free for a connection to this server.",
-        "Let connections be reused (`upstream.NAME.idle`), widen `net.ipv4.ip_local_port_range`, or add source addresses.";
+        "Let more connections be reused (`upstream.NAME.idle.connections_max`), widen `net.ipv4.ip_local_port_range`, or add source addresses.";
     "connect-descriptor-limit": DescriptorLimit, Weir, [Connect], answer 503, BUSY,
         "No connection to the server could be opened: the process or the system has no file descriptor left.",
-        "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `limits.connections`.";
+        "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
     "connect-name-unresolved": NameUnresolved, Server, [Connect], answer 502, UNREACHED,
         "The host name of the server has no address.",
-        "Check the name in `upstream.NAME.servers` and the name servers in `/etc/resolv.conf`.";
+        "Check the name in `upstream.NAME.servers`, and `dns.resolvers` or `/etc/resolv.conf`.";
     "connect-tls-failed": TlsHandshakeFailed, Server, [Connect], answer 502, UNREACHED,
         "The TLS handshake with the server failed.",
-        "Check that the server speaks TLS on this port, or remove `upstream.NAME.tls`.";
+        "Check that the server speaks TLS on this port.";
     "connect-tls-nothing-in-common": TlsNothingInCommon, Server, [Connect], answer 502, UNREACHED,
         "Weir and the server support no common TLS version, cipher suite or application protocol.",
-        "Widen `upstream.NAME.tls.versions` or update the server.";
+        "Update the server, or allow more TLS versions and cipher suites for this upstream.";
     "connect-tls-name-unknown": TlsNameUnknown, Server, [Connect], answer 502, UNREACHED,
         "The server has no certificate for the name that Weir asked for.",
-        "Set `upstream.NAME.tls.server_name` to a name that the server knows.";
+        "Have Weir ask for a name that the server knows.";
     "connect-tls-certificate-missing": TlsCertificateMissing, Server, [Connect], answer 502, UNREACHED,
         "The server wants a client certificate, and none is configured.",
-        "Set `upstream.NAME.tls.certificate` and `upstream.NAME.tls.key`.";
+        "Give the upstream a client certificate and its key.";
     "connect-tls-certificate-rejected": TlsCertificateRejected, Server, [Connect], answer 502, UNREACHED,
         "The certificate of the server is expired, for another name, or not signed by an authority that Weir trusts.",
-        "Renew the certificate, set `upstream.NAME.tls.server_name`, or add its authority to `upstream.NAME.tls.authorities`.";
+        "Renew the certificate, correct the name that Weir asks for, or have the upstream trust its authority.";
     "connect-tls-alert": TlsAlert, Server, [Connect], answer 502, UNREACHED,
         "The server ended the TLS handshake with an alert.",
-        "Look at the log of the server; it may reject the client certificate in `upstream.NAME.tls.certificate`.";
+        "Look at the log of the server; it may reject the client certificate of the upstream.";
 
     // Sending the request.
     "send-timeout": TimedOut, Server, [Send], answer 504, TOO_SLOW,
         "The server stopped taking the request.",
-        "Look for the reason in the server, or raise `upstream.NAME.timeouts.send`.";
+        "Look for the reason in the server, or raise the credit of `upstream.NAME.timeouts.send`.";
     "send-too-slow": BodyTooSlow, Server, [Send], answer 504, TOO_SLOW,
         "The server took the body of the request slower than the minimum rate.",
-        "Look for the reason in the server, or lower `upstream.NAME.limits.body_rate_min`.";
+        "Look for the reason in the server, or lower the rate of `upstream.NAME.timeouts.send`.";
     "send-closed": Closed, Server, [Send], answer 502, UNREACHED,
         "The server closed the connection while the request was being sent, without a response.",
         "Look at the log and the body limit of the server.";
@@ -285,7 +285,7 @@ rows! {
         "Look at the log and the body limit of the server.";
     "stale-connection": StaleConnection, Server, [Send Response], answer 502, UNREACHED,
         "A kept connection died as it was reused, and the request may not be repeated: its method is not idempotent, or its body is gone.",
-        "Set `upstream.NAME.idle.time` below the keep-alive time of the server.";
+        "Set `upstream.NAME.timeouts.idle` below the keep-alive time of the server.";
 
     // Waiting for the response.
     "response-timeout": TimedOut, Server, [Response], answer 504, TOO_SLOW,
@@ -305,13 +305,13 @@ rows! {
         "Correct the server.";
     "response-too-many-interim": TooManyInterimResponses, Server, [Response], answer 502, BAD_GATEWAY,
         "The server sent more 1xx responses before the final one than the limit.",
-        "Correct the server, or raise `upstream.NAME.limits.interim_responses`.";
+        "Correct the server.";
     "response-head-overflow": HeadOverflow, Server, [Response], answer 502, BAD_GATEWAY,
         "The head of the response no longer fits its buffer after Weir added its fields.",
-        "Raise `limits.buffer`, or have the server send a smaller head.";
+        "Raise `process.buffer_size`, or have the server send a smaller head.";
     "response-bad-rewrite": BadRewrite, Weir, [Response], answer 500, INTERNAL,
         "The route made a response field that is not valid in HTTP.",
-        "Correct `response_fields` of the route.";
+        "Correct `response_headers` of the route.";
 
     // Relaying the response, or a tunnel: the client has a head already.
     "response-incomplete": ResponseIncomplete, Server, [Relay], log 502, GONE,
@@ -325,16 +325,16 @@ rows! {
         "Look for a crash or a time limit in the log of the server.";
     "relay-server-timeout": TimedOut, Server, [Relay], log 504, GONE,
         "The server stopped in the middle of the body.",
-        "Look for the reason in the server, or raise `upstream.NAME.timeouts.relay`.";
+        "Look for the reason in the server, or raise the credit of `upstream.NAME.timeouts.relay`.";
     "relay-server-too-slow": BodyTooSlow, Server, [Relay], log 504, GONE,
         "The server sent the body slower than the minimum rate.",
-        "Look for the reason in the server, or lower `upstream.NAME.limits.body_rate_min`.";
+        "Look for the reason in the server, or lower the rate of `upstream.NAME.timeouts.relay`.";
     "relay-client-timeout": TimedOut, Client, [Relay], log 408, GONE,
         "The client stopped taking the response.",
-        "Raise `listener.NAME.timeouts.relay` for clients that pause for long.";
+        "Raise the credit of `listener.NAME.timeouts.send` for clients that pause for long.";
     "relay-client-too-slow": BodyTooSlow, Client, [Relay Finish], log 408, GONE,
         "The client took the response slower than the minimum rate.",
-        "Lower `listener.NAME.limits.body_rate_min` for clients on very slow links.";
+        "Lower the rate of `listener.NAME.timeouts.send` for clients on very slow links.";
     "response-excess": ResponseExcess, Server, [Relay Finish], log 200, GONE,
         "The server sent bytes beyond the end of its response; the client did not get them, and the connection was closed.",
         "Correct the length that the server declares.";
@@ -343,29 +343,32 @@ rows! {
         "Raise `upstream.NAME.timeouts.tunnel`, or have the application send pings.";
     "relay-draining": Drained, Weir, [Relay Finish], log 503, GONE,
         "The exchange was cut off at the end of the grace period: Weir is shutting down, or the server is being removed.",
-        "Raise `shutdown.grace` so that long transfers and tunnels can finish.";
+        "Raise `process.stop_grace` so that long transfers and tunnels can finish.";
 
     // Finishing.
     "finish-timeout": TimedOut, Client, [Finish], log 408, GONE,
         "The client did not take the last bytes of the response in time.",
-        "Raise `listener.NAME.timeouts.finish` for clients on very slow links.";
+        "Raise the credit of `listener.NAME.timeouts.send` for clients on very slow links.";
 
     // At any time.
+    "exchange-timeout": ExchangeTimedOut, Weir, [Route Queue Connect Send Response Relay], answer 504, TOO_SLOW,
+        "The exchange as a whole took longer than its route allows.",
+        "See in the log in which phase the time went, or raise `timeouts.exchange` of the route.";
     "session-too-old": SessionTooOld, Weir, [Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "The session reached its greatest age in the middle of an exchange.",
         "Raise `listener.NAME.timeouts.session`.";
     "server-down": ServerDown, Server, [Connect Send Response Relay], answer 502, UNREACHED,
         "The server was marked down by its health check while the exchange ran.",
-        "Look at the health of the server on the status page; raise `health.fall` if the check is too strict.";
+        "Look for the reason in the server; if it was well, the health check is too strict.";
     "cut-by-operator": Cut, Weir, [Tls Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "The operator ended the session.",
         "Nothing.";
     "buffer-limit": BufferLimit, Weir, [Request Route Connect Send Response Relay], answer 503, BUSY,
         "The worker has no buffer left.",
-        "Raise `limits.buffers`, or lower `limits.connections`.";
+        "Raise `process.buffers_max`, or lower `process.connections_max`.";
     "descriptor-limit": DescriptorLimit, Weir, [Tls Request Route Send Relay], answer 503, BUSY,
         "The process or the system has no file descriptor left.",
-        "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `limits.connections`.";
+        "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
     "server-io": Io, Server, [Connect Send Response Relay], answer 502, UNREACHED,
         "Reading from or writing to the server failed with an error of the operating system.",
         "Look for the system error in the log of Weir at the same time.";

@@ -1,0 +1,250 @@
+//! The figures of the whole process: the sums over the shards of all workers, as plain numbers with names.
+//!
+//! Taken by a reader at one moment, off the workers; everything that shows figures (Prometheus, status page, runtime
+//! socket) shows these.
+
+use crate::counter::Level;
+use crate::failure::Reason;
+use crate::histogram::HistogramSnapshot;
+use crate::phase::Phase;
+use crate::shard::{FailureCounters, ListenerShard, ServerShard, UpstreamShard, WorkerShard};
+
+/// What the parts of a shard are called, in the order of the config.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Names {
+    /// Names of the listeners.
+    pub listeners: Vec<String>,
+    /// Names of the upstreams and their servers.
+    pub upstreams: Vec<UpstreamNames>,
+}
+
+/// What an upstream and its servers are called.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UpstreamNames {
+    /// Name of the upstream.
+    pub name: String,
+    /// Names of its servers.
+    pub servers: Vec<String>,
+}
+
+/// Everything counted so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// One per worker.
+    pub workers: Vec<WorkerFigures>,
+    /// One per listener.
+    pub listeners: Vec<ListenerFigures>,
+    /// One per upstream.
+    pub upstreams: Vec<UpstreamFigures>,
+}
+
+impl Figures {
+    /// Adds up the shards of all workers. Parts without a name are left out.
+    pub fn sum<'a>(names: &Names, shards: impl IntoIterator<Item = &'a WorkerShard>) -> Figures {
+        let mut figures = Figures {
+            workers: Vec::new(),
+            listeners: names.listeners.iter().map(|name| ListenerFigures::named(name)).collect(),
+            upstreams: names.upstreams.iter().map(UpstreamFigures::named).collect(),
+        };
+        for shard in shards {
+            figures.workers.push(WorkerFigures::of(shard));
+            for (total, part) in figures.listeners.iter_mut().zip(&shard.listeners) {
+                total.add(part);
+            }
+            for (total, part) in figures.upstreams.iter_mut().zip(&shard.upstreams) {
+                total.add(part);
+            }
+        }
+        figures
+    }
+}
+
+/// What one worker counted, apart from its listeners and upstreams; the fields are those of [`WorkerShard`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "each field is explained at the field of the same name in WorkerShard")]
+pub struct WorkerFigures {
+    pub sessions_accepted: u64,
+    pub sessions_open: Level,
+    pub sessions_handed_in: u64,
+    pub sessions_handed_out: u64,
+    pub exchanges: u64,
+    pub exchanges_open: Level,
+    pub buffers_in_use: Level,
+    pub timers: Level,
+    pub panics: u64,
+    pub accept_errors: u64,
+    pub log_lines_dropped: u64,
+}
+
+impl WorkerFigures {
+    fn of(shard: &WorkerShard) -> WorkerFigures {
+        WorkerFigures {
+            sessions_accepted: shard.sessions_accepted.value(),
+            sessions_open: shard.sessions_open.level(),
+            sessions_handed_in: shard.sessions_handed_in.value(),
+            sessions_handed_out: shard.sessions_handed_out.value(),
+            exchanges: shard.exchanges.value(),
+            exchanges_open: shard.exchanges_open.level(),
+            buffers_in_use: shard.buffers_in_use.level(),
+            timers: shard.timers.level(),
+            panics: shard.panics.value(),
+            accept_errors: shard.accept_errors.value(),
+            log_lines_dropped: shard.log_lines_dropped.value(),
+        }
+    }
+}
+
+/// What all workers counted for one listener; the fields are those of [`ListenerShard`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "each field is explained at the field of the same name in ListenerShard")]
+pub struct ListenerFigures {
+    pub name: String,
+    pub sessions: u64,
+    pub sessions_open: Level,
+    pub requests: u64,
+    pub responses: [u64; 5],
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub failures: FailureFigures,
+}
+
+impl ListenerFigures {
+    fn named(name: &str) -> ListenerFigures {
+        ListenerFigures { name: name.to_owned(), ..ListenerFigures::default() }
+    }
+
+    fn add(&mut self, shard: &ListenerShard) {
+        self.sessions += shard.sessions.value();
+        self.sessions_open.merge(shard.sessions_open.level());
+        self.requests += shard.requests.value();
+        add_each(&mut self.responses, shard.responses.values());
+        self.bytes_in += shard.bytes_in.value();
+        self.bytes_out += shard.bytes_out.value();
+        self.failures.add(&shard.failures);
+    }
+}
+
+/// What all workers counted for one upstream; the fields are those of [`UpstreamShard`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "each field is explained at the field of the same name in UpstreamShard")]
+pub struct UpstreamFigures {
+    pub name: String,
+    pub requests: u64,
+    pub responses: [u64; 5],
+    pub queued: u64,
+    pub queue_length: Level,
+    pub queue_time: HistogramSnapshot,
+    pub retries: u64,
+    pub failures: FailureFigures,
+    pub servers: Vec<ServerFigures>,
+}
+
+impl UpstreamFigures {
+    fn named(names: &UpstreamNames) -> UpstreamFigures {
+        UpstreamFigures {
+            name: names.name.clone(),
+            servers: names.servers.iter().map(|name| ServerFigures::named(name)).collect(),
+            ..UpstreamFigures::default()
+        }
+    }
+
+    fn add(&mut self, shard: &UpstreamShard) {
+        self.requests += shard.requests.value();
+        add_each(&mut self.responses, shard.responses.values());
+        self.queued += shard.queued.value();
+        self.queue_length.merge(shard.queue_length.level());
+        self.queue_time.add(&shard.queue_time);
+        self.retries += shard.retries.value();
+        self.failures.add(&shard.failures);
+        for (total, part) in self.servers.iter_mut().zip(&shard.servers) {
+            total.add(part);
+        }
+    }
+}
+
+/// What all workers counted for one server; the fields are those of [`ServerShard`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "each field is explained at the field of the same name in ServerShard")]
+pub struct ServerFigures {
+    pub name: String,
+    pub attempts: u64,
+    pub attempts_open: Level,
+    pub retries: u64,
+    pub requests: u64,
+    pub responses: [u64; 5],
+    pub connects: u64,
+    pub connect_errors: u64,
+    pub reuses: u64,
+    pub stale_reuses: u64,
+    pub connections_open: Level,
+    pub connections_idle: Level,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub response_time: HistogramSnapshot,
+    pub connect_time: HistogramSnapshot,
+    pub failures: [u64; Phase::COUNT],
+}
+
+impl ServerFigures {
+    fn named(name: &str) -> ServerFigures {
+        ServerFigures { name: name.to_owned(), ..ServerFigures::default() }
+    }
+
+    fn add(&mut self, shard: &ServerShard) {
+        self.attempts += shard.attempts.value();
+        self.attempts_open.merge(shard.attempts_open.level());
+        self.retries += shard.retries.value();
+        self.requests += shard.requests.value();
+        add_each(&mut self.responses, shard.responses.values());
+        self.connects += shard.connects.value();
+        self.connect_errors += shard.connect_errors.value();
+        self.reuses += shard.reuses.value();
+        self.stale_reuses += shard.stale_reuses.value();
+        self.connections_open.merge(shard.connections_open.level());
+        self.connections_idle.merge(shard.connections_idle.level());
+        self.bytes_in += shard.bytes_in.value();
+        self.bytes_out += shard.bytes_out.value();
+        self.response_time.add(&shard.response_time);
+        self.connect_time.add(&shard.connect_time);
+        add_each(&mut self.failures, shard.failures.values());
+    }
+}
+
+/// Failures by reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailureFigures(Box<[u64; Reason::COUNT]>);
+
+impl FailureFigures {
+    /// How often a reason occurred.
+    pub fn count(&self, reason: Reason) -> u64 {
+        self.0[reason.index()]
+    }
+
+    /// All failures together.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The reasons that occurred, and how often.
+    pub fn occurred(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        Reason::all().map(|reason| (reason, self.count(reason))).filter(|(_, count)| *count > 0)
+    }
+
+    fn add(&mut self, counters: &FailureCounters) {
+        for reason in Reason::all() {
+            self.0[reason.index()] += counters.count(reason);
+        }
+    }
+}
+
+impl Default for FailureFigures {
+    fn default() -> Self {
+        FailureFigures(Box::new([0; Reason::COUNT]))
+    }
+}
+
+fn add_each<const N: usize>(totals: &mut [u64; N], values: [u64; N]) {
+    for (total, value) in totals.iter_mut().zip(values) {
+        *total += value;
+    }
+}

@@ -1,0 +1,300 @@
+//! [`Figures`] in the text format 0.0.4 of Prometheus.
+//!
+//! Names follow its conventions: `weir_` first, the base unit last, `_total` on counters. Cardinality is bounded by the
+//! config: names of listeners, upstreams and servers, and closed sets (classes, phases, reasons); nothing that a peer sends
+//! becomes a label. All samples of a family stand together, so each list is walked once per family.
+
+use crate::counter::Level;
+use crate::figures::{
+    FailureFigures, Figures, ListenerFigures, ServerFigures, UpstreamFigures, WorkerFigures,
+};
+use crate::histogram::HistogramSnapshot;
+use crate::phase::Phase;
+
+/// The value of the `Content-Type` field.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Upper bounds of the exported buckets: 2^7 µs (128 µs) to 2^25 µs (33.6 s), each twice the one before.
+const BUCKET_POWERS: std::ops::RangeInclusive<u32> = 7..=25;
+
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// A family with one sample per element of a list.
+struct Simple<T> {
+    name: &'static str,
+    help: &'static str,
+    value: Value<T>,
+}
+
+/// Where the value of a sample is found, which is also what kind of family it is.
+enum Value<T> {
+    Counter(fn(&T) -> u64),
+    Gauge(fn(&T) -> Level),
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// Appends all figures.
+pub fn render(figures: &Figures, out: &mut String) {
+    write_family(out, "weir_build_info", Kind::Gauge, "Version of Weir; the value is always 1.");
+    write_sample(out, "weir_build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), &[], 1u8);
+    render_workers(&figures.workers, out);
+    render_listeners(&figures.listeners, out);
+    render_upstreams(&figures.upstreams, out);
+    render_servers(&figures.upstreams, out);
+}
+
+fn render_workers(workers: &[WorkerFigures], out: &mut String) {
+    let rows: Vec<(String, &WorkerFigures)> =
+        workers.iter().enumerate().map(|(index, worker)| (format!("worker=\"{index}\""), worker)).collect();
+    for simple in WORKER {
+        write_simple(out, simple, &rows);
+    }
+    let name = "weir_worker_sessions_handed_over_total";
+    write_family(out, name, Kind::Counter, "Sessions handed over between workers, by direction.");
+    for (labels, worker) in &rows {
+        write_sample(out, name, labels, &[("direction", "in")], worker.sessions_handed_in);
+        write_sample(out, name, labels, &[("direction", "out")], worker.sessions_handed_out);
+    }
+}
+
+fn render_listeners(listeners: &[ListenerFigures], out: &mut String) {
+    let rows: Vec<(String, &ListenerFigures)> =
+        listeners.iter().map(|listener| (label("listener", &listener.name), listener)).collect();
+    for simple in LISTENER {
+        write_simple(out, simple, &rows);
+    }
+    let help = "Responses sent to clients, by class of status.";
+    write_classes(out, "weir_listener_responses_total", help, &rows, |listener| &listener.responses);
+    let help = "Exchanges that ended badly, by reason code and party.";
+    write_reasons(out, "weir_listener_failures_total", help, &rows, |listener| &listener.failures);
+}
+
+fn render_upstreams(upstreams: &[UpstreamFigures], out: &mut String) {
+    let rows: Vec<(String, &UpstreamFigures)> =
+        upstreams.iter().map(|upstream| (label("upstream", &upstream.name), upstream)).collect();
+    for simple in UPSTREAM {
+        write_simple(out, simple, &rows);
+    }
+    let help = "Responses that clients received from the upstream, by class of status.";
+    write_classes(out, "weir_upstream_responses_total", help, &rows, |upstream| &upstream.responses);
+    let help = "Exchanges of the upstream that ended badly, by reason code and party.";
+    write_reasons(out, "weir_upstream_failures_total", help, &rows, |upstream| &upstream.failures);
+    let help = "Time that exchanges waited for a server, of those that waited.";
+    write_histogram(out, "weir_upstream_queue_time_seconds", help, &rows, |upstream| &upstream.queue_time);
+}
+
+fn render_servers(upstreams: &[UpstreamFigures], out: &mut String) {
+    let mut rows: Vec<(String, &ServerFigures)> = Vec::new();
+    for upstream in upstreams {
+        let upstream_label = label("upstream", &upstream.name);
+        for server in &upstream.servers {
+            rows.push((format!("{upstream_label},{}", label("server", &server.name)), server));
+        }
+    }
+    for simple in SERVER {
+        write_simple(out, simple, &rows);
+    }
+    let help = "Responses received from the server, by class of status.";
+    write_classes(out, "weir_server_responses_total", help, &rows, |server| &server.responses);
+    let name = "weir_server_failures_total";
+    write_family(out, name, Kind::Counter, "Attempts that failed, by phase.");
+    for (labels, server) in &rows {
+        for phase in [Phase::Connect, Phase::Send, Phase::Response, Phase::Relay] {
+            write_sample(out, name, labels, &[("phase", phase.name())], server.failures[phase as usize]);
+        }
+    }
+    let help = "Time from the request sent to the head of the response.";
+    write_histogram(out, "weir_server_response_time_seconds", help, &rows, |server| &server.response_time);
+    let help = "Time to open a connection to the server, TLS included.";
+    write_histogram(out, "weir_server_connect_time_seconds", help, &rows, |server| &server.connect_time);
+}
+
+/// Declares the simple families of a list: name, kind, field and help.
+macro_rules! simple {
+    ($list:ident: $type:ty { $($name:literal $kind:ident $field:ident, $help:literal;)+ }) => {
+        const $list: &[Simple<$type>] =
+            &[$(Simple { name: $name, help: $help, value: Value::$kind(|figures| figures.$field) },)+];
+    };
+}
+
+simple! { WORKER: WorkerFigures {
+    "weir_worker_sessions_accepted_total" Counter sessions_accepted, "Connections accepted by the worker.";
+    "weir_worker_sessions_open" Gauge sessions_open, "Sessions that the worker runs.";
+    "weir_worker_exchanges_total" Counter exchanges, "Exchanges begun.";
+    "weir_worker_exchanges_open" Gauge exchanges_open, "Exchanges that run.";
+    "weir_worker_buffers_in_use" Gauge buffers_in_use, "Buffers in use.";
+    "weir_worker_timers" Gauge timers, "Timers armed.";
+    "weir_worker_panics_total" Counter panics, "Panics caught; each ended one session.";
+    "weir_worker_accept_errors_total" Counter accept_errors, "Errors while accepting connections.";
+    "weir_worker_log_lines_dropped_total" Counter log_lines_dropped, "Access-log lines dropped because the writer was behind.";
+}}
+
+simple! { LISTENER: ListenerFigures {
+    "weir_listener_sessions_total" Counter sessions, "Client connections begun.";
+    "weir_listener_sessions_open" Gauge sessions_open, "Client connections open.";
+    "weir_listener_requests_total" Counter requests, "Requests received.";
+    "weir_listener_received_bytes_total" Counter bytes_in, "Bytes received from clients.";
+    "weir_listener_sent_bytes_total" Counter bytes_out, "Bytes sent to clients.";
+}}
+
+simple! { UPSTREAM: UpstreamFigures {
+    "weir_upstream_requests_total" Counter requests, "Exchanges that a route sent to the upstream.";
+    "weir_upstream_queued_total" Counter queued, "Exchanges that waited for a server.";
+    "weir_upstream_queue_length" Gauge queue_length, "Exchanges that wait for a server.";
+    "weir_upstream_retries_total" Counter retries, "Attempts beyond the first of an exchange.";
+}}
+
+simple! { SERVER: ServerFigures {
+    "weir_server_attempts_total" Counter attempts, "Exchanges that chose the server, retries included.";
+    "weir_server_attempts_open" Gauge attempts_open, "Attempts that run.";
+    "weir_server_retries_total" Counter retries, "Attempts that were retries.";
+    "weir_server_requests_total" Counter requests, "Requests sent to the server.";
+    "weir_server_connects_total" Counter connects, "Connections opened to the server.";
+    "weir_server_connect_errors_total" Counter connect_errors, "Connections to the server that could not be opened.";
+    "weir_server_reuses_total" Counter reuses, "Attempts that reused an idle connection.";
+    "weir_server_stale_reuses_total" Counter stale_reuses, "Reused connections that turned out to be dead.";
+    "weir_server_connections_open" Gauge connections_open, "Connections to the server, idle ones included.";
+    "weir_server_connections_idle" Gauge connections_idle, "Idle connections to the server.";
+    "weir_server_received_bytes_total" Counter bytes_in, "Bytes received from the server.";
+    "weir_server_sent_bytes_total" Counter bytes_out, "Bytes sent to the server.";
+}}
+
+fn write_simple<T>(out: &mut String, simple: &Simple<T>, rows: &[(String, &T)]) {
+    match simple.value {
+        Value::Counter(value) => {
+            write_family(out, simple.name, Kind::Counter, simple.help);
+            for (labels, figures) in rows {
+                write_sample(out, simple.name, labels, &[], value(figures));
+            }
+        }
+        Value::Gauge(value) => {
+            write_family(out, simple.name, Kind::Gauge, simple.help);
+            for (labels, figures) in rows {
+                write_sample(out, simple.name, labels, &[], value(figures).now);
+            }
+        }
+    }
+}
+
+fn write_classes<T>(
+    out: &mut String,
+    name: &str,
+    help: &str,
+    rows: &[(String, &T)],
+    of: fn(&T) -> &[u64; 5],
+) {
+    write_family(out, name, Kind::Counter, help);
+    for (labels, figures) in rows {
+        for (class, count) in CLASSES.into_iter().zip(of(figures)) {
+            write_sample(out, name, labels, &[("class", class)], *count);
+        }
+    }
+}
+
+/// Only reasons that occurred get a sample: most never do, and there are nearly two hundred.
+fn write_reasons<T>(
+    out: &mut String,
+    name: &str,
+    help: &str,
+    rows: &[(String, &T)],
+    of: fn(&T) -> &FailureFigures,
+) {
+    write_family(out, name, Kind::Counter, help);
+    for (labels, figures) in rows {
+        for (reason, count) in of(figures).occurred() {
+            let more = [("party", reason.party().name()), ("reason", reason.code())];
+            write_sample(out, name, labels, &more, count);
+        }
+    }
+}
+
+fn write_histogram<T>(
+    out: &mut String,
+    name: &str,
+    help: &str,
+    rows: &[(String, &T)],
+    of: fn(&T) -> &HistogramSnapshot,
+) {
+    let bounds: Vec<String> =
+        BUCKET_POWERS.map(|power| format!("{}", (1u64 << power) as f64 / 1e6)).collect();
+    let (bucket, sum, count) = (format!("{name}_bucket"), format!("{name}_sum"), format!("{name}_count"));
+    write_family(out, name, Kind::Histogram, help);
+    for (labels, figures) in rows {
+        let snapshot = of(figures);
+        for (bound, count) in bounds.iter().zip(snapshot.counts_below_powers(BUCKET_POWERS)) {
+            write_sample(out, &bucket, labels, &[("le", bound)], count);
+        }
+        write_sample(out, &bucket, labels, &[("le", "+Inf")], snapshot.count());
+        write_labels(out, &sum, labels, &[]);
+        let micros = snapshot.sum();
+        out.push_str(itoa::Buffer::new().format(micros / 1_000_000));
+        push_fraction(out, micros % 1_000_000);
+        out.push('\n');
+        write_sample(out, &count, labels, &[], snapshot.count());
+    }
+}
+
+/// Appends a dot and six digits.
+fn push_fraction(out: &mut String, micros: u64) {
+    let mut digits = itoa::Buffer::new();
+    // A leading 1 keeps the zeros; it is where the dot goes.
+    out.push('.');
+    out.push_str(&digits.format(1_000_000 + micros)[1..]);
+}
+
+fn write_family(out: &mut String, name: &str, kind: Kind, help: &str) {
+    let kind = match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Histogram => "histogram",
+    };
+    for part in ["# HELP ", name, " ", help, "\n# TYPE ", name, " ", kind, "\n"] {
+        out.push_str(part);
+    }
+}
+
+fn write_sample(
+    out: &mut String,
+    name: &str,
+    labels: &str,
+    more: &[(&str, &str)],
+    value: impl itoa::Integer,
+) {
+    write_labels(out, name, labels, more);
+    out.push_str(itoa::Buffer::new().format(value));
+    out.push('\n');
+}
+
+/// Appends name and labels and the space before the value; `more` needs no escaping.
+fn write_labels(out: &mut String, name: &str, labels: &str, more: &[(&str, &str)]) {
+    out.push_str(name);
+    out.push('{');
+    out.push_str(labels);
+    for (label, value) in more {
+        for part in [",", label, "=\"", value, "\""] {
+            out.push_str(part);
+        }
+    }
+    out.push_str("} ");
+}
+
+/// A label with its value escaped: backslash, quote and newline, as the format asks.
+fn label(name: &str, value: &str) -> String {
+    let mut label = format!("{name}=\"");
+    for char in value.chars() {
+        match char {
+            '\\' => label.push_str("\\\\"),
+            '"' => label.push_str("\\\""),
+            '\n' => label.push_str("\\n"),
+            _ => label.push(char),
+        }
+    }
+    label.push('"');
+    label
+}
