@@ -80,15 +80,24 @@ pub struct FailedAttempt {
 pub enum Verdict {
     /// Go again.
     Retry {
-        /// The same server may be tried; otherwise it is excluded from the choice.
-        same_server_allowed: bool,
-        /// The connection must be a new one.
-        fresh_connection: bool,
+        /// Where.
+        server: NextServer,
         /// It counts as an attempt, and one retry was taken from the budget.
         counts_against_budget: bool,
     },
     /// Tell the client.
     GiveUp(Reason),
+}
+
+/// Where a request goes after a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NextServer {
+    /// To the same server on a new connection: only the old connection was at fault.
+    SameFresh,
+    /// To another server, or to the same one when there is no other.
+    OtherFirst,
+    /// To another server, or not at all: the same one would only be given more of what it could not do.
+    OtherOnly,
 }
 
 /// Why a failed attempt is not repeated.
@@ -131,17 +140,11 @@ impl RetryPolicy {
     pub fn judge(&self, failed: &FailedAttempt, take_from_budget: impl FnOnce() -> bool) -> Verdict {
         match self.objection(failed) {
             Some(reason) => Verdict::GiveUp(reason),
-            None if failed.is_stale() => Verdict::Retry {
-                same_server_allowed: true,
-                fresh_connection: true,
-                counts_against_budget: false,
-            },
+            None if failed.is_stale() => {
+                Verdict::Retry { server: NextServer::SameFresh, counts_against_budget: false }
+            }
             None if !take_from_budget() => Verdict::GiveUp(Reason::BudgetUsed),
-            None => Verdict::Retry {
-                same_server_allowed: false,
-                fresh_connection: false,
-                counts_against_budget: true,
-            },
+            None => Verdict::Retry { server: failed.cause.next_server(), counts_against_budget: true },
         }
     }
 
@@ -173,6 +176,15 @@ impl RetryPolicy {
             Cause::Broken => self.on_broken,
             Cause::Timeout => self.on_timeout,
             Cause::Status(status) => self.on_status.contains(&status),
+        }
+    }
+}
+
+impl Cause {
+    fn next_server(self) -> NextServer {
+        match self {
+            Cause::Connect | Cause::Broken => NextServer::OtherFirst,
+            Cause::Timeout | Cause::Status(_) => NextServer::OtherOnly,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Drawing servers at random in proportion to their weights, without a table that a changed weight would spoil.
 //!
 //! A server is drawn with equal chances and kept with a chance of its share over the largest share; what is kept is distributed
-//! exactly by weight. A few misses are normal; after many, one pass over all servers decides, with the same distribution.
+//! exactly by weight. A miss or two is normal; after several, one pass over all servers decides, with the same distribution.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use super::{Choice, Pick, Seat};
 use crate::hash::mix;
 
 /// Draws before the servers are counted through. With equal weights and all servers available the first draw is kept.
-const DRAWS_MAX: u32 = 16;
+const DRAWS_MAX: u32 = 8;
 
 /// A stream of random words grown from one (SplitMix64).
 pub(super) struct Random(u64);
@@ -24,7 +24,7 @@ impl Random {
         mix(self.0)
     }
 
-    /// A number below `bound`, each as likely as the other to within `bound` parts in 2^64.
+    /// A number below `bound`, all equally likely to within `bound` parts in 2^64.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
@@ -33,7 +33,7 @@ impl Random {
 /// The drum the servers are drawn from.
 #[derive(Debug)]
 pub(super) struct Drum {
-    /// The largest share seen so far. It only grows: one too large costs misses, never fairness.
+    /// The largest share, as far as known. Too large costs misses, never fairness, and is set right when misses have led to a count.
     share_max: AtomicU32,
 }
 
@@ -43,68 +43,73 @@ impl Drum {
         Drum { share_max: AtomicU32::new(share_max.max(1)) }
     }
 
-    /// One available server by weight, other than `not`. `Err` tells why there is none.
-    pub(super) fn draw<'a>(
+    /// The index of an available server drawn by weight, never `not`. `Err` tells why there is none.
+    pub(super) fn draw(
         &self,
-        seats: &'a [Seat],
+        seats: &[Seat],
         pick: &Pick<'_>,
-        not: Option<&Seat>,
+        not: Option<usize>,
         random: &mut Random,
-    ) -> Result<&'a Seat, Choice> {
+    ) -> Result<usize, Choice> {
+        let drawable = seats.len() - usize::from(not.is_some() && !seats.is_empty());
+        if drawable == 0 {
+            return Err(Choice::NoneEligible);
+        }
         for _ in 0..DRAWS_MAX {
-            if seats.is_empty() {
-                break;
-            }
-            let seat = &seats[random.below(seats.len() as u64) as usize];
-            let share = available_share(seat, pick, not);
+            let drawn = random.below(drawable as u64) as usize;
+            let at = if not.is_some_and(|not| drawn >= not) { drawn + 1 } else { drawn };
+            let share = available_share(&seats[at], pick);
             let share_max = self.share_max.load(Ordering::Relaxed);
             if share > share_max {
                 self.share_max.fetch_max(share, Ordering::Relaxed);
             }
             if share >= share_max || random.below(u64::from(share_max)) < u64::from(share) {
-                return Ok(seat);
+                return Ok(at);
             }
         }
-        count_through(seats, pick, not, random)
+        self.count_through(seats, pick, not, random)
     }
-}
 
-/// The exact weighted draw over all available servers: one pass to sum, one to find.
-fn count_through<'a>(
-    seats: &'a [Seat],
-    pick: &Pick<'_>,
-    not: Option<&Seat>,
-    random: &mut Random,
-) -> Result<&'a Seat, Choice> {
-    let total: u64 = seats.iter().map(|seat| u64::from(available_share(seat, pick, not))).sum();
-    if total > 0 {
+    /// The exact weighted draw over all available servers: one pass to sum, one to find.
+    fn count_through(
+        &self,
+        seats: &[Seat],
+        pick: &Pick<'_>,
+        not: Option<usize>,
+        random: &mut Random,
+    ) -> Result<usize, Choice> {
+        let others = || seats.iter().enumerate().filter(|(at, _)| Some(*at) != not);
+        let (mut total, mut share_max, mut some_full) = (0, 0, false);
+        for (_, seat) in others() {
+            let share = available_share(seat, pick);
+            total += u64::from(share);
+            share_max = share_max.max(share);
+            some_full |= share == 0 && seat.share_for(pick) > 0;
+        }
+        if total == 0 {
+            return Err(Choice::without_server(some_full));
+        }
+        self.share_max.store(share_max, Ordering::Relaxed);
+
         let mut left = random.below(total);
-        let mut last = None;
-        for seat in seats {
-            let share = u64::from(available_share(seat, pick, not));
-            if share > left {
-                return Ok(seat);
-            }
+        let mut found = Err(Choice::AllFull);
+        for (at, seat) in others() {
+            let share = u64::from(available_share(seat, pick));
             if share > 0 {
-                last = Some(seat);
+                // Should shares shrink between the two passes, the last one available will do.
+                found = Ok(at);
+            }
+            if share > left {
+                break;
             }
             left -= share;
         }
-        // Shares shrank between the two passes: the last one that is still available will do.
-        if let Some(seat) = last {
-            return Ok(seat);
-        }
+        found
     }
-    let some_full = seats.iter().any(|seat| seat.share_for(pick) > 0 && !is_seat(seat, not));
-    Err(Choice::without_server(some_full))
 }
 
 /// The share of a server that can take this request now, else 0.
-fn available_share(seat: &Seat, pick: &Pick<'_>, not: Option<&Seat>) -> u32 {
+fn available_share(seat: &Seat, pick: &Pick<'_>) -> u32 {
     let share = seat.share_for(pick);
-    if share == 0 || is_seat(seat, not) || seat.state.is_full() { 0 } else { share }
-}
-
-fn is_seat(seat: &Seat, other: Option<&Seat>) -> bool {
-    other.is_some_and(|other| other.id == seat.id)
+    if share == 0 || seat.state.is_full() { 0 } else { share }
 }

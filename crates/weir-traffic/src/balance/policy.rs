@@ -3,7 +3,7 @@
 //! Plain data with checked constructors. How a policy chooses stands in the file of its algorithm.
 
 use crate::hash::{hash_address, hash_bytes};
-use crate::route::RouteRequest;
+use crate::route::{FieldError, FieldMatch, QueryMatch, RouteRequest, ValueMatch, is_token, query_value};
 
 /// How an upstream chooses among its servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,7 +48,7 @@ impl Policy {
 pub enum HashKey {
     /// The address of the client.
     ClientAddress,
-    /// The value of the first field of this name.
+    /// The value of the first field of this name, which is in lower case: build with [`HashKey::header`].
     Header(String),
     /// The value of the first cookie of this name.
     Cookie(String),
@@ -59,15 +59,41 @@ pub enum HashKey {
 }
 
 impl HashKey {
+    /// The value of the header field `name`, whose case does not matter.
+    ///
+    /// # Errors
+    /// [`FieldError::BadFieldName`].
+    pub fn header(name: &str) -> Result<HashKey, FieldError> {
+        FieldMatch::new(name, ValueMatch::Present).map(|rule| HashKey::Header(rule.name().to_owned()))
+    }
+
+    /// The value of the cookie `name`.
+    ///
+    /// # Errors
+    /// [`FieldError::BadCookieName`].
+    pub fn cookie(name: &str) -> Result<HashKey, FieldError> {
+        if is_token(name) {
+            Ok(HashKey::Cookie(name.to_owned()))
+        } else {
+            Err(FieldError::BadCookieName(name.to_owned()))
+        }
+    }
+
+    /// The value of the query parameter `name`, written as clients send it.
+    ///
+    /// # Errors
+    /// [`FieldError::BadParameterName`].
+    pub fn query(name: &str) -> Result<HashKey, FieldError> {
+        QueryMatch::new(name, ValueMatch::Present).map(|rule| HashKey::Query(rule.name().to_owned()))
+    }
+
     /// The hash of the key in `request`; `None` when the request has none, and then the least loaded server is as good as any.
     pub fn hash(&self, request: &impl RouteRequest) -> Option<u64> {
         match self {
             HashKey::ClientAddress => Some(hash_address(request.source())),
             HashKey::Header(name) => request.header(name).map(hash_bytes),
             HashKey::Cookie(name) => cookie_value(request.header("cookie")?, name.as_bytes()).map(hash_bytes),
-            HashKey::Query(name) => {
-                crate::route::query_value(request.query(), name.as_bytes()).map(hash_bytes)
-            }
+            HashKey::Query(name) => query_value(request.query(), name.as_bytes()).map(hash_bytes),
             HashKey::Path => Some(hash_bytes(request.path())),
         }
     }

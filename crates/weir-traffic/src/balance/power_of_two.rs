@@ -22,10 +22,11 @@ impl PowerOfTwo {
         let mut random = Random::new(pick.random);
         loop {
             let first = match self.drum.draw(seats, pick, None, &mut random) {
-                Ok(seat) => seat,
+                Ok(at) => at,
                 Err(choice) => return choice,
             };
             let second = self.drum.draw(seats, pick, Some(first), &mut random).unwrap_or(first);
+            let (first, second) = (&seats[first], &seats[second]);
             let better = if load(second).compare(load(first)).is_lt() { second } else { first };
             if better.state.try_acquire() {
                 return Choice::Server(better.id);

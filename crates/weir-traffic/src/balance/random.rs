@@ -20,7 +20,7 @@ impl WeightedRandom {
         let mut random = Random::new(pick.random);
         loop {
             match self.drum.draw(seats, pick, None, &mut random) {
-                Ok(seat) if seat.state.try_acquire() => return Choice::Server(seat.id),
+                Ok(at) if seats[at].state.try_acquire() => return Choice::Server(seats[at].id),
                 Ok(_) => {}
                 Err(choice) => return choice,
             }

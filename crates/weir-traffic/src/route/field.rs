@@ -44,6 +44,9 @@ pub enum FieldError {
     /// The name is not a token (RFC 9110 section 5.1).
     #[error("{0:?} is not a field name")]
     BadFieldName(String),
+    /// The name is not one a cookie can have (RFC 6265 section 4.1.1).
+    #[error("{0:?} is not the name of a cookie")]
+    BadCookieName(String),
     /// The parameter has no name, or one that cannot stand in a query.
     #[error("{0:?} is not the name of a query parameter; write it percent-encoded, as clients send it")]
     BadParameterName(String),
@@ -58,7 +61,7 @@ impl FieldMatch {
     /// # Errors
     /// [`FieldError::BadFieldName`].
     pub fn new(name: &str, value: ValueMatch) -> Result<FieldMatch, FieldError> {
-        if name.is_empty() || !name.bytes().all(is_token_byte) {
+        if !is_token(name) {
             return Err(FieldError::BadFieldName(name.to_owned()));
         }
         Ok(FieldMatch { name: name.to_ascii_lowercase().into(), value })
@@ -159,9 +162,10 @@ impl fmt::Display for ValueMatch {
     }
 }
 
-/// RFC 9110 section 5.6.2.
-pub(super) fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+/// Whether `text` is a token (RFC 9110 section 5.6.2).
+pub(crate) fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 #[cfg(test)]

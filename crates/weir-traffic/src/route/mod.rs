@@ -31,6 +31,7 @@ pub use request::{RouteRequest, query_value};
 pub use table::RouteTable;
 pub use tie::Tie;
 
+pub(crate) use field::is_token;
 pub(crate) use path::{build_regex, check_path, has_prefix};
 
 use ipnet::IpNet;
@@ -80,7 +81,7 @@ impl Method {
     /// # Errors
     /// When the text is not a token.
     pub fn parse(text: &str) -> Result<Method, MethodError> {
-        if text.is_empty() || !text.bytes().all(field::is_token_byte) {
+        if !is_token(text) {
             return Err(MethodError);
         }
         Ok(Method(text.to_ascii_uppercase().into()))
