@@ -7,3 +7,4 @@
 pub mod clock;
 pub mod wire;
 pub mod origin;
+pub mod load;

@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// The bytes to send next; empty when there are none.
-    pub(super) fn to_send(&mut self) -> &[u8] {
+    pub(super) fn to_send(&self) -> &[u8] {
         if self.out.is_empty()
             && let Some((position, end)) = self.tail
         {

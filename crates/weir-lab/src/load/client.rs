@@ -1,0 +1,182 @@
+//! One simulated client: its connection, and how far its exchange has come.
+//!
+//! Does what its socket allows and says what came of it; when to begin, what to count and which events to wait for is
+//! the driver's business.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+
+use super::exchange::Exchange;
+use super::fault::Fault;
+use super::response::{Reader, Step};
+
+/// What a client is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing; its connection may be open.
+    Idle,
+    /// Connecting or sending the request.
+    Sending,
+    /// Waiting for the rest of the answer.
+    Receiving,
+    /// Has its answer, waits for the target to close.
+    Closing,
+}
+
+/// What came of a turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing to report; wait for the next event.
+    Wait,
+    /// The answer is complete and correct.
+    Answered {
+        /// The connection ends with it.
+        closes: bool,
+    },
+    /// The target closed the connection, as it may.
+    Ended,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) socket: Option<OwnedFd>,
+    /// Which of its connections this is: tells late events of an earlier one.
+    pub(super) serial: u32,
+    pub(super) stage: Stage,
+    /// Intended start of the exchange, ns.
+    pub(super) due: u64,
+    /// Real start of the exchange, ns.
+    pub(super) began: u64,
+    sent: usize,
+    reader: Reader,
+    source: usize,
+}
+
+impl Client {
+    pub(super) fn new() -> Self {
+        Self {
+            socket: None,
+            serial: 0,
+            stage: Stage::Idle,
+            due: 0,
+            began: 0,
+            sent: 0,
+            reader: Reader::default(),
+            source: 0,
+        }
+    }
+
+    /// Readies it for an exchange that was to begin at `due` and begins at `now`.
+    pub(super) fn begin(&mut self, due: u64, now: u64) {
+        (self.due, self.began) = (due, now);
+        self.sent = 0;
+        self.reader.reset();
+        self.stage = Stage::Sending;
+    }
+
+    /// Starts a connection, from another source address where the last has no free port.
+    pub(super) fn open(&mut self, target: SocketAddr) -> Result<(), Fault> {
+        for _ in 0..SOURCES {
+            match connect(target, self.source) {
+                Ok(socket) => {
+                    self.socket = Some(socket);
+                    self.serial = self.serial.wrapping_add(1);
+                    return Ok(());
+                }
+                Err(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => self.source = (self.source + 1) % SOURCES,
+                Err(error) => return Err(Fault::Connect(io::Error::from(error).to_string())),
+            }
+        }
+        Err(Fault::NoSourcePort)
+    }
+
+    /// Drops the connection.
+    pub(super) fn close(&mut self) {
+        self.socket = None;
+        self.stage = Stage::Idle;
+    }
+
+    /// Sends what is left of the request; true when all is sent.
+    pub(super) fn send(&mut self, exchange: &Exchange) -> Result<bool, Fault> {
+        let Some(socket) = &self.socket else { return Ok(false) };
+        while self.sent < exchange.request.len() {
+            match rustix::net::send(socket, &exchange.request[self.sent..], SendFlags::NOSIGNAL) {
+                Ok(len) => self.sent += len,
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) if self.sent == 0 => {
+                    return Err(Fault::Connect(io::Error::from(error).to_string()));
+                }
+                Err(error) => return Err(Fault::Transport(io::Error::from(error).to_string())),
+            }
+        }
+        self.stage = Stage::Receiving;
+        Ok(true)
+    }
+
+    /// Receives until there is no more for now. `ends`: the kernel says that the target has closed.
+    pub(super) fn receive(&mut self, buf: &mut [u8], exchange: &Exchange, ends: bool) -> Result<Turn, Fault> {
+        let Some(socket) = &self.socket else { return Ok(Turn::Wait) };
+        loop {
+            let len = match rustix::net::recv(socket, &mut *buf, RecvFlags::empty()) {
+                Ok((len, _)) => len,
+                Err(Errno::AGAIN) => return Ok(Turn::Wait),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(Fault::Transport(io::Error::from(error).to_string())),
+            };
+            match self.stage {
+                Stage::Idle | Stage::Closing if len == 0 => return Ok(Turn::Ended),
+                Stage::Idle | Stage::Closing => return Err(Fault::Surplus),
+                Stage::Sending | Stage::Receiving if len == 0 => {
+                    return self.reader.end(&exchange.expected).map(answered);
+                }
+                Stage::Sending | Stage::Receiving => {}
+            }
+            match self.reader.feed(&buf[..len], &exchange.expected)? {
+                Step::More if len == buf.len() || ends => {}
+                Step::More => return Ok(Turn::Wait),
+                done @ Step::Done { .. } => return Ok(answered(done)),
+            }
+        }
+    }
+}
+
+fn answered(step: Step) -> Turn {
+    match step {
+        Step::More => Turn::Wait,
+        Step::Done { closes } => Turn::Answered { closes },
+    }
+}
+
+/// Source addresses a client may use on the loopback network. The first is the kernel's choice, without a bind.
+pub(super) const SOURCES: usize = 16;
+
+/// Starts a non-blocking connection from source number `source`.
+fn connect(target: SocketAddr, source: usize) -> Result<OwnedFd, Errno> {
+    let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    if let Some(addr) = source_addr(target, source) {
+        rustix::net::bind(&socket, &addr)?;
+    }
+    match rustix::net::connect(&socket, &target) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
+
+/// Source number `source` for `target`; `None` leaves the choice to the kernel.
+pub(super) fn source_addr(target: SocketAddr, source: usize) -> Option<SocketAddr> {
+    match target.ip() {
+        IpAddr::V4(ip) if ip.is_loopback() && source > 0 => {
+            Some(SocketAddr::from((Ipv4Addr::new(127, 0, 0, 1 + source as u8), 0)))
+        }
+        _ => None,
+    }
+}

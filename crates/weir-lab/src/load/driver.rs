@@ -1,0 +1,342 @@
+//! The event loop that plays all clients: begins exchanges when they are due, counts those of the window.
+//!
+//! Costs one send and one receive per kept exchange; `epoll_wait` is shared by all that became ready together.
+//! Times are nanoseconds since the start of the run.
+
+use std::collections::VecDeque;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+use super::client::{Client, Stage, Turn};
+use super::fault::{Fault, Faults};
+use super::{Arrival, Connections, Exchange, Outcome, Plan, Progress};
+use crate::clock;
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 1024;
+
+/// How often exchanges are looked over for a timeout, and how long a client rests after a fault.
+const SWEEP: u64 = 50_000_000;
+
+/// How long after the window exchanges that were due in it may still begin.
+const LATE_START_MAX: u64 = 1_000_000_000;
+
+/// A histogram of nanoseconds up to a minute, within 0.1 %.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are in order")
+}
+
+/// Runs `plan` on the calling thread.
+///
+/// # Errors
+/// When the event queue cannot be made. What goes wrong with exchanges is in the outcome.
+pub fn run(plan: &Plan, progress: &Progress) -> io::Result<Outcome> {
+    progress.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+    // The default slack of 50 us would make every constant-rate request late by that much.
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+    let mut driver = Driver::new(plan, progress)?;
+    driver.run()?;
+    Ok(driver.outcome)
+}
+
+struct Driver<'a> {
+    plan: &'a Plan,
+    progress: &'a Progress,
+    epoll: OwnedFd,
+    clients: Vec<Client>,
+    buf: Box<[u8]>,
+    start: Instant,
+    from: u64,
+    to: u64,
+    outcome: Outcome,
+    /// Exchanges completed since the start.
+    completed: u64,
+    /// Exchanges begun and not yet over.
+    active: usize,
+    /// Clients without an exchange, under a constant rate.
+    free: VecDeque<usize>,
+    /// Intended starts that wait for a client.
+    waiting: VecDeque<u64>,
+    /// Intended starts so far.
+    arrivals: u64,
+    /// Clients that rest after a fault, under a closed loop.
+    resting: Vec<usize>,
+    next_sweep: u64,
+}
+
+impl<'a> Driver<'a> {
+    fn new(plan: &'a Plan, progress: &'a Progress) -> io::Result<Self> {
+        let from = plan.warm_up.as_nanos() as u64;
+        let outcome = Outcome {
+            exchanges: 0,
+            window: plan.window,
+            latency: histogram(),
+            lateness: histogram(),
+            faults: Faults::default(),
+            opened: 0,
+            closed_by_target: 0,
+            unsent: 0,
+            stopped: false,
+        };
+        Ok(Self {
+            plan,
+            progress,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            clients: (0..plan.clients).map(|_| Client::new()).collect(),
+            buf: vec![0; 64 * 1024].into_boxed_slice(),
+            start: clock::now(),
+            from,
+            to: from + plan.window.as_nanos() as u64,
+            outcome,
+            completed: 0,
+            active: 0,
+            free: VecDeque::new(),
+            waiting: VecDeque::new(),
+            arrivals: 0,
+            resting: Vec::new(),
+            next_sweep: SWEEP,
+        })
+    }
+
+    fn now(&self) -> u64 {
+        (clock::now() - self.start).as_nanos() as u64
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        match self.plan.arrival {
+            Arrival::Closed => (0..self.clients.len()).for_each(|index| self.begin(index, self.now())),
+            Arrival::Rate(_) => self.free.extend(0..self.clients.len()),
+        }
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            let now = self.now();
+            if self.progress.stop.load(Ordering::Relaxed) || self.outcome.faults.total >= self.plan.faults_max
+            {
+                self.outcome.stopped = true;
+                return Ok(());
+            }
+            self.issue(now);
+            if now >= self.next_sweep {
+                self.sweep(now);
+            }
+            if now >= self.to && self.active == 0 && self.waiting.is_empty() {
+                return Ok(());
+            }
+            let timeout = self.timeout();
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                self.serve(event.data.u64(), event.flags);
+            }
+            self.progress.exchanges.store(self.completed, Ordering::Relaxed);
+        }
+    }
+
+    /// How long to wait for events: until the next intended start, at most until the next sweep.
+    fn timeout(&self) -> Timespec {
+        let now = self.now();
+        let mut until = self.next_sweep;
+        if let Arrival::Rate(rate) = self.plan.arrival
+            && now < self.to
+        {
+            until = until.min(due_of(self.arrivals, rate));
+        }
+        Timespec::try_from(Duration::from_nanos(until.saturating_sub(now))).expect("less than a second")
+    }
+
+    /// Begins what is due under a constant rate.
+    fn issue(&mut self, now: u64) {
+        let Arrival::Rate(rate) = self.plan.arrival else { return };
+        let last = now.min(self.to.saturating_sub(1));
+        while due_of(self.arrivals, rate) <= last {
+            self.waiting.push_back(due_of(self.arrivals, rate));
+            self.arrivals += 1;
+        }
+        if now > self.to + LATE_START_MAX {
+            self.outcome.unsent += self.waiting.len() as u64;
+            self.waiting.clear();
+        }
+        while !self.waiting.is_empty() && !self.free.is_empty() {
+            if let (Some(due), Some(index)) = (self.waiting.pop_front(), self.free.pop_front()) {
+                self.begin(index, due);
+            }
+        }
+    }
+
+    /// The exchanges of client `index` are number `index` of the prepared ones.
+    fn exchange(&self, index: usize) -> &'a Exchange {
+        &self.plan.exchanges[index % self.plan.exchanges.len()]
+    }
+
+    /// Begins an exchange, on the client's connection or a new one.
+    fn begin(&mut self, index: usize, due: u64) {
+        let now = self.now();
+        let exchange = self.exchange(index);
+        let client = &mut self.clients[index];
+        client.begin(due, now);
+        self.active += 1;
+        if due >= self.from && due < self.to {
+            self.outcome.lateness.saturating_record(now - due);
+        }
+        let is_new = client.socket.is_none();
+        let sent = match is_new {
+            true => client.open(self.plan.target).and_then(|()| client.send(exchange)),
+            false => client.send(exchange),
+        };
+        match sent {
+            Ok(sent) => {
+                if let Some(error) = self.watch(index, is_new, sent) {
+                    self.fail(index, &Fault::Connect(error.to_string()));
+                }
+            }
+            Err(fault) => self.fail(index, &fault),
+        }
+    }
+
+    /// Registers the events a client now waits for. The usual case, a kept connection with all sent, costs nothing.
+    fn watch(&mut self, index: usize, is_new: bool, sent: bool) -> Option<Errno> {
+        let client = &self.clients[index];
+        let socket = client.socket.as_ref()?;
+        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        if !sent {
+            flags |= epoll::EventFlags::OUT;
+        }
+        let token = epoll::EventData::new_u64(u64::from(client.serial) << 32 | index as u64);
+        if is_new {
+            self.outcome.opened += 1;
+            epoll::add(&self.epoll, socket, token, flags).err()
+        } else if !sent {
+            epoll::modify(&self.epoll, socket, token, flags).err()
+        } else {
+            None
+        }
+    }
+
+    /// Lets a client do what its socket allows.
+    fn serve(&mut self, token: u64, flags: epoll::EventFlags) {
+        let index = (token & 0xffff_ffff) as usize;
+        let exchange = self.exchange(index);
+        let client = &mut self.clients[index];
+        if client.serial != (token >> 32) as u32 || client.socket.is_none() {
+            return;
+        }
+        if client.stage == Stage::Sending
+            && let Err(fault) = client.send(exchange)
+        {
+            return self.fail(index, &fault);
+        }
+        let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+        if !flags.intersects(ends | epoll::EventFlags::IN) {
+            return;
+        }
+        let ends = flags.intersects(ends);
+        let mut turn = client.receive(&mut self.buf, exchange, ends);
+        if let Ok(Turn::Answered { closes }) = turn {
+            self.answered(index, closes || ends);
+            if self.clients[index].stage != Stage::Closing || !ends {
+                return;
+            }
+            // The end has arrived along with the answer; there will be no other event for it.
+            turn = self.clients[index].receive(&mut self.buf, exchange, ends);
+        }
+        match turn {
+            Ok(Turn::Wait | Turn::Answered { .. }) => {}
+            Ok(Turn::Ended) => self.ended(index),
+            Err(fault) => self.fail(index, &fault),
+        }
+    }
+
+    /// Counts a correct answer and goes on to what follows it.
+    fn answered(&mut self, index: usize, closes: bool) {
+        let now = self.now();
+        let due = self.clients[index].due;
+        self.completed += 1;
+        let at = if self.plan.arrival == Arrival::Closed { now } else { due };
+        if at >= self.from && at < self.to {
+            self.outcome.exchanges += 1;
+            self.outcome.latency.saturating_record(now - due);
+        }
+        match self.plan.connections {
+            Connections::PerExchange => self.clients[index].stage = Stage::Closing,
+            Connections::Kept => {
+                self.active -= 1;
+                self.clients[index].stage = Stage::Idle;
+                if closes {
+                    self.outcome.closed_by_target += 1;
+                    self.clients[index].close();
+                }
+                self.next(index, now);
+            }
+        }
+    }
+
+    /// The target closed, after an answer or between exchanges.
+    fn ended(&mut self, index: usize) {
+        let was_closing = self.clients[index].stage == Stage::Closing;
+        self.clients[index].close();
+        if was_closing {
+            self.active -= 1;
+            self.next(index, self.now());
+        } else {
+            self.outcome.closed_by_target += 1;
+        }
+    }
+
+    /// Counts a fault; the client starts afresh with its next exchange, after a rest.
+    fn fail(&mut self, index: usize, fault: &Fault) {
+        let client = &mut self.clients[index];
+        let was_active = client.stage != Stage::Idle;
+        client.close();
+        self.outcome.faults.note(fault);
+        if was_active {
+            self.active -= 1;
+            match self.plan.arrival {
+                Arrival::Closed => self.resting.push(index),
+                Arrival::Rate(_) => self.free.push_back(index),
+            }
+        }
+    }
+
+    /// What a client does after an exchange.
+    fn next(&mut self, index: usize, now: u64) {
+        match self.plan.arrival {
+            Arrival::Closed if now < self.to => self.begin(index, now),
+            Arrival::Closed => {}
+            Arrival::Rate(_) => match self.waiting.pop_front() {
+                Some(due) => self.begin(index, due),
+                None => self.free.push_back(index),
+            },
+        }
+    }
+
+    /// Ends exchanges that take too long and wakes resting clients.
+    fn sweep(&mut self, now: u64) {
+        self.next_sweep = now + SWEEP;
+        let timeout = self.plan.timeout.as_nanos() as u64;
+        for index in 0..self.clients.len() {
+            let client = &self.clients[index];
+            if client.stage != Stage::Idle && now.saturating_sub(client.began) > timeout {
+                let closing = client.stage == Stage::Closing;
+                self.fail(index, if closing { &Fault::KeptOpen } else { &Fault::Timeout });
+            }
+        }
+        for index in std::mem::take(&mut self.resting) {
+            self.next(index, now);
+        }
+    }
+}
+
+/// Intended start number `number`, in nanoseconds.
+fn due_of(number: u64, rate: f64) -> u64 {
+    (number as f64 * 1e9 / rate) as u64
+}

@@ -1,0 +1,123 @@
+//! A request prepared as bytes, and what its answer must be.
+
+use std::net::SocketAddr;
+
+use crate::wire::{checksum, pattern};
+
+/// The body an answer must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// The body pattern, so many bytes of it.
+    Pattern(u64),
+    /// These bytes.
+    Literal(Vec<u8>),
+}
+
+impl Expected {
+    /// Length of the body, in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Pattern(len) => *len,
+            Self::Literal(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Whether no body is expected.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `bytes` are what the body has from byte `position` on.
+    pub fn matches(&self, position: u64, bytes: &[u8]) -> bool {
+        let end = position + bytes.len() as u64;
+        match self {
+            Self::Pattern(len) => end <= *len && pattern::matches(position, bytes),
+            Self::Literal(whole) => whole.get(position as usize..end as usize) == Some(bytes),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// The request, head and body.
+    pub request: Vec<u8>,
+    /// The answer's body.
+    pub expected: Expected,
+}
+
+/// What the requests of a load look like.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape<'a> {
+    /// Host field.
+    pub host: SocketAddr,
+    /// Target, for requests without a body.
+    pub path: &'a str,
+    /// Bytes of request body; 0 for GET, otherwise POST to the origin's `/checksum`.
+    pub body_len: usize,
+    /// Length of the answer's body, for requests without a body.
+    pub answer_len: u64,
+    /// Ask the target to close afterwards.
+    pub close: bool,
+}
+
+/// How many different POST bodies a load has: answers that went to the wrong client are found out.
+const BODIES: usize = 64;
+
+/// Prepares the requests of a load.
+pub fn prepare(shape: &Shape<'_>) -> Vec<Exchange> {
+    let connection = if shape.close { "Connection: close\r\n" } else { "" };
+    let fields = format!("Host: {}\r\nUser-Agent: weir-lab\r\nAccept: */*\r\n{connection}", shape.host);
+    if shape.body_len == 0 {
+        let request = format!("GET {} HTTP/1.1\r\n{fields}\r\n", shape.path).into_bytes();
+        return vec![Exchange { request, expected: Expected::Pattern(shape.answer_len) }];
+    }
+    let head = format!(
+        "POST /checksum HTTP/1.1\r\n{fields}Content-Type: text/plain\r\nContent-Length: {}\r\n\r\n",
+        shape.body_len
+    );
+    (0..BODIES)
+        .map(|number| {
+            let body: Vec<u8> = pattern::run(0, pattern::PERIOD)
+                .iter()
+                .copied()
+                .cycle()
+                .skip(number)
+                .take(shape.body_len)
+                .collect();
+            let expected = Expected::Literal(checksum::line_for(&body).into_bytes());
+            Exchange { request: [head.as_bytes(), &body].concat(), expected }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expected, Shape, prepare};
+    use crate::wire::pattern;
+
+    #[test]
+    fn bodies_differ_between_clients() {
+        let host = "127.0.0.1:80".parse().unwrap();
+        let shape = Shape { host, path: "/", body_len: 1024, answer_len: 0, close: true };
+        let exchanges = prepare(&shape);
+        assert_eq!(exchanges.len(), 64);
+        for pair in exchanges.windows(2) {
+            assert_ne!(pair[0].expected, pair[1].expected);
+        }
+        let text = String::from_utf8(exchanges[3].request.clone()).unwrap();
+        assert!(
+            text.contains("\r\nConnection: close\r\n") && text.contains("\r\nContent-Length: 1024\r\n\r\n")
+        );
+        assert_eq!(text.split("\r\n\r\n").nth(1).map(str::len), Some(1024));
+    }
+
+    #[test]
+    fn a_body_is_checked_piece_by_piece() {
+        let expected = Expected::Pattern(700);
+        assert!(expected.matches(0, pattern::run(0, 700)) && expected.matches(600, pattern::run(600, 100)));
+        assert!(!expected.matches(600, pattern::run(600, 101)) && !expected.matches(1, pattern::run(0, 5)));
+        let expected = Expected::Literal(b"abc".to_vec());
+        assert!(expected.matches(1, b"bc") && !expected.matches(1, b"bcd") && !expected.matches(9, b"a"));
+    }
+}

@@ -1,0 +1,138 @@
+//! What can be wrong with an exchange, and the tally of it. One fault fails a measurement: it is never averaged away.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Why an exchange was not answered correctly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// No connection; the operating system's reason.
+    Connect(String),
+    /// Sending or receiving failed; the operating system's reason.
+    Transport(String),
+    /// The target closed after so many bytes of the answer.
+    Closed(u64),
+    /// No complete answer in time.
+    Timeout,
+    /// A status other than 2xx, and the start of the answer.
+    Status(u16, String),
+    /// The answer is not HTTP/1.1: the rule it breaks.
+    Malformed(String),
+    /// The body has another length: expected, got.
+    Length(u64, u64),
+    /// The body differs from the expected one, in the piece that begins at this byte.
+    Content(u64),
+    /// Bytes after the answer, or without a request.
+    Surplus,
+    /// The target did not close although it was asked to.
+    KeptOpen,
+    /// No source port is free on any address of the client.
+    NoSourcePort,
+}
+
+impl Fault {
+    /// The word under which faults are counted.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Connect(_) => "connect",
+            Self::Transport(_) => "transport",
+            Self::Closed(_) => "closed early",
+            Self::Timeout => "timeout",
+            Self::Status(..) => "status",
+            Self::Malformed(_) => "malformed answer",
+            Self::Length(..) => "body length",
+            Self::Content(_) => "body content",
+            Self::Surplus => "surplus bytes",
+            Self::KeptOpen => "not closed",
+            Self::NoSourcePort => "no source port",
+        }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Connect(reason) => write!(f, "could not connect: {reason}"),
+            Self::Transport(reason) => write!(f, "connection failed: {reason}"),
+            Self::Closed(after) => write!(f, "closed after {after} bytes of the answer"),
+            Self::Timeout => f.write_str("no complete answer in time"),
+            Self::Status(status, start) => write!(f, "status {status}: {start}"),
+            Self::Malformed(rule) => write!(f, "not HTTP/1.1: {rule}"),
+            Self::Length(expected, got) => write!(f, "body of {got} bytes instead of {expected}"),
+            Self::Content(at) => write!(f, "wrong body content at or after byte {at}"),
+            Self::Surplus => f.write_str("bytes after the answer"),
+            Self::KeptOpen => f.write_str("kept open after Connection: close"),
+            Self::NoSourcePort => f.write_str("no free source port on any client address"),
+        }
+    }
+}
+
+/// Faults counted by kind, with the first few in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Faults {
+    /// How many in all.
+    pub total: u64,
+    /// How many of each kind.
+    pub kinds: BTreeMap<String, u64>,
+    /// The first few.
+    pub examples: Vec<String>,
+}
+
+/// How many faults are kept in words.
+const EXAMPLES_MAX: usize = 5;
+
+impl Faults {
+    /// Counts one fault.
+    pub fn note(&mut self, fault: &Fault) {
+        self.note_many(fault.kind(), 1, || fault.to_string());
+    }
+
+    /// Counts `number` faults of one kind, described by `example`.
+    pub fn note_many(&mut self, kind: &str, number: u64, example: impl FnOnce() -> String) {
+        if number == 0 {
+            return;
+        }
+        self.total += number;
+        *self.kinds.entry(kind.to_owned()).or_default() += number;
+        if self.examples.len() < EXAMPLES_MAX {
+            self.examples.push(example());
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+}
+
+impl std::fmt::Display for Faults {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kinds: Vec<String> =
+            self.kinds.iter().map(|(kind, number)| format!("{number} x {kind}")).collect();
+        write!(f, "{}", kinds.join(", "))?;
+        match self.examples.first() {
+            Some(example) => write!(f, "; first: {example}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fault, Faults};
+
+    #[test]
+    fn faults_are_counted_by_kind_and_the_first_are_kept() {
+        let mut faults = Faults::default();
+        assert!(faults.is_empty());
+        for _ in 0..9 {
+            faults.note(&Fault::Timeout);
+        }
+        faults.note(&Fault::Status(502, "HTTP/1.1 502 Bad Gateway".to_owned()));
+        faults.note_many("refused", 0, || unreachable!("none to describe"));
+        assert_eq!((faults.total, faults.kinds["timeout"], faults.kinds["status"]), (10, 9, 1));
+        assert_eq!(faults.examples.len(), 5);
+        assert_eq!(faults.to_string(), "1 x status, 9 x timeout; first: no complete answer in time");
+    }
+}

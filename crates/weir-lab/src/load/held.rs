@@ -1,0 +1,65 @@
+//! Connections that did one exchange and then idle: what a target's memory per idle client is measured with.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use super::client::SOURCES;
+use super::exchange::Exchange;
+use super::fault::Fault;
+use super::probe;
+
+/// Longest wait for one answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Idle connections, spread over the client's source addresses.
+#[derive(Debug)]
+pub struct Held<'a> {
+    target: SocketAddr,
+    exchange: &'a Exchange,
+    connections: Vec<TcpStream>,
+}
+
+impl<'a> Held<'a> {
+    /// None yet.
+    pub fn new(target: SocketAddr, exchange: &'a Exchange) -> Self {
+        Self { target, exchange, connections: Vec::new() }
+    }
+
+    /// Opens connections, one after the other with one exchange each, until there are `number`.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub fn grow_to(&mut self, number: usize) -> Result<(), Fault> {
+        while self.connections.len() < number {
+            let source = self.connections.len() % SOURCES;
+            self.connections.push(probe::once(self.target, source, self.exchange, TIMEOUT)?);
+        }
+        Ok(())
+    }
+
+    /// Number of connections the target has not closed meanwhile.
+    pub fn open(&self) -> usize {
+        let mut byte = [0];
+        self.connections
+            .iter()
+            .filter(|stream| {
+                let seen = rustix::net::recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+                seen == Err(Errno::AGAIN)
+            })
+            .count()
+    }
+
+    /// Uses every `step`-th connection once more: idle must not mean forgotten.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub fn use_again(&self, step: usize) -> Result<(), Fault> {
+        self.connections
+            .iter()
+            .step_by(step.max(1))
+            .try_for_each(|stream| probe::again(stream, self.exchange, TIMEOUT))
+    }
+}

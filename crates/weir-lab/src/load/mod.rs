@@ -1,0 +1,99 @@
+//! The load: simulated clients that send prepared requests and check every answer.
+//!
+//! One thread, one epoll (`driver`), any number of clients. Closed loop: a client sends its next request when the last
+//! answer is complete. Constant rate: requests have an intended start, whether or not a client is free then, and
+//! latency counts from it, so that a stalled target cannot hide its stall (no coordinated omission).
+
+pub mod exchange;
+pub mod fault;
+pub mod response;
+mod client;
+pub mod driver;
+pub mod probe;
+pub mod held;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+pub use exchange::Exchange;
+pub use fault::{Fault, Faults};
+
+/// What becomes of a connection after an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    /// It carries the client's next exchange.
+    Kept,
+    /// The target closes it, as the request asked; every exchange opens its own.
+    PerExchange,
+}
+
+/// When exchanges begin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrival {
+    /// Each client begins the next when the last is complete.
+    Closed,
+    /// So many per second, evenly spaced, over all clients.
+    Rate(f64),
+}
+
+/// One run of the driver.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Where to connect.
+    pub target: SocketAddr,
+    /// What to send; client `n` sends number `n` modulo their count.
+    pub exchanges: Vec<Exchange>,
+    /// Number of simulated clients.
+    pub clients: usize,
+    /// Whether they keep their connections.
+    pub connections: Connections,
+    /// When exchanges begin.
+    pub arrival: Arrival,
+    /// Time before the window in which nothing is counted.
+    pub warm_up: Duration,
+    /// Length of the window that is counted.
+    pub window: Duration,
+    /// An exchange that takes longer is a fault.
+    pub timeout: Duration,
+    /// The run ends after so many faults.
+    pub faults_max: u64,
+}
+
+/// What a run of the driver shows while it runs; written by the driver alone, except `stop`.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Exchanges completed since the start, warm-up included.
+    pub exchanges: AtomicU64,
+    /// Thread id of the driver, once it runs.
+    pub thread: AtomicI32,
+    /// Set from outside to end the run early.
+    pub stop: AtomicBool,
+}
+
+/// What a run of the driver found out.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Exchanges of the window that were answered correctly.
+    pub exchanges: u64,
+    /// Length of the window.
+    pub window: Duration,
+    /// Latency of those exchanges, in nanoseconds; under a constant rate from the intended start.
+    pub latency: Histogram<u64>,
+    /// How late requests went out under a constant rate, in nanoseconds.
+    pub lateness: Histogram<u64>,
+    /// What went wrong, in the warm-up as well.
+    pub faults: Faults,
+    /// Connections opened.
+    pub opened: u64,
+    /// Kept connections that the target closed between exchanges, or announced to close.
+    pub closed_by_target: u64,
+    /// Intended starts for which no client was free before the end.
+    pub unsent: u64,
+    /// The run was ended from outside.
+    pub stopped: bool,
+}

@@ -1,0 +1,266 @@
+//! Reads one answer as it arrives and compares it with what it must be (RFC 9112 4, 6).
+//!
+//! The usual answer comes in one piece: one search for the end of the head, one pass over the fields, one comparison of
+//! the body, no copy. Interim answers (1xx) are skipped.
+
+use super::exchange::Expected;
+use super::fault::Fault;
+use crate::wire::chunked::Chunked;
+use crate::wire::fields::{self, Framing, Malformed};
+
+/// Longest head the driver reads, in bytes.
+const HEAD_MAX: usize = 64 * 1024;
+
+/// How far an answer has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// More has to arrive.
+    More,
+    /// The answer is complete and correct.
+    Done {
+        /// The connection ends with it.
+        closes: bool,
+    },
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    Head,
+    Length(u64),
+    Chunked(Chunked),
+    UntilClose,
+}
+
+/// The place reached in an answer.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    state: State,
+    /// The start of a head that came in pieces.
+    partial: Vec<u8>,
+    /// Body bytes read.
+    position: u64,
+    /// All bytes read.
+    total: u64,
+    closes: bool,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { state: State::Head, partial: Vec::new(), position: 0, total: 0, closes: false }
+    }
+}
+
+impl From<Malformed> for Fault {
+    fn from(rule: Malformed) -> Self {
+        Self::Malformed(rule.0.to_owned())
+    }
+}
+
+impl Reader {
+    /// Makes it ready for the next answer.
+    pub fn reset(&mut self) {
+        self.state = State::Head;
+        self.partial.clear();
+        self.position = 0;
+        self.total = 0;
+        self.closes = false;
+    }
+
+    /// Takes what arrived.
+    ///
+    /// # Errors
+    /// What is wrong with the answer.
+    pub fn feed(&mut self, input: &[u8], expected: &Expected) -> Result<Step, Fault> {
+        self.total += input.len() as u64;
+        if !matches!(self.state, State::Head) {
+            return self.feed_body(input, expected);
+        }
+        if self.partial.is_empty() {
+            return self.feed_head(input, expected);
+        }
+        let mut whole = std::mem::take(&mut self.partial);
+        whole.extend_from_slice(input);
+        self.feed_head(&whole, expected)
+    }
+
+    /// Notes that the target closed.
+    ///
+    /// # Errors
+    /// When the answer was not complete.
+    pub fn end(&mut self, expected: &Expected) -> Result<Step, Fault> {
+        if !matches!(self.state, State::UntilClose) {
+            return Err(Fault::Closed(self.total));
+        }
+        if self.position != expected.len() {
+            return Err(Fault::Length(expected.len(), self.position));
+        }
+        Ok(Step::Done { closes: true })
+    }
+
+    fn feed_head(&mut self, bytes: &[u8], expected: &Expected) -> Result<Step, Fault> {
+        let mut bytes = bytes;
+        loop {
+            let Some(len) = fields::head_len(bytes) else {
+                if bytes.len() > HEAD_MAX {
+                    return Err(Fault::Malformed("a head over 64 KiB".to_owned()));
+                }
+                self.partial.extend_from_slice(bytes);
+                return Ok(Step::More);
+            };
+            let (head, rest) = bytes.split_at(len);
+            bytes = rest;
+            if self.read_head(head, expected)? {
+                return self.feed_body(rest, expected);
+            }
+        }
+    }
+
+    /// Reads a head; false when it is an interim one.
+    fn read_head(&mut self, head: &[u8], expected: &Expected) -> Result<bool, Fault> {
+        let (line, lines) = fields::split_line(head)?;
+        let (version, status) = match (line.get(..9), line.get(9..12).and_then(fields::decimal)) {
+            (Some(version @ (b"HTTP/1.1 " | b"HTTP/1.0 ")), Some(status))
+                if (100..1000).contains(&status) =>
+            {
+                (version, status as u16)
+            }
+            _ => return Err(Fault::Malformed("a status line is HTTP/1.x, status, reason".to_owned())),
+        };
+        if status < 200 {
+            return Ok(false);
+        }
+        if status > 299 {
+            let start = String::from_utf8_lossy(&head[..head.len().min(200)]).replace("\r\n", " | ");
+            return Err(Fault::Status(status, start));
+        }
+        let fields = fields::read(lines)?;
+        self.closes = fields.close || (version == b"HTTP/1.0 " && !fields.keep_alive);
+        self.state = match fields.framing {
+            _ if status == 204 => State::Length(0),
+            Framing::Length(len) => State::Length(len),
+            Framing::Chunked => State::Chunked(Chunked::default()),
+            Framing::Unstated => State::UntilClose,
+        };
+        if let State::Length(len) = self.state
+            && len != expected.len()
+        {
+            return Err(Fault::Length(expected.len(), len));
+        }
+        Ok(true)
+    }
+
+    fn feed_body(&mut self, input: &[u8], expected: &Expected) -> Result<Step, Fault> {
+        let (start, mut position, mut same) = (self.position, self.position, true);
+        let mut check = |data: &[u8]| {
+            same &= expected.matches(position, data);
+            position += data.len() as u64;
+        };
+        let (used, done) = match &mut self.state {
+            State::Head => unreachable!("the head is read before the body"),
+            State::Length(len) => {
+                let take = (*len - start).min(input.len() as u64) as usize;
+                check(&input[..take]);
+                (take, start + take as u64 == *len)
+            }
+            State::Chunked(chunked) => {
+                let used = chunked.feed(input, &mut check)?;
+                (used, chunked.is_done())
+            }
+            State::UntilClose => {
+                check(input);
+                (input.len(), false)
+            }
+        };
+        self.position = position;
+        if !same {
+            return Err(if position > expected.len() {
+                Fault::Length(expected.len(), position)
+            } else {
+                Fault::Content(start)
+            });
+        }
+        if used < input.len() {
+            return Err(Fault::Surplus);
+        }
+        match done {
+            false => Ok(Step::More),
+            true if position != expected.len() => Err(Fault::Length(expected.len(), position)),
+            true => Ok(Step::Done { closes: self.closes }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reader, Step};
+    use crate::load::exchange::Expected;
+    use crate::load::fault::Fault;
+
+    fn read(wire: &[u8], piece: usize) -> Result<Step, Fault> {
+        let (mut reader, expected) = (Reader::default(), Expected::Literal(b"hello".to_vec()));
+        let mut step = Step::More;
+        for part in wire.chunks(piece) {
+            step = reader.feed(part, &expected)?;
+        }
+        if step == Step::More { reader.end(&expected) } else { Ok(step) }
+    }
+
+    #[test]
+    fn correct_answers_are_taken_however_they_are_framed_and_cut() {
+        for (wire, closes) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello", true),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", true),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello", false),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", false),
+            ("HTTP/1.1 200 OK\r\n\r\nhello", true),
+            (
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhello",
+                false,
+            ),
+        ] {
+            for piece in 1..=wire.len() {
+                assert_eq!(
+                    read(wire.as_bytes(), piece),
+                    Ok(Step::Done { closes }),
+                    "{wire} in pieces of {piece}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_answers_are_named() {
+        for (wire, kind) in [
+            ("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", "status"),
+            ("HTTP/1.1 304 Not Modified\r\n\r\n", "status"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhell", "body length"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!", "body length"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhellO", "body content"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", "closed early"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello!", "surplus bytes"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhell\r\n0\r\n\r\n", "body length"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nhello!\r\n0\r\n\r\n", "body length"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "malformed answer"),
+            ("HTTP/1.1 200 OK\r\n\r\nhell", "body length"),
+            ("HTTP/1.1 OK\r\n\r\n", "malformed answer"),
+            ("HTTP/1.1 200 OK\nContent-Length: 5\r\n\r\nhello", "malformed answer"),
+            ("SSH-2.0-x\r\n\r\n", "malformed answer"),
+            ("HTTP/1.1 200 OK\r\nContent-Le", "closed early"),
+            ("", "closed early"),
+        ] {
+            let fault = read(wire.as_bytes(), wire.len().max(1)).expect_err(wire);
+            assert_eq!(fault.kind(), kind, "{wire}: {fault}");
+        }
+    }
+
+    #[test]
+    fn a_reader_is_good_for_the_next_answer_too() {
+        let (mut reader, expected) = (Reader::default(), Expected::Literal(b"hello".to_vec()));
+        for _ in 0..3 {
+            let step = reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", &expected);
+            assert_eq!(step, Ok(Step::Done { closes: false }));
+            reader.reset();
+        }
+    }
+}

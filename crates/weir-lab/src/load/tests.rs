@@ -1,0 +1,210 @@
+//! The driver against the origin, and against servers that answer as a script says.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::exchange::{Shape, prepare};
+use super::held::Held;
+use super::{Arrival, Connections, Outcome, Plan, Progress, driver};
+use crate::origin::Origin;
+use crate::wire::fields;
+
+fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
+    let close = connections == Connections::PerExchange;
+    Plan {
+        target,
+        exchanges: prepare(&Shape { host: target, path: "/", body_len, answer_len: 612, close }),
+        clients: 7,
+        connections,
+        arrival: Arrival::Closed,
+        warm_up: Duration::from_millis(20),
+        window: Duration::from_millis(150),
+        timeout: Duration::from_secs(20),
+        faults_max: 20,
+    }
+}
+
+fn drive(plan: &Plan) -> Outcome {
+    driver::run(plan, &Progress::default()).unwrap()
+}
+
+fn origin() -> Origin {
+    Origin::start("127.0.0.1:0".parse().unwrap(), 1).unwrap()
+}
+
+/// A server that reads one request head and answers `script`, then does so again or closes.
+fn scripted(script: &'static [u8], closes: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let serve = move |mut stream: TcpStream| {
+        let (mut seen, mut part) = (Vec::new(), [0; 4096]);
+        loop {
+            while fields::head_len(&seen).is_none() {
+                match stream.read(&mut part) {
+                    Ok(len) if len > 0 => seen.extend_from_slice(&part[..len]),
+                    _ => return,
+                }
+            }
+            seen.clear();
+            if stream.write_all(script).is_err() || closes {
+                return;
+            }
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    addr
+}
+
+#[test]
+fn kept_connections_carry_many_exchanges() {
+    let origin = origin();
+    for body_len in [0, 1024, 300_000] {
+        let before = origin.counters().accepted();
+        let outcome = drive(&plan(origin.addr(), body_len, Connections::Kept));
+        assert!(outcome.faults.is_empty(), "{}", outcome.faults);
+        assert!(outcome.exchanges > 0, "{} exchanges of {body_len} bytes", outcome.exchanges);
+        assert_eq!(outcome.latency.len(), outcome.exchanges);
+        assert_eq!((outcome.opened, origin.counters().accepted() - before), (7, 7));
+    }
+}
+
+#[test]
+fn a_connection_per_exchange_is_closed_by_the_target() {
+    let origin = origin();
+    let outcome = drive(&plan(origin.addr(), 0, Connections::PerExchange));
+    assert!(outcome.faults.is_empty(), "{}", outcome.faults);
+    assert!(outcome.exchanges > 0);
+    assert!(outcome.opened >= outcome.exchanges);
+    assert_eq!(origin.counters().accepted(), origin.counters().requests());
+}
+
+#[test]
+fn a_constant_rate_is_held_and_counted_from_the_intended_start() {
+    let origin = origin();
+    let mut plan = plan(origin.addr(), 0, Connections::Kept);
+    plan.arrival = Arrival::Rate(1000.0);
+    let outcome = drive(&plan);
+    assert!(outcome.faults.is_empty(), "{}", outcome.faults);
+    assert_eq!((outcome.exchanges, outcome.unsent), (150, 0));
+    assert_eq!(outcome.lateness.len(), 150);
+}
+
+#[test]
+fn a_stall_counts_against_every_request_that_was_due_in_it() {
+    // Two clients, 30 ms per answer: at most 67 a second are served of the 400 that are due.
+    let origin = origin();
+    let mut plan = plan(origin.addr(), 0, Connections::Kept);
+    plan.exchanges = prepare(&Shape {
+        host: origin.addr(),
+        path: "/delay/30",
+        body_len: 0,
+        answer_len: 612,
+        close: false,
+    });
+    (plan.clients, plan.arrival) = (2, Arrival::Rate(400.0));
+    (plan.warm_up, plan.window) = (Duration::ZERO, Duration::from_millis(100));
+    let outcome = drive(&plan);
+    assert!(outcome.faults.is_empty(), "{}", outcome.faults);
+    assert_eq!(outcome.exchanges, 40);
+    // The last of 40 requests waits for 19 rounds of 30 ms and was due at 97 ms.
+    assert!(outcome.latency.max() > 400_000_000, "{} ns", outcome.latency.max());
+}
+
+#[test]
+fn every_wrong_answer_is_a_fault_of_its_kind() {
+    for (script, closes, kind) in [
+        (&b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"[..], false, "status"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", false, "body length"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n!!!\r\n0\r\n\r\n",
+            false,
+            "body content",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 612\r\n\r\n", true, "closed early"),
+        (b"", true, "closed early"),
+        (b"nonsense\r\n\r\n", false, "malformed answer"),
+    ] {
+        let outcome = drive(&plan(scripted(script, closes), 0, Connections::Kept));
+        assert_eq!(outcome.exchanges, 0, "{kind}");
+        assert_eq!(outcome.faults.kinds.keys().collect::<Vec<_>>(), [kind], "{}", outcome.faults);
+    }
+}
+
+#[test]
+fn no_answer_at_all_is_a_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut plan = plan(listener.local_addr().unwrap(), 0, Connections::Kept);
+    plan.timeout = Duration::from_millis(60);
+    let outcome = drive(&plan);
+    assert_eq!(outcome.faults.kinds.keys().collect::<Vec<_>>(), ["timeout"], "{}", outcome.faults);
+}
+
+#[test]
+fn nothing_listening_is_a_fault_and_ends_the_run() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    drop(listener);
+    let outcome = drive(&plan(addr, 0, Connections::Kept));
+    assert_eq!(outcome.faults.kinds.keys().collect::<Vec<_>>(), ["connect"], "{}", outcome.faults);
+    assert!(outcome.stopped && outcome.faults.total >= 20);
+}
+
+#[test]
+fn a_target_that_keeps_open_what_it_should_close_is_found_out() {
+    const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let addr = scripted(PAGE, false);
+    let mut plan = plan(addr, 0, Connections::PerExchange);
+    plan.exchanges = prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: true });
+    plan.timeout = Duration::from_millis(60);
+    let outcome = drive(&plan);
+    assert_eq!(outcome.faults.kinds.keys().collect::<Vec<_>>(), ["not closed"], "{}", outcome.faults);
+}
+
+#[test]
+fn an_announced_close_is_followed_and_no_fault() {
+    const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let addr = scripted(PAGE, true);
+    let mut plan = plan(addr, 0, Connections::Kept);
+    plan.exchanges = prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: false });
+    let outcome = drive(&plan);
+    assert!(outcome.faults.is_empty(), "{}", outcome.faults);
+    assert!(outcome.exchanges > 0 && outcome.closed_by_target >= outcome.exchanges);
+}
+
+#[test]
+fn a_run_can_be_stopped_from_outside() {
+    let origin = origin();
+    let mut plan = plan(origin.addr(), 0, Connections::Kept);
+    plan.window = Duration::from_secs(600);
+    let progress = Progress::default();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| driver::run(&plan, &progress).unwrap());
+        while progress.exchanges.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        progress.stop.store(true, Ordering::Relaxed);
+        assert!(running.join().unwrap().stopped);
+    });
+}
+
+#[test]
+fn held_connections_stay_usable_and_closed_ones_are_noticed() {
+    let mut origin = Some(origin());
+    let addr = origin.as_ref().map(Origin::addr).unwrap();
+    let exchanges = prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 612, close: false });
+    let mut held = Held::new(addr, &exchanges[0]);
+    held.grow_to(40).unwrap();
+    held.grow_to(50).unwrap();
+    assert_eq!(held.open(), 50);
+    held.use_again(3).unwrap();
+    assert_eq!(origin.as_ref().map(|origin| origin.counters().open()), Some(50));
+    drop(origin.take());
+    assert_eq!(held.open(), 0);
+    assert!(held.use_again(10).is_err() && held.grow_to(51).is_err());
+}
