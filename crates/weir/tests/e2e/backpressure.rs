@@ -1,0 +1,138 @@
+//! A slow reader is felt all the way back to the sender; Weir holds one bounded buffer, whatever the size of the body.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use crate::harness::{Client, Origin, Weir, origin::ok};
+
+const MIB: u64 = 1 << 20;
+/// More than the socket buffers of four sockets can hold together.
+const IN_FLIGHT_MAX: u64 = 48 * MIB;
+/// What Weir may grow by while it relays: buffers of one exchange, allocator slack, the other clients.
+const GROWTH_MAX: u64 = 16 * MIB;
+
+/// Sends `len` bytes on `/large`, counted in `sent`; answers everything else at once.
+fn sender(len: u64, sent: &Arc<AtomicU64>) -> Origin {
+    let sent = Arc::clone(sent);
+    Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            if request.target() != "/large" {
+                conn.send(ok("quick"))?;
+                continue;
+            }
+            conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n"))?;
+            let block = vec![b'l'; MIB as usize];
+            for _ in 0..len / MIB {
+                conn.send(&block)?;
+                sent.fetch_add(MIB, Ordering::Relaxed);
+            }
+        }
+    })
+}
+
+fn check_growth(weir: &Weir, before: u64, when: &str) {
+    let now = weir.resident_bytes();
+    assert!(now < before + GROWTH_MAX, "{when}: memory grew from {} to {} KiB", before >> 10, now >> 10);
+}
+
+#[test]
+fn one_gibibyte_through_a_slow_reader() {
+    const LEN: u64 = 1024 * MIB;
+    const SLOWLY: u64 = 64 * MIB;
+    let sent = Arc::new(AtomicU64::new(0));
+    let origin = sender(LEN, &sent);
+    let weir = Weir::proxying(&origin);
+    assert_eq!(Client::get(weir.web(), "/warm").text(), "quick");
+    let before = weir.resident_bytes();
+
+    let mut client = Client::connect_narrow(weir.web());
+    client.send_get("/large");
+    assert_eq!(client.head().fields.one("content-length"), Some(LEN.to_string().as_str()));
+    let mut buf = vec![0; 65_536];
+    let mut got = 0;
+    // Slowly: other clients are served between any two pieces.
+    while got < SLOWLY {
+        let target = got + 4 * MIB;
+        while got < target {
+            got += client.skim(&mut buf) as u64;
+        }
+        assert_eq!(Client::get(weir.web(), "/other").text(), "quick", "another client is served meanwhile");
+        let ahead = sent.load(Ordering::Relaxed).saturating_sub(got);
+        assert!(ahead < IN_FLIGHT_MAX, "the server is {} MiB ahead of the client", ahead / MIB);
+        check_growth(&weir, before, "while the client reads slowly");
+    }
+    // Then as fast as it goes.
+    while got < LEN {
+        let len = client.skim(&mut buf);
+        assert!(buf[..len].iter().all(|byte| *byte == b'l'));
+        got += len as u64;
+    }
+    assert_eq!(got, LEN);
+    check_growth(&weir, before, "after the body");
+    client.send_get("/after");
+    assert_eq!(client.response().text(), "quick");
+}
+
+#[test]
+fn a_reader_that_stops_stops_the_server() {
+    const LEN: u64 = 256 * MIB;
+    let sent = Arc::new(AtomicU64::new(0));
+    let origin = sender(LEN, &sent);
+    let weir = Weir::proxying(&origin);
+    assert_eq!(Client::get(weir.web(), "/warm").text(), "quick");
+    let before = weir.resident_bytes();
+    let mut stopped: Vec<Client> = (0..4).map(|_| Client::connect_narrow(weir.web())).collect();
+    stopped.iter_mut().for_each(|client| {
+        client.send_get("/large");
+        assert_eq!(client.head().status(), Ok(200));
+    });
+    // Nobody reads. Many exchanges of others later the servers still must not be further than the socket buffers.
+    for _ in 0..300 {
+        assert_eq!(Client::get(weir.web(), "/other").text(), "quick");
+    }
+    let ahead = sent.load(Ordering::Relaxed);
+    assert!(ahead < 4 * IN_FLIGHT_MAX, "the servers are {} MiB ahead", ahead / MIB);
+    check_growth(&weir, before, "with four clients that read nothing");
+}
+
+#[test]
+fn an_upload_to_a_slow_server() {
+    const LEN: u64 = 256 * MIB;
+    let read = Arc::new(AtomicU64::new(0));
+    let counting = Arc::clone(&read);
+    let origin = Origin::start(move |conn| {
+        let head = conn.head()?;
+        if head.word(0) == "GET" {
+            return conn.send(ok("quick"));
+        }
+        let mut buf = vec![0; 65_536];
+        let mut got = 0;
+        while got < LEN {
+            got += conn.skim(&mut buf)? as u64;
+            counting.store(got, Ordering::Relaxed);
+        }
+        conn.send(ok("taken"))
+    });
+    let weir = Weir::proxying(&origin);
+    assert_eq!(Client::get(weir.web(), "/warm").text(), "quick");
+    let before = weir.resident_bytes();
+    let mut client = Client::connect(weir.web());
+    client.send(format!("POST /up HTTP/1.1\r\nHost: a.test\r\nContent-Length: {LEN}\r\n\r\n"));
+    let mut writer = client.duplicate();
+    let read_so_far = Arc::clone(&read);
+    let writing = thread::spawn(move || {
+        let block = vec![b'u'; MIB as usize];
+        let mut furthest = 0;
+        for n in 1..=LEN / MIB {
+            writer.send(&block);
+            furthest = furthest.max((n * MIB).saturating_sub(read_so_far.load(Ordering::Relaxed)));
+        }
+        furthest
+    });
+    assert_eq!(client.response().text(), "taken");
+    let furthest = writing.join().expect("the writing thread ends with the test");
+    assert!(furthest < IN_FLIGHT_MAX, "the client was {} MiB ahead of the server", furthest / MIB);
+    check_growth(&weir, before, "after the upload");
+}

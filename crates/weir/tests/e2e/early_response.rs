@@ -1,0 +1,95 @@
+//! A response that comes while the request body still flows: relayed at once, in both directions at the same time.
+
+use crate::harness::{Client, Gate, Origin, Weir, origin::ok};
+
+/// Request and response are two independent streams: what the server echoes comes back before the next piece is sent.
+#[test]
+fn both_directions_flow_at_the_same_time() {
+    const ROUNDS: usize = 50;
+    let origin = Origin::start(|conn| {
+        let head = conn.head()?;
+        assert_eq!(head.fields.one("content-length"), Some((ROUNDS * 10).to_string().as_str()));
+        conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", ROUNDS * 10))?;
+        for _ in 0..ROUNDS {
+            let piece = conn.take(10)?;
+            conn.send(piece)?;
+        }
+        let request = conn.request()?;
+        conn.send(ok(request.target()))
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    client.send(format!("POST /echo HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n", ROUNDS * 10));
+    assert_eq!(client.head().status(), Ok(200));
+    for round in 0..ROUNDS {
+        let piece = format!("{round:010}");
+        client.send(&piece);
+        assert_eq!(client.take(10), piece.as_bytes());
+    }
+    client.send_get("/after");
+    assert_eq!(client.response().text(), "/after");
+    assert_eq!(origin.connections(), 1, "both messages were complete, so the connection is good");
+}
+
+#[test]
+fn the_response_ends_before_the_request_and_the_server_reads_on() {
+    let response_seen = Gate::new();
+    let gate = response_seen.clone();
+    let origin = Origin::start(move |conn| {
+        loop {
+            let head = conn.head()?;
+            if head.word(0) == "POST" {
+                conn.send(ok("early"))?;
+                gate.wait("the client has the response");
+            }
+            let request = conn.request_body(head)?;
+            if request.method() == "GET" {
+                conn.send(ok("alive"))?;
+            }
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    client.send("POST /up HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhello");
+    let response = client.response();
+    assert_eq!(response.text(), "early", "the response does not wait for the rest of the request");
+    response_seen.open();
+    // From here on Weir may take the rest or close; it must not take the rest for a request.
+    let _ = client.send_what_is_taken("worldGET /next HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    if let Ok(next) = client.try_response_to("GET") {
+        assert_eq!((next.status, next.text()), (200, "alive".to_owned()));
+    }
+    assert_eq!(Client::get(weir.web(), "/alive").text(), "alive");
+    assert!(origin.targets().iter().all(|target| ["/up", "/next", "/alive"].contains(&target.as_str())));
+}
+
+/// The server answers and closes; the reset that follows must not cost the client the answer.
+#[test]
+fn the_server_answers_and_closes_during_a_large_upload() {
+    let origin = Origin::start(|conn| {
+        let head = conn.head()?;
+        if head.word(0) == "GET" {
+            return conn.send(ok("alive"));
+        }
+        // Unread body bytes make this close a reset.
+        conn.send("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
+    });
+    let weir = Weir::proxying(&origin);
+    for framing in ["Content-Length: 50000000", "Transfer-Encoding: chunked"] {
+        let mut client = Client::connect(weir.web());
+        client.send(format!("POST /up HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n\r\n"));
+        let piece = if framing.contains("chunked") {
+            format!("10000\r\n{}\r\n", "x".repeat(65_536))
+        } else {
+            "x".repeat(65_536)
+        };
+        for _ in 0..700 {
+            if client.send_what_is_taken(&piece).is_err() {
+                break;
+            }
+        }
+        let response = client.response();
+        assert_eq!((response.status, response.text()), (413, "big".to_owned()), "{framing}");
+    }
+    assert_eq!(Client::get(weir.web(), "/alive").text(), "alive");
+}

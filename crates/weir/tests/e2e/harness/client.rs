@@ -1,0 +1,195 @@
+//! A raw client: sends exactly the bytes it is given and reads exactly one response at a time.
+//!
+//! Every method panics with all the bytes received so far when the step fails, so a failing test explains itself.
+
+use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::time::Duration;
+
+use super::message::{Fields, Head, latin1};
+use super::stream::{Address, Stream};
+use super::wire::{Body, End, Wire};
+
+/// A response as it arrived: status line, fields, decoded body.
+#[derive(Debug, Clone)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) head: Head,
+    pub(crate) body: Body,
+}
+
+impl Response {
+    /// The fields of the head.
+    pub(crate) fn fields(&self) -> &Fields {
+        &self.head.fields
+    }
+
+    /// The one value of the field `name`.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.head.fields.one(name)
+    }
+
+    /// The body as Latin-1 text.
+    pub(crate) fn text(&self) -> String {
+        latin1(&self.body.bytes)
+    }
+
+    /// The reason code of an answer that Weir gave itself.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.field("weir-reason")
+    }
+}
+
+/// One client connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    wire: Wire,
+}
+
+impl Client {
+    /// Connects to `address`; panics when nobody listens.
+    pub(crate) fn connect(address: impl Into<Address>) -> Client {
+        let address = address.into();
+        match Stream::connect(&address) {
+            Ok(stream) => Client { wire: Wire::new(stream) },
+            Err(error) => panic!("cannot connect to {address:?}: {error}"),
+        }
+    }
+
+    /// Connects to `to` from the local address `from`.
+    pub(crate) fn connect_from(from: &str, to: SocketAddr) -> Client {
+        let from: IpAddr = from.parse().expect("the test gives an IP address");
+        let stream = Stream::connect_from(from, to, 0).expect("the listener accepts connections");
+        Client { wire: Wire::new(stream) }
+    }
+
+    /// Connects with a small receive buffer, so that a reader that stops is felt at once.
+    pub(crate) fn connect_narrow(to: SocketAddr) -> Client {
+        let stream = Stream::connect_from([127, 0, 0, 1].into(), to, 4096).expect("the listener accepts");
+        Client { wire: Wire::new(stream) }
+    }
+
+    /// Connects, sends a request without body and reads the response; the connection ends here.
+    pub(crate) fn get(address: impl Into<Address>, target: &str) -> Response {
+        Client::exchange(address, &format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n\r\n"))
+    }
+
+    /// Connects, sends `request` as it stands and reads the response; the connection ends here.
+    pub(crate) fn exchange(address: impl Into<Address>, request: &str) -> Response {
+        let mut client = Client::connect(address);
+        client.send(request);
+        client.response_to(request.split(' ').next().unwrap_or_default())
+    }
+
+    /// Sends bytes; panics when the peer is gone.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        if let Err(end) = self.wire.send(bytes.as_ref()) {
+            panic!("cannot send, {end}; received so far: {:?}", latin1(self.wire.received()));
+        }
+    }
+
+    /// Sends bytes as far as the peer takes them: for requests that are refused while they are being sent.
+    pub(crate) fn send_what_is_taken(&mut self, bytes: impl AsRef<[u8]>) -> Result<(), End> {
+        self.wire.send(bytes.as_ref())
+    }
+
+    /// Sends bytes one by one, each in a segment of its own.
+    pub(crate) fn send_bytewise(&mut self, bytes: impl AsRef<[u8]>) -> Result<(), End> {
+        self.wire.send_bytewise(bytes.as_ref())
+    }
+
+    /// Ends the direction towards Weir (FIN) and keeps reading.
+    pub(crate) fn finish(&self) {
+        self.wire.stream().shut(Shutdown::Write);
+    }
+
+    /// Aborts the connection with RST.
+    pub(crate) fn reset(self) {
+        self.wire.stream().reset_on_close();
+    }
+
+    /// Sends a GET of `target` with a Host.
+    pub(crate) fn send_get(&mut self, target: &str) {
+        self.send(format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n\r\n"));
+    }
+
+    /// Reads the response to a request of any method with an ordinary response body.
+    pub(crate) fn response(&mut self) -> Response {
+        self.response_to("GET")
+    }
+
+    /// Reads one response, interim or final, to a request of `method`.
+    pub(crate) fn response_to(&mut self, method: &str) -> Response {
+        match self.try_response_to(method) {
+            Ok(response) => response,
+            Err(end) => panic!("no response, {end}; received: {:?}", latin1(self.wire.received())),
+        }
+    }
+
+    /// Like [`Client::response_to`], for responses that may be cut off.
+    pub(crate) fn try_response_to(&mut self, method: &str) -> Result<Response, End> {
+        let head = self.wire.head()?;
+        let framing = head.response_framing(method).map_err(End::Malformed)?;
+        let body = self.wire.body(framing)?;
+        let status = head.status().map_err(End::Malformed)?;
+        Ok(Response { status, head, body })
+    }
+
+    /// Reads the head of a response and leaves its body on the wire.
+    pub(crate) fn head(&mut self) -> Head {
+        match self.wire.head() {
+            Ok(head) => head,
+            Err(end) => panic!("no response head, {end}; received: {:?}", latin1(self.wire.received())),
+        }
+    }
+
+    /// Takes exactly `len` bytes.
+    pub(crate) fn take(&mut self, len: usize) -> Vec<u8> {
+        match self.wire.take(len) {
+            Ok(bytes) => bytes,
+            Err(end) => panic!("{len} bytes wanted, {end}; received: {:?}", latin1(self.wire.received())),
+        }
+    }
+
+    /// Reads some bytes of a large body into `buf` without keeping them.
+    pub(crate) fn skim(&mut self, buf: &mut [u8]) -> usize {
+        match self.wire.skim(buf) {
+            Ok(len) => len,
+            Err(end) => panic!("more of the body wanted, {end}"),
+        }
+    }
+
+    /// Reads until Weir ends the connection, and says how it did.
+    pub(crate) fn take_to_end(&mut self) -> (Vec<u8>, End) {
+        self.wire.take_to_end()
+    }
+
+    /// Panics unless Weir closes the connection in order, without another byte.
+    pub(crate) fn assert_closed(&mut self) {
+        let (rest, end) = self.wire.take_to_end();
+        assert!(rest.is_empty(), "bytes after the response: {:?}", latin1(&rest));
+        assert_eq!(end, End::Closed, "the connection must be closed in order");
+    }
+
+    /// Panics unless the connection serves one more request: `GET /alive`, answered 200.
+    pub(crate) fn assert_alive(&mut self) {
+        self.send_get("/alive");
+        let response = self.response();
+        assert_eq!(response.status, 200, "the connection must go on: {response:?}");
+    }
+
+    /// Changes how long one read may take.
+    pub(crate) fn limit_reads(&self, limit: Duration) {
+        self.wire.stream().limit_reads(limit).expect("a connected socket takes a time limit");
+    }
+
+    /// A second handle of the same connection, so that one thread may send while another reads.
+    pub(crate) fn duplicate(&self) -> Client {
+        let stream = self.wire.stream().duplicate().expect("the process may open one more file");
+        Client { wire: Wire::new(stream) }
+    }
+
+    /// The address this client speaks from.
+    pub(crate) fn local_address(&self) -> SocketAddr {
+        self.wire.stream().local_address()
+    }
+}

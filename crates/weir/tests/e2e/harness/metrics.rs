@@ -1,0 +1,46 @@
+//! One scrape of Weir's Prometheus page, and the questions tests ask of it.
+//!
+//! A small reader of the text format of its own; it knows no metric by name.
+
+use std::net::SocketAddr;
+
+use super::client::Client;
+
+/// The samples of one scrape.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    samples: Vec<(String, f64)>,
+}
+
+impl Metrics {
+    /// Scrapes `/metrics` at `admin`.
+    pub(crate) fn scrape(admin: SocketAddr) -> Metrics {
+        let response = Client::get(admin, "/metrics");
+        assert_eq!(response.status, 200, "{response:?}");
+        let text = response.text();
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let samples = lines.map(|line| {
+            let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line:?}"));
+            let value = value.parse().unwrap_or_else(|_| panic!("no number: {line:?}"));
+            (series.to_owned(), value)
+        });
+        Metrics { samples: samples.collect() }
+    }
+
+    /// All samples of the metric `name` whose labels hold every one of `labels`, given as `key="value"`.
+    pub(crate) fn all(&self, name: &str, labels: &[&str]) -> Vec<f64> {
+        self.samples
+            .iter()
+            .filter(|(series, _)| series.split('{').next() == Some(name))
+            .filter(|(series, _)| labels.iter().all(|label| series.contains(label)))
+            .map(|(_, value)| *value)
+            .collect()
+    }
+
+    /// The sum of those samples; panics when the metric does not exist.
+    pub(crate) fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+        let all = self.all(name, labels);
+        assert!(!all.is_empty(), "no metric {name} with {labels:?} among {:#?}", self.samples);
+        all.iter().sum()
+    }
+}

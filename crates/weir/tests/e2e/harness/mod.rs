@@ -1,0 +1,21 @@
+//! What every test stands on: a Weir process, scripted origins, raw clients and an HTTP/1 reader of their own.
+//!
+//! Blocking sockets and threads only, and not one line of Weir's own codec: a bug that both sides share would hide
+//! itself. Nothing here knows what a test is about; the expectations live in the test files.
+
+pub(crate) mod watchdog;
+pub(crate) mod stream;
+pub(crate) mod message;
+pub(crate) mod wire;
+pub(crate) mod client;
+pub(crate) mod origin;
+pub(crate) mod weir;
+pub(crate) mod metrics;
+
+pub(crate) use client::{Client, Response};
+pub(crate) use message::latin1;
+pub(crate) use metrics::Metrics;
+pub(crate) use origin::{Connection, Origin, Request};
+pub(crate) use watchdog::{Gate, eventually};
+pub(crate) use weir::Weir;
+pub(crate) use wire::End;

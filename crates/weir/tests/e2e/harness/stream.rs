@@ -1,0 +1,133 @@
+//! A connected stream socket, TCP or Unix, with the few socket options that the tests turn.
+//!
+//! The layer below the HTTP reader: bytes and endings only.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use socket2::{Domain, SockRef, Socket, Type};
+
+use super::watchdog::WATCHDOG;
+
+/// Where something listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Address {
+        Address::Tcp(address)
+    }
+}
+
+/// A connected socket whose every read and write is bounded by the watchdog.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Connects to `address`.
+    pub(crate) fn connect(address: &Address) -> io::Result<Stream> {
+        match address {
+            Address::Tcp(address) => {
+                TcpStream::connect_timeout(address, WATCHDOG).and_then(|tcp| Stream::Tcp(tcp).guarded())
+            }
+            Address::Unix(path) => UnixStream::connect(path).and_then(|unix| Stream::Unix(unix).guarded()),
+        }
+    }
+
+    /// Connects to the TCP address `to` from the local address `from`, with a receive buffer of `receive_len`
+    /// bytes (0: the system's own choice).
+    pub(crate) fn connect_from(from: IpAddr, to: SocketAddr, receive_len: usize) -> io::Result<Stream> {
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+        if receive_len > 0 {
+            socket.set_recv_buffer_size(receive_len)?;
+        }
+        socket.bind(&SocketAddr::new(from, 0).into())?;
+        socket.connect_timeout(&to.into(), WATCHDOG)?;
+        Stream::Tcp(socket.into()).guarded()
+    }
+
+    /// Puts the watchdog on every read and write, and switches Nagle's algorithm off so that one write is one
+    /// segment.
+    pub(crate) fn guarded(self) -> io::Result<Stream> {
+        match &self {
+            Stream::Tcp(tcp) => {
+                tcp.set_nodelay(true)?;
+                tcp.set_write_timeout(Some(WATCHDOG))?;
+            }
+            Stream::Unix(unix) => unix.set_write_timeout(Some(WATCHDOG))?,
+        }
+        self.limit_reads(WATCHDOG)?;
+        Ok(self)
+    }
+
+    /// Sets how long one read may take.
+    pub(crate) fn limit_reads(&self, limit: Duration) -> io::Result<()> {
+        match self {
+            Stream::Tcp(tcp) => tcp.set_read_timeout(Some(limit)),
+            Stream::Unix(unix) => unix.set_read_timeout(Some(limit)),
+        }
+    }
+
+    /// A second handle of the same socket.
+    pub(crate) fn duplicate(&self) -> io::Result<Stream> {
+        match self {
+            Stream::Tcp(tcp) => tcp.try_clone().map(Stream::Tcp),
+            Stream::Unix(unix) => unix.try_clone().map(Stream::Unix),
+        }
+    }
+
+    /// Ends one direction, or both, in order.
+    pub(crate) fn shut(&self, how: Shutdown) {
+        // The peer may have ended the connection before; then there is nothing left to shut.
+        let _ = match self {
+            Stream::Tcp(tcp) => tcp.shutdown(how),
+            Stream::Unix(unix) => unix.shutdown(how),
+        };
+    }
+
+    /// Makes the close of a TCP socket send RST instead of FIN.
+    pub(crate) fn reset_on_close(&self) {
+        if let Stream::Tcp(tcp) = self {
+            SockRef::from(tcp).set_linger(Some(Duration::ZERO)).expect("SO_LINGER is always settable");
+        }
+    }
+
+    /// The local address of a TCP socket.
+    pub(crate) fn local_address(&self) -> SocketAddr {
+        match self {
+            Stream::Tcp(tcp) => tcp.local_addr().expect("a connected socket has an address"),
+            Stream::Unix(_) => panic!("a Unix socket has no IP address"),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(tcp) => tcp.read(buf),
+            Stream::Unix(unix) => unix.read(buf),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(tcp) => tcp.write(buf),
+            Stream::Unix(unix) => unix.write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! A Weir process: started on a config text, listened to on stderr, and never left behind.
+//!
+//! `Weir::start` returns when the process has said `ready`; every address it bound is known by the listener's name.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::origin::Origin;
+use super::stream::Address;
+use super::watchdog::{WATCHDOG, now, pause};
+
+/// A running Weir; dropping it kills the process.
+pub(crate) struct Weir {
+    process: Child,
+    addresses: HashMap<String, Vec<Address>>,
+    stderr: Arc<Mutex<String>>,
+    folder: TempDir,
+}
+
+impl Weir {
+    /// Starts `weir serve` on the config `text`; in it `{dir}` stands for a folder of this process alone.
+    pub(crate) fn start(text: &str) -> Weir {
+        Weir::start_in(TempDir::new().expect("the system has a folder for temporary files"), text)
+    }
+
+    /// Starts `weir serve` on the config `text`, with `folder` as the place for its files.
+    pub(crate) fn start_in(folder: TempDir, text: &str) -> Weir {
+        let file = folder.path().join("weir.toml");
+        let text = text.replace("{dir}", folder.path().to_str().expect("temporary paths are UTF-8"));
+        std::fs::write(&file, &text).expect("the test's own folder takes a file");
+        let file = file.to_str().expect("temporary paths are UTF-8").to_owned();
+        Weir::start_with(folder, &["serve", &file], &text)
+    }
+
+    /// Starts the program with `arguments`; `shown` is printed when it does not come up.
+    pub(crate) fn start_with(folder: TempDir, arguments: &[&str], shown: &str) -> Weir {
+        let mut process = command(arguments)
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program was built with this test");
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let lines = follow(&mut process, Arc::clone(&stderr));
+        let mut weir = Weir { process, addresses: HashMap::new(), stderr, folder };
+        weir.wait_until_ready(&lines, shown);
+        weir
+    }
+
+    /// Starts with one listener `web` whose only upstream is `origin`, everything else at its default.
+    pub(crate) fn proxying(origin: &Origin) -> Weir {
+        Weir::proxying_with(origin, "")
+    }
+
+    /// Like [`Weir::proxying`], with more settings in the form of dotted keys, one a line.
+    pub(crate) fn proxying_with(origin: &Origin, settings: &str) -> Weir {
+        Weir::start(&format!("{}{settings}\n", minimal(origin)))
+    }
+
+    /// The address of the listener `web`.
+    pub(crate) fn web(&self) -> SocketAddr {
+        self.address("web")
+    }
+
+    /// The TCP address of the listener `name`.
+    pub(crate) fn address(&self, name: &str) -> SocketAddr {
+        match self.listening(name) {
+            Address::Tcp(address) => *address,
+            Address::Unix(path) => panic!("listener {name} listens on {path:?}"),
+        }
+    }
+
+    /// The first address of the listener `name`.
+    pub(crate) fn listening(&self, name: &str) -> &Address {
+        &self.all(name)[0]
+    }
+
+    /// All addresses of the listener `name`.
+    pub(crate) fn all(&self, name: &str) -> &[Address] {
+        self.addresses.get(name).unwrap_or_else(|| panic!("no listener {name} among {:?}", self.addresses))
+    }
+
+    /// The folder of this process.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Everything it wrote to stderr so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().expect("no thread panics while it holds the text").clone()
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the process runs");
+    }
+
+    /// Waits until the process ends, and says how.
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
+        wait_for_exit(&mut self.process)
+            .unwrap_or_else(|| panic!("Weir still runs after {WATCHDOG:?}; stderr:\n{}", self.stderr()))
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.process.try_wait().expect("a child can be asked").is_none()
+    }
+
+    /// Resident memory now, in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))
+            .expect("the process runs and /proc is mounted");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("every process has VmRSS");
+        let kib = line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
+        kib.expect("VmRSS is a number of KiB") * 1024
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    fn wait_until_ready(&mut self, lines: &mpsc::Receiver<String>, shown: &str) {
+        let start = now();
+        loop {
+            let left = WATCHDOG.saturating_sub(start.elapsed());
+            match lines.recv_timeout(left) {
+                Ok(line) if line.trim() == "ready" => return,
+                Ok(line) => self.note_address(&line),
+                Err(_) => panic!("Weir did not get ready; stderr:\n{}\nconfig:\n{shown}", self.stderr()),
+            }
+        }
+    }
+
+    fn note_address(&mut self, line: &str) {
+        let Some(rest) = line.strip_prefix("listening listener=") else { return };
+        let (name, address) = rest.split_once(" address=").expect("a listening line names its address");
+        let address = match address.trim().parse() {
+            Ok(tcp) => Address::Tcp(tcp),
+            Err(_) => Address::Unix(PathBuf::from(address.trim().trim_start_matches("unix:"))),
+        };
+        self.addresses.entry(name.to_owned()).or_default().push(address);
+    }
+}
+
+impl Drop for Weir {
+    fn drop(&mut self) {
+        let crashed = self.process.try_wait().ok().flatten().and_then(|status| status.signal());
+        // It may have ended already; then there is nothing to kill.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if thread::panicking() {
+            eprintln!("stderr of Weir:\n{}", self.stderr());
+            return;
+        }
+        assert!(
+            crashed.is_none_or(|signal| signal == 15),
+            "Weir died of signal {crashed:?}:\n{}",
+            self.stderr()
+        );
+        let stderr = self.stderr();
+        assert!(!stderr.contains("panicked at"), "Weir panicked:\n{stderr}");
+    }
+}
+
+/// The config of one listener `web` in front of one origin, in dotted keys so that others can follow.
+fn minimal(origin: &Origin) -> String {
+    format!(
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n",
+        origin.address()
+    )
+}
+
+/// The program with `arguments`, not yet started.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(arguments);
+    command
+}
+
+/// Waits for a child under the watchdog; `None` when it outlives it.
+pub(crate) fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
+    let start = now();
+    while start.elapsed() < WATCHDOG {
+        if let Some(status) = child.try_wait().expect("a child can be asked") {
+            return Some(status);
+        }
+        pause();
+    }
+    None
+}
+
+fn follow(process: &mut Child, text: Arc<Mutex<String>>) -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    let stderr = BufReader::new(process.stderr.take().expect("stderr is piped"));
+    thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            let mut text = text.lock().expect("no thread panics while it holds the text");
+            text.push_str(&line);
+            text.push('\n');
+            drop(text);
+            // Nobody listens any more once Weir is ready; the text goes on growing.
+            let _ = sender.send(line);
+        }
+    });
+    lines
+}

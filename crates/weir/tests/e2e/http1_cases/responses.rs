@@ -1,0 +1,390 @@
+//! Rows 42 and 43: responses that have no body whatever they say, and responses that no client may get.
+//!
+//! The origin's connection must never be used again after any of the bad ones: stray bytes of one response would be
+//! the next client's answer.
+
+use std::sync::Arc;
+
+use crate::harness::{Client, End, Origin, Weir, latin1, origin::ok};
+
+/// What the origin does after it sent the bytes of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Stays,
+    Closes,
+}
+
+/// What the client must get.
+#[derive(Debug, Clone)]
+enum Want {
+    /// This response, whole, without body.
+    Bodiless(u16),
+    /// 502 with a reason, or whatever is named instead.
+    BadGateway,
+    /// The head may come, but the body must not end in order.
+    CutOff,
+    /// 502, or cut off when the head was on its way already.
+    BadGatewayOrCutOff,
+    /// This status and body, and nothing that came after it.
+    Whole(u16, &'static str),
+}
+
+struct Case {
+    row: u8,
+    variant: &'static str,
+    method: &'static str,
+    response: Vec<u8>,
+    after: After,
+    want: Want,
+    /// Whether the response is sound, so that the connection may serve the next request.
+    reusable: bool,
+}
+
+fn case(row: u8, variant: &'static str, response: impl Into<Vec<u8>>, after: After, want: Want) -> Case {
+    Case { row, variant, method: "GET", response: response.into(), after, want, reusable: false }
+}
+
+fn sound(case: Case) -> Case {
+    Case { reusable: true, ..case }
+}
+
+fn head(row: u8, variant: &'static str, response: impl Into<Vec<u8>>, want: Want) -> Case {
+    Case { method: "HEAD", ..case(row, variant, response, After::Stays, want) }
+}
+
+#[test]
+fn row_42_responses_without_body() {
+    let stray = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
+    judge(vec![
+        sound(head(
+            42,
+            "HEAD with Content-Length",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n",
+            Want::Bodiless(200),
+        )),
+        sound(head(
+            42,
+            "HEAD with chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            Want::Bodiless(200),
+        )),
+        head(
+            42,
+            "HEAD with a stray body",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            Want::Bodiless(200),
+        ),
+        head(
+            42,
+            "HEAD with a stray response",
+            format!("HTTP/1.1 200 OK\r\nContent-Length: 44\r\n\r\n{stray}"),
+            Want::Bodiless(200),
+        ),
+        sound(case(
+            42,
+            "204 with Content-Length: 0",
+            "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
+            After::Stays,
+            Want::Bodiless(204),
+        )),
+        sound(case(
+            42,
+            "204 with a length",
+            "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
+            After::Stays,
+            Want::Bodiless(204),
+        )),
+        case(
+            42,
+            "204 with a stray body",
+            "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello",
+            After::Stays,
+            Want::Bodiless(204),
+        ),
+        case(
+            42,
+            "204 with a stray chunked body",
+            "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            After::Stays,
+            Want::Bodiless(204),
+        ),
+        case(
+            42,
+            "204 with a stray response",
+            format!("HTTP/1.1 204 No Content\r\n\r\n{stray}"),
+            After::Stays,
+            Want::Bodiless(204),
+        ),
+        sound(case(
+            42,
+            "304 with Content-Length",
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 1000\r\n\r\n",
+            After::Stays,
+            Want::Bodiless(304),
+        )),
+        sound(case(
+            42,
+            "304 with chunked",
+            "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
+            After::Stays,
+            Want::Bodiless(304),
+        )),
+        case(
+            42,
+            "304 with a stray body",
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello",
+            After::Stays,
+            Want::Bodiless(304),
+        ),
+        sound(case(
+            42,
+            "103 with Content-Length",
+            "HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            After::Stays,
+            Want::Whole(200, "ok"),
+        )),
+    ]);
+}
+
+#[test]
+fn row_43_bad_heads() {
+    let after = |line: &str| format!("HTTP/1.1 200 OK\r\n{line}\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
+    let bad: Vec<(&'static str, Vec<u8>)> = vec![
+        ("Content-Length and chunked", after("Content-Length: 15\r\nTransfer-Encoding: chunked").into()),
+        ("chunked and Content-Length", after("Transfer-Encoding: chunked\r\nContent-Length: 15").into()),
+        ("two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!".into()),
+        ("a list of two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello!".into()),
+        ("a signed length", "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello".into()),
+        ("a negative length", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nhello".into()),
+        ("chunked, gzip", after("Transfer-Encoding: chunked, gzip").into()),
+        ("an unknown coding", after("Transfer-Encoding: cow").into()),
+        ("chunked twice", after("Transfer-Encoding: chunked, chunked").into()),
+        ("status line ended by LF", "HTTP/1.1 200 OK\nContent-Length: 5\r\n\r\nhello".into()),
+        ("every line ended by LF", "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello".into()),
+        ("bare CR in a field", "HTTP/1.1 200 OK\r\nX: a\rb\r\nContent-Length: 5\r\n\r\nhello".into()),
+        ("NUL in a field", "HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 5\r\n\r\nhello".into()),
+        ("SP before the colon", "HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\nhello".into()),
+        ("a field without colon", "HTTP/1.1 200 OK\r\nX\r\nContent-Length: 5\r\n\r\nhello".into()),
+        (
+            "a name with a byte over 0x7f",
+            b"HTTP/1.1 200 OK\r\nX\xa0: y\r\nContent-Length: 5\r\n\r\nhello".into(),
+        ),
+        ("status of two digits", "HTTP/1.1 20 OK\r\nContent-Length: 5\r\n\r\nhello".into()),
+        ("status of four digits", "HTTP/1.1 2000 OK\r\nContent-Length: 5\r\n\r\nhello".into()),
+        ("status 999", "HTTP/1.1 999 What\r\nContent-Length: 5\r\n\r\nhello".into()),
+        ("status 099", "HTTP/1.1 099 What\r\nContent-Length: 5\r\n\r\nhello".into()),
+        ("no status", "HTTP/1.1 OK\r\nContent-Length: 5\r\n\r\nhello".into()),
+        ("HTTP/2.0", "HTTP/2.0 200 OK\r\nContent-Length: 5\r\n\r\nhello".into()),
+        ("HTTP/9.9", "HTTP/9.9 200 OK\r\nContent-Length: 5\r\n\r\nhello".into()),
+        ("another protocol", "SSH-2.0-OpenSSH_9.2\r\n\r\n".into()),
+        ("HTTP/0.9", "<html>hello</html>\r\n\r\n".into()),
+    ];
+    judge(
+        bad.into_iter()
+            .map(|(variant, response)| case(43, variant, response, After::Stays, Want::BadGateway))
+            .collect(),
+    );
+}
+
+#[test]
+fn row_43_early_ends() {
+    judge(vec![
+        case(43, "closes without a byte", "", After::Closes, Want::BadGateway),
+        case(43, "closes in the status line", "HTTP/1.1 2", After::Closes, Want::BadGateway),
+        case(
+            43,
+            "closes in the head",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n",
+            After::Closes,
+            Want::BadGateway,
+        ),
+        case(
+            43,
+            "closes before the body",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+            After::Closes,
+            Want::BadGatewayOrCutOff,
+        ),
+        case(
+            43,
+            "closes in the body",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel",
+            After::Closes,
+            Want::CutOff,
+        ),
+        case(
+            43,
+            "no last chunk",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            After::Closes,
+            Want::CutOff,
+        ),
+        case(
+            43,
+            "closes in a chunk",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+            After::Closes,
+            Want::CutOff,
+        ),
+        case(
+            43,
+            "closes in the last chunk",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
+            After::Closes,
+            Want::CutOff,
+        ),
+        case(
+            43,
+            "closes after an interim response",
+            "HTTP/1.1 103 Early Hints\r\n\r\n",
+            After::Closes,
+            Want::BadGateway,
+        ),
+    ]);
+}
+
+#[test]
+fn row_43_bad_bodies() {
+    let chunks = |body: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
+    let mut cases: Vec<Case> = vec![
+        case(
+            43,
+            "chunk size 0x5",
+            chunks("0x5\r\nhello\r\n0\r\n\r\n"),
+            After::Stays,
+            Want::BadGatewayOrCutOff,
+        ),
+        case(43, "chunk size -1", chunks("-1\r\nhello\r\n0\r\n\r\n"), After::Stays, Want::BadGatewayOrCutOff),
+        case(
+            43,
+            "chunk size of 17 digits",
+            chunks("10000000000000005\r\nhello\r\n0\r\n\r\n"),
+            After::Stays,
+            Want::BadGatewayOrCutOff,
+        ),
+        case(
+            43,
+            "bad second chunk size",
+            chunks("5\r\nhello\r\nzz\r\nhello\r\n0\r\n\r\n"),
+            After::Stays,
+            Want::CutOff,
+        ),
+        case(43, "no CR LF after a chunk", chunks("5\r\nhello0\r\n\r\n"), After::Stays, Want::CutOff),
+        case(43, "LF after a chunk", chunks("5\r\nhello\n0\r\n\r\n"), After::Stays, Want::CutOff),
+        case(
+            43,
+            "chunk size ended by LF",
+            chunks("5\nhello\r\n0\r\n\r\n"),
+            After::Stays,
+            Want::BadGatewayOrCutOff,
+        ),
+        case(43, "trailer without colon", chunks("5\r\nhello\r\n0\r\nX\r\n\r\n"), After::Stays, Want::CutOff),
+    ];
+    let poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
+    let length = format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello{poison}");
+    cases.push(case(43, "a response after the length", length, After::Stays, Want::Whole(200, "hello")));
+    let last_chunk = chunks(&format!("5\r\nhello\r\n0\r\n\r\n{poison}"));
+    cases.push(case(
+        43,
+        "a response after the last chunk",
+        last_chunk,
+        After::Stays,
+        Want::Whole(200, "hello"),
+    ));
+    cases.push(case(
+        43,
+        "one byte after the length",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello!",
+        After::Stays,
+        Want::Whole(200, "hello"),
+    ));
+    judge(cases);
+}
+
+fn judge(cases: Vec<Case>) {
+    let cases = Arc::new(cases);
+    let scripts = Arc::clone(&cases);
+    let origin = Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            let Some(index) = request.target().strip_prefix("/case/") else {
+                conn.send(ok("clean"))?;
+                continue;
+            };
+            let case = &scripts[index.parse::<usize>().expect("the target numbers the case")];
+            conn.send(&case.response)?;
+            if case.after == After::Closes {
+                return Some(());
+            }
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    let wrong: Vec<String> = cases
+        .iter()
+        .enumerate()
+        .filter_map(|(index, case)| {
+            let got = play(&weir, &origin, index, case).err()?;
+            let sent = latin1(&case.response);
+            Some(format!(
+                "row {}, {}\n  origin   {sent:?}, then {:?}\n  expected {:?}\n  got      {got}",
+                case.row, case.variant, case.after, case.want
+            ))
+        })
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {} cases are wrong:\n\n{}\n",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n\n")
+    );
+}
+
+fn play(weir: &Weir, origin: &Origin, index: usize, case: &Case) -> Result<(), String> {
+    let mut client = Client::connect(weir.web());
+    client.send(format!("{} /case/{index} HTTP/1.1\r\nHost: a.test\r\n\r\n", case.method));
+    let mut outcome = client.try_response_to(case.method);
+    while outcome.as_ref().is_ok_and(|response| response.status < 200) {
+        outcome = client.try_response_to(case.method);
+    }
+    let bad_gateway = |status: u16, reason: Option<&str>| status == 502 && reason.is_some();
+    match (&case.want, &outcome) {
+        (Want::Bodiless(status), Ok(response)) if response.status == *status => {}
+        (Want::Whole(status, body), Ok(response))
+            if response.status == *status && response.text() == *body => {}
+        (Want::BadGateway | Want::BadGatewayOrCutOff, Ok(response))
+            if bad_gateway(response.status, response.reason()) => {}
+        (Want::CutOff | Want::BadGatewayOrCutOff, Err(End::Closed | End::Reset)) => {
+            return clean(weir, origin, index, case);
+        }
+        _ => return Err(format!("{outcome:?}")),
+    }
+    // The client's own connection may go on, or end in order; it must never show a byte of another response.
+    let sent = client.send_what_is_taken("GET /clean HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    match sent.and_then(|()| client.try_response_to("GET")) {
+        Ok(response) if response.text() == "clean" => {}
+        Err(End::Closed | End::Reset) => {}
+        other => return Err(format!("the next request on the connection: {other:?}")),
+    }
+    clean(weir, origin, index, case)
+}
+
+/// After the case every client gets its own response, and the connection that misbehaved serves nobody.
+fn clean(weir: &Weir, origin: &Origin, index: usize, case: &Case) -> Result<(), String> {
+    for _ in 0..4 {
+        let response = Client::get(weir.web(), "/clean");
+        if response.text() != "clean" {
+            return Err(format!("another client was answered {response:?}"));
+        }
+    }
+    let target = format!("/case/{index}");
+    let requests = origin.requests();
+    let at =
+        requests.iter().rposition(|r| r.target() == target).ok_or("the case never reached the origin")?;
+    let bad = requests[at].connection;
+    let reused = requests[at + 1..].iter().any(|r| r.connection == bad);
+    if reused && !case.reusable {
+        return Err("the connection that misbehaved was used again".to_owned());
+    }
+    Ok(())
+}

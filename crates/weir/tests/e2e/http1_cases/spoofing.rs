@@ -1,0 +1,105 @@
+//! Row 48: what a client claims about where it comes from, loops, PROXY headers and `Max-Forwards`.
+
+use super::{BAD_REQUEST, case, judge};
+use crate::harness::{Client, Origin, Weir};
+
+#[test]
+fn row_48_claims_of_an_untrusted_client_are_replaced() {
+    let origin = Origin::serving("seen");
+    let weir = Weir::proxying(&origin);
+    let response = Client::exchange(
+        weir.web(),
+        "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 6.6.6.6\r\nx-forwarded-for: 7.7.7.7\r\n\
+         X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.test\r\nX-Forwarded-Port: 443\r\n\
+         Forwarded: for=6.6.6.6;host=evil.test\r\n\r\n",
+    );
+    assert_eq!(response.status, 200);
+    let request = origin.last_request();
+    let port = weir.web().port().to_string();
+    assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"), "{request:?}");
+    assert_eq!(request.field("x-forwarded-proto"), Some("http"), "{request:?}");
+    assert_eq!(request.field("x-forwarded-host"), Some("a.test"), "{request:?}");
+    assert_eq!(request.field("x-forwarded-port"), Some(port.as_str()), "{request:?}");
+    let forwarded = request.fields().all("forwarded");
+    assert!(
+        forwarded.iter().all(|value| !value.contains("6.6.6.6") && !value.contains("evil")),
+        "{request:?}"
+    );
+}
+
+#[test]
+fn row_48_a_loop_is_found_by_via() {
+    let origin = Origin::serving("seen");
+    let weir = Weir::proxying(&origin);
+    assert_eq!(Client::get(weir.web(), "/").status, 200);
+    let via = origin.last_request().field("via").expect("Weir names itself in Via").to_owned();
+    let again = format!("GET /again HTTP/1.1\r\nHost: a.test\r\nVia: 1.1 other, {via}\r\n\r\n");
+    let mut client = Client::connect(weir.web());
+    client.send(again);
+    let response = client.response();
+    assert!([400, 508].contains(&response.status), "{response:?}");
+    assert!(response.reason().is_some(), "{response:?}");
+    assert_eq!(origin.targets(), ["/"]);
+
+    let other = "GET /other HTTP/1.1\r\nHost: a.test\r\nVia: 1.0 fred, 1.1 p.example.net (weir)\r\n\r\n";
+    assert_eq!(Client::exchange(weir.web(), other).status, 200, "another proxy is no loop");
+    let seen = origin.last_request();
+    assert_eq!(seen.fields().all("via").join(", "), format!("1.0 fred, 1.1 p.example.net (weir), {via}"));
+}
+
+#[test]
+fn row_48_a_real_loop_ends() {
+    // The first Weir is told, by way of the second, to send everything to itself: the second knows the first one's address,
+    // the first one has the second for its server.
+    let fixed = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = fixed.local_addr().expect("a bound socket has an address");
+    drop(fixed);
+    let config = |listen: &str, server: &str| {
+        format!(
+            "[listener.web]\naddress = \"{listen}\"\nupstream = \"app\"\n[upstream.app]\nservers = [\"{server}\"]\n"
+        )
+    };
+    let second = Weir::start(&config("127.0.0.1:0", &address.to_string()));
+    let first = Weir::start(&config(&address.to_string(), &second.web().to_string()));
+    let response = Client::get(first.web(), "/round");
+    assert_eq!(response.status, 508, "{response:?}");
+}
+
+#[test]
+fn row_48_proxy_headers_on_a_plain_listener() {
+    let signature: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+    let version_2 = [signature, b"\x21\x11\x00\x0c\x06\x06\x06\x06\x7f\x00\x00\x01\x00\x50\x00\x50"].concat();
+    let request: &[u8] = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    judge(&[
+        case(
+            48,
+            "PROXY version 1",
+            [b"PROXY TCP4 6.6.6.6 127.0.0.1 80 80\r\n", request].concat(),
+            BAD_REQUEST,
+        ),
+        case(48, "PROXY version 1, unknown", [b"PROXY UNKNOWN\r\n", request].concat(), BAD_REQUEST),
+        case(48, "PROXY version 2", [&version_2, request].concat(), BAD_REQUEST),
+    ]);
+}
+
+/// RFC 9110 section 7.6.2: with 0 hops left Weir is the last recipient and answers itself.
+#[test]
+fn row_48_max_forwards() {
+    let origin = Origin::serving("seen");
+    let weir = Weir::proxying(&origin);
+    let request = |method: &str, count: u8| {
+        format!("{method} / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: {count}\r\n\r\n")
+    };
+    for method in ["OPTIONS", "TRACE"] {
+        let response = Client::exchange(weir.web(), &request(method, 0));
+        assert!(response.text() != "seen", "{method} with Max-Forwards: 0 is answered by Weir: {response:?}");
+        assert!(origin.requests().is_empty(), "{method} with Max-Forwards: 0 goes nowhere: {response:?}");
+    }
+    assert_eq!(Client::exchange(weir.web(), &request("OPTIONS", 5)).text(), "seen");
+    assert_eq!(origin.last_request().field("max-forwards"), Some("4"), "one hop less");
+    assert_eq!(
+        Client::exchange(weir.web(), &request("GET", 0)).text(),
+        "seen",
+        "Max-Forwards means nothing to GET"
+    );
+}

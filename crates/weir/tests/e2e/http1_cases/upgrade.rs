@@ -1,0 +1,138 @@
+//! Row 38: what the server answers decides whether a tunnel opens; the client alone cannot force one.
+
+use crate::harness::{Client, End, Gate, Origin, Weir};
+
+const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+#[test]
+fn row_38_101_opens_a_tunnel_with_half_close() {
+    let origin = Origin::start(|conn| {
+        conn.request()?;
+        conn.send(SWITCH)?;
+        let (sent, end) = conn.wait_for_end();
+        assert_eq!(
+            (sent.as_slice(), end),
+            (&b"ping"[..], End::Closed),
+            "the client's end comes through in order"
+        );
+        conn.send("pong after the client's end")?;
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    client.send(HANDSHAKE);
+    let head = client.head();
+    assert_eq!(head.status(), Ok(101));
+    assert!(head.fields.lists("connection", "upgrade"), "{head:?}");
+    assert_eq!(head.fields.one("upgrade"), Some("websocket"));
+    client.send("ping");
+    client.finish();
+    assert_eq!(client.take_to_end(), (b"pong after the client's end".to_vec(), End::Closed));
+    let request = origin.last_request();
+    assert_eq!(request.field("upgrade"), Some("websocket"));
+    assert!(request.fields().lists("connection", "upgrade"), "{request:?}");
+    assert_eq!(request.field("sec-websocket-key"), Some("dGhlIHNhbXBsZSBub25jZQ=="));
+}
+
+#[test]
+fn row_38_bytes_before_101_are_held_or_tunnelled() {
+    let ready = Gate::new();
+    let early_sent = ready.clone();
+    let origin = Origin::start(move |conn| {
+        conn.request()?;
+        ready.wait("the client has sent its first tunnel bytes");
+        conn.send(SWITCH)?;
+        let early = conn.take(5)?;
+        assert_eq!(early, b"early");
+        conn.send("got it")?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    client.send(format!("{HANDSHAKE}early"));
+    early_sent.open();
+    assert_eq!(client.head().status(), Ok(101));
+    assert_eq!(client.take(6), b"got it");
+}
+
+#[test]
+fn row_38_a_refusal_is_an_ordinary_response() {
+    for status in ["200 OK", "403 Forbidden", "426 Upgrade Required"] {
+        let origin = Origin::answering(format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nno"));
+        let weir = Weir::proxying(&origin);
+        let mut client = Client::connect(weir.web());
+        client.send(HANDSHAKE);
+        let response = client.response();
+        assert_eq!((response.status.to_string(), response.text()), (status[..3].to_owned(), "no".to_owned()));
+        client.send_get("/alive");
+        assert_eq!(client.response().text(), "no", "{status}: the connection goes on");
+        assert_eq!(origin.targets(), ["/chat", "/alive"]);
+    }
+}
+
+/// Bytes that look like a request but were meant for a tunnel must not become one when no tunnel opens.
+#[test]
+fn row_38_tunnel_bytes_never_become_a_request() {
+    let origin = Origin::answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    client.send(format!("{HANDSHAKE}GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+    assert_eq!(client.response().status, 403);
+    let (rest, _) = client.take_to_end();
+    assert!(rest.is_empty(), "nothing more is answered: {rest:?}");
+    assert_eq!(Client::get(weir.web(), "/fence").status, 403);
+    assert_eq!(origin.targets(), ["/chat", "/fence"]);
+}
+
+#[test]
+fn row_38_a_101_nobody_asked_for_is_a_bad_answer() {
+    let origin = Origin::start(|conn| {
+        let request = conn.request()?;
+        if request.target() == "/alive" {
+            return conn.send(crate::harness::origin::ok("alive"));
+        }
+        conn.send(SWITCH)?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    for request in [
+        "GET /unasked HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        "POST /unasked HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi",
+        "GET /unnamed HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\n\r\n",
+    ] {
+        let mut client = Client::connect(weir.web());
+        client.send(request);
+        let response = client.response();
+        assert_eq!(response.status, 502, "{request:?}: {response:?}");
+        assert!(response.reason().is_some(), "{response:?}");
+    }
+    assert_eq!(Client::get(weir.web(), "/alive").status, 200);
+}
+
+#[test]
+fn row_38_upgrade_in_http_1_0_and_with_a_body() {
+    let origin = Origin::serving("plain");
+    let weir = Weir::proxying(&origin);
+    let old = "GET /old HTTP/1.0\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    assert_eq!(Client::exchange(weir.web(), old).text(), "plain");
+    let request = origin.last_request();
+    assert_eq!(request.field("upgrade"), None, "HTTP/1.0 has no upgrade: {request:?}");
+    assert!(!request.fields().lists("connection", "upgrade"), "{request:?}");
+
+    let post = "POST /post HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n\r\nhello";
+    let mut client = Client::connect(weir.web());
+    client.send(post);
+    let response = client.response();
+    if response.status == 200 {
+        let request = origin.last_request();
+        assert_eq!((request.target(), request.text()), ("/post", "hello".to_owned()), "the body is the body");
+    } else {
+        assert_eq!(response.status, 400, "served as a POST, or refused: {response:?}");
+        client.assert_closed();
+    }
+}

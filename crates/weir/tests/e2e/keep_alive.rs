@@ -1,0 +1,185 @@
+//! Connections are kept on both sides, and closed when one side says so, without telling the other.
+
+use crate::harness::{Client, Origin, Weir, origin::ok};
+
+#[test]
+fn one_client_connection_uses_one_server_connection() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    for n in 0..20 {
+        client.send_get(&format!("/{n}"));
+        let response = client.response();
+        assert_eq!((response.status, response.text()), (200, "fine".to_owned()));
+        assert!(!response.fields().lists("connection", "close"), "{response:?}");
+    }
+    assert_eq!((origin.requests().len(), origin.connections()), (20, 1));
+}
+
+#[test]
+fn short_client_connections_share_a_server_connection() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "process.workers = 1");
+    for n in 0..20 {
+        assert_eq!(Client::get(weir.web(), &format!("/{n}")).status, 200);
+    }
+    assert_eq!((origin.requests().len(), origin.connections()), (20, 1));
+}
+
+#[test]
+fn a_client_that_says_close_is_closed_and_the_server_connection_stays() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "process.workers = 1");
+    for value in ["close", "Close", "x, CLOSE"] {
+        let mut client = Client::connect(weir.web());
+        client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: {value}\r\n\r\n"));
+        let response = client.response();
+        assert!(response.fields().lists("connection", "close"), "{value}: {response:?}");
+        client.assert_closed();
+    }
+    assert_eq!(origin.connections(), 1, "what the client says is not passed on");
+    assert!(origin.requests().iter().all(|r| !r.fields().lists("connection", "close")));
+}
+
+#[test]
+fn a_server_that_says_close_is_closed_and_the_client_connection_stays() {
+    let origin = Origin::start(|conn| {
+        conn.request()?;
+        conn.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nfine")?;
+        // Weir has to end the connection although the server leaves it open.
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    for n in 0..5 {
+        client.send_get(&format!("/{n}"));
+        let response = client.response();
+        assert_eq!(response.text(), "fine");
+        assert!(!response.fields().lists("connection", "close"), "{response:?}");
+    }
+    assert_eq!(origin.connections(), 5);
+    (0..5).for_each(|index| {
+        origin.wait_for_end(index);
+    });
+}
+
+#[test]
+fn http_1_0_closes_by_default() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+    assert_eq!(client.response().text(), "fine");
+    client.assert_closed();
+    assert!(origin.last_request().head.start_line.ends_with("HTTP/1.1"), "Weir speaks its own version");
+}
+
+#[test]
+fn http_1_0_without_host_is_served() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying(&origin);
+    assert_eq!(Client::exchange(weir.web(), "GET / HTTP/1.0\r\n\r\n").text(), "fine");
+    assert!(
+        origin.last_request().field("host").is_some(),
+        "an HTTP/1.1 request has a Host (RFC 9112 section 3.2)"
+    );
+}
+
+#[test]
+fn http_1_0_is_kept_when_it_asks() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    for _ in 0..3 {
+        client.send("GET / HTTP/1.0\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n");
+        let response = client.response();
+        assert_eq!(response.text(), "fine");
+        assert!(response.fields().lists("connection", "keep-alive"), "it must be told so: {response:?}");
+    }
+    client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+    assert_eq!(client.response().text(), "fine");
+    client.assert_closed();
+}
+
+#[test]
+fn an_http_1_0_server_is_closed_unless_it_says_keep_alive() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            let keep = if request.target() == "/keep" { "Connection: keep-alive\r\n" } else { "" };
+            conn.send(format!("HTTP/1.0 200 OK\r\n{keep}Content-Length: 4\r\n\r\nfine"))?;
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    let expected = [("/keep", 1), ("/keep", 1), ("/close", 1), ("/keep", 2), ("/close", 2), ("/close", 3)];
+    for (target, connections) in expected {
+        client.send_get(target);
+        let response = client.response();
+        assert_eq!(response.text(), "fine");
+        assert!(
+            response.head.start_line.starts_with("HTTP/1.1 "),
+            "Weir speaks its own version: {response:?}"
+        );
+        assert_eq!(origin.connections(), connections, "{target}");
+    }
+}
+
+#[test]
+fn no_idle_connection_is_kept_when_none_is_allowed() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "upstream.app.idle.connections_max = 0");
+    let mut client = Client::connect(weir.web());
+    for _ in 0..3 {
+        client.send_get("/");
+        assert_eq!(client.response().status, 200);
+    }
+    assert_eq!(origin.connections(), 3);
+}
+
+#[test]
+fn a_server_connection_retires_after_its_requests() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "upstream.app.idle.requests_max = 2");
+    let mut client = Client::connect(weir.web());
+    for _ in 0..6 {
+        client.send_get("/");
+        assert_eq!(client.response().status, 200);
+    }
+    assert_eq!(origin.connections(), 3);
+}
+
+#[test]
+fn a_session_ends_after_its_requests() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "listener.web.limits.requests_per_session = 3");
+    let mut client = Client::connect(weir.web());
+    for n in 1..=3 {
+        client.send_get("/");
+        let response = client.response();
+        assert_eq!(response.fields().lists("connection", "close"), n == 3, "request {n}: {response:?}");
+    }
+    client.assert_closed();
+}
+
+/// A response may be answered while Weir still holds the server connection of another client: they never mix.
+#[test]
+fn two_clients_at_a_time_use_two_server_connections() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            conn.send(ok(request.target()))?;
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(weir.web())).collect();
+    for round in 0..5 {
+        for (n, client) in clients.iter_mut().enumerate() {
+            client.send_get(&format!("/{n}/{round}"));
+        }
+        for (n, client) in clients.iter_mut().enumerate() {
+            assert_eq!(client.response().text(), format!("/{n}/{round}"));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Unix sockets on both sides: as the address of a listener and as the address of a server.
+
+use std::os::unix::net::UnixListener;
+
+use tempfile::TempDir;
+
+use crate::harness::stream::Address;
+use crate::harness::{Client, Origin, Weir, origin::ok};
+
+#[test]
+fn a_listener_on_a_unix_socket() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"unix:{{dir}}/web.sock\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n",
+        origin.address()
+    ));
+    let address = Address::Unix(weir.folder().join("web.sock"));
+    let mut client = Client::connect(address.clone());
+    for _ in 0..3 {
+        client.send_get("/");
+        assert_eq!(client.response().text(), "fine");
+    }
+    let seen = origin.last_request();
+    assert!(
+        seen.fields().all("x-forwarded-for").iter().all(|from| !from.contains('/')),
+        "a path is no client: {seen:?}"
+    );
+    assert_eq!(Client::get(address, "/again").text(), "fine");
+}
+
+#[test]
+fn a_server_on_a_unix_socket() {
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let path = folder.path().join("app.sock");
+    let origin = Origin::start_unix(&path, |conn| {
+        loop {
+            let request = conn.request()?;
+            conn.send(ok(&format!("{}{}", request.target(), request.text())))?;
+        }
+    });
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"unix:{}\"]\n",
+        path.display()
+    ));
+    let mut client = Client::connect(weir.web());
+    client.send_get("/a");
+    assert_eq!(client.response().text(), "/a");
+    let body = "u".repeat(200_000);
+    client.send(format!("POST /b HTTP/1.1\r\nHost: a.test\r\nContent-Length: 200000\r\n\r\n{body}"));
+    assert_eq!(client.response().text(), format!("/b{body}"));
+    assert_eq!(origin.connections(), 1);
+}
+
+#[test]
+fn a_server_whose_socket_is_missing() {
+    let weir = Weir::start(
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"unix:{dir}/none.sock\"]\n",
+    );
+    let response = Client::get(weir.web(), "/");
+    assert_eq!((response.status, response.reason()), (502, Some("connect-socket-missing")), "{response:?}");
+}
+
+/// What a killed process left behind must not keep the next one from starting.
+#[test]
+fn a_socket_file_left_behind_is_replaced() {
+    let origin = Origin::serving("fine");
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let path = folder.path().join("web.sock");
+    drop(UnixListener::bind(&path).expect("the test's own folder takes a socket"));
+    assert!(path.exists(), "the file outlives its socket");
+    let weir = Weir::start_in(
+        folder,
+        &format!(
+            "listener.web.address = \"unix:{{dir}}/web.sock\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n",
+            origin.address()
+        ),
+    );
+    assert_eq!(Client::get(weir.listening("web").clone(), "/").text(), "fine");
+}
+
+#[test]
+fn several_addresses_of_one_listener() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::start(&format!(
+        "listener.web.address = [\"127.0.0.1:0\", \"[::1]:0\", \"unix:{{dir}}/web.sock\"]\nlistener.web.upstream = \"app\"\n\
+         upstream.app.servers = [\"{}\"]\n",
+        origin.address()
+    ));
+    let all = weir.all("web");
+    assert_eq!(all.len(), 3, "{all:?}");
+    for address in all {
+        assert_eq!(Client::get(address.clone(), "/").text(), "fine", "{address:?}");
+    }
+}

@@ -1,0 +1,199 @@
+//! WebSocket tunnels: bytes both ways untouched, in any size, and an end on one side is an end on the other.
+
+use std::thread;
+
+use crate::harness::{Client, Connection, End, Gate, Origin, Weir, origin::ok};
+
+const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+                         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+/// An origin that switches on `/socket` and then runs `talk`.
+fn switching(talk: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static) -> Origin {
+    Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            if request.target() == "/socket" {
+                conn.send(SWITCH)?;
+                return talk(conn);
+            }
+            conn.send(ok("plain"))?;
+        }
+    })
+}
+
+/// A client with an open tunnel.
+fn tunnel(weir: &Weir) -> Client {
+    let mut client = Client::connect(weir.web());
+    client.send(HANDSHAKE);
+    let head = client.head();
+    assert_eq!(head.status(), Ok(101));
+    assert_eq!(head.fields.one("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    client
+}
+
+#[test]
+fn frames_go_both_ways_one_at_a_time() {
+    let origin = switching(|conn| {
+        for n in 0_u8..=255 {
+            assert_eq!(conn.take(1)?, [n], "every byte value passes");
+            conn.send([255 - n])?;
+        }
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = tunnel(&weir);
+    for n in 0_u8..=255 {
+        client.send([n]);
+        assert_eq!(client.take(1), [255 - n]);
+    }
+}
+
+#[test]
+fn much_goes_both_ways_at_once() {
+    const BYTES: usize = 8 << 20;
+    let origin = switching(|conn| {
+        // Sends while it receives: echo with a delay of one piece, so that both directions are full.
+        let mut left = BYTES;
+        let mut buf = vec![0; 65_536];
+        while left > 0 {
+            let len = conn.skim(&mut buf)?;
+            conn.send(&buf[..len])?;
+            left -= len;
+        }
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    let mut reader = tunnel(&weir);
+    let mut writer = reader.duplicate();
+    let writing = thread::spawn(move || {
+        for start in (0..BYTES).step_by(65_536) {
+            let piece: Vec<u8> = (start..start + 65_536).map(|at| (at / 251) as u8).collect();
+            writer.send(piece);
+        }
+    });
+    let mut got = 0;
+    let mut buf = vec![0; 100_000];
+    while got < BYTES {
+        let len = reader.skim(&mut buf);
+        for (at, byte) in buf[..len].iter().enumerate() {
+            assert_eq!(*byte, ((got + at) / 251) as u8, "byte {}", got + at);
+        }
+        got += len;
+    }
+    writing.join().expect("the writing thread ends with the test");
+}
+
+#[test]
+fn bytes_in_the_same_segment_as_the_101() {
+    let origin = Origin::start(|conn| {
+        conn.request()?;
+        conn.send(format!("{SWITCH}welcome"))?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    assert_eq!(tunnel(&weir).take(7), b"welcome");
+}
+
+#[test]
+fn the_server_finishes_first() {
+    let origin = switching(|conn| {
+        conn.send("bye")?;
+        conn.finish();
+        let (rest, end) = conn.wait_for_end();
+        assert_eq!((rest.as_slice(), end), (&b"still here"[..], End::Closed));
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = tunnel(&weir);
+    assert_eq!(client.take_to_end(), (b"bye".to_vec(), End::Closed));
+    client.send("still here");
+    client.finish();
+    assert_eq!(origin.wait_for_end(0), End::Closed);
+}
+
+#[test]
+fn a_reset_passes_through() {
+    let origin = switching(|conn| {
+        let (_, end) = conn.wait_for_end();
+        assert!(matches!(end, End::Closed | End::Reset));
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    tunnel(&weir).reset();
+    let end = origin.wait_for_end(0);
+    assert!(matches!(end, End::Closed | End::Reset), "{end}");
+}
+
+#[test]
+fn a_reset_of_the_server_passes_through() {
+    let open = Gate::new();
+    let gate = open.clone();
+    let origin = switching(move |conn| {
+        gate.wait("the client has the 101");
+        conn.reset();
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = tunnel(&weir);
+    open.open();
+    let (rest, end) = client.take_to_end();
+    assert!(rest.is_empty() && matches!(end, End::Closed | End::Reset), "{end}");
+}
+
+#[test]
+fn a_silent_tunnel_ends_after_its_time() {
+    let origin = switching(|conn| {
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying_with(&origin, "upstream.app.timeouts.tunnel = \"200ms\"");
+    let mut client = tunnel(&weir);
+    let (rest, end) = client.take_to_end();
+    assert!(rest.is_empty() && matches!(end, End::Closed | End::Reset), "{end}");
+    origin.wait_for_end(0);
+}
+
+#[test]
+fn a_request_after_a_refused_upgrade() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            conn.send(if request.target() == "/socket" {
+                "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno".to_owned()
+            } else {
+                ok("plain")
+            })?;
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    client.send(HANDSHAKE);
+    assert_eq!(client.response().status, 403);
+    client.send_get("/plain");
+    assert_eq!(client.response().text(), "plain");
+}
+
+#[test]
+fn many_tunnels_at_a_time() {
+    let origin = switching(|conn| {
+        loop {
+            let bytes = conn.take(4)?;
+            conn.send(bytes)?;
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    let mut clients: Vec<Client> = (0..100).map(|_| tunnel(&weir)).collect();
+    for round in 0..3 {
+        for (n, client) in clients.iter_mut().enumerate() {
+            client.send(format!("{:04}", n * 10 + round));
+        }
+        for (n, client) in clients.iter_mut().enumerate() {
+            assert_eq!(client.take(4), format!("{:04}", n * 10 + round).as_bytes());
+        }
+    }
+}
