@@ -248,3 +248,54 @@ fn add_each<const N: usize>(totals: &mut [u64; N], values: [u64; N]) {
         *total += value;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::{Cause, Failure};
+    use crate::shard::ShardSizes;
+
+    #[test]
+    fn figures_are_the_sums_over_the_workers() {
+        let names = Names {
+            listeners: vec!["web".to_owned()],
+            upstreams: vec![UpstreamNames {
+                name: "api".to_owned(),
+                servers: vec!["a".to_owned(), "b".to_owned()],
+            }],
+        };
+        let shards = [(); 2].map(|()| WorkerShard::new(ShardSizes { listeners: 1, servers: &[2] }));
+        for (worker, shard) in shards.iter().enumerate() {
+            shard.sessions_accepted.add(worker as u64 + 1);
+            shard.listeners[0].bytes_in.add(10);
+            shard.listeners[0].sessions_open.set(3);
+            shard.listeners[0].failures.record(Failure::weir(Phase::Route, Cause::NoRoute));
+            shard.upstreams[0].queue_time.record(70);
+            shard.upstreams[0].servers[1].responses.record(204);
+            shard.upstreams[0].servers[1].response_time.record(1000);
+            shard.upstreams[0].servers[1].failures.record(Phase::Connect);
+        }
+        let figures = Figures::sum(&names, &shards);
+        assert_eq!(figures.workers.iter().map(|worker| worker.sessions_accepted).collect::<Vec<_>>(), [1, 2]);
+        let listener = &figures.listeners[0];
+        assert_eq!((listener.name.as_str(), listener.bytes_in), ("web", 20));
+        assert_eq!(listener.sessions_open, Level { now: 6, peak: 6 });
+        assert_eq!(listener.failures.total(), 2);
+        let occurred: Vec<_> =
+            listener.failures.occurred().map(|(reason, count)| (reason.code(), count)).collect();
+        assert_eq!(occurred, [("no-route", 2)]);
+        assert_eq!(figures.upstreams[0].queue_time.count(), 2);
+        let [a, b] = &figures.upstreams[0].servers[..] else { panic!("two servers") };
+        assert_eq!((a.name.as_str(), a.responses), ("a", [0; 5]));
+        assert_eq!((b.name.as_str(), b.responses), ("b", [0, 2, 0, 0, 0]));
+        assert_eq!((b.response_time.count(), b.response_time.sum()), (2, 2000));
+        assert_eq!(b.failures[Phase::Connect as usize], 2);
+    }
+
+    #[test]
+    fn parts_without_a_name_are_left_out() {
+        let shard = WorkerShard::new(ShardSizes { listeners: 2, servers: &[2, 1] });
+        let figures = Figures::sum(&Names::default(), [&shard]);
+        assert_eq!((figures.workers.len(), figures.listeners.len(), figures.upstreams.len()), (1, 0, 0));
+    }
+}

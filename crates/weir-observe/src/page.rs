@@ -136,3 +136,102 @@ pub const fn status_text(status: u16) -> &'static str {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::failure::{Cause, Reason};
+    use crate::phase::Phase;
+
+    fn render(page: Page<'_>, format: Format) -> String {
+        let mut out = Vec::new();
+        page.render(format, &mut out);
+        String::from_utf8(out).expect("a page is valid UTF-8")
+    }
+
+    #[test]
+    fn json_says_what_the_page_says() {
+        let failure = Failure::server(Phase::Response, Cause::TimedOut);
+        let page = Page::for_failure(failure, b"01J9-\"quoted\"").unwrap();
+        assert_eq!(
+            render(page, Format::Json),
+            "{\"status\":504,\"title\":\"Gateway Timeout\",\"detail\":\"The service took too long to answer.\",\
+             \"reason\":\"response-timeout\",\"request_id\":\"01J9-\\\"quoted\\\"\"}\n"
+        );
+        let html = render(page, Format::Html);
+        for part in [
+            "<title>504 Gateway Timeout</title>",
+            "<h1>Gateway Timeout</h1>",
+            "<p>The service took too long to answer.</p>",
+            "<dd>response-timeout</dd>",
+            "<dd>01J9-&quot;quoted&quot;</dd>",
+        ] {
+            assert!(html.contains(part), "{part} is missing in\n{html}");
+        }
+    }
+
+    #[test]
+    fn request_id_is_left_out_when_there_is_none() {
+        let page = Page { status: 404, text: "Nothing here.", reason: "no-route", request_id: b"" };
+        assert!(!render(page, Format::Html).contains("Request</dt>"));
+        assert!(!render(page, Format::Json).contains("request_id"));
+    }
+
+    #[test]
+    fn aborted_exchanges_have_no_page() {
+        assert!(Page::for_failure(Failure::server(Phase::Relay, Cause::Reset), b"1").is_none());
+    }
+
+    #[test]
+    fn every_page_is_small_and_loads_nothing() {
+        for reason in Reason::all() {
+            let Some(status) = reason.status() else { continue };
+            let id = [b'f'; 128];
+            let page = Page { status, text: reason.client_text(), reason: reason.code(), request_id: &id };
+            let html = render(page, Format::Html);
+            assert!(html.len() < 2048, "{}: {} bytes", reason.code(), html.len());
+            for part in ["src=", "href=", "url(", "@import", "<script", "http:"] {
+                assert!(!html.contains(part), "{part} in\n{html}");
+            }
+            assert!(
+                !status_text(status).ends_with("Error") || status == 500,
+                "{status} has a reason phrase of its own"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_statuses_have_the_text_of_their_class() {
+        for (status, text) in [
+            (199, "Informational"),
+            (299, "Success"),
+            (399, "Redirection"),
+            (450, "Client Error"),
+            (599, "Server Error"),
+        ] {
+            assert_eq!(status_text(status), text);
+        }
+    }
+
+    proptest! {
+        /// Whatever the request id holds, the page has the tags it always has and the object the keys it always has.
+        #[test]
+        fn request_ids_cannot_inject(id in prop::collection::vec(any::<u8>(), 1..200)) {
+            let plain = Page { status: 503, text: "Later.", reason: "queue-full", request_id: b"x" };
+            let page = Page { request_id: &id, ..plain };
+            let (html, expected) = (render(page, Format::Html), render(plain, Format::Html));
+            for tag in ["<", ">", "\"", "'"] {
+                prop_assert_eq!(html.matches(tag).count(), expected.matches(tag).count());
+            }
+            prop_assert!(html.is_ascii());
+            let json: serde_json::Value = serde_json::from_str(&render(page, Format::Json)).unwrap();
+            prop_assert_eq!(json.as_object().unwrap().len(), 5);
+            let expected: String = id.utf8_chunks()
+                .flat_map(|chunk| chunk.valid().chars().chain(chunk.invalid().iter().map(|byte| char::from(*byte))).collect::<Vec<_>>())
+                .collect();
+            prop_assert_eq!(json["request_id"].as_str(), Some(expected.as_str()));
+        }
+    }
+}

@@ -253,3 +253,59 @@ impl Default for FailureCounters {
         FailureCounters(Box::new([const { Counter::new() }; Reason::COUNT]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Party;
+
+    #[test]
+    fn a_shard_has_the_sizes_it_was_asked_for() {
+        let shard = WorkerShard::new(ShardSizes { listeners: 2, servers: &[3, 0, 1] });
+        assert_eq!(shard.listeners.len(), 2);
+        assert_eq!(
+            shard.upstreams.iter().map(|upstream| upstream.servers.len()).collect::<Vec<_>>(),
+            [3, 0, 1]
+        );
+    }
+
+    #[test]
+    fn responses_are_counted_by_class() {
+        let responses = ResponseCounters::default();
+        for status in [100, 103, 200, 204, 301, 404, 499, 500, 599, 600, 65_535, 0, 99] {
+            responses.record(status);
+        }
+        assert_eq!(responses.values(), [2, 2, 1, 2, 6]);
+    }
+
+    #[test]
+    fn failures_are_counted_by_reason_and_found_by_cause() {
+        let failures = FailureCounters::default();
+        failures.record(Failure::client(Phase::Request, Cause::Rule(Rule::BareLf)));
+        failures.record(Failure::server(Phase::Response, Cause::Rule(Rule::BareLf)));
+        failures.record(Failure::server(Phase::Response, Cause::TimedOut));
+        failures.record(Failure::weir(Phase::Queue, Cause::TimedOut));
+        assert_eq!(failures.count(Reason::from_code("bare-lf").unwrap()), 1);
+        assert_eq!(failures.count_rule(Rule::BareLf), 2);
+        assert_eq!(failures.count_rule(Rule::BareCr), 0);
+        assert_eq!(failures.count_cause(Cause::TimedOut), 2);
+    }
+
+    /// Every failure that can be made lands on a counter, and on one only.
+    #[test]
+    fn no_failure_goes_uncounted() {
+        let failures = FailureCounters::default();
+        let mut recorded = 0;
+        for phase in Phase::ALL {
+            for party in Party::ALL {
+                for cause in
+                    Cause::BARE.iter().copied().chain(Rule::ALL.iter().map(|rule| Cause::Rule(*rule)))
+                {
+                    failures.record(Failure { phase, party, cause });
+                    recorded += 1;
+                }
+            }
+        }
+        assert_eq!(Reason::all().map(|reason| failures.count(reason)).sum::<u64>(), recorded);
+    }
+}

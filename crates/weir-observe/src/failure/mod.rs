@@ -90,11 +90,13 @@ impl Failure {
 
     /// The status to answer with, or `None` when nothing can be sent and the connection is aborted.
     ///
-    /// The phase tells whether the client has received a head already: from [`Phase::Relay`] on there is never a status,
+    /// The phase tells whether there is a request to answer and whether the client has received a head already. Before
+    /// [`Phase::Request`] there is nobody to answer, unless plain HTTP came to a port with TLS. From [`Phase::Relay`] on there is never a status,
     /// and a tunnel or a broken transfer ends with a reset rather than with what could be taken for its proper end.
     pub const fn status(self) -> Option<u16> {
-        match self.phase {
-            Phase::Relay | Phase::Finish => None,
+        match (self.phase, self.cause) {
+            (Phase::Tls, Cause::PlainHttpOnTlsPort) => self.reason_id().status(),
+            (Phase::Accept | Phase::Tls | Phase::Relay | Phase::Finish, _) => None,
             _ => self.reason_id().status(),
         }
     }

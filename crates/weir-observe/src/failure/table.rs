@@ -330,11 +330,11 @@ rows! {
         "The server sent the body slower than the minimum rate.",
         "Look for the reason in the server, or lower the rate of `upstream.NAME.timeouts.relay`.";
     "relay-client-timeout": TimedOut, Client, [Relay], log 408, GONE,
-        "The client stopped taking the response.",
-        "Raise the credit of `listener.NAME.timeouts.send` for clients that pause for long.";
+        "The client stopped: it took no more of the response, or sent no more of the body of its request.",
+        "Raise the credit of `listener.NAME.timeouts.send` (or `request_body`) for clients that pause for long.";
     "relay-client-too-slow": BodyTooSlow, Client, [Relay Finish], log 408, GONE,
-        "The client took the response slower than the minimum rate.",
-        "Lower the rate of `listener.NAME.timeouts.send` for clients on very slow links.";
+        "The client took the response, or sent the rest of its request, slower than the minimum rate.",
+        "Lower the rate of `listener.NAME.timeouts.send` (or `request_body`) for clients on very slow links.";
     "response-excess": ResponseExcess, Server, [Relay Finish], log 200, GONE,
         "The server sent bytes beyond the end of its response; the client did not get them, and the connection was closed.",
         "Correct the length that the server declares.";

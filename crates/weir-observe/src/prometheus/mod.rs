@@ -4,6 +4,9 @@
 //! config: names of listeners, upstreams and servers, and closed sets (classes, phases, reasons); nothing that a peer sends
 //! becomes a label. All samples of a family stand together, so each list is walked once per family.
 
+#[cfg(test)]
+mod tests;
+
 use crate::counter::Level;
 use crate::figures::{
     FailureFigures, Figures, ListenerFigures, ServerFigures, UpstreamFigures, WorkerFigures,

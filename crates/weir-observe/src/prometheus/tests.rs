@@ -1,0 +1,247 @@
+use std::collections::{BTreeMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::failure::{Cause, Failure};
+use crate::figures::{Names, UpstreamNames};
+use crate::shard::{ShardSizes, WorkerShard};
+
+/// One line `name{labels} value`.
+#[derive(Debug, Clone, PartialEq)]
+struct Sample {
+    name: String,
+    labels: BTreeMap<String, String>,
+    value: f64,
+}
+
+/// One family as the format has it: HELP, TYPE, samples.
+#[derive(Debug)]
+struct Family {
+    name: String,
+    kind: String,
+    samples: Vec<Sample>,
+}
+
+/// Reads the text format strictly, by its description: anything unexpected is a panic.
+fn read(text: &str) -> Vec<Family> {
+    assert!(text.ends_with('\n'), "the last line ends with a newline");
+    let mut families: Vec<Family> = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').expect("a help text");
+            assert!(help.ends_with('.') && !help.contains('\\'), "{help}");
+            let kind = lines
+                .next()
+                .and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")))
+                .expect("TYPE follows");
+            families.push(Family { name: name.to_owned(), kind: kind.to_owned(), samples: Vec::new() });
+        } else {
+            families.last_mut().expect("a family before its samples").samples.push(read_sample(line));
+        }
+    }
+    families
+}
+
+fn read_sample(line: &str) -> Sample {
+    let (name, rest) = line.split_once('{').expect("labels");
+    let mut labels = BTreeMap::new();
+    let mut chars = rest.chars();
+    loop {
+        let label: String = chars.by_ref().take_while(|char| *char != '=').collect();
+        assert!(is_name(&label) && !label.contains(':'), "label {label} in {line}");
+        assert_eq!(chars.next(), Some('"'), "{line}");
+        let mut value = String::new();
+        loop {
+            match chars.next().expect("a closing quote") {
+                '"' => break,
+                '\\' => value.push(match chars.next() {
+                    Some('n') => '\n',
+                    Some(char @ ('\\' | '"')) => char,
+                    other => panic!("escape {other:?} in {line}"),
+                }),
+                char => value.push(char),
+            }
+        }
+        assert_eq!(labels.insert(label, value), None, "{line}");
+        match chars.next() {
+            Some(',') => {}
+            Some('}') => break,
+            other => panic!("{other:?} after a label in {line}"),
+        }
+    }
+    let value = chars.as_str().strip_prefix(' ').expect("one space").parse().expect("a number");
+    Sample { name: name.to_owned(), labels, value }
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+}
+
+/// What `promtool check metrics` checks, and what the format demands of histograms.
+fn check(families: &[Family]) {
+    let mut names = HashSet::new();
+    let mut series = HashSet::new();
+    for Family { name, kind, samples } in families {
+        assert!(is_name(name) && name.starts_with("weir_") && names.insert(name), "{name}");
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
+        for word in name.split('_') {
+            assert!(
+                !["", "ms", "us", "micros", "milliseconds", "kb", "gauge", "counter"].contains(&word),
+                "{name}"
+            );
+        }
+        for sample in samples {
+            assert!(series.insert(format!("{}{:?}", sample.name, sample.labels)), "twice: {sample:?}");
+            assert!(
+                kind == "histogram" || (sample.name == *name && !sample.labels.contains_key("le")),
+                "{sample:?}"
+            );
+        }
+        if kind == "histogram" {
+            check_histogram(name, samples);
+        }
+    }
+}
+
+fn check_histogram(name: &str, samples: &[Sample]) {
+    assert!(name.ends_with("_seconds"), "{name}");
+    let per_row = samples.iter().position(|sample| sample.name.ends_with("_count")).map_or(0, |at| at + 1);
+    for row in samples.chunks(per_row.max(1)) {
+        let [buckets @ .., sum, count] = row else { panic!("{name} without sum and count") };
+        assert_eq!((sum.name.clone(), count.name.clone()), (format!("{name}_sum"), format!("{name}_count")));
+        let (mut bound_before, mut count_before) = (0.0, 0.0);
+        for bucket in buckets {
+            let bound: f64 = bucket.labels["le"].parse().expect("a bound");
+            assert!(bound > bound_before && bucket.value >= count_before, "{bucket:?}");
+            (bound_before, count_before) = (bound, bucket.value);
+            let mut labels = bucket.labels.clone();
+            labels.remove("le");
+            assert_eq!((labels, &bucket.name), (count.labels.clone(), &format!("{name}_bucket")));
+        }
+        assert_eq!((bound_before, count_before), (f64::INFINITY, count.value));
+        assert_eq!(buckets.last().expect("buckets").labels["le"], "+Inf");
+    }
+}
+
+fn names(listeners: &[&str], upstreams: &[(&str, &[&str])]) -> Names {
+    Names {
+        listeners: listeners.iter().map(|name| (*name).to_owned()).collect(),
+        upstreams: upstreams
+            .iter()
+            .map(|(name, servers)| UpstreamNames {
+                name: (*name).to_owned(),
+                servers: servers.iter().map(|name| (*name).to_owned()).collect(),
+            })
+            .collect(),
+    }
+}
+
+fn rendered(figures: &Figures) -> String {
+    let mut text = String::new();
+    render(figures, &mut text);
+    text
+}
+
+fn small_figures() -> Figures {
+    let shard = WorkerShard::new(ShardSizes { listeners: 1, servers: &[1] });
+    shard.sessions_accepted.add(7);
+    shard.sessions_handed_out.add(2);
+    let listener = &shard.listeners[0];
+    listener.requests.add(12);
+    listener.bytes_out.add(4096);
+    listener.responses.record(200);
+    listener.responses.record(502);
+    listener.failures.record(Failure::server(Phase::Connect, Cause::Refused));
+    let server = &shard.upstreams[0].servers[0];
+    server.connections_idle.set(5);
+    server.failures.record(Phase::Connect);
+    for micros in [100, 128, 1_000_000, 40_000_000] {
+        server.response_time.record(micros);
+    }
+    Figures::sum(&names(&["web"], &[("api", &["10.0.0.1:80"])]), [&shard])
+}
+
+#[test]
+fn figures_are_rendered_to_the_letter() {
+    let text = rendered(&small_figures());
+    check(&read(&text));
+    for part in [
+        "# HELP weir_worker_sessions_accepted_total Connections accepted by the worker.\n\
+         # TYPE weir_worker_sessions_accepted_total counter\n\
+         weir_worker_sessions_accepted_total{worker=\"0\"} 7\n",
+        "weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"in\"} 0\n\
+         weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"out\"} 2\n",
+        "weir_listener_requests_total{listener=\"web\"} 12\n",
+        "weir_listener_sent_bytes_total{listener=\"web\"} 4096\n",
+        "weir_listener_responses_total{listener=\"web\",class=\"2xx\"} 1\n",
+        "weir_listener_responses_total{listener=\"web\",class=\"5xx\"} 1\n",
+        "# TYPE weir_listener_failures_total counter\n\
+         weir_listener_failures_total{listener=\"web\",party=\"server\",reason=\"connect-refused\"} 1\n",
+        "# TYPE weir_server_connections_idle gauge\n\
+         weir_server_connections_idle{upstream=\"api\",server=\"10.0.0.1:80\"} 5\n",
+        "weir_server_failures_total{upstream=\"api\",server=\"10.0.0.1:80\",phase=\"connect\"} 1\n",
+        "# TYPE weir_server_response_time_seconds histogram\n\
+         weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"0.000128\"} 1\n\
+         weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"0.000256\"} 2\n",
+        "weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"1.048576\"} 3\n",
+        "weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"33.554432\"} 3\n\
+         weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"+Inf\"} 4\n\
+         weir_server_response_time_seconds_sum{upstream=\"api\",server=\"10.0.0.1:80\"} 41.000228\n\
+         weir_server_response_time_seconds_count{upstream=\"api\",server=\"10.0.0.1:80\"} 4\n",
+    ] {
+        assert!(text.contains(part), "missing:\n{part}\nin:\n{text}");
+    }
+}
+
+#[test]
+fn every_counter_of_the_shards_is_shown() {
+    let text = rendered(&small_figures());
+    let families = read(&text);
+    for (part, fields) in [("worker", 10), ("listener", 7), ("upstream", 7), ("server", 16)] {
+        let prefix = format!("weir_{part}_");
+        let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();
+        assert_eq!(found, fields, "families of {part}");
+    }
+}
+
+#[test]
+fn nothing_counted_is_still_well_formed() {
+    check(&read(&rendered(&Figures::default())));
+}
+
+/// Lines grow with the number of servers and with nothing else.
+#[test]
+fn cardinality_is_bounded_by_the_config() {
+    let lines = |servers: usize| {
+        let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[servers] });
+        let server_names: Vec<String> = (0..servers).map(|index| format!("s{index}")).collect();
+        let server_names: Vec<&str> = server_names.iter().map(String::as_str).collect();
+        rendered(&Figures::sum(&names(&[], &[("api", &server_names)]), [&shard])).lines().count()
+    };
+    let per_server = lines(1) - lines(0);
+    assert!(per_server < 80, "{per_server} lines per server");
+    assert_eq!(lines(50), lines(0) + 50 * per_server);
+}
+
+proptest! {
+    #[test]
+    fn any_name_and_any_count_are_well_formed(
+        name in "\\PC{0,20}|[\\n\"\\\\{},= ]{0,10}",
+        micros in prop::collection::vec(any::<u64>(), 0..50),
+        count in any::<u64>(),
+    ) {
+        let shard = WorkerShard::new(ShardSizes { listeners: 1, servers: &[1] });
+        shard.listeners[0].requests.add(count);
+        for value in micros {
+            shard.upstreams[0].servers[0].response_time.record(value);
+        }
+        let families = read(&rendered(&Figures::sum(&names(&[&name], &[(&name, &[&name])]), [&shard])));
+        check(&families);
+        let requests = families.iter().find(|family| family.name == "weir_listener_requests_total").unwrap();
+        prop_assert_eq!(&requests.samples[0].labels["listener"], &name);
+        prop_assert_eq!(requests.samples[0].value, count as f64);
+    }
+}
