@@ -21,6 +21,7 @@ mod field;
 mod specificity;
 mod table;
 mod tie;
+mod overlap;
 mod explain;
 
 pub use explain::{Considered, Outcome};
@@ -92,3 +93,6 @@ impl Method {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests;

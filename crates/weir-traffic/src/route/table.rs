@@ -12,6 +12,7 @@ use regex::bytes::Regex;
 use twox_hash::XxHash64;
 
 use super::host::{self, HOST_LEN_MAX, HostPattern};
+use super::overlap::Overlaps;
 use super::path::{self, PathMatch};
 use super::specificity::Specificity;
 use super::tie::{self, Tie};
@@ -82,9 +83,10 @@ impl RouteTable {
 
         let RouteTable { routes, exact_hosts, below_hosts, any_host, .. } = &mut table;
         let mut ties = Vec::new();
+        let mut overlaps = Overlaps::default();
         for paths in exact_hosts.values_mut().chain(below_hosts.values_mut()).chain([any_host]) {
             paths.arrange();
-            paths.find_ties(routes, &mut ties);
+            paths.find_ties(routes, &mut overlaps, &mut ties);
         }
         ties.sort_unstable_by_key(|tie| (tie.first, tie.second));
         ties.dedup();
@@ -200,16 +202,22 @@ impl Paths {
         self.exact.values_mut().chain(prefixes).chain([&mut self.any])
     }
 
-    fn find_ties(&mut self, routes: &[(RouteMatch, RouteId)], ties: &mut Vec<Tie>) {
+    fn find_ties(&mut self, routes: &[(RouteMatch, RouteId)], overlaps: &mut Overlaps, ties: &mut Vec<Tie>) {
         for bucket in self.buckets_mut() {
             for (at, a) in bucket.iter().enumerate() {
                 let rest = bucket[at + 1..].iter().take_while(|b| b.specificity == a.specificity);
-                ties.extend(rest.filter_map(|b| a.tie_with(b, routes)));
+                ties.extend(rest.filter_map(|b| a.tie_with(b, routes, overlaps)));
             }
         }
-        for (at, (_, a)) in self.regexes.iter().enumerate() {
+        for (at, (regex_a, a)) in self.regexes.iter().enumerate() {
             let rest = self.regexes[at + 1..].iter().take_while(|(_, b)| b.specificity == a.specificity);
-            ties.extend(rest.filter_map(|(_, b)| a.tie_with(b, routes)));
+            for (regex_b, b) in rest {
+                if let Some(tie) = a.tie_with(b, routes, overlaps)
+                    && overlaps.in_paths(regex_a.as_str(), regex_b.as_str())
+                {
+                    ties.push(tie);
+                }
+            }
         }
     }
 
@@ -261,10 +269,15 @@ impl Entry {
         source_matches && (self.is_plain || routes[self.rules].0.matches_rest(request))
     }
 
-    fn tie_with(&self, other: &Entry, routes: &[(RouteMatch, RouteId)]) -> Option<Tie> {
+    fn tie_with(
+        &self,
+        other: &Entry,
+        routes: &[(RouteMatch, RouteId)],
+        overlaps: &mut Overlaps,
+    ) -> Option<Tie> {
         let tied = self.route != other.route
             && self.source == other.source
-            && tie::can_meet(&routes[self.rules].0, &routes[other.rules].0);
+            && tie::can_meet(&routes[self.rules].0, &routes[other.rules].0, overlaps);
         let (first, second) = if self.rules < other.rules { (self, other) } else { (other, self) };
         tied.then_some(Tie { first: first.route, second: second.route })
     }

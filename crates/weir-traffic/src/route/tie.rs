@@ -3,6 +3,7 @@
 //! Exact where it can be: two routes are told apart by their methods, fields, parameters and regexes if no request meets both.
 
 use super::field::ValueMatch;
+use super::overlap::Overlaps;
 use super::{RouteId, RouteMatch};
 
 /// Two routes that are equally specific and that one request could both match.
@@ -16,30 +17,45 @@ pub struct Tie {
 }
 
 /// Whether one request could meet the methods, fields and parameters of both.
-pub(super) fn can_meet(a: &RouteMatch, b: &RouteMatch) -> bool {
+pub(super) fn can_meet(a: &RouteMatch, b: &RouteMatch, overlaps: &mut Overlaps) -> bool {
     let methods_meet = a.methods.is_empty()
         || b.methods.is_empty()
         || a.methods.iter().any(|method| b.methods.contains(method));
-    let headers_meet = a.headers.iter().all(|ours| {
-        b.headers
-            .iter()
-            .all(|theirs| ours.name() != theirs.name() || values_meet(ours.value(), theirs.value()))
-    });
-    let query_meets = a.query.iter().all(|ours| {
-        b.query.iter().all(|theirs| ours.name() != theirs.name() || values_meet(ours.value(), theirs.value()))
-    });
-    methods_meet && headers_meet && query_meets
+    methods_meet
+        && all_meet(
+            a.headers.iter().map(|rule| (rule.name(), rule.value())),
+            &b.headers.iter().map(|rule| (rule.name(), rule.value())),
+            overlaps,
+        )
+        && all_meet(
+            a.query.iter().map(|rule| (rule.name(), rule.value())),
+            &b.query.iter().map(|rule| (rule.name(), rule.value())),
+            overlaps,
+        )
+}
+
+/// Whether all rules of `a` can be met together with those of `b`; only rules on the same name can conflict.
+fn all_meet<'a>(
+    mut a: impl Iterator<Item = (&'a str, &'a ValueMatch)>,
+    b: &(impl Iterator<Item = (&'a str, &'a ValueMatch)> + Clone),
+    overlaps: &mut Overlaps,
+) -> bool {
+    a.all(|(name, ours)| {
+        b.clone().all(|(other, theirs)| name != other || values_meet(ours, theirs, overlaps))
+    })
 }
 
 /// Whether one value (or its absence) could be like both.
-fn values_meet(a: &ValueMatch, b: &ValueMatch) -> bool {
+fn values_meet(a: &ValueMatch, b: &ValueMatch, overlaps: &mut Overlaps) -> bool {
+    use ValueMatch::{Absent, Exact, Prefix, Present, Regex};
     match (a, b) {
-        (ValueMatch::Absent, other) | (other, ValueMatch::Absent) => *other == ValueMatch::Absent,
-        (ValueMatch::Exact(text), other) | (other, ValueMatch::Exact(text)) => {
-            other.matches(Some(text.as_bytes()))
+        (Absent, other) | (other, Absent) => *other == Absent,
+        (Exact(text), other) | (other, Exact(text)) => other.matches(Some(text.as_bytes())),
+        (Present, _) | (_, Present) => true,
+        (Prefix(a), Prefix(b)) => a.starts_with(&**b) || b.starts_with(&**a),
+        (Prefix(prefix), Regex(regex)) | (Regex(regex), Prefix(prefix)) => {
+            overlaps.in_values(&format!("^{}", regex::escape(prefix)), regex.as_str())
         }
-        (ValueMatch::Prefix(a), ValueMatch::Prefix(b)) => a.starts_with(&**b) || b.starts_with(&**a),
-        (ValueMatch::Present, _) | (_, ValueMatch::Present) => true,
-        (ValueMatch::Regex(_), _) | (_, ValueMatch::Regex(_)) => true,
+        (Regex(a), Regex(b)) => overlaps.in_values(a.as_str(), b.as_str()),
     }
 }

@@ -1,0 +1,423 @@
+//! Routes as a whole: stories in tables, and random tables against an oracle that looks at every route.
+
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A request as plain text.
+#[derive(Debug, Clone)]
+struct Request {
+    host: &'static str,
+    path: &'static str,
+    query: &'static str,
+    method: &'static str,
+    headers: Vec<(&'static str, &'static str)>,
+    source: IpAddr,
+}
+
+impl RouteRequest for Request {
+    fn host(&self) -> &[u8] {
+        self.host.as_bytes()
+    }
+    fn path(&self) -> &[u8] {
+        self.path.as_bytes()
+    }
+    fn query(&self) -> &[u8] {
+        self.query.as_bytes()
+    }
+    fn method(&self) -> &[u8] {
+        self.method.as_bytes()
+    }
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers.iter().find(|(one, _)| *one == name).map(|(_, value)| value.as_bytes())
+    }
+    fn source(&self) -> IpAddr {
+        self.source
+    }
+}
+
+fn get(host: &'static str, path: &'static str) -> Request {
+    let source = "192.0.2.1".parse().unwrap();
+    Request { host, path, query: "", method: "GET", headers: Vec::new(), source }
+}
+
+fn hosts(texts: &[&str]) -> Vec<HostPattern> {
+    texts.iter().map(|text| HostPattern::parse(text).unwrap()).collect()
+}
+
+fn prefix(host: &str, path: &str) -> RouteMatch {
+    RouteMatch { hosts: hosts(&[host]), path: PathMatch::prefix(path).unwrap(), ..RouteMatch::default() }
+}
+
+fn any() -> RouteMatch {
+    RouteMatch::default()
+}
+
+fn header(name: &str, value: ValueMatch) -> FieldMatch {
+    FieldMatch::new(name, value).unwrap()
+}
+
+fn table(routes: &[RouteMatch]) -> Result<RouteTable, Vec<Tie>> {
+    RouteTable::new(routes.iter().cloned().zip((0..).map(RouteId)).collect())
+}
+
+#[test]
+fn the_most_specific_route_wins() {
+    let regex = |text| RouteMatch { path: PathMatch::regex(text).unwrap(), ..any() };
+    let exact = |text| RouteMatch { path: PathMatch::exact(text).unwrap(), ..any() };
+    let methods = vec![Method::parse("get").unwrap()];
+    let net = |text: &str| vec![text.parse().unwrap()];
+    // Each pair: the first wins over the second for the request, whichever is written first.
+    for (winner, loser, request) in [
+        (prefix("a.com", "/"), prefix("*.com", "/x/y"), get("a.com", "/x/y")),
+        (prefix("*.b.com", "/"), prefix("*.com", "/x"), get("a.b.com", "/x")),
+        (prefix("*.com", "/"), exact("/x"), get("a.com", "/x")),
+        (exact("/x"), regex("^/x$"), get("", "/x")),
+        (regex("x"), prefix("*", "/x"), get("", "/x")),
+        (prefix("*", "/x"), prefix("*", "/"), get("", "/x")),
+        (prefix("*", "/x/"), prefix("*", "/x"), get("", "/x/y")),
+        (prefix("*", "/"), any(), get("", "/")),
+        (
+            RouteMatch { methods, ..any() },
+            RouteMatch { headers: vec![header("a", ValueMatch::Absent); 3], ..any() },
+            get("", "/"),
+        ),
+        (
+            RouteMatch { headers: vec![header("a", ValueMatch::Absent)], ..any() },
+            RouteMatch { query: vec![QueryMatch::new("q", ValueMatch::Absent).unwrap()], ..any() },
+            get("", "/"),
+        ),
+        (
+            RouteMatch { query: vec![QueryMatch::new("q", ValueMatch::Absent).unwrap()], ..any() },
+            RouteMatch { sources: net("192.0.2.1/32"), ..any() },
+            get("", "/"),
+        ),
+        (
+            RouteMatch { sources: net("192.0.2.0/24"), ..any() },
+            RouteMatch { sources: net("192.0.0.0/16"), ..any() },
+            get("", "/"),
+        ),
+        (RouteMatch { priority: 1, ..any() }, any(), get("", "/")),
+        (any(), RouteMatch { priority: -1, ..any() }, get("", "/")),
+    ] {
+        let there = table(&[winner.clone(), loser.clone()]).unwrap();
+        assert_eq!(there.lookup(&request), Some(RouteId(0)), "{winner:?} over {loser:?}");
+        let back = table(&[loser.clone(), winner.clone()]).unwrap();
+        assert_eq!(back.lookup(&request), Some(RouteId(1)), "{winner:?} over {loser:?}, written later");
+    }
+}
+
+#[test]
+fn a_less_specific_host_catches_what_the_others_leave() {
+    let routes = [prefix("a.com", "/x"), prefix("*.com", "/y"), prefix("*", "/z")];
+    let table = table(&routes).unwrap();
+    for (host, path, expected) in [
+        ("a.com", "/x", Some(0)),
+        ("a.com", "/y", Some(1)),
+        ("A.com.", "/z", Some(2)),
+        ("b.com", "/x", None),
+        ("b.com", "/y/1", Some(1)),
+        ("", "/y", None),
+        ("", "/z", Some(2)),
+    ] {
+        assert_eq!(table.lookup(&get(host, path)), expected.map(RouteId), "{host}{path}");
+    }
+}
+
+#[test]
+fn hosts_of_any_length_are_looked_up() {
+    let table = table(&[prefix("*.com", "/"), any()]).unwrap();
+    let long: &'static str = Box::leak(format!("{}.com", "a".repeat(300)).into_boxed_str());
+    assert_eq!(table.lookup(&get(long, "/")), Some(RouteId(1)), "no such host name can be");
+    let longest: &'static str = Box::leak(format!("{}.com.", "a".repeat(249)).into_boxed_str());
+    assert_eq!(table.lookup(&get(longest, "/")), Some(RouteId(0)));
+}
+
+#[test]
+fn prefixes_are_found_among_their_neighbours() {
+    let prefixes = ["/", "/a", "/a/b", "/a/b/", "/ab", "/a-b", "/b/c/d"];
+    let table = table(&prefixes.map(|text| prefix("*", text))).unwrap();
+    for (path, expected) in [
+        ("/", Some("/")),
+        ("/a", Some("/a")),
+        ("/a/", Some("/a")),
+        ("/a/b", Some("/a/b")),
+        ("/a/b/", Some("/a/b/")),
+        ("/a/b/c", Some("/a/b/")),
+        ("/a/bc", Some("/a")),
+        ("/ab", Some("/ab")),
+        ("/abc", Some("/")),
+        ("/a-b/", Some("/a-b")),
+        ("/a-bc", Some("/")),
+        ("/b/c", Some("/")),
+        ("/b/c/d/e", Some("/b/c/d")),
+        ("*", None),
+    ] {
+        let found = table.lookup(&get("", path)).map(|route| prefixes[route.index()]);
+        assert_eq!(found, expected, "{path}");
+    }
+}
+
+#[test]
+fn ties_name_both_routes() {
+    let get_only = |path| RouteMatch { methods: vec![Method::parse("GET").unwrap()], ..prefix("*", path) };
+    let post_only = |path| RouteMatch { methods: vec![Method::parse("POST").unwrap()], ..prefix("*", path) };
+    let with = |name, value| RouteMatch { headers: vec![header(name, value)], ..any() };
+    let regex = |text| RouteMatch { path: PathMatch::regex(text).unwrap(), ..any() };
+    let value_regex = |text| ValueMatch::regex(text).unwrap();
+    let from = |net: &str| RouteMatch { sources: vec![net.parse().unwrap()], ..any() };
+    for (a, b, tied) in [
+        (any(), any(), true),
+        (prefix("*", "/a"), prefix("*", "/a"), true),
+        (prefix("*", "/a"), prefix("*", "/b"), false),
+        (prefix("a.com", "/"), prefix("A.COM.", "/"), true),
+        (prefix("a.com", "/"), prefix("b.com", "/"), false),
+        (get_only("/"), get_only("/"), true),
+        (get_only("/"), post_only("/"), false),
+        (get_only("/"), prefix("*", "/"), false),
+        (with("a", ValueMatch::Present), with("b", ValueMatch::Present), true),
+        (with("a", ValueMatch::exact("1")), with("A", ValueMatch::exact("2")), false),
+        (with("a", ValueMatch::Absent), with("a", ValueMatch::Present), false),
+        (with("a", ValueMatch::Absent), with("a", ValueMatch::Absent), true),
+        (with("a", ValueMatch::prefix("x")), with("a", ValueMatch::exact("xy")), true),
+        (with("a", ValueMatch::prefix("x")), with("a", ValueMatch::exact("y")), false),
+        (with("a", ValueMatch::prefix("x")), with("a", ValueMatch::prefix("xy")), true),
+        (with("a", ValueMatch::prefix("x")), with("a", ValueMatch::prefix("y")), false),
+        (with("a", value_regex("^x")), with("a", ValueMatch::prefix("y")), false),
+        (with("a", value_regex("x")), with("a", ValueMatch::prefix("y")), true),
+        (with("a", value_regex("^.$")), with("a", ValueMatch::prefix(".(")), false),
+        (with("a", value_regex("^x")), with("a", value_regex("y$")), true),
+        (with("a", value_regex("^x")), with("a", value_regex("^y")), false),
+        (with("a", value_regex("^x")), with("a", ValueMatch::Present), true),
+        (regex("^/a"), regex("^/b"), false),
+        (regex("^/a"), regex("b$"), true),
+        (from("10.0.0.0/8"), from("10.1.2.3/8"), true),
+        (from("10.0.0.0/8"), from("10.0.0.0/16"), false),
+        (from("10.0.0.0/8"), from("11.0.0.0/8"), false),
+        (RouteMatch { priority: 1, ..any() }, any(), false),
+    ] {
+        let result = table(&[a.clone(), b.clone()]);
+        let expected = if tied { vec![Tie { first: RouteId(0), second: RouteId(1) }] } else { vec![] };
+        assert_eq!(result.err().unwrap_or_default(), expected, "{a:?} and {b:?}");
+    }
+}
+
+#[test]
+fn every_tie_is_found_and_a_route_never_ties_with_itself() {
+    let routes = [any(), prefix("*", "/a"), any(), prefix("*", "/a"), any()];
+    let pairs: Vec<_> = table(&routes).unwrap_err().iter().map(|tie| (tie.first.0, tie.second.0)).collect();
+    assert_eq!(pairs, [(0, 2), (0, 4), (1, 3), (2, 4)]);
+
+    let several = RouteMatch { hosts: hosts(&["a.com", "A.com", "*.com"]), ..any() };
+    let again = (several.clone(), RouteId(7));
+    assert!(RouteTable::new(vec![(several, RouteId(7)), again]).is_ok(), "two alternatives of one route");
+}
+
+#[test]
+fn methods_are_compared_as_sent() {
+    let route = RouteMatch { methods: vec![Method::parse("purge").unwrap()], ..any() };
+    let table = table(&[route]).unwrap();
+    for (method, expected) in [("PURGE", true), ("purge", false), ("GET", false)] {
+        let request = Request { method, ..get("", "/") };
+        assert_eq!(table.lookup(&request).is_some(), expected, "{method}");
+    }
+    assert_eq!(Method::parse("get").unwrap().as_str(), "GET");
+    assert!(Method::parse("").is_err() && Method::parse("G ET").is_err());
+}
+
+#[test]
+fn a_mapped_client_address_counts_as_ipv4() {
+    let route = RouteMatch { sources: vec!["192.0.2.0/24".parse().unwrap()], ..any() };
+    let table = table(&[route]).unwrap();
+    for (source, expected) in
+        [("192.0.2.9", true), ("::ffff:192.0.2.9", true), ("192.0.3.9", false), ("::1", false)]
+    {
+        let request = Request { source: source.parse().unwrap(), ..get("", "/") };
+        assert_eq!(table.lookup(&request).is_some(), expected, "{source}");
+        assert_eq!(table.explain(&request)[0].outcome == Outcome::Chosen, expected, "{source}");
+    }
+}
+
+#[test]
+fn explain_tells_the_first_reason() {
+    let routes = [
+        any(),
+        prefix("b.com", "/"),
+        prefix("a.com", "/other"),
+        RouteMatch { methods: vec![Method::parse("POST").unwrap()], ..prefix("a.com", "/") },
+        RouteMatch { headers: vec![header("X-Env", ValueMatch::Present)], ..prefix("a.com", "/") },
+        RouteMatch {
+            query: vec![QueryMatch::new("v", ValueMatch::exact("2")).unwrap()],
+            ..prefix("a.com", "/")
+        },
+        RouteMatch { sources: vec!["10.0.0.0/8".parse().unwrap()], ..prefix("a.com", "/") },
+        prefix("a.com", "/"),
+    ];
+    let table = table(&routes).unwrap();
+    let considered = table.explain(&Request { query: "v=1", ..get("a.com", "/x") });
+    let found: Vec<_> = considered.into_iter().map(|one| (one.route.0, one.outcome)).collect();
+    assert_eq!(
+        found,
+        [
+            (7, Outcome::Chosen),
+            (0, Outcome::LessSpecific),
+            (1, Outcome::Host),
+            (2, Outcome::Path),
+            (3, Outcome::Method),
+            (4, Outcome::Header("x-env".to_owned())),
+            (5, Outcome::Query("v".to_owned())),
+            (6, Outcome::Source),
+        ]
+    );
+}
+
+/// The order of the module's description, computed afresh for a route and a request it matches.
+type Rank = (u8, usize, u8, usize, bool, usize, usize, u8, i32);
+
+fn rank(route: &RouteMatch, request: &Request) -> Option<Rank> {
+    let host = request.host.trim_end_matches('.').to_ascii_lowercase();
+    let hosts: Vec<String> = route.hosts.iter().map(ToString::to_string).collect();
+    let host_rank = |pattern: &String| match pattern.strip_prefix('*') {
+        Some("") => Some((0, 0)),
+        Some(below) => (host.ends_with(below) && host.len() > below.len()).then_some((1, below.len())),
+        None => (*pattern == host).then_some((2, 0)),
+    };
+    let host = if hosts.is_empty() { (0, 0) } else { hosts.iter().filter_map(host_rank).max()? };
+
+    let shown = route.path.to_string();
+    let (kind, text) = shown.split_once(' ').unwrap();
+    let path = match kind {
+        "any" => (0, 0),
+        "prefix" => {
+            let segments = format!("{}/", text.trim_end_matches('/'));
+            let below = request.path.starts_with(&segments);
+            (below || request.path == text).then_some((1, text.len()))?
+        }
+        "regex" => regex::Regex::new(text).unwrap().is_match(request.path).then_some((2, 0))?,
+        _ => (request.path == text).then_some((3, 0))?,
+    };
+
+    let matches =
+        (route.methods.is_empty() || route.methods.iter().any(|method| method.as_str() == request.method))
+            && route.headers.iter().all(|rule| rule.value().matches(request.header(rule.name())))
+            && route.query.iter().all(|rule| {
+                rule.value().matches(query_value(request.query.as_bytes(), rule.name().as_bytes()))
+            });
+    let containing = route.sources.iter().filter(|net| net.contains(&request.source));
+    let source = match containing.map(|net| net.prefix_len() + 1).max() {
+        None if route.sources.is_empty() => 0,
+        len => len?,
+    };
+    let rules = (!route.methods.is_empty(), route.headers.len(), route.query.len());
+    matches.then_some((host.0, host.1, path.0, path.1, rules.0, rules.1, rules.2, source, route.priority))
+}
+
+const HOSTS: [&str; 6] = ["*", "a.com", "b.a.com", "*.a.com", "*.com", "c.b.a.com"];
+const PREFIXES: [&str; 6] = ["/", "/a", "/a/", "/a/b", "/ab", "/a/b/c"];
+const REGEXES: [&str; 5] = ["^/a", "b$", "^/a/b$", "^/[ab]+$", "^/c"];
+
+fn value_match() -> impl Strategy<Value = ValueMatch> {
+    prop_oneof![
+        Just(ValueMatch::Present),
+        Just(ValueMatch::Absent),
+        Just(ValueMatch::exact("1")),
+        Just(ValueMatch::exact("12")),
+        Just(ValueMatch::prefix("1")),
+        Just(ValueMatch::regex("^2").unwrap()),
+    ]
+}
+
+fn route_match() -> impl Strategy<Value = RouteMatch> {
+    let host = prop::collection::vec(prop::sample::select(&HOSTS), 0..3);
+    let path = prop_oneof![
+        Just(PathMatch::ANY),
+        prop::sample::select(&PREFIXES).prop_map(|text| PathMatch::prefix(text).unwrap()),
+        prop::sample::select(&PREFIXES).prop_map(|text| PathMatch::exact(text).unwrap()),
+        prop::sample::select(&REGEXES).prop_map(|text| PathMatch::regex(text).unwrap()),
+    ];
+    let methods = prop::collection::vec(prop::sample::select(&["GET", "POST"]), 0..2);
+    let headers = prop::collection::vec((prop::sample::select(&["x", "y"]), value_match()), 0..3);
+    let query = prop::collection::vec(value_match(), 0..2);
+    let sources = prop::collection::vec(prop::sample::select(&["10.0.0.0/8", "10.1.0.0/16", "::/0"]), 0..3);
+    (host, path, methods, headers, query, sources, 0..2).prop_map(
+        |(host, path, methods, headers, query, sources, priority)| RouteMatch {
+            hosts: hosts(&host),
+            path,
+            methods: methods.iter().map(|text| Method::parse(text).unwrap()).collect(),
+            headers: headers.into_iter().map(|(name, value)| header(name, value)).collect(),
+            query: query.into_iter().map(|value| QueryMatch::new("q", value).unwrap()).collect(),
+            sources: sources.iter().map(|text| text.parse().unwrap()).collect(),
+            priority,
+        },
+    )
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let host = prop::sample::select(&["a.com", "B.a.com.", "c.b.a.com", "x.com", "com", ""]);
+    let path = prop::sample::select(&["/", "/a", "/a/", "/a/b", "/a/bc", "/ab", "/a/b/c/d", "/c", "*", "/b"]);
+    let query = prop::sample::select(&["", "q=1", "q=12", "q", "z=1&q=2"]);
+    let method = prop::sample::select(&["GET", "POST"]);
+    let value = || prop::option::of(prop::sample::select(&["1", "12", "2", ""]));
+    let source = prop::sample::select(&["10.1.0.1", "10.2.0.1", "192.0.2.1", "2001:db8::1"]);
+    (host, path, query, method, value(), value(), source).prop_map(
+        |(host, path, query, method, x, y, source)| Request {
+            host,
+            path,
+            query,
+            method,
+            headers: x.map(|value| ("x", value)).into_iter().chain(y.map(|value| ("y", value))).collect(),
+            source: source.parse().unwrap(),
+        },
+    )
+}
+
+proptest! {
+    /// Routes are added one by one; one that ties is left out. Then every request takes the route that the oracle ranks highest, and
+    /// nothing else ranks as high: no tie went unnoticed.
+    #[test]
+    fn tables_agree_with_the_oracle(
+        candidates in prop::collection::vec(route_match(), 1..12),
+        requests in prop::collection::vec(request(), 40),
+    ) {
+        let mut routes = Vec::new();
+        for candidate in candidates {
+            routes.push(candidate);
+            if table(&routes).is_err() {
+                routes.pop();
+            }
+        }
+        let table = table(&routes).unwrap();
+        for request in &requests {
+            let mut ranked: Vec<(Rank, RouteId)> = routes
+                .iter()
+                .zip((0..).map(RouteId))
+                .filter_map(|(route, id)| Some((rank(route, request)?, id)))
+                .collect();
+            ranked.sort_by_key(|(rank, _)| Reverse(*rank));
+            if let [(first, _), (second, _), ..] = ranked[..] {
+                prop_assert_ne!(first, second, "an unnoticed tie");
+            }
+            prop_assert_eq!(table.lookup(request), ranked.first().map(|(_, id)| *id));
+            let explained = table.explain(request);
+            let matching = explained.iter().filter(|one| matches!(one.outcome, Outcome::Chosen | Outcome::LessSpecific));
+            prop_assert_eq!(matching.count(), ranked.len(), "explain and lookup disagree");
+        }
+    }
+
+    /// Routes with other hosts, paths, methods or priorities are never called a tie.
+    #[test]
+    fn routes_told_apart_by_host_path_or_method_do_not_tie(a in route_match(), b in route_match()) {
+        let hosts_differ = !a.hosts.is_empty()
+            && !b.hosts.is_empty()
+            && a.hosts.iter().all(|host| !b.hosts.contains(host));
+        let methods_differ = !a.methods.is_empty() && !b.methods.is_empty() && a.methods != b.methods;
+        let paths_differ = a.path != b.path && !matches!((a.path.kind(), b.path.kind()), (path::Kind::Regex(_), path::Kind::Regex(_)));
+        let priorities_differ = a.priority != b.priority;
+        if hosts_differ || methods_differ || paths_differ || priorities_differ {
+            prop_assert!(table(&[a, b]).is_ok());
+        }
+    }
+}
