@@ -1,3 +1,82 @@
-//! See the package description in Cargo.toml.
+//! `cargo xtask`: the one entry point for everything that a developer or CI runs.
+//!
+//! Each command is a module. This file only parses the command line and says which module runs; the commands start
+//! other programs (cargo, valgrind, the lab) and judge what they say. Nothing here is part of Weir itself.
 
-fn main() {}
+mod workspace;
+mod clock;
+mod process;
+mod packages;
+mod tools;
+mod setup;
+mod ci;
+mod summary;
+mod test;
+mod tidy;
+mod generate;
+mod deny;
+mod typos;
+mod fuzz;
+mod bench;
+mod instructions;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Everything that a developer or CI runs",
+    arg_required_else_help = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every check that a change must pass, and list all that failed at the end
+    Ci(ci::Arguments),
+    /// Run the tests of the workspace; further arguments go to `cargo test`
+    Test(test::Arguments),
+    /// Check the house style and the borders between the crates
+    Tidy,
+    /// Write the files that are generated from the code anew
+    Generate(generate::Arguments),
+    /// Build Weir and the lab for release and run scenarios of the lab
+    Bench(bench::Arguments),
+    /// Count the instructions of user code under valgrind and compare them with the recorded ones
+    Instructions(instructions::Arguments),
+    /// Run each fuzz target for a while
+    Fuzz(fuzz::Arguments),
+    /// Install the programs that the other commands start
+    Setup,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    let workspace = Workspace::find()?;
+    match command {
+        Command::Ci(arguments) => ci::run(&workspace, &arguments),
+        Command::Test(arguments) => test::run(&workspace, &arguments),
+        Command::Tidy => tidy::run(&workspace),
+        Command::Generate(arguments) => generate::run(&workspace, &arguments),
+        Command::Bench(arguments) => bench::run(&workspace, &arguments),
+        Command::Instructions(arguments) => instructions::run(&workspace, &arguments),
+        Command::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
+        Command::Setup => setup::run(&workspace),
+    }
+}

@@ -1,0 +1,46 @@
+//! `cargo xtask bench`: scenarios of the lab against a release build of Weir.
+//!
+//! Building is all that happens here: the lab measures, judges and reports.
+
+use clap::Args;
+
+use crate::process::Process;
+use crate::workspace::Workspace;
+
+/// Keep-alive HTTP is what most traffic is, and the lab needs nothing special to run it.
+const SCENARIO_DEFAULT: &str = "l7-keepalive";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Scenarios by name (`cargo run --release -p weir-lab -- list` shows them)
+    #[arg(value_name = "SCENARIO", default_value = SCENARIO_DEFAULT)]
+    scenarios: Vec<String>,
+    /// A few short rounds: shows that everything runs, measures nothing worth quoting
+    #[arg(long)]
+    short: bool,
+    /// Passed on to the lab
+    #[arg(last = true)]
+    rest: Vec<String>,
+}
+
+impl Arguments {
+    /// What `ci` runs.
+    pub(crate) fn smoke() -> Self {
+        Self { scenarios: vec![SCENARIO_DEFAULT.to_owned()], short: true, rest: Vec::new() }
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
+    Process::cargo(workspace)
+        .args(["build", "--release", "--package", "weir", "--package", "weir-lab"])
+        .run()?;
+    for scenario in &arguments.scenarios {
+        let lab = workspace.target().join("release").join("weir-lab");
+        let mut process = Process::new(workspace, lab).args(["run", scenario]);
+        if arguments.short {
+            process = process.arg("--short");
+        }
+        process.args(&arguments.rest).run()?;
+    }
+    Ok(())
+}

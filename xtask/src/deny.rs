@@ -1,0 +1,15 @@
+//! Licences, bans and sources of all dependencies, as `deny.toml` has them.
+//!
+//! Security advisories need a git clone of the RustSec database, so they are a command of their own to run (see
+//! SECURITY.md) and no step of `ci`: a check that fails because a third host is away says nothing about a change.
+
+use crate::process::Process;
+use crate::tools;
+use crate::workspace::Workspace;
+
+pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
+    let deny = tools::CARGO_DENY.ready(workspace)?;
+    Process::new(workspace, deny)
+        .args(["--offline", "--all-features", "check", "licenses", "bans", "sources"])
+        .run()
+}

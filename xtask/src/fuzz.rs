@@ -1,0 +1,166 @@
+//! `cargo xtask fuzz`: builds the targets of `fuzz/` with coverage and runs each for a while.
+//!
+//! Works with the stable compiler: its LLVM has the coverage pass, only the address sanitizer needs nightly, and there
+//! is next to no `unsafe` for it to watch. Committed seeds are read, never written: what a run finds goes under
+//! `target/`, a crash to `fuzz/artifacts/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use serde::Deserialize;
+
+use crate::process::Process;
+use crate::workspace::Workspace;
+
+/// What `cargo fuzz` passes, less the sanitizer; debug assertions and overflow checks come from the profile.
+const RUSTFLAGS: &[&str] = &[
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
+    "-Cdebug-assertions=on",
+    "-Coverflow-checks=on",
+];
+
+/// One input that takes longer than this is a finding.
+const INPUT_SECONDS_MAX: u32 = 10;
+
+/// Loading a corpus and writing a crash, on top of the time that is fuzzed.
+const OVERHEAD: Duration = Duration::from_secs(120);
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The targets to run, all of `fuzz/Cargo.toml` by default
+    targets: Vec<String>,
+    /// How long each target runs
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+}
+
+impl Arguments {
+    /// What `ci` runs.
+    pub(crate) fn smoke() -> Self {
+        Self { targets: Vec::new(), seconds: 10 }
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
+    let folder = workspace.root().join("fuzz");
+    let manifest = folder.join("Cargo.toml");
+    let text =
+        fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
+    let targets = chosen(targets_in(&text)?, &arguments.targets)?;
+    let programs = build(workspace, &manifest)?;
+    let mut crashed = Vec::new();
+    for target in &targets {
+        if let Err(error) = run_target(workspace, &folder, &programs.join(target), target, arguments.seconds)
+        {
+            println!("{error:#}");
+            crashed.push(target.as_str());
+        }
+    }
+    ensure!(
+        crashed.is_empty(),
+        "{} found something, see above; the inputs are in fuzz/artifacts",
+        crashed.join(", ")
+    );
+    println!("{} targets ran for {} s each and found nothing.", targets.len(), arguments.seconds);
+    Ok(())
+}
+
+/// Builds all targets and returns the folder that holds them.
+fn build(workspace: &Workspace, manifest: &Path) -> anyhow::Result<PathBuf> {
+    let host = host(workspace)?;
+    let target_folder = workspace.target().join("fuzz");
+    // With --target the flags stay off build scripts and procedural macros, which could not link with them.
+    Process::cargo(workspace)
+        .env("RUSTFLAGS", RUSTFLAGS.join(" "))
+        .args(["build", "--release", "--bins", "--target", &host, "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(&target_folder)
+        .run()?;
+    Ok(target_folder.join(host).join("release"))
+}
+
+fn run_target(
+    workspace: &Workspace,
+    folder: &Path,
+    program: &Path,
+    target: &str,
+    seconds: u32,
+) -> anyhow::Result<()> {
+    let found = workspace.target().join("fuzz").join("corpus").join(target);
+    let artifacts = folder.join("artifacts").join(target);
+    fs::create_dir_all(&found)?;
+    fs::create_dir_all(&artifacts)?;
+    let mut process = Process::new(workspace, program)
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .arg("-print_final_stats=1")
+        .arg(found);
+    let seeds = folder.join("corpus").join(target);
+    if seeds.is_dir() {
+        process = process.arg(seeds);
+    }
+    process.limit(Duration::from_secs(seconds.into()) + OVERHEAD).run()
+}
+
+fn host(workspace: &Workspace) -> anyhow::Result<String> {
+    let printed = Process::new(workspace, "rustc").arg("-vV").read()?;
+    let host = printed.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("`rustc -vV` names no host")
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    bin: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+fn targets_in(manifest: &str) -> anyhow::Result<Vec<String>> {
+    let manifest: Manifest = toml::from_str(manifest).context("fuzz/Cargo.toml is no manifest")?;
+    ensure!(!manifest.bin.is_empty(), "fuzz/Cargo.toml has no [[bin]]: nothing to run");
+    Ok(manifest.bin.into_iter().map(|target| target.name).collect())
+}
+
+fn chosen(all: Vec<String>, wanted: &[String]) -> anyhow::Result<Vec<String>> {
+    if let Some(unknown) = wanted.iter().find(|name| !all.contains(name)) {
+        bail!("there is no target {unknown}; there are: {}", all.join(", "));
+    }
+    Ok(all.into_iter().filter(|name| wanted.is_empty() || wanted.contains(name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "[package]\nname = \"f\"\n[[bin]]\nname = \"head\"\n[[bin]]\nname = \"chunked\"\n";
+
+    #[test]
+    fn targets_are_the_programs_of_the_manifest() {
+        assert_eq!(targets_in(MANIFEST).unwrap(), ["head", "chunked"]);
+        assert!(targets_in("[package]\nname = \"f\"\n").unwrap_err().to_string().contains("nothing to run"));
+    }
+
+    #[test]
+    fn a_wrong_target_is_named_with_the_right_ones() {
+        let all = || targets_in(MANIFEST).unwrap();
+        assert_eq!(chosen(all(), &[]).unwrap(), ["head", "chunked"]);
+        assert_eq!(chosen(all(), &["chunked".to_owned()]).unwrap(), ["chunked"]);
+        let error = chosen(all(), &["chunk".to_owned()]).unwrap_err().to_string();
+        assert_eq!(error, "there is no target chunk; there are: head, chunked");
+    }
+}

@@ -1,0 +1,95 @@
+//! `cargo xtask generate`: the files that are made from the code, and whether they are still what the code makes.
+//!
+//! Each belongs to a test of the crate it describes. The test compares; with `UPDATE=1` it writes. So a stale file fails
+//! `cargo test` too, and this command is only the list of those tests.
+
+use std::sync::LazyLock;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use regex::Regex;
+
+use crate::process::Process;
+use crate::workspace::Workspace;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Write nothing, fail when a file is stale
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// Files and the one test that makes them.
+struct Generated {
+    files: &'static [&'static str],
+    package: &'static str,
+    /// Which tests of the package to compile: its library or one of its test programs.
+    target: &'static [&'static str],
+    /// The path of the test, as `cargo test` lists it.
+    test: &'static str,
+}
+
+const GENERATED: &[Generated] = &[Generated {
+    files: &["docs/failures.md"],
+    package: "weir-observe",
+    target: &["--lib"],
+    test: "failure::tests::failures_page_is_up_to_date",
+}];
+
+static PASSED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^test result: ok\. (\d+) passed").expect("the pattern is constant"));
+
+pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
+    let mut failed = Vec::new();
+    for generated in GENERATED {
+        let files = generated.files.join(", ");
+        match generated.run(workspace, arguments.check) {
+            Ok(()) => println!("{files}: {}", if arguments.check { "current" } else { "written" }),
+            Err(error) => {
+                println!("{error:#}");
+                failed.push(files);
+            }
+        }
+    }
+    match (failed.is_empty(), arguments.check) {
+        (true, _) => Ok(()),
+        (false, true) => bail!("stale: {}. Write anew with: cargo xtask generate", failed.join(", ")),
+        (false, false) => bail!("not written: {}", failed.join(", ")),
+    }
+}
+
+impl Generated {
+    fn run(&self, workspace: &Workspace, check: bool) -> anyhow::Result<()> {
+        let mut process = Process::cargo(workspace)
+            .args(["test", "--quiet", "--package", self.package])
+            .args(self.target)
+            .args([self.test, "--", "--exact"]);
+        if !check {
+            process = process.env("UPDATE", "1");
+        }
+        // A test that was renamed would pass by not running.
+        let passed = passed(&process.read()?).context("`cargo test` reports no result")?;
+        ensure!(passed == 1, "{} has no test {}: correct the list in xtask", self.package, self.test);
+        for file in self.files {
+            ensure!(workspace.root().join(file).exists(), "{} does not make {file}", self.test);
+        }
+        Ok(())
+    }
+}
+
+fn passed(printed: &str) -> Option<u32> {
+    PASSED.captures(printed)?[1].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_tests_is_read() {
+        let result = "\nrunning 1 test\n.\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 56 filtered out\n";
+        assert_eq!(passed(result), Some(1));
+        assert_eq!(passed(&result.replace("1 passed", "0 passed")), Some(0));
+        assert_eq!(passed("error: no such package"), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! `cargo xtask instructions`: how many instructions of user code one exchange takes, and whether that has grown.
+//!
+//! Time on a shared machine varies by tens of percent, the number of instructions by less than one. So this is what
+//! guards the data path against slow decay, while the lab measures time. It counts user code only: the kernel, nine
+//! tenths of the time of an exchange, is no part of it.
+
+mod program;
+mod callgrind;
+mod baseline;
+
+use std::collections::BTreeMap;
+
+use anyhow::{bail, ensure};
+use clap::Args;
+
+use self::baseline::{Baseline, Verdict};
+use self::program::PROGRAMS;
+use crate::process::Process;
+use crate::workspace::Workspace;
+
+#[derive(Args, Default)]
+pub(crate) struct Arguments {
+    /// Take what is counted now as the new baseline
+    #[arg(long)]
+    record: bool,
+}
+
+pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
+    let compiler = Process::new(workspace, "rustc").arg("--version").read()?.trim().to_owned();
+    let mut counted = BTreeMap::new();
+    for program in PROGRAMS {
+        let binary = program.build(workspace)?;
+        counted.insert(program.name.to_owned(), program.instructions_per_exchange(workspace, &binary)?);
+    }
+    if arguments.record {
+        return Baseline::new(compiler, counted).write(workspace);
+    }
+    judge(&Baseline::read(workspace)?, &counted, &compiler)
+}
+
+fn judge(baseline: &Baseline, counted: &BTreeMap<String, u64>, compiler: &str) -> anyhow::Result<()> {
+    let mut refused = Vec::new();
+    println!("{:<20} {:>9} {:>9}", "program", "baseline", "now");
+    for (name, &now) in counted {
+        let verdict = baseline.verdict(name, now);
+        let before = baseline.count(name).map_or("none".to_owned(), |count| count.to_string());
+        println!("{name:<20} {before:>9} {now:>9}  {verdict}");
+        if matches!(verdict, Verdict::Grown { .. } | Verdict::Unrecorded) {
+            refused.push(name.as_str());
+        }
+    }
+    let gone = baseline.names().find(|name| !counted.contains_key(*name));
+    ensure!(gone.is_none(), "the baseline holds {}, which is no program any more", gone.unwrap_or_default());
+    if !refused.is_empty() {
+        let other =
+            if baseline.compiler() == compiler { "" } else { "; note that the compiler is another one" };
+        bail!(
+            "{} over the baseline ({}){other}. If the growth is worth it, say why in the commit and record it: \
+             cargo xtask instructions --record",
+            refused.join(", "),
+            baseline.compiler(),
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(entries: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        entries.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    #[test]
+    fn growth_fails_and_names_the_program() {
+        let baseline = Baseline::new("rustc 1".to_owned(), counts(&[("head", 1_000), ("body", 1_000)]));
+        judge(&baseline, &counts(&[("head", 1_050), ("body", 500)]), "rustc 1").unwrap();
+        let now = counts(&[("head", 1_051), ("body", 1_000)]);
+        let error = judge(&baseline, &now, "rustc 1").unwrap_err().to_string();
+        assert!(error.starts_with("head over the baseline (rustc 1)."), "{error}");
+        let error = judge(&baseline, &now, "rustc 2").unwrap_err().to_string();
+        assert!(error.contains("the compiler is another one"), "{error}");
+    }
+
+    #[test]
+    fn baseline_and_programs_must_match() {
+        let baseline = Baseline::new("rustc 1".to_owned(), counts(&[("head", 1_000)]));
+        assert!(judge(&baseline, &counts(&[("head", 1_000), ("body", 1)]), "rustc 1").is_err());
+        let error = judge(&baseline, &counts(&[]), "rustc 1").unwrap_err().to_string();
+        assert_eq!(error, "the baseline holds head, which is no program any more");
+    }
+}

@@ -1,0 +1,170 @@
+//! Programs of the operating system that the checks start, and how they get onto a Debian machine.
+//!
+//! The one list of them, each with its reason: what is not here is not needed. Installs only as root on Debian; anywhere
+//! else it says what is missing. Must not start a service: Debian does so on installation unless told otherwise.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use crate::process::Process;
+use crate::workspace::Workspace;
+
+/// A Debian package, the program in it that is started, and why.
+struct Package {
+    name: &'static str,
+    program: &'static str,
+    reason: &'static str,
+}
+
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "haproxy",
+        program: "haproxy",
+        reason: "step `bench`: a peer that the lab compares Weir with",
+    },
+    Package {
+        name: "nginx",
+        program: "nginx",
+        reason: "step `bench`: a peer that the lab compares Weir with",
+    },
+    Package { name: "g++", program: "c++", reason: "step `fuzz`: libFuzzer is C++" },
+    Package { name: "valgrind", program: "valgrind", reason: "step `instructions`: counts instructions" },
+];
+
+/// Debian keeps daemons here, and the PATH of an ordinary user lacks it.
+const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// Asked by Debian's package scripts before they start a service; exit status 101 forbids it.
+const SERVICE_POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// Installs what is missing, or says what to install.
+pub(crate) fn install(workspace: &Workspace) -> anyhow::Result<()> {
+    let missing: Vec<&Package> = PACKAGES.iter().filter(|package| find(package.program).is_none()).collect();
+    if missing.is_empty() {
+        println!("All {} packages are there.", PACKAGES.len());
+        return Ok(());
+    }
+    if !rustix::process::geteuid().is_root() || find("apt-get").is_none() {
+        bail!(advice(&missing));
+    }
+    let _policy = ServicePolicy::forbid(Path::new(SERVICE_POLICY))?;
+    apt_get(workspace).arg("update").run()?;
+    apt_get(workspace)
+        .args(["install", "--yes", "--no-install-recommends"])
+        .args(missing.iter().map(|package| package.name))
+        .run()?;
+    match PACKAGES.iter().find(|package| find(package.program).is_none()) {
+        None => Ok(()),
+        Some(package) => {
+            bail!("package {} is installed, yet there is no `{}`", package.name, package.program)
+        }
+    }
+}
+
+fn apt_get(workspace: &Workspace) -> Process {
+    Process::new(workspace, "apt-get").env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet")
+}
+
+/// Where a program is, as a shell and a daemon's start script would find it.
+fn find(program: &str) -> Option<PathBuf> {
+    find_in(std::env::var_os("PATH").as_deref(), program)
+}
+
+fn find_in(path: Option<&OsStr>, program: &str) -> Option<PathBuf> {
+    let folders = path.into_iter().flat_map(std::env::split_paths).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    folders.map(|folder| folder.join(program)).find(|file| {
+        fs::metadata(file)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    })
+}
+
+fn advice(missing: &[&Package]) -> String {
+    let mut text =
+        "programs are missing that cannot be installed from here (that takes root on Debian):\n".to_owned();
+    for package in missing {
+        text.push_str(&format!("  {:<10} {}\n", package.program, package.reason));
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    text.push_str(&format!("on Debian: sudo apt-get install --no-install-recommends {}", names.join(" ")));
+    text
+}
+
+/// Forbids package scripts to start services for as long as it lives. Leaves a policy that is already there alone.
+struct ServicePolicy {
+    written: Option<PathBuf>,
+}
+
+impl ServicePolicy {
+    fn forbid(file: &Path) -> anyhow::Result<Self> {
+        match fs::OpenOptions::new().write(true).create_new(true).open(file) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Self { written: None }),
+            Err(error) => Err(error).with_context(|| format!("cannot write {}", file.display())),
+            Ok(mut opened) => {
+                let policy = Self { written: Some(file.to_owned()) };
+                io::Write::write_all(&mut opened, b"#!/bin/sh\nexit 101\n")?;
+                opened.set_permissions(fs::Permissions::from_mode(0o755))?;
+                Ok(policy)
+            }
+        }
+    }
+}
+
+impl Drop for ServicePolicy {
+    fn drop(&mut self) {
+        if let Some(file) = &self.written
+            && let Err(error) = fs::remove_file(file)
+        {
+            eprintln!("cannot remove {}: {error}; services will not start until it is gone", file.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_in_the_path_and_among_the_daemons() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weir-test-program");
+        fs::write(&file, "").unwrap();
+        let path = folder.path().as_os_str();
+        assert_eq!(find_in(Some(path), "weir-test-program"), None, "not executable");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find_in(Some(path), "weir-test-program"), Some(file));
+        assert_eq!(find_in(None, "weir-test-program"), None);
+    }
+
+    #[test]
+    fn advice_names_program_reason_and_command() {
+        let missing = [&PACKAGES[0], &PACKAGES[3]];
+        let text = advice(&missing);
+        assert!(text.contains("haproxy    step `bench`"), "{text}");
+        assert!(text.ends_with("sudo apt-get install --no-install-recommends haproxy valgrind"), "{text}");
+    }
+
+    #[test]
+    fn a_policy_lives_as_long_as_the_installation() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("policy-rc.d");
+        let policy = ServicePolicy::forbid(&file).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "#!/bin/sh\nexit 101\n");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o755);
+        drop(policy);
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_policy_of_the_machine_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("policy-rc.d");
+        fs::write(&file, "theirs").unwrap();
+        drop(ServicePolicy::forbid(&file).unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
+    }
+}

@@ -1,0 +1,66 @@
+//! The table at the end of a CI run: every step, how it ended, how long it took, then all failures once more.
+//!
+//! Pure: outcomes in, text out.
+
+use std::fmt;
+use std::time::Duration;
+
+/// How one step ended.
+pub(crate) struct Outcome {
+    pub(crate) step: &'static str,
+    pub(crate) result: Result<(), String>,
+    pub(crate) took: Duration,
+}
+
+/// All outcomes in the order in which the steps ran.
+pub(crate) struct Summary<'a>(pub(crate) &'a [Outcome]);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<14} {:<7} {:>7}", "step", "result", "min:s")?;
+        for outcome in self.0 {
+            let result = if outcome.result.is_ok() { "ok" } else { "FAILED" };
+            writeln!(f, "{:<14} {result:<7} {:>7}", outcome.step, Minutes(outcome.took).to_string())?;
+        }
+        let total = Minutes(self.0.iter().map(|outcome| outcome.took).sum()).to_string();
+        writeln!(f, "{:<14} {:<7} {total:>7}", "all", "")?;
+        for outcome in self.0 {
+            if let Err(error) = &outcome.result {
+                writeln!(f, "\n{} failed: {error}", outcome.step)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Minutes and seconds.
+pub(crate) struct Minutes(pub(crate) Duration);
+
+impl fmt::Display for Minutes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        write!(f, "{}:{:02}", seconds / 60, seconds % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_has_its_row_and_every_failure_its_reason() {
+        let outcomes = [
+            Outcome { step: "format", result: Ok(()), took: Duration::from_millis(1_900) },
+            Outcome { step: "tests", result: Err("two of them".to_owned()), took: Duration::from_secs(605) },
+        ];
+        let expected = "\
+step           result    min:s
+format         ok         0:01
+tests          FAILED    10:05
+all                      10:06
+
+tests failed: two of them
+";
+        assert_eq!(Summary(&outcomes).to_string(), expected);
+    }
+}

@@ -1,0 +1,17 @@
+//! `cargo xtask test`: the tests of the workspace, all of them even after one failed.
+
+use clap::Args;
+
+use crate::process::Process;
+use crate::workspace::Workspace;
+
+#[derive(Args, Default)]
+pub(crate) struct Arguments {
+    /// Passed on to `cargo test`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
+pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
+    Process::cargo(workspace).args(["test", "--workspace", "--no-fail-fast"]).args(&arguments.rest).run()
+}

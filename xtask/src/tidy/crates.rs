@@ -1,0 +1,293 @@
+//! The borders between the crates, as absences: what a crate may not depend on and may not name.
+//!
+//! Each crate exists to make some dependency impossible; this is where that is written down so that it stays true.
+//! Two views: cargo's resolved graph, and the paths that the sources name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context as _;
+use cargo_metadata::{DependencyKind, Metadata};
+
+use super::finding::Finding;
+use super::paths::{NamedPath, named_paths};
+use super::rule::Rule;
+use super::tree::{RustFile, Tree};
+
+/// The crates of this workspace that a crate may depend on, tests included. One that is not listed may use all.
+const OURS: &[(&str, &[&str])] = &[
+    ("weir-http", &[]),
+    ("weir-traffic", &[]),
+    ("weir-observe", &["weir-http"]),
+    ("weir-config", &["weir-http", "weir-traffic", "weir-observe"]),
+    ("weir-proxy", &["weir-config", "weir-http", "weir-observe", "weir-traffic"]),
+    ("weir-lab", &[]),
+    ("weir", &["weir-config", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"]),
+];
+
+/// A dependency that would undo what some crates are for.
+struct Border {
+    crates: &'static [&'static str],
+    forbidden: &'static [&'static str],
+    reach: Reach,
+    reason: &'static str,
+}
+
+/// How far a dependency counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// What the manifest names.
+    Direct,
+    /// That and everything below it.
+    All,
+}
+
+/// Slices, time and randomness are passed in: the same code runs in the proxy, in tests and in a simulation.
+const PURE: &[&str] = &["weir-http", "weir-traffic", "weir-observe"];
+
+const BORDERS: &[Border] = &[
+    Border {
+        crates: PURE,
+        forbidden: &["async-io", "hyper", "libc", "mio", "nix", "rustix", "smol", "socket2", "tokio"],
+        reach: Reach::All,
+        reason: "it does no I/O",
+    },
+    Border {
+        crates: &["weir-http", "weir-traffic"],
+        forbidden: &["chrono", "jiff", "time", "getrandom", "rand", "fastrand"],
+        reach: Reach::All,
+        reason: "time and randomness are passed in",
+    },
+    Border {
+        crates: &["weir-http", "weir-traffic", "weir-observe", "weir-proxy"],
+        forbidden: &["serde", "toml", "toml_edit", "schemars"],
+        reach: Reach::Direct,
+        reason: "of the libraries only weir-config reads text that people write",
+    },
+];
+
+/// Parts of the standard library that reach out of the process or read the clock.
+const OUTSIDE: &[&str] = &[
+    "std::env::var",
+    "std::fs",
+    "std::io::stderr",
+    "std::io::stdin",
+    "std::io::stdout",
+    "std::net::TcpListener",
+    "std::net::TcpStream",
+    "std::net::ToSocketAddrs",
+    "std::net::UdpSocket",
+    "std::os::fd",
+    "std::os::unix::net",
+    "std::process",
+    "std::thread::sleep",
+    "std::thread::spawn",
+    "std::time::Instant::now",
+    "std::time::SystemTime::now",
+];
+
+/// Who depends on whom.
+pub(super) struct Graph {
+    packages: BTreeMap<String, Package>,
+}
+
+#[derive(Default)]
+struct Package {
+    /// Names of what the released code uses.
+    normal: BTreeSet<String>,
+    /// That, and what its tests and its build use.
+    all: BTreeSet<String>,
+}
+
+impl Graph {
+    pub(super) fn of(metadata: &Metadata) -> anyhow::Result<Self> {
+        let resolve = metadata.resolve.as_ref().context("cargo has not resolved the dependencies")?;
+        let name = |id| metadata[id].name.to_string();
+        let mut packages: BTreeMap<String, Package> = BTreeMap::new();
+        for node in &resolve.nodes {
+            let package = packages.entry(name(&node.id)).or_default();
+            for dependency in &node.deps {
+                let normal = dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
+                if normal {
+                    package.normal.insert(name(&dependency.pkg));
+                }
+                package.all.insert(name(&dependency.pkg));
+            }
+        }
+        Ok(Self { packages })
+    }
+
+    fn direct(&self, package: &str) -> BTreeSet<&str> {
+        self.packages
+            .get(package)
+            .into_iter()
+            .flat_map(|package| &package.normal)
+            .map(String::as_str)
+            .collect()
+    }
+
+    fn reachable<'a>(&'a self, package: &'a str) -> BTreeSet<&'a str> {
+        let mut reached = BTreeSet::new();
+        let mut waiting = vec![package];
+        while let Some(next) = waiting.pop() {
+            waiting.extend(self.direct(next).into_iter().filter(|dependency| reached.insert(*dependency)));
+        }
+        reached
+    }
+}
+
+/// The borders that cargo's graph shows.
+pub(super) fn check_dependencies(graph: &Graph) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, allowed) in OURS {
+        let Some(package) = graph.packages.get(*name) else {
+            findings.push(breach(name, "", format!("there is no {name}: correct the list in xtask")));
+            continue;
+        };
+        let ours = package.all.iter().filter(|dependency| OURS.iter().any(|(name, _)| name == dependency));
+        for dependency in ours.filter(|dependency| !allowed.contains(&dependency.as_str())) {
+            let may = if allowed.is_empty() { "no crate of ours".to_owned() } else { allowed.join(", ") };
+            findings.push(breach(name, dependency, format!("{name} uses {dependency}; it may use {may}")));
+        }
+    }
+    for border in BORDERS {
+        findings.extend(border.check(graph));
+    }
+    findings
+}
+
+impl Border {
+    fn check(&self, graph: &Graph) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for name in self.crates {
+            let used = if self.reach == Reach::Direct { graph.direct(name) } else { graph.reachable(name) };
+            for dependency in self.forbidden.iter().filter(|dependency| used.contains(**dependency)) {
+                findings.push(breach(
+                    name,
+                    dependency,
+                    format!("{name} uses {dependency}, but {}", self.reason),
+                ));
+            }
+        }
+        findings
+    }
+}
+
+fn breach(package: &str, dependency: &str, message: String) -> Finding {
+    Finding::new(Rule::Dependency, &format!("crates/{package}/Cargo.toml"), 0, dependency, message)
+}
+
+/// The borders that the sources show.
+pub(super) fn check_sources(tree: &Tree) -> Vec<Finding> {
+    let pure = tree.sources().iter().filter(|source| !source.test && is_pure(&source.path));
+    pure.flat_map(outside_paths).collect()
+}
+
+fn is_pure(path: &str) -> bool {
+    PURE.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")))
+}
+
+fn outside_paths(source: &RustFile) -> Vec<Finding> {
+    let Ok(syntax) = &source.syntax else { return Vec::new() };
+    let mut findings: Vec<Finding> = named_paths(syntax)
+        .iter()
+        .filter_map(|named| {
+            let outside = OUTSIDE.iter().find(|outside| is_within(named, outside))?;
+            let message = format!("{} is outside of what this crate may reach", named.path);
+            Some(Finding::new(Rule::Absence, &source.path, named.line, outside, message))
+        })
+        .collect();
+    findings.dedup();
+    findings
+}
+
+fn is_within(named: &NamedPath, outside: &str) -> bool {
+    named.path.strip_prefix(outside).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A graph in which every crate of ours exists; each entry is a package, what it uses, and whether only in tests.
+    fn graph(edges: &[(&str, &str, bool)]) -> Graph {
+        let mut packages: BTreeMap<String, Package> = BTreeMap::new();
+        for (name, _) in OURS {
+            packages.entry((*name).to_owned()).or_default();
+        }
+        for &(from, to, only_tests) in edges {
+            let package = packages.entry(from.to_owned()).or_default();
+            package.all.insert(to.to_owned());
+            if !only_tests {
+                package.normal.insert(to.to_owned());
+            }
+        }
+        Graph { packages }
+    }
+
+    fn found(edges: &[(&str, &str, bool)]) -> Vec<String> {
+        check_dependencies(&graph(edges)).into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn crates_of_ours_stay_apart() {
+        let none: [&str; 0] = [];
+        assert_eq!(found(&[("weir-observe", "weir-http", false), ("weir", "weir-proxy", false)]), none);
+        assert_eq!(
+            found(&[("weir-lab", "weir-http", true), ("weir-observe", "weir-traffic", false)]),
+            [
+                "weir-observe uses weir-traffic; it may use weir-http",
+                "weir-lab uses weir-http; it may use no crate of ours"
+            ]
+        );
+    }
+
+    #[test]
+    fn io_counts_however_deep() {
+        let none: [&str; 0] = [];
+        assert_eq!(found(&[("weir-proxy", "tokio", false), ("weir-config", "serde", false)]), none);
+        assert_eq!(found(&[("weir-http", "tokio", true)]), none, "tests may");
+        assert_eq!(
+            found(&[("weir-http", "bytes2", false), ("bytes2", "mio", false), ("mio", "bytes2", false)]),
+            ["weir-http uses mio, but it does no I/O"]
+        );
+    }
+
+    #[test]
+    fn formats_count_where_they_are_named() {
+        let none: [&str; 0] = [];
+        assert_eq!(found(&[("weir-proxy", "weir-config", false), ("weir-config", "toml", false)]), none);
+        assert_eq!(found(&[("weir-proxy", "toml", false)]).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_that_went_away_is_told() {
+        let mut graph = graph(&[]);
+        graph.packages.remove("weir-http");
+        assert_eq!(check_dependencies(&graph)[0].message, "there is no weir-http: correct the list in xtask");
+    }
+
+    #[test]
+    fn pure_crates_name_nothing_outside() {
+        let text =
+            "use std::time::{Duration, Instant};\nuse std::fs::File;\nfn a() -> Instant { Instant::now() }\n";
+        let lines = |path: &str| -> Vec<usize> {
+            check_sources(&Tree::of(&[(path, text)])).iter().map(|finding| finding.line).collect()
+        };
+        assert_eq!(lines("crates/weir-http/src/a.rs"), [2, 3]);
+        assert_eq!(lines("crates/weir-http/tests/a.rs"), [0; 0]);
+        assert_eq!(lines("crates/weir-proxy/src/a.rs"), [0; 0]);
+        let fine = "use std::net::IpAddr;\nuse std::time::Instant;\nfn a(now: Instant) {}\n";
+        assert!(check_sources(&Tree::of(&[("crates/weir-traffic/src/a.rs", fine)])).is_empty());
+    }
+
+    #[test]
+    fn the_graph_is_read_from_cargo() {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let metadata = cargo_metadata::MetadataCommand::new().manifest_path(manifest).exec().unwrap();
+        let graph = Graph::of(&metadata).unwrap();
+        assert!(graph.direct("xtask").contains("syn"));
+        assert!(!graph.direct("xtask").contains("tempfile"), "that is for its tests");
+        assert!(graph.packages["xtask"].all.contains("tempfile"));
+        assert!(graph.reachable("xtask").contains("unicode-ident"));
+    }
+}

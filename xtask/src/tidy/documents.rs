@@ -1,0 +1,192 @@
+//! Checks on Markdown: links inside the repository resolve, decision records are complete.
+//!
+//! Links to other hosts are not followed: whether they answer says nothing about a change.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use regex::Regex;
+
+use super::finding::Finding;
+use super::rule::Rule;
+use super::tree::{TextFile, Tree};
+
+const DECISIONS: &str = "docs/decisions/";
+
+static DATE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\b20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\b").expect("the pattern is constant")
+});
+
+/// An anchor set by hand, where a heading's own would change too often or not be unique.
+static EXPLICIT_ANCHOR: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"\b(?:id|name)="([^"]+)""#).expect("the pattern is constant"));
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let documents = tree.files().iter().filter(|file| file.path.ends_with(".md"));
+    documents
+        .flat_map(|document| {
+            let mut findings = links(tree, document);
+            findings.extend(decision(document));
+            findings
+        })
+        .collect()
+}
+
+fn links(tree: &Tree, document: &TextFile) -> Vec<Finding> {
+    let events = Parser::new_ext(&document.text, options()).into_offset_iter();
+    let targets = events.filter_map(|(event, range)| match event {
+        Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+            Some((dest_url, range.start))
+        }
+        _ => None,
+    });
+    let broken = targets.filter_map(|(target, at)| Some((broken(tree, document, &target)?, at)));
+    broken
+        .map(|(why, at)| {
+            let line = document.text[..at].matches('\n').count() + 1;
+            Finding::new(Rule::Link, &document.path, line, "", why)
+        })
+        .collect()
+}
+
+/// Why a link does not resolve.
+fn broken(tree: &Tree, document: &TextFile, target: &str) -> Option<String> {
+    let scheme = target.split(['/', '#', '?']).next().is_some_and(|start| start.contains(':'));
+    if scheme || target.starts_with("//") {
+        return None;
+    }
+    let (path, fragment) =
+        target.split_once('#').map_or((target, None), |(path, fragment)| (path, Some(fragment)));
+    let path = if path.is_empty() { document.path.clone() } else { resolve(&document.path, path)? };
+    if !tree.has(&path) {
+        return Some(format!("{target} leads nowhere: there is no {path}"));
+    }
+    let fragment = fragment.filter(|_| path.ends_with(".md"))?;
+    let there = tree.files().iter().find(|file| file.path == path)?;
+    let headings = anchors(&there.text);
+    (!headings.contains(fragment))
+        .then(|| format!("{target} leads nowhere: {path} has no heading #{fragment}"))
+}
+
+/// The path from the root that a relative link means; `None` above the root.
+fn resolve(from: &str, link: &str) -> Option<String> {
+    let mut parts: Vec<&str> = match link.strip_prefix('/') {
+        Some(_) => Vec::new(),
+        None => from.split('/').collect(),
+    };
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// The anchors of a document: those of its headings, made as GitHub does, and those set by hand.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    let mut heading: Option<String> = None;
+    for event in Parser::new_ext(text, options()) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+            Event::Text(part) | Event::Code(part) => {
+                heading.iter_mut().for_each(|heading| heading.push_str(&part));
+            }
+            Event::Html(html) | Event::InlineHtml(html) => {
+                anchors.extend(EXPLICIT_ANCHOR.captures_iter(&html).map(|id| id[1].to_owned()));
+            }
+            Event::End(TagEnd::Heading(_)) => {
+                let anchor = anchor(&heading.take().unwrap_or_default());
+                let repeated = (1..).map(|number| format!("{anchor}-{number}"));
+                let free =
+                    std::iter::once(anchor.clone()).chain(repeated).find(|name| !anchors.contains(name));
+                anchors.extend(free);
+            }
+            _ => {}
+        }
+    }
+    anchors
+}
+
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// What GitHub renders that links can stand in.
+fn options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES
+}
+
+fn decision(document: &TextFile) -> Vec<Finding> {
+    if !document.path.starts_with(DECISIONS) || document.path.ends_with("/README.md") {
+        return Vec::new();
+    }
+    let found = |message| Finding::new(Rule::Decision, &document.path, 1, "", message);
+    let mut findings = Vec::new();
+    if !document.text.starts_with("# ") {
+        findings.push(found("a decision opens with a heading: what was decided"));
+    }
+    if !document.text.lines().take(10).any(|line| DATE.is_match(line)) {
+        findings.push(found("a decision has its date (year-month-day) in its first ten lines"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[(&str, &str)]) -> Vec<(Rule, usize)> {
+        check(&Tree::of(files)).iter().map(|finding| (finding.rule, finding.line)).collect()
+    }
+
+    #[test]
+    fn links_resolve_from_where_they_stand() {
+        let others =
+            [("docs/b.md", "# B c\n"), ("docs/d/e.md", "[b](../b.md) [root](/docs/b.md) [a](../../a.md)\n")];
+        let with = |text| found(&[&[("a.md", text)], &others[..]].concat());
+        assert_eq!(
+            with("[b](docs/b.md) [folder](docs/d/) [net](https://example.com/x) [mail](mailto:a@b)\n"),
+            []
+        );
+        assert_eq!(with("x\n\n[b](b.md)\n"), [(Rule::Link, 3)]);
+        assert_eq!(with("![b](docs/b.png)\n"), [(Rule::Link, 1)]);
+        assert_eq!(with("[b](../docs/b.md)\n"), [], "above the root is outside of what can be checked");
+        assert_eq!(with("`[b](b.md)`\n\n```\n[b](b.md)\n```\n"), [], "code is no link");
+        assert_eq!(with("| a |\n|---|\n| [b](b.md) |\n"), [(Rule::Link, 3)]);
+    }
+
+    #[test]
+    fn fragments_name_headings() {
+        let with =
+            |text| found(&[("a.md", text), ("b.md", "# What `x-y` is, really\n\n## Twice\n\n## Twice\n")]);
+        assert_eq!(with("# Here\n\n[a](#here) [b](b.md#what-x-y-is-really) [c](b.md#twice-1)\n"), []);
+        assert_eq!(with("# Here\n\n[a](#there)\n"), [(Rule::Link, 3)]);
+        assert_eq!(with("[b](b.md#twice-2)\n"), [(Rule::Link, 1)]);
+    }
+
+    #[test]
+    fn fragments_name_anchors_set_by_hand() {
+        let with = |text| found(&[("a.md", text)]);
+        assert_eq!(
+            with("[b](#here)\n\n<a id=\"here\"></a>\n\n### `x` <a name=\"there\"></a>\n\n[c](#there)\n"),
+            []
+        );
+        assert_eq!(with("[b](#here)\n\n<a href=\"here\"></a>\n"), [(Rule::Link, 1)]);
+    }
+
+    #[test]
+    fn decisions_have_heading_and_date() {
+        let with = |text| found(&[("docs/decisions/0001-x.md", text)]);
+        assert_eq!(with("# One worker per core\n\n2025-03-04, measured.\n"), []);
+        assert_eq!(with("# One worker per core\n"), [(Rule::Decision, 1)]);
+        assert_eq!(with("2025-03-04\n"), [(Rule::Decision, 1)]);
+        assert_eq!(with("# One worker per core\n\n2025-13-04\n"), [(Rule::Decision, 1)]);
+        assert_eq!(found(&[("docs/decisions/README.md", "All of them.\n"), ("docs/x.md", "")]), []);
+    }
+}

@@ -1,0 +1,120 @@
+//! Checks on a source file as a whole: how it opens, how it is called, how long it is.
+
+use super::finding::Finding;
+use super::items::lines_of_tests;
+use super::rule::Rule;
+use super::tree::{RustFile, Tree};
+
+/// More is several concerns in one file.
+const LINES_MAX: usize = 800;
+/// Most files stay below.
+const LINES_USUAL: usize = 500;
+
+/// Words that fit anything and so say nothing.
+const EMPTY_WORDS: &[&str] = &[
+    "common",
+    "context",
+    "contexts",
+    "core",
+    "handler",
+    "handlers",
+    "helper",
+    "helpers",
+    "manager",
+    "managers",
+    "misc",
+    "smart",
+    "util",
+    "utils",
+    "utilities",
+];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let checks = [opening, name, length];
+    tree.sources().iter().flat_map(|source| checks.iter().filter_map(|check| check(source))).collect()
+}
+
+fn opening(source: &RustFile) -> Option<Finding> {
+    let opens = source.text.starts_with("//! ");
+    (!opens).then(|| {
+        let message = "the file does not open with `//!`: what it is, where it stands, what it must not do";
+        Finding::new(Rule::Opening, &source.path, 1, "", message)
+    })
+}
+
+fn name(source: &RustFile) -> Option<Finding> {
+    let path = source.path.strip_suffix(".rs").unwrap_or(&source.path);
+    let word = path.split(['/', '_', '-']).find(|word| is_empty_word(word))?;
+    Some(Finding::new(
+        Rule::Name,
+        &source.path,
+        0,
+        word,
+        format!("`{word}` says nothing: name what is inside"),
+    ))
+}
+
+/// Whether a word (lower case) is one that no file and no type may be called.
+pub(super) fn is_empty_word(word: &str) -> bool {
+    EMPTY_WORDS.contains(&word)
+}
+
+fn length(source: &RustFile) -> Option<Finding> {
+    if source.test {
+        return None;
+    }
+    let lines = source.text.lines().count() - source.syntax.as_ref().map_or(0, lines_of_tests);
+    let (rule, bound) = if lines > LINES_MAX {
+        (Rule::FileLength, format!("{LINES_MAX} are the most"))
+    } else if lines > LINES_USUAL {
+        (Rule::FileLengthSoft, format!("{LINES_USUAL} are usual"))
+    } else {
+        return None;
+    };
+    Some(Finding::new(rule, &source.path, 0, "", format!("{lines} lines without tests, {bound}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<Rule> {
+        check(&Tree::of(&[(path, text)])).iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn every_source_says_what_it_is() {
+        assert_eq!(found("a.rs", "//! A.\nfn a() {}\n"), []);
+        assert_eq!(found("a.rs", "fn a() {}\n"), [Rule::Opening]);
+        assert_eq!(found("a.rs", "\n//! A.\n"), [Rule::Opening]);
+        assert_eq!(found("a.rs", "// A.\n"), [Rule::Opening]);
+        assert_eq!(found("a.py", "pass\n"), []);
+    }
+
+    #[test]
+    fn names_that_say_nothing() {
+        for path in
+            ["a/src/util.rs", "a/helpers/x.rs", "a/src/request_context.rs", "crates/weir-core/src/lib.rs"]
+        {
+            assert_eq!(found(path, "//! A.\n"), [Rule::Name], "{path}");
+        }
+        for path in ["a/src/score.rs", "a/src/utility_pole.rs", "a/src/cores.rs"] {
+            assert_eq!(found(path, "//! A.\n"), [], "{path}");
+        }
+    }
+
+    #[test]
+    fn length_counts_without_tests() {
+        let code = |lines: usize| format!("//! A.\n{}", "const _: () = ();\n".repeat(lines - 1));
+        let tests = |lines: usize| {
+            format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "const _: () = ();\n".repeat(lines - 3))
+        };
+        assert_eq!(found("a.rs", &code(500)), []);
+        assert_eq!(found("a.rs", &code(501)), [Rule::FileLengthSoft]);
+        assert_eq!(found("a.rs", &code(800)), [Rule::FileLengthSoft]);
+        assert_eq!(found("a.rs", &code(801)), [Rule::FileLength]);
+        assert_eq!(found("a.rs", &(code(500) + &tests(900))), []);
+        assert_eq!(found("a.rs", &(code(501) + &tests(900))), [Rule::FileLengthSoft]);
+        assert_eq!(found("a/tests.rs", &code(2_000)), []);
+    }
+}

@@ -1,0 +1,272 @@
+//! Checks on what a source file holds: the length of functions, the names of types, allowed lints, `unwrap`.
+//!
+//! Test code may be long and may unwrap; everything else holds for it too. Bodies of macros are not looked into.
+
+use proc_macro2::Span;
+use syn::visit::{self, Visit};
+
+use super::files::is_empty_word;
+use super::finding::Finding;
+use super::rule::Rule;
+use super::tree::{RustFile, Tree};
+
+/// More cannot be read in one go.
+const LINES_MAX: usize = 100;
+/// A screen.
+const LINES_USUAL: usize = 70;
+
+/// Where bytes from the network pass: there a panic is a session lost.
+const NO_UNWRAP: &[&str] = &[
+    "crates/weir-http/src/",
+    "crates/weir-traffic/src/",
+    "crates/weir-observe/src/",
+    "crates/weir-proxy/src/",
+];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    tree.sources().iter().flat_map(check_source).collect()
+}
+
+fn check_source(source: &RustFile) -> Vec<Finding> {
+    let syntax = match &source.syntax {
+        Ok(syntax) => syntax,
+        Err(error) => {
+            let line = error.span().start().line;
+            return vec![Finding::new(Rule::Syntax, &source.path, line, "", error.to_string())];
+        }
+    };
+    let may_unwrap = !NO_UNWRAP.iter().any(|folder| source.path.starts_with(folder));
+    let mut items = Items { path: &source.path, test: source.test, may_unwrap, findings: Vec::new() };
+    items.visit_file(syntax);
+    items.findings
+}
+
+/// Whether an item is compiled for tests only.
+pub(super) fn is_test_only(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let path = attribute.path();
+        if path.segments.last().is_some_and(|segment| segment.ident == "test") {
+            return true;
+        }
+        let syn::Meta::List(list) = &attribute.meta else { return false };
+        let condition = list.tokens.to_string();
+        path.is_ident("cfg") && (condition == "test" || condition.starts_with("all (test"))
+    })
+}
+
+/// Lines of the modules inside a file that are compiled for tests only, attributes included.
+pub(super) fn lines_of_tests(file: &syn::File) -> usize {
+    let lines = file.items.iter().filter_map(|item| match item {
+        syn::Item::Mod(module) if is_test_only(&module.attrs) => {
+            let (brace, _) = module.content.as_ref()?;
+            let first =
+                module.attrs.first().map_or(module.mod_token.span, |attribute| attribute.pound_token.span);
+            Some(brace.span.close().end().line + 1 - first.start().line)
+        }
+        _ => None,
+    });
+    lines.sum()
+}
+
+/// Walks one file.
+struct Items<'a> {
+    path: &'a str,
+    /// Inside code that is compiled for tests only.
+    test: bool,
+    may_unwrap: bool,
+    findings: Vec<Finding>,
+}
+
+impl Items<'_> {
+    fn find(&mut self, rule: Rule, span: Span, item: &str, message: String) {
+        self.findings.push(Finding::new(rule, self.path, span.start().line, item, message));
+    }
+
+    /// Runs `walk` with `test` set as the attributes of an item say.
+    fn inside(&mut self, attributes: &[syn::Attribute], walk: impl FnOnce(&mut Self)) {
+        let outside = self.test;
+        self.test |= is_test_only(attributes);
+        walk(self);
+        self.test = outside;
+    }
+
+    fn function(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        let start = signature.fn_token.span;
+        let lines = block.brace_token.span.close().end().line + 1 - start.start().line;
+        if self.test || lines <= LINES_USUAL {
+            return;
+        }
+        let name = signature.ident.to_string();
+        if lines > LINES_MAX {
+            let message = format!("`{name}` has {lines} lines, {LINES_MAX} are the most");
+            self.find(Rule::FunctionLength, start, &name, message);
+        } else {
+            let message = format!("`{name}` has {lines} lines, {LINES_USUAL} are usual");
+            self.find(Rule::FunctionLengthSoft, start, &name, message);
+        }
+    }
+
+    fn type_name(&mut self, ident: &syn::Ident) {
+        let name = ident.to_string();
+        if let Some(word) = words(&name).into_iter().find(|word| is_empty_word(word)) {
+            self.find(Rule::Name, ident.span(), &name, format!("`{word}` in `{name}` says nothing"));
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Items<'_> {
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        self.inside(&module.attrs, |items| visit::visit_item_mod(items, module));
+    }
+
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        self.inside(&function.attrs, |items| {
+            items.function(&function.sig, &function.block);
+            visit::visit_item_fn(items, function);
+        });
+    }
+
+    fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
+        self.inside(&block.attrs, |items| visit::visit_item_impl(items, block));
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        self.inside(&function.attrs, |items| {
+            items.function(&function.sig, &function.block);
+            visit::visit_impl_item_fn(items, function);
+        });
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'ast syn::TraitItemFn) {
+        if let Some(block) = &function.default {
+            self.function(&function.sig, block);
+        }
+        visit::visit_trait_item_fn(self, function);
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        self.type_name(&item.ident);
+        visit::visit_item_struct(self, item);
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        self.type_name(&item.ident);
+        visit::visit_item_enum(self, item);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        self.type_name(&item.ident);
+        visit::visit_item_trait(self, item);
+    }
+
+    fn visit_item_type(&mut self, item: &'ast syn::ItemType) {
+        self.type_name(&item.ident);
+        visit::visit_item_type(self, item);
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        if attribute.path().is_ident("allow") {
+            let message = "a lint is allowed: fix it, or `expect` it with a reason".to_owned();
+            self.find(Rule::Allow, attribute.pound_token.span, "", message);
+        }
+        visit::visit_attribute(self, attribute);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        if call.method == "unwrap" && !self.may_unwrap && !self.test {
+            let message = "`unwrap` on the data path: return the error, or `expect` the invariant".to_owned();
+            self.find(Rule::Unwrap, call.method.span(), "", message);
+        }
+        visit::visit_expr_method_call(self, call);
+    }
+}
+
+/// The words of a name in camel case, in lower case.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for letter in name.chars() {
+        match words.last_mut() {
+            Some(word) if !letter.is_uppercase() => word.push(letter),
+            _ => words.push(letter.to_lowercase().collect()),
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<(Rule, usize)> {
+        check(&Tree::of(&[(path, text)])).iter().map(|finding| (finding.rule, finding.line)).collect()
+    }
+
+    fn function(lines: usize) -> String {
+        format!("fn long() {{\n{}}}\n", "    step();\n".repeat(lines - 2))
+    }
+
+    #[test]
+    fn functions_have_a_usual_and_a_greatest_length() {
+        let cases = [(70, None), (71, Some(Rule::FunctionLengthSoft)), (100, Some(Rule::FunctionLengthSoft))];
+        for (lines, rule) in cases.into_iter().chain([(101, Some(Rule::FunctionLength))]) {
+            assert_eq!(found("a.rs", &function(lines)).first().map(|found| found.0), rule, "{lines}");
+        }
+    }
+
+    #[test]
+    fn methods_count_and_documentation_does_not() {
+        let documented = format!("struct A;\nimpl A {{\n{}{}}}\n", "/// Doc.\n".repeat(50), function(100));
+        assert_eq!(found("a.rs", &documented), [(Rule::FunctionLengthSoft, 53)]);
+        let default = format!("trait A {{\n{}}}\n", function(101));
+        assert_eq!(found("a.rs", &default), [(Rule::FunctionLength, 2)]);
+    }
+
+    #[test]
+    fn tests_may_be_long() {
+        for head in ["#[test]\n", "#[tokio::test]\n", "#[cfg(test)]\n", "#[cfg(all(test, unix))]\n"] {
+            assert_eq!(found("a.rs", &format!("{head}{}", function(150))), [], "{head}");
+        }
+        assert_eq!(found("a.rs", &format!("#[cfg(test)]\nmod tests {{\n{}}}\n", function(150))), []);
+        assert_eq!(found("a/tests.rs", &function(150)), []);
+        assert_eq!(
+            found("a.rs", &format!("#[cfg(not(test))]\n{}", function(150))),
+            [(Rule::FunctionLength, 2)]
+        );
+    }
+
+    #[test]
+    fn types_that_say_nothing() {
+        let text = "struct RequestContext;\nenum Handler {}\ntrait SmartBalance {}\ntype Core = u8;\nstruct Score;\n";
+        let lines: Vec<usize> = found("a.rs", text).iter().map(|found| found.1).collect();
+        assert_eq!(lines, [1, 2, 3, 4]);
+        assert_eq!(found("a.rs", "use anyhow::Context as _;\nstruct Scoreboard;\n"), []);
+    }
+
+    #[test]
+    fn lints_are_expected_not_allowed() {
+        assert_eq!(found("a.rs", "#![allow(dead_code)]\n"), [(Rule::Allow, 1)]);
+        assert_eq!(found("a.rs", "fn a() {\n    #[allow(unused)]\n    let b = 1;\n}\n"), [(Rule::Allow, 2)]);
+        assert_eq!(found("a.rs", "#[expect(dead_code, reason = \"x\")]\nfn a() {} // #[allow(x)]\n"), []);
+    }
+
+    #[test]
+    fn unwrap_stays_off_the_data_path() {
+        let text = "fn a() {\n    b().unwrap();\n    b().expect(\"c\");\n    b().unwrap_or(1);\n}\n";
+        assert_eq!(found("crates/weir-http/src/a.rs", text), [(Rule::Unwrap, 2)]);
+        assert_eq!(found("crates/weir-lab/src/a.rs", text), []);
+        assert_eq!(found("crates/weir-http/src/a/tests.rs", text), []);
+        assert_eq!(found("crates/weir-http/src/a.rs", &format!("#[test]\n{text}")), []);
+    }
+
+    #[test]
+    fn what_does_not_parse_is_told() {
+        assert_eq!(found("a.rs", "fn a() {}\nfn\n").first().map(|found| found.0), Some(Rule::Syntax));
+    }
+
+    #[test]
+    fn test_modules_are_measured_with_their_attributes() {
+        let file =
+            syn::parse_file("fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nmod c {\n}\n").unwrap();
+        assert_eq!(lines_of_tests(&file), 4);
+    }
+}

@@ -1,0 +1,51 @@
+//! `cargo xtask tidy`: the house style and the borders between the crates, made executable.
+//!
+//! Each check is a module that takes the tree as text and returns findings; none of them writes. What rustc, clippy,
+//! rustfmt or typos can check is left to them. An exception needs an entry with its reason in `xtask/tidy.toml`.
+
+mod rule;
+mod finding;
+mod exceptions;
+mod tree;
+mod text;
+mod files;
+mod items;
+mod documents;
+mod paths;
+mod crates;
+
+use anyhow::bail;
+
+use self::exceptions::Exceptions;
+use self::finding::{Finding, Weight};
+use self::tree::Tree;
+use crate::workspace::Workspace;
+
+pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
+    let tree = Tree::read(workspace.root())?;
+    let exceptions = Exceptions::read(workspace.root())?;
+    let mut findings = check(&tree);
+    findings.extend(text::check_machine_paths(&tree, &text::machine_paths(workspace.root())));
+    findings.extend(crates::check_dependencies(&crates::Graph::of(&workspace.metadata)?));
+    let findings = exceptions.apply(findings);
+    report(&findings, tree.files().len())
+}
+
+/// All checks that need nothing but the files.
+fn check(tree: &Tree) -> Vec<Finding> {
+    let checks = [text::check, files::check, items::check, documents::check, crates::check_sources];
+    checks.iter().flat_map(|check| check(tree)).collect()
+}
+
+fn report(findings: &[Finding], files: usize) -> anyhow::Result<()> {
+    let (errors, notes): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.rule.weight() == Weight::Error);
+    for finding in notes.iter().chain(&errors) {
+        println!("{finding}");
+    }
+    if !errors.is_empty() {
+        bail!("{} findings in {files} files", errors.len());
+    }
+    println!("{files} files are tidy; {} notes.", notes.len());
+    Ok(())
+}

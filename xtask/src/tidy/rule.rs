@@ -1,0 +1,86 @@
+//! The rules by name, as findings show them and `xtask/tidy.toml` excepts from them.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::finding::Weight;
+
+/// One rule of the house.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Rule {
+    /// A line ends in white space, or a file does not end in one line end.
+    WhiteSpace,
+    /// A word that marks unfinished work.
+    Unfinished,
+    /// A path that exists on one machine only.
+    MachinePath,
+    /// A source file that does not parse.
+    Syntax,
+    /// A source file does not say at its top what it is.
+    Opening,
+    /// A file or type has a name that says nothing.
+    Name,
+    /// A file is longer than anyone reads.
+    FileLength,
+    /// A file is longer than most should be.
+    FileLengthSoft,
+    /// A function is longer than anyone reads.
+    FunctionLength,
+    /// A function is longer than a screen.
+    FunctionLengthSoft,
+    /// A lint is allowed, where it should be expected with a reason.
+    Allow,
+    /// `unwrap` where bytes from the network pass.
+    Unwrap,
+    /// A link in a document leads nowhere.
+    Link,
+    /// A decision record lacks its heading or its date.
+    Decision,
+    /// A crate depends on what its place forbids.
+    Dependency,
+    /// A crate names a part of the standard library that its place forbids.
+    Absence,
+    /// An entry of `xtask/tidy.toml` that excepts nothing.
+    Exception,
+}
+
+impl Rule {
+    pub(super) fn weight(self) -> Weight {
+        match self {
+            Self::FileLengthSoft | Self::FunctionLengthSoft => Weight::Note,
+            _ => Weight::Error,
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Debug gives the name in the code: `FileLength`. In text it is `file-length`.
+        for (at, letter) in format!("{self:?}").char_indices() {
+            if letter.is_ascii_uppercase() && at > 0 {
+                write!(f, "-")?;
+            }
+            write!(f, "{}", letter.to_ascii_lowercase())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_and_read_by_the_same_name() {
+        #[derive(Deserialize)]
+        struct Entry {
+            rule: Rule,
+        }
+        for rule in [Rule::FunctionLengthSoft, Rule::Name, Rule::MachinePath] {
+            let entry: Entry = toml::from_str(&format!("rule = \"{rule}\"")).unwrap();
+            assert_eq!(entry.rule, rule);
+        }
+    }
+}
