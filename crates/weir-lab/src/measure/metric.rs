@@ -1,0 +1,202 @@
+//! The figures the lab knows: name, unit, and which way is better. One list for scenarios, tables and raw data.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure. Base units: microseconds, bytes, requests per second, percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Correct answers per second.
+    RequestsPerSecond,
+    /// CPU time of the target's process tree per request, µs.
+    CpuPerRequest,
+    /// The part of it in user mode, µs.
+    CpuUser,
+    /// The part of it in the kernel, µs.
+    CpuSystem,
+    /// Median latency, µs.
+    P50,
+    /// 99 % of the answers came within it, µs.
+    P99,
+    /// 99.9 % of the answers came within it, µs.
+    #[serde(rename = "p99.9")]
+    P999,
+    /// The longest latency, µs.
+    Longest,
+    /// Throughput relative to the same load without a target, in the same round.
+    OfDirect,
+    /// Resident memory of the target's process tree under load, bytes.
+    Rss,
+    /// The same with shared pages divided, bytes.
+    Pss,
+    /// User memory per idle client connection, bytes.
+    MemoryPerClient,
+    /// Correct answers of all that were asked for, percent.
+    Availability,
+    /// Requests that failed.
+    Failed,
+    /// Context switches of the target per request.
+    SwitchesPerRequest,
+    /// Connections the origin accepted in the run.
+    OriginConnections,
+    /// Connections in TIME_WAIT on the machine after the run.
+    TimeWait,
+    /// How busy the CPU of client and origin was, percent.
+    ClientCpu,
+    /// How busy the target's CPU was with the target, percent.
+    TargetCpu,
+    /// How busy the target's CPU was with anything else, percent.
+    ForeignCpu,
+    /// What the hypervisor took of the two CPUs, percent.
+    Stolen,
+    /// 99 % of the requests of a constant rate went out so soon after they were due, µs.
+    LatenessP99,
+}
+
+/// Which way a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// The lower the better.
+    Lower,
+    /// The higher the better.
+    Higher,
+}
+
+impl Metric {
+    /// Which way it is better.
+    pub fn better(self) -> Better {
+        match self {
+            Self::RequestsPerSecond | Self::OfDirect | Self::Availability => Better::Higher,
+            _ => Better::Lower,
+        }
+    }
+
+    /// Heading in tables, with the unit.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::RequestsPerSecond => "req/s",
+            Self::CpuPerRequest => "CPU µs/req",
+            Self::CpuUser => "user",
+            Self::CpuSystem => "system",
+            Self::P50 => "P50 µs",
+            Self::P99 => "P99 µs",
+            Self::P999 => "P99.9 µs",
+            Self::Longest => "longest ms",
+            Self::OfDirect => "of direct",
+            Self::Rss => "RSS MiB",
+            Self::Pss => "PSS MiB",
+            Self::MemoryPerClient => "bytes/client",
+            Self::Availability => "available %",
+            Self::Failed => "failed",
+            Self::SwitchesPerRequest => "switches/req",
+            Self::OriginConnections => "server conns",
+            Self::TimeWait => "TIME_WAIT",
+            Self::ClientCpu => "client CPU %",
+            Self::TargetCpu => "target CPU %",
+            Self::ForeignCpu => "foreign CPU %",
+            Self::Stolen => "stolen %",
+            Self::LatenessP99 => "late P99 µs",
+        }
+    }
+
+    /// Name in a sentence.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::RequestsPerSecond => "requests per second",
+            Self::CpuPerRequest => "CPU per request",
+            Self::CpuUser => "user CPU per request",
+            Self::CpuSystem => "system CPU per request",
+            Self::P50 => "median latency",
+            Self::P99 => "P99 latency",
+            Self::P999 => "P99.9 latency",
+            Self::Longest => "longest latency",
+            Self::OfDirect => "throughput relative to direct",
+            Self::Rss => "resident memory",
+            Self::Pss => "proportional resident memory",
+            Self::MemoryPerClient => "user memory per idle client",
+            Self::Availability => "availability",
+            Self::Failed => "failed requests",
+            Self::SwitchesPerRequest => "context switches per request",
+            Self::OriginConnections => "server connections",
+            Self::TimeWait => "connections in TIME_WAIT",
+            Self::ClientCpu => "use of the client's CPU",
+            Self::TargetCpu => "use of the target's CPU",
+            Self::ForeignCpu => "foreign use of the target's CPU",
+            Self::Stolen => "stolen time",
+            Self::LatenessP99 => "P99 lateness of requests",
+        }
+    }
+
+    /// A value as it stands in a table.
+    pub fn format(self, value: f64) -> String {
+        match self {
+            Self::RequestsPerSecond
+            | Self::P50
+            | Self::P99
+            | Self::P999
+            | Self::LatenessP99
+            | Self::Failed
+            | Self::OriginConnections
+            | Self::TimeWait
+            | Self::MemoryPerClient => grouped(value),
+            Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem => format!("{value:.2}"),
+            Self::Longest => format!("{:.1}", value / 1000.0),
+            Self::OfDirect | Self::SwitchesPerRequest => format!("{value:.2}"),
+            Self::Rss | Self::Pss => format!("{:.1}", value / 1_048_576.0),
+            // Not rounded up: 100 means that nothing failed.
+            Self::Availability => format!("{:.3}", (value * 1000.0).floor() / 1000.0),
+            Self::ClientCpu | Self::TargetCpu | Self::ForeignCpu | Self::Stolen => format!("{value:.1}"),
+        }
+    }
+
+    /// A value as it stands in a sentence, with its unit.
+    pub fn format_with_unit(self, value: f64) -> String {
+        let number = self.format(value);
+        match self {
+            Self::RequestsPerSecond => format!("{number} req/s"),
+            Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem => format!("{number} µs"),
+            Self::P50 | Self::P99 | Self::P999 | Self::LatenessP99 => format!("{number} µs"),
+            Self::Longest => format!("{number} ms"),
+            Self::Rss | Self::Pss => format!("{number} MiB"),
+            Self::MemoryPerClient => format!("{number} bytes"),
+            Self::Availability | Self::ClientCpu | Self::TargetCpu | Self::ForeignCpu | Self::Stolen => {
+                format!("{number} %")
+            }
+            _ => number,
+        }
+    }
+}
+
+/// A whole number with a thin grouping: `71 250`.
+fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    if value <= -0.5 { format!("-{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Metric, grouped};
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (value, text) in
+            [(0.0, "0"), (999.4, "999"), (1000.0, "1 000"), (71250.2, "71 250"), (-1234567.0, "-1 234 567")]
+        {
+            assert_eq!(grouped(value), text);
+        }
+    }
+
+    #[test]
+    fn one_failure_in_a_million_is_not_full_availability() {
+        assert_eq!(Metric::Availability.format(100.0 * 999_999.0 / 1_000_000.0), "99.999");
+        assert_eq!(Metric::Availability.format(100.0), "100.000");
+        assert_eq!(Metric::Rss.format_with_unit(3.0 * 1_048_576.0), "3.0 MiB");
+    }
+}

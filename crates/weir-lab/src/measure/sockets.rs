@@ -1,0 +1,28 @@
+//! Connections in TIME_WAIT on this machine, from `/proc/net/sockstat`.
+
+/// Number of connections in TIME_WAIT.
+pub fn time_wait() -> u64 {
+    read_time_wait(&std::fs::read_to_string("/proc/net/sockstat").unwrap_or_default())
+}
+
+fn read_time_wait(sockstat: &str) -> u64 {
+    let mut words = sockstat
+        .lines()
+        .find_map(|line| line.strip_prefix("TCP:"))
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip_while(|word| *word != "tw");
+    words.nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_time_wait;
+
+    #[test]
+    fn the_kernels_line_is_read() {
+        let text = "sockets: used 181\nTCP: inuse 14 orphan 2 tw 4711 alloc 20 mem 3\nUDP: inuse 2 mem 1\n";
+        assert_eq!(read_time_wait(text), 4711);
+        assert_eq!(read_time_wait("sockets: used 181\n"), 0);
+    }
+}

@@ -1,0 +1,58 @@
+//! A bar: the value a figure of Weir must reach, absolute or relative to another target.
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::metric::Metric;
+
+/// What a figure is compared with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Of {
+    /// Nothing: the bar is in the figure's own unit.
+    #[default]
+    Itself,
+    /// The better one of nginx and HAProxy: the bar is a ratio.
+    BestPeer,
+}
+
+/// One bar.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Bar {
+    /// The figure.
+    pub metric: Metric,
+    /// What it is compared with.
+    #[serde(default)]
+    pub of: Of,
+    /// Largest allowed value.
+    pub at_most: Option<f64>,
+    /// Smallest allowed value.
+    pub at_least: Option<f64>,
+}
+
+impl Bar {
+    /// Whether `value` meets it.
+    pub fn is_met_by(&self, value: f64) -> bool {
+        self.at_most.is_none_or(|bound| value <= bound) && self.at_least.is_none_or(|bound| value >= bound)
+    }
+
+    /// The bound.
+    pub fn bound(&self) -> f64 {
+        self.at_most.or(self.at_least).unwrap_or(f64::NAN)
+    }
+
+    /// Whether `low` and `high` lie on different sides of it.
+    pub fn is_between(&self, low: f64, high: f64) -> bool {
+        self.is_met_by(low) != self.is_met_by(high)
+    }
+
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.at_most.is_some() != self.at_least.is_some(),
+            "a bar has either `at-most` or `at-least`"
+        );
+        ensure!(self.bound().is_finite(), "a bar is a number");
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! The scenarios that come with the lab, built in so that an installed lab has them too.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+
+use super::Scenario;
+
+/// Name and text of each shipped scenario, in the order of `weir-lab list`.
+const SHIPPED: &[(&str, &str)] = &[
+    ("l7-keepalive", include_str!("../../../../lab/scenarios/l7-keepalive.toml")),
+    ("l7-post-1k", include_str!("../../../../lab/scenarios/l7-post-1k.toml")),
+    ("l7-short", include_str!("../../../../lab/scenarios/l7-short.toml")),
+    ("l7-latency-half", include_str!("../../../../lab/scenarios/l7-latency-half.toml")),
+    ("upstream-keepalive", include_str!("../../../../lab/scenarios/upstream-keepalive.toml")),
+    ("idle-memory", include_str!("../../../../lab/scenarios/idle-memory.toml")),
+    ("clients-default", include_str!("../../../../lab/scenarios/clients-default.toml")),
+];
+
+/// All shipped scenarios.
+///
+/// # Errors
+/// What is wrong with one; a test makes sure that nothing is.
+pub fn all() -> anyhow::Result<Vec<Scenario>> {
+    SHIPPED.iter().map(|(name, text)| Scenario::read(name, text)).collect()
+}
+
+/// The scenario called `name`, or the one in the file of that path.
+///
+/// # Errors
+/// When there is none, or it is wrong.
+pub fn find(name: &str) -> anyhow::Result<Scenario> {
+    if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+        return Scenario::read(name, text);
+    }
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") {
+        let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+        bail!("no scenario `{name}`; there are {} (or give a .toml file)", names.join(", "));
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    Scenario::read(&stem, &text)
+}

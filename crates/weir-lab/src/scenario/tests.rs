@@ -1,0 +1,78 @@
+//! Scenarios: every shipped one is sound, and mistakes in own ones are named.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Rate, Scenario, catalogue};
+use crate::measure::metric::Metric;
+
+const SMALL: &str = r#"
+question = "?"
+requirements = []
+targets = ["direct", "nginx/no-reuse"]
+class = "tuned"
+rounds = { count = 5, warm-up = "500ms", window = "4s" }
+"#;
+
+#[test]
+fn every_file_in_the_folder_is_in_the_catalogue_and_sound() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/scenarios");
+    let files: BTreeSet<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    let scenarios = catalogue::all().unwrap();
+    assert_eq!(scenarios.iter().map(|scenario| scenario.name.clone()).collect::<BTreeSet<_>>(), files);
+    for scenario in scenarios {
+        assert!(scenario.question.ends_with('?'), "{}", scenario.name);
+        assert!(!scenario.requirements.is_empty(), "{}", scenario.name);
+        for bar in &scenario.bars {
+            assert!(scenario.columns().contains(&bar.metric), "{}: {bar:?} has no column", scenario.name);
+        }
+        let short = scenario.shortened();
+        assert!(
+            short.rounds.count <= 2 && short.rounds.window <= Duration::from_secs(1),
+            "{}",
+            scenario.name
+        );
+    }
+}
+
+#[test]
+fn a_scenario_says_what_it_says() {
+    let text = format!(
+        "{SMALL}[steady]\nclients = 3\nrate = {{ share = 0.5, of-peak = \"nginx\" }}\n[[bar]]\nmetric = \"p99\"\nof = \"best-peer\"\nat-most = 1.0\n"
+    );
+    let scenario = Scenario::read("x", &text).unwrap();
+    assert_eq!(
+        (scenario.rounds.warm_up, scenario.rounds.window),
+        (Duration::from_millis(500), Duration::from_secs(4))
+    );
+    let steady = scenario.steady.unwrap();
+    assert!(steady.keep_alive && steady.answer == 612 && steady.body == 0);
+    assert!(matches!(steady.rate, Some(Rate::OfPeak { share, .. }) if share == 0.5));
+    assert_eq!(scenario.targets[1].to_string(), "nginx/no-reuse");
+    assert_eq!(scenario.bars[0].metric, Metric::P99);
+    assert!(scenario.bars[0].is_met_by(1.0) && !scenario.bars[0].is_met_by(1.01));
+    let again: Scenario = serde_json::from_str(&serde_json::to_string(&scenario).unwrap()).unwrap();
+    assert_eq!(again.targets, scenario.targets);
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (more, says) in [
+        ("", "exactly one of"),
+        ("[steady]\nclients = 1\n[idle]\nclients = [1, 2]\nsettle = \"1s\"\n", "exactly one of"),
+        ("[steady]\nclients = 0\n", "no clients"),
+        ("[steady]\nclients = 1\nspeed = 3\n", "unknown field `speed`"),
+        ("[steady]\nclients = 1\nrate = -1.0\n", "not positive"),
+        ("[idle]\nclients = [2, 1]\nsettle = \"1s\"\n", "rising"),
+        ("[steady]\nclients = 1\n[[bar]]\nmetric = \"p99\"\n", "either `at-most` or `at-least`"),
+        ("[steady]\nclients = 1\n[[bar]]\nmetric = \"speed\"\nat-most = 1.0\n", "unknown variant `speed`"),
+    ] {
+        let error = format!("{:#}", Scenario::read("x", &format!("{SMALL}{more}")).unwrap_err());
+        assert!(error.contains(says) && error.contains("scenario x"), "{more}: {error}");
+    }
+    let error = catalogue::find("l7-keepalife").unwrap_err().to_string();
+    assert!(error.contains("l7-keepalive"), "{error}");
+}

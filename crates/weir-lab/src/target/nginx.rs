@@ -1,0 +1,136 @@
+//! nginx's configuration, run in the foreground with a prefix of its own.
+//!
+//! Tuned by its documentation (ngx_core, ngx_http_core, ngx_http_upstream and ngx_http_proxy modules); as shipped follows
+//! Debian's `nginx.conf`.
+
+use super::{Class, Description, Rendered};
+
+pub(super) fn render(description: &Description<'_>) -> Rendered {
+    let dir = description.dir.display();
+    let text = match description.class {
+        Class::Tuned => tuned(description),
+        Class::AsShipped => as_shipped(description),
+    };
+    let args = [
+        "-p",
+        &format!("{dir}/"),
+        "-c",
+        &format!("{dir}/nginx.conf"),
+        "-e",
+        &format!("{dir}/error.log"),
+        "-g",
+        "daemon off;",
+    ];
+    Rendered { file: "nginx.conf", text, args: args.map(str::to_owned).to_vec() }
+}
+
+/// Folders that nginx would otherwise look for where its package put them.
+const OWN_FOLDERS: &str = "\
+    # Its files lie under the prefix of this run.
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+";
+
+fn tuned(description: &Description<'_>) -> String {
+    let Description { listen, origin, descriptors, .. } = description;
+    let user = user_line();
+    let connections = descriptors.saturating_sub(500);
+    let reuse = if description.server_reuse {
+        "        # Idle connections kept to the servers; none by default in this version, and the most effective line of all.
+        keepalive 256;
+        # 1000 by default, after which a connection is closed: a reconnect every few milliseconds at this rate.
+        keepalive_requests 1000000000;
+"
+    } else {
+        "        # The variant without reuse of server connections: its default in this version.\n"
+    };
+    let to_server = if description.server_reuse {
+        "            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
+            proxy_http_version 1.1;
+            proxy_set_header Connection \"\";
+"
+    } else {
+        ""
+    };
+    format!(
+        "{user}# One worker for the one CPU of the target, as the others have.
+worker_processes 1;
+pid nginx.pid;
+error_log error.log error;
+# As many descriptors as the system gives, and as many connections (both sides count).
+worker_rlimit_nofile {descriptors};
+
+events {{
+    worker_connections {connections};
+}}
+
+http {{
+{OWN_FOLDERS}    # Off for all targets.
+    access_log off;
+    # 1000 by default, after which clients would have to reconnect.
+    keepalive_requests 1000000000;
+    # 75 s by default; idle clients must not be closed while they are counted.
+    keepalive_timeout 300s;
+
+    upstream origin {{
+        server {origin};
+{reuse}    }}
+
+    server {{
+        # The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
+        listen {listen} backlog=4096;
+        location / {{
+            proxy_pass http://origin;
+{to_server}            # Host and client address reach the server, as the other targets pass them on.
+            proxy_set_header Host $http_host;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+        }}
+    }}
+}}
+"
+    )
+}
+
+fn as_shipped(description: &Description<'_>) -> String {
+    let Description { listen, origin, .. } = description;
+    let user = user_line();
+    format!(
+        "# Debian's nginx.conf, with paths of this run and a server that proxies.
+{user}worker_processes auto;
+pid nginx.pid;
+error_log error.log;
+
+events {{
+    worker_connections 768;
+}}
+
+http {{
+{OWN_FOLDERS}    sendfile on;
+    tcp_nopush on;
+    types_hash_max_size 2048;
+    default_type application/octet-stream;
+    access_log access.log;
+    gzip on;
+
+    server {{
+        listen {listen};
+        location / {{
+            proxy_pass http://{origin};
+        }}
+    }}
+}}
+"
+    )
+}
+
+/// Started by root, workers would switch to a user who cannot reach the folder of the run.
+fn user_line() -> &'static str {
+    if rustix::process::geteuid().is_root() {
+        "# The folder of this run belongs to root.\nuser root;\n"
+    } else {
+        ""
+    }
+}
