@@ -1,7 +1,7 @@
 //! The only way that bytes of a peer get into a line or a page.
 //!
-//! None of these functions lets a byte through that could end a line, a quoted string, a column or a tag. Each works
-//! byte by byte on whole clean runs, allocates nothing itself and is total: any input is legal.
+//! None of these functions lets a byte through that could end a line, a quoted string, a column or a tag. Each takes any
+//! bytes at all, copies clean runs whole and allocates nothing itself.
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
@@ -23,15 +23,13 @@ pub(crate) fn text(value: &[u8], place: Place, out: &mut Vec<u8>) {
         b' ' => place == Place::Quoted,
         _ => byte.is_ascii_graphic(),
     };
-    by_runs(value, out, is_clean, |byte, out| {
-        out.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-    });
+    by_runs(value, out, is_clean, push_escape);
 }
 
 /// Appends a value to a JSON string, without its quotes.
 ///
 /// Valid UTF-8 stays as it is; a byte that is not part of any becomes `\u00HH`, the character with the number of the
-/// byte, so that no byte is lost to the eye. Line separators that some readers split at are escaped as well.
+/// byte, so that no byte is lost to the eye. Characters that mislead readers are escaped as well.
 pub(crate) fn json(value: &[u8], out: &mut Vec<u8>) {
     for chunk in value.utf8_chunks() {
         json_text(chunk.valid(), out);
@@ -41,19 +39,29 @@ pub(crate) fn json(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Escapes valid text. U+0085, U+2028 and U+2029 end a line for some readers, so they are looked for as well.
 fn json_text(text: &str, out: &mut Vec<u8>) {
-    let parts = text.split_inclusive(['\u{85}', '\u{2028}', '\u{2029}']);
-    for part in parts {
-        let clean = part.trim_end_matches(['\u{85}', '\u{2028}', '\u{2029}']);
-        json_ascii(clean.as_bytes(), out);
-        out.extend_from_slice(match part[clean.len()..].chars().next() {
-            Some('\u{85}') => b"\\u0085",
-            Some('\u{2028}') => b"\\u2028",
-            Some(_) => b"\\u2029",
-            None => b"",
-        });
+    if text.is_ascii() {
+        return json_ascii(text.as_bytes(), out);
     }
+    for part in text.split_inclusive(misleads) {
+        let clean = part.trim_end_matches(misleads);
+        json_ascii(clean.as_bytes(), out);
+        for char in part[clean.len()..].chars() {
+            let [high, low] = (char as u16).to_be_bytes();
+            out.extend_from_slice(b"\\u");
+            push_hex(high, out);
+            push_hex(low, out);
+        }
+    }
+}
+
+/// Characters beyond ASCII that end a line for some readers, steer a terminal, or turn the text around them. All of them
+/// are below U+10000.
+fn misleads(char: char) -> bool {
+    matches!(
+        char,
+        '\u{80}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+    )
 }
 
 fn json_ascii(text: &[u8], out: &mut Vec<u8>) {
@@ -68,14 +76,8 @@ fn json_ascii(text: &[u8], out: &mut Vec<u8>) {
 }
 
 fn json_byte(byte: u8, out: &mut Vec<u8>) {
-    out.extend_from_slice(&[
-        b'\\',
-        b'u',
-        b'0',
-        b'0',
-        HEX[usize::from(byte >> 4)],
-        HEX[usize::from(byte & 15)],
-    ]);
+    out.extend_from_slice(b"\\u00");
+    push_hex(byte, out);
 }
 
 /// Appends a value to the text of an HTML element or to a quoted attribute; bytes that are not printable ASCII become `\xHH`.
@@ -91,8 +93,18 @@ pub(crate) fn html(value: &[u8], out: &mut Vec<u8>) {
         b'&' => out.extend_from_slice(b"&amp;"),
         b'"' => out.extend_from_slice(b"&quot;"),
         b'\'' => out.extend_from_slice(b"&#39;"),
-        _ => out.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
+        _ => push_escape(byte, out),
     });
+}
+
+/// Appends `\xHH`.
+fn push_escape(byte: u8, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\\x");
+    push_hex(byte, out);
+}
+
+fn push_hex(byte: u8, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
 /// Copies clean runs whole and hands each other byte to `escape`.
@@ -109,4 +121,48 @@ fn by_runs(
         rest = &rest[at + 1..];
     }
     out.extend_from_slice(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn escaped(escape: impl Fn(&[u8], &mut Vec<u8>), value: &[u8]) -> String {
+        let mut out = Vec::new();
+        escape(value, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn text_keeps_printable_ascii_and_spells_out_the_rest() {
+        let quoted = |value: &[u8]| escaped(|value, out| text(value, Place::Quoted, out), value);
+        let bare = |value: &[u8]| escaped(|value, out| text(value, Place::Bare, out), value);
+        assert_eq!(quoted(b"GET /a?b=c HTTP/1.1"), "GET /a?b=c HTTP/1.1");
+        assert_eq!(quoted(b"a\"b\\c\r\n\t\0\x7f\xc3\xa9"), r"a\x22b\x5cc\x0d\x0a\x09\x00\x7f\xc3\xa9");
+        assert_eq!(bare(b"two words"), r"two\x20words");
+    }
+
+    #[test]
+    fn json_keeps_utf8_and_spells_out_what_misleads() {
+        let cases: &[(&[u8], &str)] = &[
+            (b"plain", "plain"),
+            (b"a\"b\\c\r\n\t\0\x1b\x7f", r#"a\"b\\c\r\n\t\u0000\u001b\u007f"#),
+            ("été ∑ 🦀".as_bytes(), "été ∑ 🦀"),
+            (b"\xe9t\xe9", r"\u00e9t\u00e9"),
+            ("a\u{85}b\u{2028}\u{2029}c".as_bytes(), r"a\u0085b\u2028\u2029c"),
+            ("\u{9b}31m\u{202e}txt\u{feff}é".as_bytes(), r"\u009b31m\u202etxt\ufeffé"),
+            (b"\xf0\x9f\xa6", r"\u00f0\u009f\u00a6"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(escaped(json, value), *expected);
+        }
+    }
+
+    #[test]
+    fn html_opens_no_tag_and_ends_no_attribute() {
+        assert_eq!(
+            escaped(html, b"<a b='c' d=\"e\">&\xff\n"),
+            r"&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;\xff\x0a"
+        );
+    }
 }

@@ -101,6 +101,8 @@ pub(super) enum Value<'a> {
     Decimal(&'a [u8]),
     /// -1, where HAProxy's timers have it.
     Minus,
+    /// Printable ASCII that Weir computed itself, such as a time; needs no escaping.
+    Own(&'a [u8]),
     /// Bytes that may come from a peer.
     Bytes(&'a [u8]),
     /// Method, target and version, to be joined by spaces.
@@ -137,13 +139,13 @@ impl Scratch {
     fn hold(&mut self, text: &[u8]) -> Value<'_> {
         let room = &mut self.bytes[..text.len()];
         room.copy_from_slice(text);
-        Value::Bytes(room)
+        Value::Own(room)
     }
 
     fn fill(&mut self, write: impl FnOnce(&mut Scratch) -> std::fmt::Result) -> Value<'_> {
         self.len = 0;
         match write(self) {
-            Ok(()) => Value::Bytes(&self.bytes[..self.len]),
+            Ok(()) => Value::Own(&self.bytes[..self.len]),
             Err(_) => Value::Absent,
         }
     }
@@ -218,7 +220,7 @@ impl Field {
             Field::Version => Value::bytes(record.version),
             Field::RequestLine if record.method.is_empty() => Value::Absent,
             Field::RequestLine => Value::Line(line),
-            Field::HaproxyRequest if record.method.is_empty() => Value::Bytes(b"<BADREQ>"),
+            Field::HaproxyRequest if record.method.is_empty() => Value::Own(b"<BADREQ>"),
             Field::HaproxyRequest => Value::Line(line),
             Field::Host => Value::bytes(record.host),
             Field::RequestId => Value::bytes(record.request_id),
@@ -257,7 +259,7 @@ impl Field {
             Field::TimerActive => Value::Number(record.phases.between(Phase::Request, Phase::Finish) / 1000),
             Field::HaproxyBackend if record.upstream.is_empty() => Value::bytes(record.listener.as_bytes()),
             Field::HaproxyBackend => Value::bytes(record.upstream.as_bytes()),
-            Field::HaproxyServer if record.server.is_empty() => Value::Bytes(b"<NOSRV>"),
+            Field::HaproxyServer if record.server.is_empty() => Value::Own(b"<NOSRV>"),
             Field::HaproxyServer => Value::bytes(record.server.as_bytes()),
             _ => Value::Absent,
         }
@@ -267,7 +269,7 @@ impl Field {
 fn address(address: Option<SocketAddr>, scratch: &mut Scratch) -> Value<'_> {
     match address {
         Some(address) => scratch.fill(|out| write!(out, "{}", address.ip())),
-        None => Value::Bytes(b"unix"),
+        None => Value::Own(b"unix"),
     }
 }
 
@@ -278,7 +280,7 @@ fn port<'a>(address: Option<SocketAddr>) -> Value<'a> {
 /// Microseconds as seconds with six decimals.
 fn seconds(micros: u64, scratch: &mut Scratch) -> Value<'_> {
     match scratch.fill(|out| write!(out, "{}.{:06}", micros / 1_000_000, micros % 1_000_000)) {
-        Value::Bytes(digits) => Value::Decimal(digits),
+        Value::Own(digits) => Value::Decimal(digits),
         other => other,
     }
 }

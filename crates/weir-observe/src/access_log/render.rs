@@ -21,42 +21,38 @@ impl LogFormat {
 }
 
 fn write(value: Value<'_>, place: Place, out: &mut Vec<u8>) {
-    let is_json = place == Place::Json;
     match value {
-        Value::Absent => out.extend_from_slice(if is_json { b"null" } else { b"-" }),
-        Value::Minus => out.extend_from_slice(b"-1"),
         Value::Number(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
         Value::Decimal(digits) => out.extend_from_slice(digits),
-        Value::Bytes(bytes) if is_json => {
-            out.push(b'"');
-            escape::json(bytes, out);
-            out.push(b'"');
-        }
+        Value::Minus => out.extend_from_slice(b"-1"),
+        _ if place == Place::Json => write_json(value, out),
+        Value::Absent => out.push(b'-'),
+        Value::Own(text) => out.extend_from_slice(text),
         Value::Bytes(bytes) => escape::text(bytes, place, out),
-        Value::Line(parts) => write_line(parts, place, out),
+        Value::Line(parts) => join(parts, out, |part, out| escape::text(part, place, out)),
     }
 }
 
-/// Method, target and version with spaces between, which are escaped like any other where a space would end a column.
-fn write_line(parts: [&[u8]; 3], place: Place, out: &mut Vec<u8>) {
-    if place == Place::Json {
-        out.push(b'"');
+fn write_json(value: Value<'_>, out: &mut Vec<u8>) {
+    if value == Value::Absent {
+        out.extend_from_slice(b"null");
+        return;
     }
+    out.push(b'"');
+    match value {
+        Value::Line(parts) => join(parts, out, escape::json),
+        Value::Own(bytes) | Value::Bytes(bytes) => escape::json(bytes, out),
+        Value::Number(_) | Value::Decimal(_) | Value::Minus | Value::Absent => {}
+    }
+    out.push(b'"');
+}
+
+/// Parts that are not empty with spaces between; the spaces are escaped like everything else.
+fn join(parts: [&[u8]; 3], out: &mut Vec<u8>, escape: impl Fn(&[u8], &mut Vec<u8>)) {
     let mut separator: &[u8] = b"";
     for part in parts.into_iter().filter(|part| !part.is_empty()) {
-        match place {
-            Place::Json => {
-                out.extend_from_slice(separator);
-                escape::json(part, out);
-            }
-            Place::Quoted | Place::Bare => {
-                escape::text(separator, place, out);
-                escape::text(part, place, out);
-            }
-        }
+        escape(separator, out);
+        escape(part, out);
         separator = b" ";
-    }
-    if place == Place::Json {
-        out.push(b'"');
     }
 }

@@ -4,6 +4,9 @@
 
 use super::timestamp::UnixMicros;
 
+/// Bytes of a message at most: what one UDP datagram over IPv4 holds (RFC 5426 section 3.2).
+pub const MESSAGE_MAX: usize = 65_507;
+
 /// Who is writing (RFC 5424 section 6.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -73,8 +76,10 @@ impl Framing {
         Framing { facility, header: header.into() }
     }
 
-    /// Appends one message; the newline that ends a line of the access log is left out, as the datagram ends it.
+    /// Appends one message; the newline that ends a line of the access log is left out, as the datagram ends it, and so is
+    /// what goes beyond [`MESSAGE_MAX`].
     pub fn frame(&self, severity: Severity, time: UnixMicros, line: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
         let priority = u16::from(self.facility as u8) * 8 + u16::from(severity as u8);
         out.push(b'<');
         out.extend_from_slice(itoa::Buffer::new().format(priority).as_bytes());
@@ -82,7 +87,19 @@ impl Framing {
         out.extend_from_slice(&time.rfc3339());
         out.extend_from_slice(self.header.as_bytes());
         out.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
+        if out.len() - start > MESSAGE_MAX {
+            let mut end = start + MESSAGE_MAX;
+            while is_inside_char(out[end]) {
+                end -= 1;
+            }
+            out.truncate(end);
+        }
     }
+}
+
+/// Whether a byte of UTF-8 goes on with the character before it.
+const fn is_inside_char(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
 }
 
 /// A part of the header: printable ASCII without spaces.
@@ -91,4 +108,57 @@ fn header_part(text: &str, len_max: usize) -> String {
         return "-".to_owned();
     }
     text.chars().take(len_max).map(|char| if char.is_ascii_graphic() { char } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framed(framing: &Framing, severity: Severity, line: &[u8]) -> String {
+        let mut out = Vec::new();
+        framing.frame(severity, UnixMicros(971_186_136_123_456), line, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_message_is_framed_to_the_letter() {
+        let framing = Framing::new(Facility::Local0, "edge-1.example", "weir", 4711, "access");
+        assert_eq!(
+            framed(&framing, Severity::Informational, b"GET / 200\n"),
+            "<134>1 2000-10-10T13:55:36.123456Z edge-1.example weir 4711 access - GET / 200"
+        );
+        assert_eq!(
+            framed(&framing, Severity::Warning, b"without a newline"),
+            "<132>1 2000-10-10T13:55:36.123456Z edge-1.example weir 4711 access - without a newline"
+        );
+    }
+
+    #[test]
+    fn priorities_follow_facility_and_severity() {
+        for (facility, severity, priority) in [
+            (Facility::User, Severity::Error, "<11>1 "),
+            (Facility::Daemon, Severity::Notice, "<29>1 "),
+            (Facility::Local7, Severity::Debug, "<191>1 "),
+        ] {
+            assert!(framed(&Framing::new(facility, "h", "a", 1, "m"), severity, b"").starts_with(priority));
+        }
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        let framing = Framing::new(Facility::User, "h", "a", 1, "m");
+        let before = framed(&framing, Severity::Debug, b"").len();
+        for (char, fits) in [("x", MESSAGE_MAX), ("\u{1f980}", before + (MESSAGE_MAX - before) / 4 * 4)] {
+            let text = framed(&framing, Severity::Debug, char.repeat(MESSAGE_MAX).as_bytes());
+            assert_eq!(text.len(), fits, "{char}");
+        }
+    }
+
+    #[test]
+    fn header_parts_cannot_be_more_than_one() {
+        let framing = Framing::new(Facility::User, "a b\nc\u{e9}", &"x".repeat(100), 1, "");
+        let text = framed(&framing, Severity::Debug, b"m");
+        let parts: Vec<&str> = text.split(' ').collect();
+        assert_eq!(parts[2..], ["a_b_c_", &"x".repeat(48), "1", "-", "-", "m"]);
+    }
 }
