@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::consistent_hash::cost;
+use super::consistent_hash::{Bound, cost};
 use super::least_requests::Load;
 use super::{Algorithm, Balancer, Group, Pick, Seat};
 use crate::server::{Health, Mode, ServerId};
@@ -31,6 +31,8 @@ pub struct Candidate {
 pub enum Standing {
     /// It could be chosen.
     Eligible,
+    /// It has its bounded share of the load; it is chosen only when no other can be.
+    Bounded,
     /// All its slots are taken.
     Full,
     /// The request has failed on it already.
@@ -52,6 +54,7 @@ impl Standing {
     pub const fn sentence(self) -> &'static str {
         match self {
             Standing::Eligible => "can take the request",
+            Standing::Bounded => "has all the load that the load factor allows it",
             Standing::Full => "all its slots are taken",
             Standing::Excluded => "the request has already failed on it",
             Standing::Reserve => "is a backup, and a primary server is eligible",
@@ -63,23 +66,30 @@ impl Standing {
     }
 }
 
+impl Standing {
+    /// Whether the server would be chosen now or once it has room.
+    const fn is_taking_part(self) -> bool {
+        matches!(self, Standing::Eligible | Standing::Bounded | Standing::Full)
+    }
+}
+
 impl Balancer {
     /// All servers as candidates for one request: first those that could be chosen, in the order in which the policy would take
     /// them now (heaviest first where chance decides), then the others.
     pub fn candidates(&self, pick: &Pick<'_>) -> Vec<Candidate> {
         let mut primaries = self.primaries.ranked(pick);
-        let primary_eligible = primaries
-            .iter()
-            .any(|candidate| matches!(candidate.standing, Standing::Eligible | Standing::Full));
+        let primary_eligible = primaries.iter().any(|candidate| candidate.standing.is_taking_part());
         let backups = self.backups.ranked(pick).into_iter().map(|candidate| {
-            let standing = match candidate.standing {
-                Standing::Eligible | Standing::Full if primary_eligible => Standing::Reserve,
-                standing => standing,
-            };
+            let reserved = primary_eligible && candidate.standing.is_taking_part();
+            let standing = if reserved { Standing::Reserve } else { candidate.standing };
             Candidate { backup: true, standing, ..candidate }
         });
         primaries.extend(backups);
-        primaries.sort_by_key(|candidate| candidate.standing != Standing::Eligible);
+        primaries.sort_by_key(|candidate| match candidate.standing {
+            Standing::Eligible => 0,
+            Standing::Bounded => 1,
+            _ => 2,
+        });
         primaries
     }
 }
@@ -88,7 +98,11 @@ impl Group {
     fn ranked(&self, pick: &Pick<'_>) -> Vec<Candidate> {
         let mut seats: Vec<&Seat> = self.seats.iter().collect();
         seats.sort_by(|a, b| self.preference(a, b, pick));
-        seats.into_iter().map(|seat| candidate(seat, pick)).collect()
+        let bound = match &self.algorithm {
+            Algorithm::ConsistentHash(algorithm) => algorithm.bound(&self.seats, pick),
+            _ => Bound::NONE,
+        };
+        seats.into_iter().map(|seat| candidate(seat, pick, &bound)).collect()
     }
 
     /// Which of two servers the policy would rather take.
@@ -96,7 +110,9 @@ impl Group {
         let (load_a, load_b) = (load(a), load(b));
         match &self.algorithm {
             Algorithm::RoundRobin(algorithm) => algorithm.order(a).cmp(&algorithm.order(b)),
-            Algorithm::LeastRequests(_) => load_a.compare(load_b),
+            Algorithm::LeastRequests(algorithm) => {
+                load_a.compare(load_b).then_with(|| algorithm.order(a).cmp(&algorithm.order(b)))
+            }
             Algorithm::PowerOfTwo(_) | Algorithm::Random(_) => load_b.share.cmp(&load_a.share),
             Algorithm::ConsistentHash(_) => match pick.hash {
                 None => load_a.compare(load_b),
@@ -114,7 +130,7 @@ fn load(seat: &Seat) -> Load {
     Load { in_flight: seat.state.in_flight(), share: seat.state.share().max(1) }
 }
 
-fn candidate(seat: &Seat, pick: &Pick<'_>) -> Candidate {
+fn candidate(seat: &Seat, pick: &Pick<'_>, bound: &Bound) -> Candidate {
     let state = &seat.state;
     let standing = match (state.health(), state.mode()) {
         (Health::Down, _) => Standing::Down,
@@ -123,6 +139,7 @@ fn candidate(seat: &Seat, pick: &Pick<'_>) -> Candidate {
         _ if state.weight() == 0 => Standing::WeightZero,
         _ if pick.excluded.contains(seat.id) => Standing::Excluded,
         _ if state.is_full() => Standing::Full,
+        _ if !bound.admits(load(seat)) => Standing::Bounded,
         _ => Standing::Eligible,
     };
     Candidate {

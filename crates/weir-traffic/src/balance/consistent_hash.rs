@@ -54,8 +54,9 @@ impl ConsistentHash {
         }
     }
 
-    fn bound(&self, seats: &[Seat], pick: &Pick<'_>) -> Bound {
-        let Some(percent) = self.load_factor.percent() else { return Bound::NONE };
+    /// What servers may carry now; without bound for a request that has no key.
+    pub(super) fn bound(&self, seats: &[Seat], pick: &Pick<'_>) -> Bound {
+        let (Some(percent), Some(_)) = (self.load_factor.percent(), pick.hash) else { return Bound::NONE };
         let mut bound = Bound { percent, in_flight: 1, share: 0 };
         for seat in seats {
             let share = seat.share_for(pick);
@@ -69,17 +70,17 @@ impl ConsistentHash {
 }
 
 /// The load no server may exceed: `percent` of its share of `in_flight`, which counts the request to be placed.
-struct Bound {
+pub(super) struct Bound {
     percent: u32,
     in_flight: u64,
     share: u64,
 }
 
 impl Bound {
-    const NONE: Bound = Bound { percent: 0, in_flight: 0, share: 0 };
+    pub(super) const NONE: Bound = Bound { percent: 0, in_flight: 0, share: 0 };
 
     /// Whether one more request keeps the server within `ceil(percent% * in_flight * share / total share)`.
-    fn admits(&self, load: Load) -> bool {
+    pub(super) fn admits(&self, load: Load) -> bool {
         if self.percent == 0 {
             return true;
         }

@@ -67,4 +67,8 @@ impl LeastRequests {
             }
         }
     }
+    /// Which of two equally loaded servers comes first, relative to the others: smaller is sooner.
+    pub(super) fn order(&self, seat: &Seat) -> i64 {
+        self.rotation.place(seat)
+    }
 }

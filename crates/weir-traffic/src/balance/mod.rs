@@ -184,3 +184,6 @@ impl Balancer {
         self.state(server).release();
     }
 }
+
+#[cfg(test)]
+mod tests;

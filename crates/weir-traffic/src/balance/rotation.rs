@@ -14,9 +14,6 @@ use crate::server::ServerState;
 /// a stride down costs less than one part in 2^24.
 const STRIDE_MAX: u64 = 1 << 40;
 
-/// The golden ratio as a fraction of 2^64: multiples of it are spread as evenly as any sequence can be.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// The virtual clock of one upstream.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -38,12 +35,13 @@ impl Rotation {
     /// A clock for `seats`, with their turns spread over one round. `seed` decides who is first, so that a thousand balancers
     /// started at once do not all begin with the same server.
     pub(super) fn new(seats: &[Seat], seed: u64) -> Rotation {
+        let step = u64::MAX / (seats.len() as u64).max(1);
         let mut phase = seed;
         for seat in seats {
             let stride = STRIDE_MAX / u64::from(seat.state.share().max(1));
             let offset = (u128::from(phase) * u128::from(stride)) >> 64;
             seat.state.turn().store(offset as u64, Ordering::Relaxed);
-            phase = phase.wrapping_add(GOLDEN);
+            phase = phase.wrapping_add(step);
         }
         Rotation { clock: AtomicU64::new(0) }
     }
@@ -54,20 +52,27 @@ impl Rotation {
 
     /// Where `state` stands at `clock`. `share` is its share, above 0.
     pub(super) fn turn_of(clock: u64, state: &ServerState, share: u32) -> Turn {
-        let turn = state.turn().load(Ordering::Relaxed);
-        let ahead = turn.wrapping_sub(clock);
-        // No turn is further ahead than one stride. A turn that seems to be comes from another age of the clock (a server
-        // away for days, a new config) or from a weight since raised.
-        let place = if ahead as i64 <= 0 {
-            ahead as i64
-        } else if ahead > STRIDE_MAX {
-            i64::MIN
-        } else if ahead * u64::from(share) > STRIDE_MAX {
-            (STRIDE_MAX / u64::from(share)) as i64
-        } else {
-            ahead as i64
-        };
+        let mut turn = state.turn().load(Ordering::Relaxed);
+        let mut place = turn.wrapping_sub(clock) as i64;
+        // No turn is further ahead than one stride, unless the weight was raised since (then the long stride is cut short) or it comes from
+        // another age of the clock (a server away for days, a new config: it goes next).
+        if place > STRIDE_MAX as i64 {
+            place = i64::MIN;
+        } else if place > 0 && place as u64 * u64::from(share) > STRIDE_MAX {
+            place = (STRIDE_MAX / u64::from(share)) as i64;
+            let cut = clock.wrapping_add(place as u64);
+            // When another worker was faster, its value is as good.
+            match state.turn().compare_exchange(turn, cut, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => turn = cut,
+                Err(newer) => turn = newer,
+            }
+        }
         Turn { clock, turn, share, place }
+    }
+
+    /// Where the server in `seat` stands now: the smallest goes first.
+    pub(super) fn place(&self, seat: &Seat) -> i64 {
+        Rotation::turn_of(self.clock(), &seat.state, seat.state.share().max(1)).place
     }
 
     /// Moves the server's turn on by one stride; false when another worker was faster. A server that was passed over starts from

@@ -46,6 +46,6 @@ impl RoundRobin {
 
     /// When the server comes, relative to the others: smaller is sooner.
     pub(super) fn order(&self, seat: &Seat) -> i64 {
-        Rotation::turn_of(self.rotation.clock(), &seat.state, seat.state.share().max(1)).place
+        self.rotation.place(seat)
     }
 }

@@ -1,0 +1,138 @@
+//! Least requests: never a busier server than need be, and an even rotation among equals.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LEAST_REQUESTS: Policy = Policy::LeastRequests;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Choose,
+    /// Ends one request on this server (modulo their number), if there is one.
+    Finish(usize),
+    SetWeight(usize, u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => Just(Step::Choose),
+        2 => any::<usize>().prop_map(Step::Finish),
+        1 => (any::<usize>(), 0..=8_u32).prop_map(|(id, weight)| Step::SetWeight(id, weight)),
+    ]
+}
+
+proptest! {
+    /// Whatever happened before, no eligible server had strictly fewer requests for its weight than the chosen one.
+    #[test]
+    fn nobody_had_less(
+        servers in prop::collection::vec((1..=8_u32, 0..6_u32), 1..8),
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        let states = servers.iter().map(|&(weight, max_requests)| ServerState::new(weight, max_requests));
+        let mut upstream = Upstream::of(&LEAST_REQUESTS, states);
+        for step in steps {
+            match step {
+                Step::Choose => {
+                    let before: Vec<u32> = upstream.balancer.states().iter().map(|state| state.in_flight()).collect();
+                    let open: Vec<usize> = (0..servers.len())
+                        .filter(|&id| upstream.state(id).is_eligible() && !upstream.state(id).is_full())
+                        .collect();
+                    match upstream.choose() {
+                        Choice::Server(chosen) => {
+                            let load = |id: usize| f64::from(before[id]) / f64::from(upstream.state(id).weight());
+                            prop_assert!(open.contains(&chosen.index()));
+                            prop_assert!(open.iter().all(|&id| load(id) >= load(chosen.index())), "{before:?}");
+                        }
+                        Choice::AllFull | Choice::NoneEligible => prop_assert!(open.is_empty()),
+                    }
+                }
+                Step::Finish(id) => {
+                    let state = upstream.state(id % servers.len());
+                    if state.in_flight() > 0 {
+                        state.release();
+                    }
+                }
+                Step::SetWeight(id, weight) => upstream.state(id % servers.len()).set_weight(weight),
+            }
+        }
+    }
+
+    /// With one request at a time all servers are always equal: then they share by weight.
+    #[test]
+    fn idle_servers_share_by_weight(weights in prop::collection::vec(1_u32..=256, 1..8)) {
+        let mut upstream = Upstream::new(&LEAST_REQUESTS, &weights);
+        let counts = upstream.counts(500);
+        let total: u32 = weights.iter().sum();
+        for (count, &weight) in counts.iter().zip(&weights) {
+            let due = 500.0 * f64::from(weight) / f64::from(total);
+            prop_assert!((*count as f64 - due).abs() < 2.0, "{counts:?}");
+        }
+    }
+
+    /// Requests that stay fill the servers in proportion to their weights.
+    #[test]
+    fn busy_servers_are_filled_by_weight(weights in prop::collection::vec(1_u32..=16, 1..8), rounds in 1..20_u32) {
+        let mut upstream = Upstream::new(&LEAST_REQUESTS, &weights);
+        let total: u32 = weights.iter().sum();
+        for _ in 0..total * rounds {
+            upstream.take();
+        }
+        for (id, &weight) in weights.iter().enumerate() {
+            prop_assert_eq!(upstream.state(id).in_flight(), weight * rounds);
+        }
+    }
+}
+
+/// One server always busy: the turns it misses go to all others alike, not to the one behind it.
+#[test]
+fn the_turns_of_a_busy_server_are_spread() {
+    let mut upstream = Upstream::new(&LEAST_REQUESTS, &[1; 4]);
+    assert!(upstream.state(1).try_acquire());
+    assert_eq!(upstream.counts(300), [100, 0, 100, 100]);
+}
+
+/// Forced choices (a server with strictly less) do not disturb the rotation among the others.
+#[test]
+fn equals_rotate_also_between_forced_choices() {
+    let mut upstream = Upstream::new(&LEAST_REQUESTS, &[1; 3]);
+    let mut counts = [0_u32; 3];
+    for id in 0..3 {
+        assert!(upstream.state(id).try_acquire());
+    }
+    for _ in 0..200 {
+        upstream.state(0).release();
+        assert_eq!(upstream.take(), 0, "it alone is idle");
+        // All have one: the next goes to whoever was passed over longest.
+        counts[upstream.visit()] += 1;
+    }
+    assert!(counts[1].abs_diff(counts[2]) <= 1, "{counts:?}");
+}
+
+/// As many threads as idle servers choose at once: each gets a server of its own, every time.
+#[test]
+fn two_workers_do_not_take_the_same_idle_server() {
+    const SERVERS: usize = 4;
+    let upstream = Upstream::new(&LEAST_REQUESTS, &[1; SERVERS]);
+    let barrier = Barrier::new(SERVERS);
+    std::thread::scope(|scope| {
+        for _ in 0..SERVERS {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    barrier.wait();
+                    let choice =
+                        upstream.balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0 });
+                    barrier.wait();
+                    let loads: Vec<u32> =
+                        upstream.balancer.states().iter().map(|state| state.in_flight()).collect();
+                    assert_eq!(loads, [1; SERVERS]);
+                    barrier.wait();
+                    match choice {
+                        Choice::Server(server) => upstream.balancer.release(server),
+                        choice => panic!("{choice:?}"),
+                    }
+                }
+            });
+        }
+    });
+}

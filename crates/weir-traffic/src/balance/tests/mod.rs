@@ -1,0 +1,260 @@
+//! The balancers: what holds for every policy; what each promises stands in a file of its own.
+
+mod rotation;
+mod least_requests;
+mod chance;
+mod consistent_hash;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+use crate::server::{Health, Mode};
+
+/// An upstream under test: server `i` is called `server-i`.
+struct Upstream {
+    balancer: Balancer,
+    random: draw::Random,
+}
+
+impl Upstream {
+    fn new(policy: &Policy, weights: &[u32]) -> Upstream {
+        Upstream::of(policy, weights.iter().map(|&weight| ServerState::new(weight, 0)))
+    }
+
+    fn of(policy: &Policy, states: impl IntoIterator<Item = ServerState>) -> Upstream {
+        let members = states
+            .into_iter()
+            .enumerate()
+            .map(|(id, state)| Member::new(&format!("server-{id}"), Arc::new(state)))
+            .collect();
+        Upstream { balancer: Balancer::new(policy, members, 0), random: draw::Random::new(1) }
+    }
+
+    fn state(&self, id: usize) -> &ServerState {
+        &self.balancer.states()[id]
+    }
+
+    fn choose(&mut self) -> Choice {
+        self.choose_for(None)
+    }
+
+    fn choose_for(&mut self, hash: Option<u64>) -> Choice {
+        let random = self.random.next();
+        self.balancer.choose(&Pick { hash, excluded: Excluded::NONE, random })
+    }
+
+    /// Chooses a server and keeps the slot.
+    fn take(&mut self) -> usize {
+        match self.choose() {
+            Choice::Server(server) => server.index(),
+            choice => panic!("{choice:?}"),
+        }
+    }
+
+    /// Chooses a server and gives the slot back at once.
+    fn visit(&mut self) -> usize {
+        let server = self.take();
+        self.state(server).release();
+        server
+    }
+
+    /// How often each server is chosen in `visits` requests one after the other.
+    fn counts(&mut self, visits: usize) -> Vec<usize> {
+        let mut counts = vec![0; self.balancer.states().len()];
+        for _ in 0..visits {
+            counts[self.visit()] += 1;
+        }
+        counts
+    }
+}
+
+fn policies() -> [Policy; 5] {
+    let load_factor = LoadFactor::default();
+    [
+        Policy::RoundRobin,
+        Policy::LeastRequests,
+        Policy::PowerOfTwo,
+        Policy::Random,
+        Policy::ConsistentHash { key: HashKey::Path, load_factor },
+    ]
+}
+
+#[test]
+fn every_policy_has_its_name() {
+    let mut names = policies().map(|policy| policy.name());
+    let mut known: Vec<_> = Policy::NAMES.to_vec();
+    assert_eq!(known[0], Policy::default().name());
+    names.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(names[..], known);
+}
+
+#[test]
+fn only_available_servers_are_chosen() {
+    for policy in policies() {
+        let mut upstream = Upstream::new(&policy, &[1; 6]);
+        upstream.state(0).set_health(Health::Down);
+        upstream.state(1).set_mode(Mode::Draining);
+        upstream.state(2).set_mode(Mode::Maintenance);
+        upstream.state(3).set_weight(0);
+        upstream.state(4).set_max_requests(1);
+        assert!(upstream.state(4).try_acquire());
+        for key in 0..100 {
+            assert_eq!(upstream.choose_for(Some(key)), Choice::Server(ServerId(5)), "{policy:?}");
+            upstream.state(5).release();
+        }
+        upstream.state(5).set_health(Health::Down);
+        assert_eq!(upstream.choose_for(Some(1)), Choice::AllFull, "{policy:?}: 4 is full");
+        upstream.state(4).set_health(Health::Down);
+        assert_eq!(upstream.choose_for(Some(1)), Choice::NoneEligible, "{policy:?}");
+        upstream.state(2).set_mode(Mode::Serving);
+        assert_eq!(upstream.choose_for(Some(1)), Choice::Server(ServerId(2)), "{policy:?}");
+    }
+}
+
+#[test]
+fn an_upstream_without_servers_has_none_eligible() {
+    for policy in policies() {
+        assert_eq!(Upstream::new(&policy, &[]).choose_for(Some(1)), Choice::NoneEligible, "{policy:?}");
+    }
+}
+
+#[test]
+fn excluded_servers_are_not_chosen() {
+    for policy in policies() {
+        let upstream = Upstream::new(&policy, &[1, 1, 1]);
+        let mut excluded = Excluded::new();
+        for left in (0..3).rev() {
+            let pick = Pick { hash: Some(7), excluded: &excluded, random: 7 };
+            let Choice::Server(server) = upstream.balancer.choose(&pick) else {
+                panic!("{policy:?}: {left} servers are left")
+            };
+            assert!(!excluded.contains(server), "{policy:?}");
+            upstream.balancer.release(server);
+            excluded.insert(server);
+        }
+        let pick = Pick { hash: Some(7), excluded: &excluded, random: 7 };
+        assert_eq!(upstream.balancer.choose(&pick), Choice::NoneEligible, "{policy:?}");
+    }
+}
+
+#[test]
+fn backups_serve_only_when_no_primary_is_eligible() {
+    for policy in policies() {
+        let state = |max_requests| Arc::new(ServerState::new(1, max_requests));
+        let members = vec![
+            Member::new("backup", state(0)).as_backup(),
+            Member::new("first", state(1)),
+            Member::new("second", state(0)),
+        ];
+        let balancer = Balancer::new(&policy, members, 0);
+        let choose = |excluded: &Excluded| balancer.choose(&Pick { hash: Some(3), excluded, random: 3 });
+
+        balancer.state(ServerId(2)).set_health(Health::Down);
+        assert_eq!(choose(Excluded::NONE), Choice::Server(ServerId(1)), "{policy:?}");
+        assert_eq!(choose(Excluded::NONE), Choice::AllFull, "{policy:?}: a full primary is waited for");
+
+        let mut failed = Excluded::new();
+        failed.insert(ServerId(1));
+        assert_eq!(choose(&failed), Choice::Server(ServerId(0)), "{policy:?}: after a failed attempt");
+        balancer.release(ServerId(0));
+
+        balancer.state(ServerId(1)).set_health(Health::Down);
+        assert_eq!(choose(Excluded::NONE), Choice::Server(ServerId(0)), "{policy:?}");
+        balancer.state(ServerId(0)).set_health(Health::Down);
+        assert_eq!(choose(Excluded::NONE), Choice::NoneEligible, "{policy:?}");
+    }
+}
+
+/// Eight threads at once: no server ever has more than its limit, no slot is lost, and while one is free it is found.
+#[test]
+fn limits_hold_under_concurrency() {
+    for policy in policies() {
+        let upstream = Upstream::of(&policy, [1, 2, 3].map(|max_requests| ServerState::new(1, max_requests)));
+        let inside: [AtomicU32; 3] = Default::default();
+        let served = AtomicU32::new(0);
+        let barrier = Barrier::new(8);
+        std::thread::scope(|scope| {
+            for thread in 0..8_u64 {
+                let (upstream, inside, served, barrier) = (&upstream, &inside, &served, &barrier);
+                scope.spawn(move || {
+                    let mut random = draw::Random::new(thread);
+                    barrier.wait();
+                    for _ in 0..2_000 {
+                        let hash = Some(random.next());
+                        let pick = Pick { hash, excluded: Excluded::NONE, random: random.next() };
+                        if let Choice::Server(server) = upstream.balancer.choose(&pick) {
+                            let now = inside[server.index()].fetch_add(1, Ordering::SeqCst) + 1;
+                            assert!(now <= server.0 + 1, "server {} has {now}", server.0);
+                            served.fetch_add(1, Ordering::SeqCst);
+                            inside[server.index()].fetch_sub(1, Ordering::SeqCst);
+                            upstream.balancer.release(server);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(upstream.balancer.states().iter().all(|state| state.in_flight() == 0), "{policy:?}");
+        assert!(served.into_inner() >= 2_000, "{policy:?}");
+    }
+}
+
+/// The first candidate is the server that the next request gets, wherever chance does not decide.
+#[test]
+fn candidates_stand_in_the_order_of_choice() {
+    for policy in policies() {
+        if matches!(policy, Policy::Random | Policy::PowerOfTwo) {
+            continue;
+        }
+        let mut upstream = Upstream::new(&policy, &[1, 2, 3, 4]);
+        for step in 0..200_u64 {
+            let hash = Some(hash_bytes(&step.to_le_bytes()));
+            let pick = Pick { hash, excluded: Excluded::NONE, random: 0 };
+            let first = upstream.balancer.candidates(&pick)[0];
+            assert_eq!(first.standing, Standing::Eligible);
+            assert_eq!(upstream.choose_for(hash), Choice::Server(first.server), "{policy:?}, step {step}");
+            if step % 3 == 0 {
+                upstream.balancer.release(first.server);
+            }
+        }
+    }
+}
+
+#[test]
+fn candidates_say_why_not() {
+    let state = || Arc::new(ServerState::new(1, 1));
+    let names = ["ok", "full", "failed", "zero", "draining", "maintenance", "down", "backup"];
+    let mut members: Vec<_> = names.iter().map(|name| Member::new(name, state())).collect();
+    members[7].backup = true;
+    let balancer = Balancer::new(&Policy::LeastRequests, members, 0);
+    let states = balancer.states();
+    assert!(states[1].try_acquire());
+    let mut excluded = Excluded::new();
+    excluded.insert(ServerId(2));
+    states[3].set_weight(0);
+    states[4].set_mode(Mode::Draining);
+    states[5].set_mode(Mode::Maintenance);
+    states[6].set_health(Health::Down);
+
+    let mut candidates = balancer.candidates(&Pick { hash: None, excluded: &excluded, random: 0 });
+    assert_eq!(candidates[0].server, ServerId(0));
+    candidates.sort_by_key(|candidate| candidate.server);
+    let standings: Vec<_> = candidates.iter().map(|candidate| candidate.standing).collect();
+    assert_eq!(
+        standings,
+        [
+            Standing::Eligible,
+            Standing::Full,
+            Standing::Excluded,
+            Standing::WeightZero,
+            Standing::Draining,
+            Standing::Maintenance,
+            Standing::Down,
+            Standing::Reserve,
+        ]
+    );
+    assert_eq!((candidates[1].in_flight, candidates[1].max_requests), (1, 1));
+    assert!(candidates[7].backup && !candidates[0].backup);
+    assert_eq!(states[0].in_flight(), 0, "looking takes no slot");
+}

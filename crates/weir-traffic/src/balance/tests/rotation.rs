@@ -1,0 +1,137 @@
+//! Round robin: shares, smoothness, absences, changes.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const ROUND_ROBIN: Policy = Policy::RoundRobin;
+
+proptest! {
+    /// After any number of requests, every server has had its share to within two requests.
+    #[test]
+    fn shares_are_in_proportion_at_every_moment(
+        weights in prop::collection::vec(1_u32..=WEIGHTS_MAX, 1..8),
+        visits in 1..500_usize,
+    ) {
+        let mut upstream = Upstream::new(&ROUND_ROBIN, &weights);
+        let total: u32 = weights.iter().sum();
+        let mut counts = vec![0_i64; weights.len()];
+        for visit in 1..=visits {
+            counts[upstream.visit()] += 1;
+            for (id, &weight) in weights.iter().enumerate() {
+                let due = visit as f64 * f64::from(weight) / f64::from(total);
+                prop_assert!((counts[id] as f64 - due).abs() < 2.0, "{counts:?} after {visit}");
+            }
+        }
+    }
+
+    /// While some servers are away, the others share in proportion to their weights, none more than another for its place in the list.
+    #[test]
+    fn the_share_of_absent_servers_goes_to_all_others(
+        weights in prop::collection::vec(1_u32..=WEIGHTS_MAX, 2..8),
+        absent in prop::collection::vec(any::<bool>(), 8),
+    ) {
+        prop_assume!((0..weights.len()).any(|id| !absent[id]));
+        let mut upstream = Upstream::new(&ROUND_ROBIN, &weights);
+        upstream.counts(10);
+        for (state, _) in upstream.balancer.states().iter().zip(&absent).filter(|(_, absent)| **absent) {
+            state.set_health(Health::Down);
+        }
+        let counts = upstream.counts(300);
+        let total: u32 = weights.iter().enumerate().filter(|(id, _)| !absent[*id]).map(|(_, weight)| weight).sum();
+        for (id, &weight) in weights.iter().enumerate() {
+            let due = if absent[id] { 0.0 } else { 300.0 * f64::from(weight) / f64::from(total) };
+            prop_assert!((counts[id] as f64 - due).abs() < 3.0, "{counts:?}");
+        }
+    }
+}
+
+const WEIGHTS_MAX: u32 = crate::server::WEIGHT_MAX;
+
+#[test]
+fn heavy_servers_are_interleaved() {
+    let mut upstream = Upstream::new(&ROUND_ROBIN, &[5, 1, 1]);
+    let visits: Vec<usize> = (0..70).map(|_| upstream.visit()).collect();
+    let longest = visits.chunk_by(|a, b| a == b).map(<[usize]>::len).max();
+    assert!(longest <= Some(4), "{visits:?}");
+}
+
+#[test]
+fn a_server_that_returns_does_not_make_up_for_its_absence() {
+    let mut upstream = Upstream::new(&ROUND_ROBIN, &[1, 1, 1]);
+    upstream.state(0).set_health(Health::Down);
+    upstream.counts(10_000);
+    upstream.state(0).set_health(Health::Up);
+    let counts = upstream.counts(30);
+    assert!((10..=11).contains(&counts[0]), "{counts:?}");
+}
+
+#[test]
+fn a_changed_weight_counts_at_once() {
+    let mut upstream = Upstream::new(&ROUND_ROBIN, &[1, 1]);
+    upstream.counts(101);
+    upstream.state(1).set_weight(9);
+    let counts = upstream.counts(100);
+    assert!(counts[0].abs_diff(10) <= 1, "{counts:?}");
+    upstream.state(1).set_weight(1);
+    upstream.state(0).set_weight(256);
+    upstream.state(1).set_ramp(1);
+    upstream.counts(3);
+    upstream.state(1).set_ramp(crate::server::RAMP_FULL);
+    upstream.state(1).set_weight(256);
+    let counts = upstream.counts(100);
+    assert!(counts[1].abs_diff(50) <= 1, "{counts:?}: no waiting for the end of a long stride");
+}
+
+#[test]
+fn a_server_is_not_forgotten_by_a_clock_of_another_age() {
+    let mut upstream = Upstream::new(&ROUND_ROBIN, &[1, 1]);
+    // As far ahead of the clock as a turn can seem, and as far behind.
+    for turn in [u64::MAX / 2, u64::MAX / 2 + 2, u64::MAX - (1 << 50), 1 << 50] {
+        upstream.state(0).turn().store(turn, Ordering::Relaxed);
+        let counts = upstream.counts(100);
+        assert!(counts[0].abs_diff(50) <= 1, "{turn}: {counts:?}");
+    }
+}
+
+#[test]
+fn seeds_decide_who_is_first() {
+    let mut firsts = [0; 4];
+    for seed in 0..400_u64 {
+        let members =
+            (0..4).map(|id| Member::new(&id.to_string(), Arc::new(ServerState::new(1, 0)))).collect();
+        let balancer = Balancer::new(&ROUND_ROBIN, members, crate::hash::mix(seed));
+        match balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0 }) {
+            Choice::Server(server) => firsts[server.index()] += 1,
+            choice => panic!("{choice:?}"),
+        }
+    }
+    assert!(firsts.iter().all(|first| (60..=140).contains(first)), "{firsts:?}");
+}
+
+/// Two threads on one rotation: together they keep the shares that one alone keeps.
+#[test]
+fn workers_share_one_rotation() {
+    let upstream = Upstream::new(&ROUND_ROBIN, &[1, 2, 5]);
+    let counts: [AtomicU32; 3] = Default::default();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..4_000 {
+                    match upstream.balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0 })
+                    {
+                        Choice::Server(server) => {
+                            counts[server.index()].fetch_add(1, Ordering::Relaxed);
+                            upstream.balancer.release(server);
+                        }
+                        choice => panic!("{choice:?}"),
+                    }
+                }
+            });
+        }
+    });
+    let counts = counts.map(AtomicU32::into_inner);
+    for (count, due) in counts.iter().zip([1_000, 2_000, 5_000]) {
+        assert!(count.abs_diff(due) <= 20, "{counts:?}");
+    }
+}
