@@ -27,7 +27,7 @@ pub mod access_log;
 
 pub use accept::{Format, choose_format};
 pub use counter::{Counter, Gauge, Level};
-pub use failure::{Cause, Explanation, Failure, Party, Reason, failures_markdown};
+pub use failure::{Cause, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown};
 pub use figures::{
     FailureFigures, Figures, ListenerFigures, Names, ServerFigures, UpstreamFigures, UpstreamNames,
     WorkerFigures,

@@ -14,9 +14,10 @@ in the access log (`{reason}`), in the metrics (`reason=\"...\"`) and below.
 
 The *status* is what the client receives. From phase relay on the client has the head of a response already, so there is no
 status any more: the connection is cut, which is the only way left to tell that something is missing. *Log only* means that
-there is nobody to answer; the access log then shows the status in brackets, 499 when the client went away.
+there is nobody to answer; the access log then shows the status that the client had received before, else the one in
+brackets, which is 499 when the client went away.
 
-`NAME` stands for the name of your listener or upstream. This page is generated; see CONTRIBUTING.md.
+`NAME` stands for the name of your listener or upstream. This page is generated from the table in `crates/weir-observe/src/failure/`.
 
 ";
 
@@ -35,6 +36,18 @@ pub fn failures_markdown() -> String {
     page
 }
 
+/// The keys of the config that explanations name, sorted, so that a test of the config can check that each exists.
+pub fn config_keys_named() -> Vec<&'static str> {
+    let starts = ["process.", "dns.", "listener.NAME.", "upstream.NAME."];
+    let mut keys: Vec<&str> = Reason::all()
+        .flat_map(|reason| reason.change().split('`').skip(1).step_by(2))
+        .filter(|code| starts.iter().any(|start| code.starts_with(start)))
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
 fn write_page(page: &mut String) -> fmt::Result {
     page.push_str(HEAD);
     write_index(page)?;
@@ -47,7 +60,10 @@ fn write_page(page: &mut String) -> fmt::Result {
     page.push_str(RULES_HEAD);
     writeln!(page, "### In a request\n\nThe party is the client.\n")?;
     write_rules(page, Party::Client)?;
-    writeln!(page, "\n### In a response\n\nThe party is the server; the status is 502.\n")?;
+    writeln!(
+        page,
+        "\n### In a response\n\nThe party is the server. In the body the rule is broken too late for a status: the client is cut off.\n"
+    )?;
     write_rules(page, Party::Server)
 }
 
@@ -108,10 +124,15 @@ fn write_rules(page: &mut String, party: Party) -> fmt::Result {
     writeln!(page, "| code | status | phase | meaning | what to change |\n|---|---|---|---|---|")?;
     for reason in rules_of(party) {
         let (Cause::Rule(rule), Some(status)) = (reason.cause(), reason.status()) else { continue };
-        let (code, meaning, change) = (reason.code(), reason.happened(), reason.change());
-        write!(page, "| <a id=\"{code}\"></a>`{code}` | {status} |")?;
+        let (code, change) = (reason.code(), reason.change());
+        let meaning = reason.happened().trim_end_matches('.');
+        write!(page, "| <a id=\"{code}\"></a>`{code}` |")?;
+        match reason.phases() {
+            [Phase::Relay] => write!(page, " log only ({status}) |")?,
+            _ => write!(page, " {status} |")?,
+        }
         write_phases(page, reason)?;
-        writeln!(page, " | {meaning} ({}) | {change} |", rules::origin(rule))?;
+        writeln!(page, " | {meaning} ({}). | {change} |", rules::origin(rule))?;
     }
     Ok(())
 }

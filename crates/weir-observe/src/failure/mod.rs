@@ -14,7 +14,7 @@ mod tests;
 
 pub use cause::Cause;
 pub use lookup::Reason;
-pub use markdown::failures_markdown;
+pub use markdown::{config_keys_named, failures_markdown};
 
 use crate::phase::Phase;
 

@@ -62,13 +62,14 @@ const fn is_body_rule(rule: Rule) -> bool {
 /// What the operator can do about a request that breaks the rule.
 pub(super) const fn request_change(rule: Rule) -> &'static str {
     match rule {
-        Rule::BareLf => "Correct the client, or let it: `bare_lf` in `listener.NAME.allow`.",
-        Rule::ObsFold => "Correct the client, or let it: `obs_fold` in `listener.NAME.allow`.",
+        Rule::BareLf => "Correct the client, or set `listener.NAME.allow.bare_lf`.",
+        Rule::ObsFold => "Correct the client, or set `listener.NAME.allow.obs_fold`.",
         Rule::BadTarget => {
-            "Correct the client to percent-encode the target, or let it: `unsafe_target` in `listener.NAME.allow`."
+            "Have the client percent-encode the target, or set `listener.NAME.allow.unsafe_target`."
         }
-        Rule::ConflictingLengths => {
-            "Correct the client. If it repeats one and the same length, let it: `repeated_length` in `listener.NAME.allow`."
+        Rule::RepeatedLength => "Correct the client, or set `listener.NAME.allow.repeated_length`.",
+        Rule::BadLength => {
+            "Correct the client. If it pads lengths with zeros, set `listener.NAME.allow.padded_length`."
         }
         Rule::TargetTooLong => {
             "Raise `listener.NAME.limits.target_size` if such long targets are legitimate."
@@ -88,7 +89,10 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
         Rule::ProxyHeaderUnexpected => {
             "Have the balancer in front send no PROXY protocol, or expect it on this listener."
         }
-        Rule::LengthWithTransferEncoding | Rule::TransferEncodingInHttp10 | Rule::BadTransferEncoding => {
+        Rule::ConflictingLengths
+        | Rule::LengthWithTransferEncoding
+        | Rule::TransferEncodingInHttp10
+        | Rule::BadTransferEncoding => {
             "Correct the client. If nobody knows it, this was an attempt to smuggle a request."
         }
         _ => "Correct the client.",

@@ -141,7 +141,7 @@ rows! {
     "connect-not-allowed": ConnectNotAllowed, Client, [Request Route], answer 501,
         "CONNECT is not supported here.",
         "The client sent CONNECT and no route allows it.",
-        "Set `allow_connect = true` in the route if Weir is to open tunnels for clients.";
+        "Set `listener.NAME.route.allow_connect` if Weir is to open tunnels for clients.";
     "loop-detected": LoopDetected, Client, [Request Route], answer 508,
         "The request has been here before.",
         "The Via field of the request shows that it has passed this Weir already: an upstream leads back here.",
@@ -149,15 +149,15 @@ rows! {
     "body-too-large": BodyTooLarge, Client, [Request Route Send Response], answer 413,
         "The body of the request is too large.",
         "The body of the request is larger than the limit.",
-        "Raise `listener.NAME.limits.body_size` or `body_size` of the route.";
+        "Raise `listener.NAME.limits.body_size` or `listener.NAME.route.limits.body_size`.";
     "request-body-timeout": TimedOut, Client, [Send Response], answer 408,
         "The body of the request did not arrive in time.",
         "The client stopped sending the body of its request.",
-        "Raise the credit of `listener.NAME.timeouts.request_body` for clients on very slow links.";
+        "Raise `listener.NAME.timeouts.request_body.credit` for clients on very slow links.";
     "request-body-too-slow": BodyTooSlow, Client, [Send Response], answer 408,
         "The body of the request arrived too slowly.",
         "The client sent the body of its request slower than the minimum rate.",
-        "Lower the rate of `listener.NAME.timeouts.request_body` for clients on very slow links.";
+        "Lower `listener.NAME.timeouts.request_body.rate_min` for clients on very slow links.";
     "request-body-incomplete": Closed, Client, [Send], log 499, GONE,
         "The client closed the connection in the middle of the body of its request.",
         "Nothing, unless it is frequent: then look at the network or the time limits of the client.";
@@ -194,7 +194,7 @@ rows! {
         "Look for a worker that is overloaded.";
     "bad-rewrite": BadRewrite, Weir, [Route Send], answer 500, INTERNAL,
         "A rewrite of the route made a target or a field that is not valid in HTTP.",
-        "Correct the path rewriting or `request_headers` of the route; `weir explain` shows the result for a URL.";
+        "Correct `listener.NAME.route.request_headers` or the rewriting of the path; `weir explain` shows the result for a URL.";
     "request-head-overflow": HeadOverflow, Weir, [Route Send], answer 431,
         "The head of the request is too large.",
         "The head of the request no longer fits its buffer after Weir added its fields.",
@@ -206,13 +206,13 @@ rows! {
         "Look at the state of the servers; add servers, or one with `backup = true`, to `upstream.NAME.servers`.";
     "all-servers-full": AllServersFull, Weir, [Route Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and the upstream has no queue.",
-        "Raise `max_requests` of the servers, add servers, or set `upstream.NAME.queue.length_max` above 0.";
+        "Raise `upstream.NAME.max_requests`, add servers, or set `upstream.NAME.queue.length_max` above 0.";
     "queue-full": QueueFull, Weir, [Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and so is the queue.",
-        "Raise `max_requests` of the servers or `upstream.NAME.queue.length_max`, or add servers.";
+        "Raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
     "queue-timeout": TimedOut, Weir, [Queue], answer 503, BUSY,
         "No server had a free slot before the time limit of the queue passed.",
-        "Raise `max_requests` of the servers or `upstream.NAME.timeouts.queue`, or add servers.";
+        "Raise `upstream.NAME.max_requests` or `upstream.NAME.timeouts.queue`, or add servers.";
     "draining": Drained, Weir, [Request Route Queue Connect Send Response], answer 503, UNAVAILABLE,
         "Weir is shutting down, or the upstream is being removed, and the exchange could not be finished in the time left.",
         "Raise `process.stop_grace` so that running exchanges can finish.";
@@ -273,10 +273,10 @@ rows! {
     // Sending the request.
     "send-timeout": TimedOut, Server, [Send], answer 504, TOO_SLOW,
         "The server stopped taking the request.",
-        "Look for the reason in the server, or raise the credit of `upstream.NAME.timeouts.send`.";
+        "Look for the reason in the server, or raise `upstream.NAME.timeouts.send.credit`.";
     "send-too-slow": BodyTooSlow, Server, [Send], answer 504, TOO_SLOW,
         "The server took the body of the request slower than the minimum rate.",
-        "Look for the reason in the server, or lower the rate of `upstream.NAME.timeouts.send`.";
+        "Look for the reason in the server, or lower `upstream.NAME.timeouts.send.rate_min`.";
     "send-closed": Closed, Server, [Send], answer 502, UNREACHED,
         "The server closed the connection while the request was being sent, without a response.",
         "Look at the log and the body limit of the server.";
@@ -311,7 +311,7 @@ rows! {
         "Raise `process.buffer_size`, or have the server send a smaller head.";
     "response-bad-rewrite": BadRewrite, Weir, [Response], answer 500, INTERNAL,
         "The route made a response field that is not valid in HTTP.",
-        "Correct `response_headers` of the route.";
+        "Correct `listener.NAME.route.response_headers`.";
 
     // Relaying the response, or a tunnel: the client has a head already.
     "response-incomplete": ResponseIncomplete, Server, [Relay], log 502, GONE,
@@ -325,16 +325,16 @@ rows! {
         "Look for a crash or a time limit in the log of the server.";
     "relay-server-timeout": TimedOut, Server, [Relay], log 504, GONE,
         "The server stopped in the middle of the body.",
-        "Look for the reason in the server, or raise the credit of `upstream.NAME.timeouts.relay`.";
+        "Look for the reason in the server, or raise `upstream.NAME.timeouts.relay.credit`.";
     "relay-server-too-slow": BodyTooSlow, Server, [Relay], log 504, GONE,
         "The server sent the body slower than the minimum rate.",
-        "Look for the reason in the server, or lower the rate of `upstream.NAME.timeouts.relay`.";
+        "Look for the reason in the server, or lower `upstream.NAME.timeouts.relay.rate_min`.";
     "relay-client-timeout": TimedOut, Client, [Relay], log 408, GONE,
         "The client stopped: it took no more of the response, or sent no more of the body of its request.",
-        "Raise the credit of `listener.NAME.timeouts.send` (or `request_body`) for clients that pause for long.";
+        "Raise `listener.NAME.timeouts.send.credit` (or `listener.NAME.timeouts.request_body.credit`) for clients that pause for long.";
     "relay-client-too-slow": BodyTooSlow, Client, [Relay Finish], log 408, GONE,
         "The client took the response, or sent the rest of its request, slower than the minimum rate.",
-        "Lower the rate of `listener.NAME.timeouts.send` (or `request_body`) for clients on very slow links.";
+        "Lower `listener.NAME.timeouts.send.rate_min` for clients on very slow links.";
     "response-excess": ResponseExcess, Server, [Relay Finish], log 200, GONE,
         "The server sent bytes beyond the end of its response; the client did not get them, and the connection was closed.",
         "Correct the length that the server declares.";
@@ -348,12 +348,12 @@ rows! {
     // Finishing.
     "finish-timeout": TimedOut, Client, [Finish], log 408, GONE,
         "The client did not take the last bytes of the response in time.",
-        "Raise the credit of `listener.NAME.timeouts.send` for clients on very slow links.";
+        "Raise `listener.NAME.timeouts.send.credit` for clients on very slow links.";
 
     // At any time.
     "exchange-timeout": ExchangeTimedOut, Weir, [Route Queue Connect Send Response Relay], answer 504, TOO_SLOW,
         "The exchange as a whole took longer than its route allows.",
-        "See in the log in which phase the time went, or raise `timeouts.exchange` of the route.";
+        "See in the log in which phase the time went, or raise `listener.NAME.route.timeouts.exchange`.";
     "session-too-old": SessionTooOld, Weir, [Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "The session reached its greatest age in the middle of an exchange.",
         "Raise `listener.NAME.timeouts.session`.";

@@ -231,3 +231,19 @@ fn failures_page_lists_every_reason() {
         assert_eq!(page.matches(&heading).count() + page.matches(&anchor).count(), 1, "{code}");
     }
 }
+
+#[test]
+fn config_keys_are_keys_and_nothing_else() {
+    let keys = config_keys_named();
+    assert!(
+        keys.contains(&"upstream.NAME.timeouts.response") && keys.contains(&"process.connections_max"),
+        "{keys:?}"
+    );
+    for key in keys {
+        let parts: Vec<&str> = key.split('.').collect();
+        let is_word = |part: &&str| {
+            part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') && !part.is_empty()
+        };
+        assert!(parts.iter().all(|part| *part == "NAME" || is_word(part)), "{key}");
+    }
+}
