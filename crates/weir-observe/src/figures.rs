@@ -40,7 +40,7 @@ pub struct Figures {
 
 impl Figures {
     /// Adds up the shards of all workers. Parts without a name are left out.
-    pub fn sum<'a>(names: &Names, shards: impl IntoIterator<Item = &'a WorkerShard>) -> Figures {
+    pub fn collect<'a>(names: &Names, shards: impl IntoIterator<Item = &'a WorkerShard>) -> Figures {
         let mut figures = Figures {
             workers: Vec::new(),
             listeners: names.listeners.iter().map(|name| ListenerFigures::named(name)).collect(),
@@ -275,7 +275,7 @@ mod tests {
             shard.upstreams[0].servers[1].response_time.record(1000);
             shard.upstreams[0].servers[1].failures.record(Phase::Connect);
         }
-        let figures = Figures::sum(&names, &shards);
+        let figures = Figures::collect(&names, &shards);
         assert_eq!(figures.workers.iter().map(|worker| worker.sessions_accepted).collect::<Vec<_>>(), [1, 2]);
         let listener = &figures.listeners[0];
         assert_eq!((listener.name.as_str(), listener.bytes_in), ("web", 20));
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn parts_without_a_name_are_left_out() {
         let shard = WorkerShard::new(ShardSizes { listeners: 2, servers: &[2, 1] });
-        let figures = Figures::sum(&Names::default(), [&shard]);
+        let figures = Figures::collect(&Names::default(), [&shard]);
         assert_eq!((figures.workers.len(), figures.listeners.len(), figures.upstreams.len()), (1, 0, 0));
     }
 }

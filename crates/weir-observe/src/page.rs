@@ -102,23 +102,55 @@ dd{font-family:ui-monospace,monospace;overflow-wrap:anywhere}
 </style>
 "#;
 
-/// The reason phrase of a status (RFC 9110 section 15); of an unknown one, its class.
+/// The reason phrase of a status (RFC 9110 section 15 and the registry of IANA); of an unknown one, its class.
 pub const fn status_text(status: u16) -> &'static str {
     match status {
+        100 => "Continue",
+        101 => "Switching Protocols",
+        103 => "Early Hints",
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        203 => "Non-Authoritative Information",
+        204 => "No Content",
+        205 => "Reset Content",
+        206 => "Partial Content",
+        300 => "Multiple Choices",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
         400 => "Bad Request",
         401 => "Unauthorized",
+        402 => "Payment Required",
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        407 => "Proxy Authentication Required",
         408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
         411 => "Length Required",
+        412 => "Precondition Failed",
         413 => "Content Too Large",
         414 => "URI Too Long",
+        415 => "Unsupported Media Type",
+        416 => "Range Not Satisfiable",
         417 => "Expectation Failed",
+        418 => "I'm a teapot",
         421 => "Misdirected Request",
+        422 => "Unprocessable Content",
+        423 => "Locked",
+        424 => "Failed Dependency",
+        425 => "Too Early",
         426 => "Upgrade Required",
+        428 => "Precondition Required",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
+        451 => "Unavailable For Legal Reasons",
         499 => "Client Closed Request",
         500 => "Internal Server Error",
         501 => "Not Implemented",
@@ -126,14 +158,20 @@ pub const fn status_text(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
+        507 => "Insufficient Storage",
         508 => "Loop Detected",
-        _ => match status / 100 {
-            1 => "Informational",
-            2 => "Success",
-            3 => "Redirection",
-            4 => "Client Error",
-            _ => "Server Error",
-        },
+        511 => "Network Authentication Required",
+        _ => class_text(status),
+    }
+}
+
+const fn class_text(status: u16) -> &'static str {
+    match status / 100 {
+        1 => "Informational",
+        2 => "Success",
+        3 => "Redirection",
+        4 => "Client Error",
+        _ => "Server Error",
     }
 }
 
@@ -203,8 +241,10 @@ mod tests {
     }
 
     #[test]
-    fn unknown_statuses_have_the_text_of_their_class() {
+    fn statuses_have_their_phrase_or_that_of_their_class() {
         for (status, text) in [
+            (200, "OK"),
+            (308, "Permanent Redirect"),
             (199, "Informational"),
             (299, "Success"),
             (399, "Redirection"),

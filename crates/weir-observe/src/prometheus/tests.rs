@@ -161,7 +161,7 @@ fn small_figures() -> Figures {
     for micros in [100, 128, 1_000_000, 40_000_000] {
         server.response_time.record(micros);
     }
-    Figures::sum(&names(&["web"], &[("api", &["10.0.0.1:80"])]), [&shard])
+    Figures::collect(&names(&["web"], &[("api", &["10.0.0.1:80"])]), [&shard])
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn cardinality_is_bounded_by_the_config() {
         let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[servers] });
         let server_names: Vec<String> = (0..servers).map(|index| format!("s{index}")).collect();
         let server_names: Vec<&str> = server_names.iter().map(String::as_str).collect();
-        rendered(&Figures::sum(&names(&[], &[("api", &server_names)]), [&shard])).lines().count()
+        rendered(&Figures::collect(&names(&[], &[("api", &server_names)]), [&shard])).lines().count()
     };
     let per_server = lines(1) - lines(0);
     assert!(per_server < 80, "{per_server} lines per server");
@@ -238,7 +238,7 @@ proptest! {
         for value in micros {
             shard.upstreams[0].servers[0].response_time.record(value);
         }
-        let families = read(&rendered(&Figures::sum(&names(&[&name], &[(&name, &[&name])]), [&shard])));
+        let families = read(&rendered(&Figures::collect(&names(&[&name], &[(&name, &[&name])]), [&shard])));
         check(&families);
         let requests = families.iter().find(|family| family.name == "weir_listener_requests_total").unwrap();
         prop_assert_eq!(&requests.samples[0].labels["listener"], &name);
