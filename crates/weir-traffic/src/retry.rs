@@ -94,9 +94,10 @@ pub enum Verdict {
 pub enum NextServer {
     /// To the same server on a new connection: only the old connection was at fault.
     SameFresh,
-    /// To another server, or to the same one when there is no other.
+    /// To another server, or to the same one when there is no other: see [`Excluded::avoid`](crate::balance::Excluded::avoid).
     OtherFirst,
-    /// To another server, or not at all: the same one would only be given more of what it could not do.
+    /// To another server, or not at all, because the same one would only be given more of what it could not do: see
+    /// [`Excluded::insert`](crate::balance::Excluded::insert).
     OtherOnly,
 }
 

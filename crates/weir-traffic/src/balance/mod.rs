@@ -155,6 +155,17 @@ impl Balancer {
     /// Safe to call from all workers at once; no lock, no allocation. Time grows with the number of servers except for the
     /// random policies.
     pub fn choose(&self, pick: &Pick<'_>) -> Choice {
+        match self.choose_outside(pick) {
+            Choice::NoneEligible => match pick.excluded.without_avoided() {
+                Some(excluded) => self.choose_outside(&Pick { excluded: &excluded, ..*pick }),
+                None => Choice::NoneEligible,
+            },
+            choice => choice,
+        }
+    }
+
+    /// Chooses among the servers that are neither excluded nor avoided.
+    fn choose_outside(&self, pick: &Pick<'_>) -> Choice {
         match self.primaries.choose(pick) {
             Choice::NoneEligible => self.backups.choose(pick),
             choice => choice,

@@ -7,7 +7,7 @@ use crate::server::ServerId;
 pub struct Pick<'a> {
     /// The hash of the request's key for [`Policy::ConsistentHash`](super::Policy::ConsistentHash), else ignored.
     pub hash: Option<u64>,
-    /// Servers this request has already failed on; never chosen.
+    /// Servers this request has already failed on.
     pub excluded: &'a Excluded,
     /// 64 fresh random bits. Only the random policies look at them.
     pub random: u64,
@@ -25,7 +25,7 @@ pub enum Choice {
     NoneEligible,
 }
 
-/// The servers a request has already been tried on: a small set without allocation.
+/// The servers a request has already failed on: a small set without allocation.
 ///
 /// It holds [`Excluded::LEN_MAX`] servers; the oldest is forgotten when one more comes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,6 +33,8 @@ pub struct Excluded {
     /// Bit `id % 64` of every member: the empty set answers with one shift.
     mask: u64,
     ids: [u32; Self::LEN_MAX],
+    /// Bit `i` is set when `ids[i]` is to be avoided only.
+    avoided: u8,
     len: u8,
 }
 
@@ -45,24 +47,20 @@ impl Excluded {
 
     /// An empty set.
     pub const fn new() -> Excluded {
-        Excluded { mask: 0, ids: [0; Self::LEN_MAX], len: 0 }
+        Excluded { mask: 0, ids: [0; Self::LEN_MAX], avoided: 0, len: 0 }
     }
 
-    /// Adds a server.
+    /// Adds a server that is not to be chosen again.
     pub fn insert(&mut self, server: ServerId) {
-        if self.contains(server) {
-            return;
-        }
-        if self.len as usize == Self::LEN_MAX {
-            self.ids.rotate_left(1);
-            self.len -= 1;
-        }
-        self.ids[self.len as usize] = server.0;
-        self.len += 1;
-        self.mask = self.ids().iter().fold(0, |mask, id| mask | 1 << (id % 64));
+        self.add(server, false);
     }
 
-    /// Whether `server` is in the set.
+    /// Adds a server that is to be chosen again only when no other is eligible.
+    pub fn avoid(&mut self, server: ServerId) {
+        self.add(server, true);
+    }
+
+    /// Whether `server` is in the set, excluded or avoided.
     pub fn contains(&self, server: ServerId) -> bool {
         self.mask >> (server.0 % 64) & 1 != 0 && self.ids().contains(&server.0)
     }
@@ -70,6 +68,34 @@ impl Excluded {
     /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The set without the servers that are to be avoided only; `None` when there are none of these.
+    pub(super) fn without_avoided(&self) -> Option<Excluded> {
+        let mut strict = Excluded::new();
+        for (at, &id) in self.ids().iter().enumerate() {
+            if self.avoided >> at & 1 == 0 {
+                strict.insert(ServerId(id));
+            }
+        }
+        (strict.len < self.len).then_some(strict)
+    }
+
+    fn add(&mut self, server: ServerId, avoided: bool) {
+        if let Some(at) = self.ids().iter().position(|&id| id == server.0) {
+            // Once excluded, always excluded.
+            self.avoided &= !(u8::from(!avoided) << at);
+            return;
+        }
+        if self.len as usize == Self::LEN_MAX {
+            self.ids.rotate_left(1);
+            self.avoided >>= 1;
+            self.len -= 1;
+        }
+        self.ids[self.len as usize] = server.0;
+        self.avoided |= u8::from(avoided) << self.len;
+        self.len += 1;
+        self.mask = self.ids().iter().fold(0, |mask, id| mask | 1 << (id % 64));
     }
 
     fn ids(&self) -> &[u32] {
@@ -91,5 +117,19 @@ mod tests {
         }
         assert!(!set.contains(ServerId(0)) && set.contains(ServerId(1)) && set.contains(ServerId(8)));
         assert!(!set.contains(ServerId(65)), "same bit as 1, another server");
+    }
+
+    #[test]
+    fn what_is_avoided_can_be_left_out() {
+        let mut set = Excluded::new();
+        for id in 0..=Excluded::LEN_MAX as u32 {
+            if id % 2 == 0 { set.insert(ServerId(id)) } else { set.avoid(ServerId(id)) }
+        }
+        set.insert(ServerId(3));
+        set.avoid(ServerId(4));
+        let strict = set.without_avoided().unwrap();
+        let left: Vec<u32> = (0..10).filter(|&id| strict.contains(ServerId(id))).collect();
+        assert_eq!(left, [2, 3, 4, 6, 8], "0 is forgotten, 3 is excluded after it was avoided");
+        assert!(strict.without_avoided().is_none());
     }
 }

@@ -140,6 +140,25 @@ fn excluded_servers_are_not_chosen() {
 }
 
 #[test]
+fn avoided_servers_are_chosen_last() {
+    for policy in policies() {
+        let upstream = Upstream::new(&policy, &[1, 1, 1]);
+        let choose =
+            |excluded: &Excluded| upstream.balancer.choose(&Pick { hash: Some(7), excluded, random: 7 });
+        let mut excluded = Excluded::new();
+        excluded.avoid(ServerId(0));
+        excluded.insert(ServerId(1));
+        assert_eq!(choose(&excluded), Choice::Server(ServerId(2)), "{policy:?}");
+        upstream.state(2).set_max_requests(1);
+        assert_eq!(choose(&excluded), Choice::AllFull, "{policy:?}: another one will be free");
+        upstream.state(2).set_health(Health::Down);
+        assert_eq!(choose(&excluded), Choice::Server(ServerId(0)), "{policy:?}");
+        excluded.insert(ServerId(0));
+        assert_eq!(choose(&excluded), Choice::NoneEligible, "{policy:?}");
+    }
+}
+
+#[test]
 fn backups_serve_only_when_no_primary_is_eligible() {
     for policy in policies() {
         let state = |max_requests| Arc::new(ServerState::new(1, max_requests));
