@@ -5,7 +5,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::bytes::is_host_text;
+use crate::bytes::{host_run, is_host_byte};
 use crate::percent;
 
 /// A valid `host[:port]`.
@@ -20,6 +20,7 @@ pub struct Authority<'a> {
 impl<'a> Authority<'a> {
     /// Reads `bytes` as `uri-host [":" port]` (RFC 9110 section 7.2); `None` when it is not one. The empty host is
     /// valid only as a whole empty authority.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Option<Authority<'a>> {
         let (host, port) = if bytes.first() == Some(&b'[') {
             let end = memchr::memchr(b']', bytes)?;
@@ -27,13 +28,14 @@ impl<'a> Authority<'a> {
             address.parse::<Ipv6Addr>().ok()?;
             bytes.split_at(end + 1)
         } else {
-            let end = memchr::memchr(b':', bytes).unwrap_or(bytes.len());
-            let (host, port) = bytes.split_at(end);
-            if !is_host_text(host) || !percent::is_well_formed(host) || (host.is_empty() && !port.is_empty())
-            {
+            let mut len = host_run(bytes);
+            if bytes.get(len) == Some(&b'%') {
+                len = encoded_host_len(bytes)?;
+            }
+            if len == 0 && !bytes.is_empty() {
                 return None;
             }
-            (host, port)
+            bytes.split_at(len)
         };
         let port = match port {
             [] | [b':'] => None,
@@ -42,6 +44,13 @@ impl<'a> Authority<'a> {
         };
         Some(Authority { host, port })
     }
+}
+
+/// Length of a host with percent-encoded bytes; `None` when they are not encoded properly.
+#[cold]
+fn encoded_host_len(bytes: &[u8]) -> Option<usize> {
+    let len = bytes.iter().position(|&byte| byte != b'%' && !is_host_byte(byte)).unwrap_or(bytes.len());
+    percent::is_well_formed(&bytes[..len]).then_some(len)
 }
 
 /// A port from 1 to 65535, decimal, without leading zeros.

@@ -3,6 +3,8 @@
 //! Classes are tables of 256 entries, filled by the compiler from the grammar. Scans answer one question: where does
 //! the run of allowed bytes end? What the byte there means is the caller's business.
 
+use crate::words::{below, equal, find, repeat};
+
 /// Which bytes belong to a class.
 type Class = [bool; 256];
 
@@ -15,8 +17,9 @@ static TOKEN: Class = class(b"!#$%&'*+-.^_`|~");
 /// percent-encode set), no server takes them for a delimiter, and they are forwarded as they came.
 static TARGET: Class = class(b"!$%&'()*+,-./:;=?@[\\]^_`{|}~");
 
-/// Bytes of a registered name (RFC 3986 section 3.2.2) without `,`, which would make one Host look like a list.
-static HOST: Class = class(b"-._~%!$&'()*+;=");
+/// Bytes of a registered name (RFC 3986 section 3.2.2) without `%`, and without `,`, which
+/// would make one Host look like a list.
+static HOST: Class = class(b"-._~!$&'()*+;=");
 
 /// Letters, digits and the bytes of `others`.
 const fn class(others: &[u8]) -> Class {
@@ -59,15 +62,33 @@ pub(crate) fn is_target_byte(byte: u8) -> bool {
 }
 
 /// Length of the run of target bytes that `bytes` starts with.
-#[inline]
+#[inline(always)]
 pub(crate) fn target_run(bytes: &[u8]) -> usize {
-    bytes.iter().position(|&byte| !is_target_byte(byte)).unwrap_or(bytes.len())
+    find(bytes, |word| {
+        below(word, 0x21)
+            | equal(word & repeat(0xfe), b'"') // and '#'
+            | equal(word & repeat(0xfd), b'<') // and '>'
+            | word.wrapping_add(repeat(1)) // DEL
+            | word // above DEL
+    })
 }
 
-/// Whether every byte of `bytes` may stand in a registered name.
+/// Index of the first of `bytes` that is `one` or `other`; their number when there is none.
+#[inline(always)]
+pub(crate) fn find_either(bytes: &[u8], one: u8, other: u8) -> usize {
+    find(bytes, |word| equal(word, one) | equal(word, other))
+}
+
+/// Length of the run of bytes of a registered name, `%` excepted, that `bytes` starts with.
 #[inline]
-pub(crate) fn is_host_text(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| HOST[byte as usize])
+pub(crate) fn host_run(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&byte| !is_host_byte(byte)).unwrap_or(bytes.len())
+}
+
+/// Whether `byte` may stand in a registered name as it is.
+#[inline]
+pub(crate) fn is_host_byte(byte: u8) -> bool {
+    HOST[byte as usize]
 }
 
 /// Whether `byte` may stand in a field value: no control byte but HTAB (RFC 9110 section 5.5).
@@ -79,7 +100,20 @@ pub(crate) fn is_value_byte(byte: u8) -> bool {
 /// Length of the run of field value bytes that `bytes` starts with.
 #[inline]
 pub(crate) fn value_run(bytes: &[u8]) -> usize {
-    bytes.iter().position(|&byte| !is_value_byte(byte)).unwrap_or(bytes.len())
+    let mut run = visible_run(bytes);
+    while bytes.get(run) == Some(&b'\t') {
+        run += 1 + visible_run(&bytes[run + 1..]);
+    }
+    run
+}
+
+/// Length of the run of field value bytes without HTAB that `bytes` starts with.
+#[inline(always)]
+pub(crate) fn visible_run(bytes: &[u8]) -> usize {
+    // DEL is the only byte below 0x80 that one more takes there.
+    find(bytes, |word| {
+        (word.wrapping_sub(repeat(0x20)) | (word & repeat(0x7f)).wrapping_add(repeat(1))) & !word
+    })
 }
 
 /// Whether `byte` is optional white space: SP or HTAB.

@@ -253,7 +253,7 @@ impl ChunkedDecoder {
         if !full && cursor.still_waits(text) {
             return Ok(taken);
         }
-        let complete = read_fields(text, cursor, fields, self.limits.trailer_fields_max, |_| Ok(()));
+        let complete = read_fields(text, cursor, fields, self.limits.trailer_fields_max, |_, _, _| Ok(()));
         match complete {
             Ok(true) => {
                 self.state = State::Done;

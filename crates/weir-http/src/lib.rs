@@ -6,6 +6,7 @@
 
 mod rule;
 mod span;
+mod words;
 mod bytes;
 mod percent;
 mod limits;

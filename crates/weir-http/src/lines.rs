@@ -4,9 +4,9 @@
 //! arrive. A line that is not complete yet is read again from its start when its end has come, at most once, so a head
 //! costs linear time even byte by byte. Nothing here knows what a field means.
 
-use crate::bytes::{is_space, token_run, trim, value_run};
+use crate::bytes::{is_space, is_token_byte, trim, value_run, visible_run};
 use crate::fields::{Field, Fields};
-use crate::name::FieldName;
+use crate::name::{FieldName, START_BYTES};
 use crate::rule::Rule;
 use crate::span::Span;
 
@@ -41,107 +41,155 @@ impl Cursor {
     }
 }
 
-/// What stands at the start of a line.
-enum Line {
-    /// A field line, and where the next line starts.
-    Field(Field, usize),
-    /// The empty line that ends the section, and where what follows starts.
-    End(usize),
-    /// Bytes are missing.
-    Incomplete,
-}
-
 /// Reads field lines until the empty line. `true`: the section is complete and the cursor behind it.
 ///
-/// `take` sees every field before it is stored and may refuse it.
-#[inline]
+/// `take` sees name and value of every field before it is stored, and may refuse it.
+#[inline(always)]
 pub(crate) fn read_fields(
     bytes: &[u8],
     cursor: &mut Cursor,
     fields: &mut Fields,
     fields_max: usize,
-    mut take: impl FnMut(&Field) -> Result<(), Rule>,
+    mut take: impl FnMut(FieldName, Span, &[u8]) -> Result<(), Rule>,
 ) -> Result<bool, Rule> {
+    let mut rest = bytes.get(cursor.position..).unwrap_or_default();
     loop {
-        let line = read_line(bytes, cursor.position).map_err(|rule| match rule {
-            Rule::ObsFold if fields.is_empty() => Rule::LeadingSpace,
-            rule => rule,
-        });
-        match line? {
-            Line::Field(field, next) => {
-                if fields.len() >= fields_max {
-                    return Err(Rule::TooManyFields);
-                }
-                take(&field)?;
-                fields.push(field);
-                cursor.position = next;
-            }
-            Line::End(next) => {
-                cursor.position = next;
-                return Ok(true);
-            }
-            Line::Incomplete => {
-                cursor.searched = bytes.len();
+        if let Some(after) = rest.strip_prefix(b"\r\n") {
+            cursor.position = bytes.len() - after.len();
+            return Ok(true);
+        }
+        let line = match read_line(rest) {
+            Ok(Some(line)) => line,
+            Ok(None) => {
+                *cursor = Cursor { position: bytes.len() - rest.len(), searched: bytes.len() };
                 return Ok(false);
             }
+            Err(rule) => return Err(blame_line(rule, fields)),
+        };
+        if fields.len() >= fields_max {
+            return Err(Rule::TooManyFields);
         }
+        let start = bytes.len() - rest.len();
+        let value_start = start + line.value_start;
+        let name = Span::new(start, start + line.name_len);
+        let value = Span::new(value_start, value_start + line.value.len());
+        take(line.known, value, line.value)?;
+        fields.push(Field { name, value, known: line.known });
+        rest = line.after;
     }
 }
 
-/// Reads the line that starts at `start`.
-#[inline]
-fn read_line(bytes: &[u8], start: usize) -> Result<Line, Rule> {
-    let line = bytes.get(start..).unwrap_or_default();
-    let name_len = token_run(line);
-    if line.get(name_len) != Some(&b':') || name_len == 0 {
-        return read_odd_line(line, start, name_len);
+/// A field line.
+struct Line<'a> {
+    known: FieldName,
+    /// Length of the name, with which the line starts.
+    name_len: usize,
+    /// Where the value starts, in bytes from the start of the line.
+    value_start: usize,
+    value: &'a [u8],
+    /// What follows the line.
+    after: &'a [u8],
+}
+
+/// Reads the field line that `line` starts with; `None` when bytes are missing.
+#[inline(always)]
+fn read_line(line: &[u8]) -> Result<Option<Line<'_>>, Rule> {
+    let (known, name_len) = match line.first_chunk().and_then(FieldName::recognise_start) {
+        Some(recognised) => recognised,
+        None => match read_other_name(line)? {
+            Some(name) => name,
+            None => return Ok(None),
+        },
+    };
+    let rest = &line[name_len + 1..];
+    let text = rest.strip_prefix(b" ").unwrap_or(rest);
+    let mut value_len = visible_run(text);
+    if !text[value_len..].starts_with(b"\r\n") {
+        value_len = match read_odd_value(text)? {
+            Some(len) => len,
+            None => return Ok(None),
+        };
     }
-    let value_start = name_len + 1;
-    let value_len = value_run(&line[value_start..]);
-    let value_end = value_start + value_len;
-    match &line[value_end..] {
-        [b'\r', b'\n', ..] => {
-            let value = trim_span(bytes, start + value_start, start + value_end);
-            let name = Span::new(start, start + name_len);
-            let known = FieldName::recognise(&line[..name_len]);
-            Ok(Line::Field(Field { name, value, known }, start + value_end + 2))
-        }
-        [] | [b'\r'] => Ok(Line::Incomplete),
+    let (mut value, after) = (&text[..value_len], &text[value_len + 2..]);
+    let mut value_start = line.len() - text.len();
+    // SP and HTAB are the only value bytes up to SP.
+    if let ([first, ..], [.., last]) = (value, value)
+        && (*first <= b' ' || *last <= b' ')
+    {
+        let spaces;
+        (spaces, value) = trim_value(value);
+        value_start += spaces;
+    }
+    Ok(Some(Line { known, name_len, value_start, value, after }))
+}
+
+/// Length of the value that `text` starts with, where no line end follows its visible bytes; `None` when bytes are missing.
+#[cold]
+fn read_odd_value(text: &[u8]) -> Result<Option<usize>, Rule> {
+    let len = value_run(text);
+    match &text[len..] {
+        [b'\r', b'\n', ..] => Ok(Some(len)),
+        [] | [b'\r'] => Ok(None),
         rest => Err(blame_line_end(rest)),
     }
 }
 
-/// The span of `start..end` without white space around it.
-#[inline]
-fn trim_span(bytes: &[u8], start: usize, end: usize) -> Span {
-    let raw = &bytes[start..end];
-    let lead = raw.iter().position(|&byte| !is_space(byte)).unwrap_or(raw.len());
-    let value = trim(&raw[lead..]);
-    Span::new(start + lead, start + lead + value.len())
+/// `value` without the white space around it, and how much of it stood before.
+#[cold]
+fn trim_value(value: &[u8]) -> (usize, &[u8]) {
+    let spaces = value.iter().take_while(|&&byte| is_space(byte)).count();
+    (spaces, trim(value))
 }
 
-/// A line that does not start with a name and its colon: the end of the section, an incomplete line, or a broken rule.
-#[cold]
-fn read_odd_line(line: &[u8], start: usize, name_len: usize) -> Result<Line, Rule> {
-    let rest = &line[name_len..];
-    match (name_len, rest) {
-        (0, [b'\r', b'\n', ..]) => Ok(Line::End(start + 2)),
-        (_, [] | [b'\r']) => Ok(Line::Incomplete),
-        (0, [b':', ..]) => Err(Rule::EmptyFieldName),
-        (0, [b' ' | b'\t', ..]) => Err(Rule::ObsFold),
-        (_, [b' ' | b'\t', ..]) => {
-            let spaces = rest.iter().position(|&byte| !is_space(byte));
-            match spaces.map(|at| rest[at]) {
-                None => Ok(Line::Incomplete),
-                Some(b':') => Err(Rule::SpaceBeforeColon),
-                Some(b'\r' | b'\n') => Err(Rule::MissingColon),
-                Some(_) => Err(Rule::BadFieldName),
-            }
+/// Reads the name at the start of a line, with its length, where no known name stands before a colon in its proper
+/// place; `None` when bytes are missing.
+#[inline(never)]
+fn read_other_name(line: &[u8]) -> Result<Option<(FieldName, usize)>, Rule> {
+    let mut underscores = 0;
+    let is_in_name = |byte: &u8| {
+        underscores |= u32::from(*byte == b'_');
+        is_token_byte(*byte)
+    };
+    let name_len = line.iter().take_while(|byte| is_in_name(byte)).count();
+    let (name, rest) = line.split_at(name_len);
+    match rest.first() {
+        // A line this short was not looked at yet.
+        Some(b':') if name_len > 0 && line.len() < START_BYTES => {
+            Ok(Some((FieldName::recognise(name), name_len)))
         }
-        (1.., [b'\r', b'\n', ..]) => Err(Rule::MissingColon),
-        (_, [b'\r' | b'\n' | 0, ..]) => Err(blame_line_end(rest)),
-        _ => Err(Rule::BadFieldName),
+        Some(b':') if name_len > 0 && underscores > 0 => {
+            Ok(Some((FieldName::recognise_underscored(name), name_len)))
+        }
+        Some(b':') if name_len > 0 => Ok(Some((FieldName::Other, name_len))),
+        None => Ok(None),
+        _ if rest == b"\r" => Ok(None),
+        _ => blame_name(name, rest),
     }
+}
+
+/// The rule that is broken when the line behind `fields` breaks `rule`.
+#[cold]
+fn blame_line(rule: Rule, fields: &Fields) -> Rule {
+    if rule == Rule::ObsFold && fields.is_empty() { Rule::LeadingSpace } else { rule }
+}
+
+/// Which rule is broken by a line that has `rest` where the colon behind `name` should be; `None` when bytes are missing
+/// to tell.
+#[cold]
+fn blame_name<T>(name: &[u8], rest: &[u8]) -> Result<Option<T>, Rule> {
+    Err(match (name.len(), rest) {
+        (0, [b':', ..]) => Rule::EmptyFieldName,
+        (0, [b' ' | b'\t', ..]) => Rule::ObsFold,
+        (_, [b' ' | b'\t', ..]) => match rest.iter().find(|&&byte| !is_space(byte)) {
+            None => return Ok(None),
+            Some(b':') => Rule::SpaceBeforeColon,
+            Some(b'\r' | b'\n') => Rule::MissingColon,
+            Some(_) => Rule::BadFieldName,
+        },
+        (1.., [b'\r', b'\n', ..]) => Rule::MissingColon,
+        (_, [b'\r' | b'\n' | 0, ..]) => blame_line_end(rest),
+        _ => Rule::BadFieldName,
+    })
 }
 
 /// Which rule the byte breaks that ended a run of allowed bytes; `rest` starts with it and is not CR LF.

@@ -3,6 +3,8 @@
 //! Recognition is one lookup in a table that the compiler fills, then one comparison without regard to case.
 //! What a name means for framing or forwarding is asked here (`is_hop_by_hop`, `is_strippable`), acted on elsewhere.
 
+use crate::words::{ANSWER, WORD_BYTES, below_lowest, equal, lowest, repeat};
+
 /// Declares [`FieldName`] with the canonical spelling of each name.
 macro_rules! names {
     ($($variant:ident $spelling:literal,)+) => {
@@ -86,27 +88,110 @@ names! {
 // One bit per name: see `bit`.
 const _: () = assert!(FieldName::Other as u8 <= 63);
 
-/// Length of the longest known name, in bytes.
-const LEN_MAX: usize = 21;
+/// Bytes of a line that are enough to recognise the longest known name with its colon.
+pub(crate) const START_BYTES: usize = 24;
+
+/// The same in words.
+const WORDS: usize = START_BYTES / WORD_BYTES;
+
+/// A known name, ready to be compared in whole words.
+#[derive(Clone, Copy)]
+struct Spelling {
+    known: FieldName,
+    /// The name in lower case, padded with zeros.
+    lower: [u64; WORDS],
+    /// The bit that makes lower case of upper case, at the letters of the name only.
+    fold: [u64; WORDS],
+}
+
+/// Every known name in the slot of its own that [`slot`] gives; the other slots match nothing.
+static SPELLINGS: [Spelling; SLOTS] = spellings();
+
+/// Number of slots, a power of two.
+const SLOTS: usize = 128;
+
+/// The slot of a name, padded with zeros, in any mixture of upper and lower case.
+#[inline]
+const fn slot(name: [u64; WORDS]) -> usize {
+    // Found by trial so that no two known names share a slot; the compiler refuses it when a new name spoils that.
+    const FACTOR: u64 = 0x28c0_3fbf_e698_ac7f;
+    let mixed = (name[0] ^ name[1] ^ name[2]) | repeat(0x20);
+    (mixed.wrapping_mul(FACTOR) >> (u64::BITS - SLOTS.ilog2())) as usize
+}
+
+const fn spellings() -> [Spelling; SLOTS] {
+    let none = Spelling { known: FieldName::Other, lower: [u64::MAX; WORDS], fold: [0; WORDS] };
+    let mut table = [none; SLOTS];
+    let mut index = 0;
+    while index < FieldName::KNOWN.len() {
+        let known = FieldName::KNOWN[index];
+        let name = known.as_str().as_bytes();
+        let mut spelling = Spelling { known, lower: [0; WORDS], fold: [0; WORDS] };
+        let mut at = 0;
+        while at < name.len() {
+            let (word, shift) = (at / WORD_BYTES, at % WORD_BYTES * 8);
+            spelling.lower[word] |= (name[at].to_ascii_lowercase() as u64) << shift;
+            spelling.fold[word] |= if name[at].is_ascii_alphabetic() { 0x20 << shift } else { 0 };
+            at += 1;
+        }
+        let slot = slot(spelling.lower);
+        assert!(matches!(table[slot].known, FieldName::Other), "two known names share a slot");
+        table[slot] = spelling;
+        index += 1;
+    }
+    table
+}
 
 impl FieldName {
     /// Recognises `name` in any mixture of upper and lower case.
-    #[inline]
     pub fn recognise(name: &[u8]) -> FieldName {
-        let (Some(first), Some(last)) = (name.first(), name.last()) else { return FieldName::Other };
-        if name.len() > LEN_MAX {
-            return FieldName::Other;
+        let mut line = [0; START_BYTES];
+        let Some((to, [colon, ..])) = line.split_at_mut_checked(name.len()) else { return FieldName::Other };
+        to.copy_from_slice(name);
+        *colon = b':';
+        match FieldName::recognise_start(&line) {
+            Some((known, len)) if len == name.len() => known,
+            _ if name.contains(&b'_') => FieldName::recognise_underscored(name),
+            _ => FieldName::Other,
         }
-        for &known in candidates(name.len()) {
-            let spelling = known.as_str().as_bytes();
-            if spelling[0] | 0x20 == first | 0x20
-                && spelling[spelling.len() - 1] | 0x20 == last | 0x20
-                && name.eq_ignore_ascii_case(spelling)
-            {
-                return known;
-            }
+    }
+
+    /// Recognises the name at the start of a field line. Gives it with its length; `None` when it is not a known one
+    /// right before a colon.
+    #[inline]
+    pub(crate) fn recognise_start(line: &[u8; START_BYTES]) -> Option<(FieldName, usize)> {
+        let (words, _) = line.as_chunks();
+        let mut name: [u64; WORDS] = std::array::from_fn(|index| u64::from_le_bytes(words[index]));
+        let colons = name.map(|word| equal(word, b':') & ANSWER);
+        let len = if colons[0] != 0 {
+            name = [name[0] & below_lowest(colons[0]), 0, 0];
+            lowest(colons[0])
+        } else if colons[1] != 0 {
+            name = [name[0], name[1] & below_lowest(colons[1]), 0];
+            WORD_BYTES + lowest(colons[1])
+        } else if colons[2] != 0 {
+            name[2] &= below_lowest(colons[2]);
+            2 * WORD_BYTES + lowest(colons[2])
+        } else {
+            return None;
+        };
+        let Spelling { known, lower, fold } = &SPELLINGS[slot(name)];
+        let same = (0..WORDS).all(|index| name[index] | fold[index] == lower[index]);
+        same.then_some((*known, len))
+    }
+
+    /// [`FieldName::Underscored`] when `name` is a known name with `_` for `-`, else [`FieldName::Other`].
+    #[cold]
+    pub(crate) fn recognise_underscored(name: &[u8]) -> FieldName {
+        let mut dashed = [0; START_BYTES];
+        let Some(dashed) = dashed.get_mut(..name.len()) else { return FieldName::Other };
+        for (to, from) in dashed.iter_mut().zip(name) {
+            *to = if *from == b'_' { b'-' } else { *from };
         }
-        if name.contains(&b'_') { underscored(name) } else { FieldName::Other }
+        match FieldName::recognise(dashed) {
+            FieldName::Other => FieldName::Other,
+            _ => FieldName::Underscored,
+        }
     }
 
     /// A bit of its own for every name, for sets of names in one word.
@@ -143,24 +228,5 @@ impl FieldName {
     #[inline]
     pub const fn is_allowed_in_trailers(self) -> bool {
         matches!(self, FieldName::Other | FieldName::Etag | FieldName::Date | FieldName::LastModified)
-    }
-}
-
-/// The known names of `len` bytes.
-fn candidates(len: usize) -> impl Iterator<Item = &'static FieldName> {
-    FieldName::KNOWN.iter().filter(move |known| known.as_str().len() == len)
-}
-
-/// [`FieldName::Underscored`] when `name` is a known name with `_` for `-`.
-#[cold]
-fn underscored(name: &[u8]) -> FieldName {
-    let mut dashed = [0; LEN_MAX];
-    let Some(dashed) = dashed.get_mut(..name.len()) else { return FieldName::Other };
-    for (to, from) in dashed.iter_mut().zip(name) {
-        *to = if *from == b'_' { b'-' } else { *from };
-    }
-    match FieldName::recognise(dashed) {
-        FieldName::Other => FieldName::Other,
-        _ => FieldName::Underscored,
     }
 }

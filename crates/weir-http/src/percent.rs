@@ -4,10 +4,9 @@
 //! so what is routed and what is forwarded stay the same bytes.
 
 /// Whether every `%` in `bytes` is followed by two hexadecimal digits.
-#[inline]
 pub(crate) fn is_well_formed(bytes: &[u8]) -> bool {
     let mut rest = bytes;
-    while let Some(at) = memchr::memchr(b'%', rest) {
+    while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
         match &rest[at..] {
             [_, high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => rest = tail,
             _ => return false,
@@ -17,7 +16,6 @@ pub(crate) fn is_well_formed(bytes: &[u8]) -> bool {
 }
 
 /// Whether `bytes` holds an encoded NUL (`%00`).
-#[inline]
 pub(crate) fn has_encoded_nul(bytes: &[u8]) -> bool {
     memchr::memmem::find(bytes, b"%00").is_some()
 }

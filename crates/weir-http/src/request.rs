@@ -127,25 +127,25 @@ impl RequestHead {
     }
 
     /// Goes on from the first incomplete line. Gives the length of the head once it is complete.
+    #[inline(never)]
     fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
         if self.may_skip(bytes.len(), limits) && self.cursor.still_waits(bytes) {
             return Ok(None);
         }
         if !self.line_read {
-            let line = match skip_empty_lines(bytes)? {
-                Some(start) => RequestLine::read(bytes, start, limits)?,
+            let next = match skip_empty_lines(bytes)? {
+                Some(start) => self.line.read(bytes, start, limits)?,
                 None => None,
             };
-            let Some((line, next)) = line else {
+            let Some(next) = next else {
                 self.cursor.searched = bytes.len();
                 return Ok(None);
             };
-            self.line = line;
             self.line_read = true;
             self.cursor.position = next;
         }
         let (version, facts) = (self.line.version, &mut self.facts);
-        let take = |field: &Field| facts.add(field, bytes, version);
+        let take = |name, span, value: &[u8]| facts.add(name, span, value, version);
         if !read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)? {
             return Ok(None);
         }
@@ -331,19 +331,18 @@ impl RequestHead {
 impl Facts {
     /// Takes in one field.
     #[inline]
-    fn add(&mut self, field: &Field, bytes: &[u8], version: Version) -> Result<(), Rule> {
+    fn add(&mut self, name: FieldName, span: Span, value: &[u8], version: Version) -> Result<(), Rule> {
         const TELLING: u64 = FieldName::Host.bit()
             | FieldName::ContentLength.bit()
             | FieldName::TransferEncoding.bit()
             | FieldName::Connection.bit()
             | FieldName::Expect.bit()
             | FieldName::Upgrade.bit();
-        if TELLING & field.known.bit() == 0 {
+        if TELLING & name.bit() == 0 {
             return Ok(());
         }
-        let value = field.value.of(bytes);
-        match field.known {
-            FieldName::Host => self.add_host(field.value, value),
+        match name {
+            FieldName::Host => self.add_host(span, value),
             FieldName::Connection => {
                 self.connection.add(value);
                 Ok(())
@@ -352,7 +351,7 @@ impl Facts {
             FieldName::TransferEncoding if version == Version::Http10 => Err(Rule::TransferEncodingInHttp10),
             FieldName::TransferEncoding => self.framing.add_transfer_encoding(value),
             _ => {
-                self.add_rare(field, value, version);
+                self.add_rare(name, span, value, version);
                 Ok(())
             }
         }
@@ -371,8 +370,8 @@ impl Facts {
     }
 
     #[cold]
-    fn add_rare(&mut self, field: &Field, value: &[u8], version: Version) {
-        match field.known {
+    fn add_rare(&mut self, name: FieldName, span: Span, value: &[u8], version: Version) {
+        match name {
             FieldName::Expect if version == Version::Http11 => {
                 let continues = value.eq_ignore_ascii_case(b"100-continue");
                 self.expectation = match self.expectation {
@@ -384,7 +383,7 @@ impl Facts {
             FieldName::Upgrade => {
                 // Two Upgrade fields are one list; no protocol Weir tunnels is ever offered so. An empty span stands
                 // for "several", which `upgrade` does not report.
-                self.upgrade = Some(if self.upgrade.is_some() { Span::default() } else { field.value });
+                self.upgrade = Some(if self.upgrade.is_some() { Span::default() } else { span });
             }
             _ => {}
         }

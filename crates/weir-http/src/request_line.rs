@@ -43,16 +43,19 @@ pub(crate) fn skip_empty_lines(bytes: &[u8]) -> Result<Option<usize>, Rule> {
 }
 
 impl RequestLine {
-    /// Reads the request line at `start`. Gives it with the start of the next line, or `None` when bytes are missing.
+    /// Reads the request line at `start`. Gives the start of the next line, or `None` when bytes are missing and `self`
+    /// means nothing yet.
     #[inline]
     pub(crate) fn read(
+        &mut self,
         bytes: &[u8],
         start: usize,
         limits: &HeadLimits,
-    ) -> Result<Option<(RequestLine, usize)>, Rule> {
+    ) -> Result<Option<usize>, Rule> {
         let Some((method, method_len)) = read_method(bytes, start)? else { return Ok(None) };
         let target_start = start + method_len + 1;
         let rest = &bytes[target_start..];
+        // One byte more than the longest target, for the space behind it.
         let window = rest.get(..=limits.target_bytes_max).unwrap_or(rest);
         let target_len = target_run(window);
         match window.get(target_len) {
@@ -62,23 +65,35 @@ impl RequestLine {
             Some(&byte) => return Err(blame_target(byte)),
         }
         let target_end = target_start + target_len;
-        let target = Target::parse(bytes, Span::new(target_start, target_end), method, limits)?;
-        let method_span = Span::new(start, start + method_len);
+        self.method = method;
+        self.method_span = Span::new(start, start + method_len);
+        self.target.read(bytes, Span::new(target_start, target_end), method, limits)?;
         let rest = &rest[target_len + 1..];
-        if rest.first().is_some_and(|byte| !byte.eq_ignore_ascii_case(&b'H')) {
-            return Err(Rule::BadRequestLine);
-        }
-        let Some(version) = Version::read(rest)? else { return Ok(None) };
-        match &rest[Version::LEN..] {
-            [b'\r', b'\n', ..] => {
-                let line = RequestLine { method, method_span, target, version };
-                Ok(Some((line, target_end + 1 + Version::LEN + 2)))
-            }
-            [] | [b'\r'] => Ok(None),
-            [b' ' | b'\t', ..] => Err(Rule::BadRequestLine),
-            rest @ [b'\r' | b'\n' | 0, ..] => Err(blame_line_end(rest)),
-            _ => Err(Rule::BadVersion),
-        }
+        self.version = if rest.starts_with(b"HTTP/1.1\r\n") {
+            Version::Http11
+        } else if rest.starts_with(b"HTTP/1.0\r\n") {
+            Version::Http10
+        } else {
+            return blame_version(rest);
+        };
+        Ok(Some(target_end + 1 + Version::LEN + 2))
+    }
+}
+
+/// Which rule is broken by what stands where version and line end should; `None` when bytes are missing.
+#[cold]
+fn blame_version<T>(rest: &[u8]) -> Result<Option<T>, Rule> {
+    if rest.first().is_some_and(|byte| !byte.eq_ignore_ascii_case(&b'H')) {
+        return Err(Rule::BadRequestLine);
+    }
+    if Version::read(rest)?.is_none() {
+        return Ok(None);
+    }
+    match &rest[Version::LEN..] {
+        [] | [b'\r'] => Ok(None),
+        [b' ' | b'\t', ..] => Err(Rule::BadRequestLine),
+        rest @ [b'\r' | b'\n' | 0, ..] => Err(blame_line_end(rest)),
+        _ => Err(Rule::BadVersion),
     }
 }
 

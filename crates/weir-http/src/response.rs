@@ -100,6 +100,7 @@ impl ResponseHead {
     }
 
     /// Goes on from the first incomplete line. Gives the length of the head once it is complete.
+    #[inline(never)]
     fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
         // Not at the limit, where a rule broken earlier in the line goes first; and the status line is read early.
         let may_skip = bytes.len() < limits.head_bytes_max && (self.line_read || bytes.len() > EARLY);
@@ -116,7 +117,7 @@ impl ResponseHead {
             self.cursor.position = next;
         }
         let (version, framing, connection) = (self.line.version, &mut self.framing, &mut self.connection);
-        let take = |field: &Field| take_field(field, bytes, version, framing, connection);
+        let take = |name, _, value: &[u8]| take_field(name, value, version, framing, connection);
         let complete = read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)?;
         Ok(complete.then_some(self.cursor.position))
     }
@@ -278,19 +279,18 @@ fn blame_status<T>(rest: &[u8]) -> Result<Option<T>, Rule> {
 /// Takes in one field.
 #[inline]
 fn take_field(
-    field: &Field,
-    bytes: &[u8],
+    name: FieldName,
+    value: &[u8],
     version: Version,
     framing: &mut Framing,
     connection: &mut ConnectionOptions,
 ) -> Result<(), Rule> {
-    let value = || field.value.of(bytes);
-    match field.known {
-        FieldName::ContentLength => framing.add_length(value()),
+    match name {
+        FieldName::ContentLength => framing.add_length(value),
         FieldName::TransferEncoding if version == Version::Http10 => Err(Rule::TransferEncodingInHttp10),
-        FieldName::TransferEncoding => framing.add_transfer_encoding(value()),
+        FieldName::TransferEncoding => framing.add_transfer_encoding(value),
         FieldName::Connection => {
-            connection.add(value());
+            connection.add(value);
             Ok(())
         }
         _ => Ok(()),

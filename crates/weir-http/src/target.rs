@@ -3,6 +3,7 @@
 //! The bytes have passed the table of target bytes before they come here, so neither space nor `#` occurs.
 
 use crate::authority::Authority;
+use crate::bytes::find_either;
 use crate::limits::HeadLimits;
 use crate::method::Method;
 use crate::percent;
@@ -40,49 +41,53 @@ pub(crate) struct Target {
 impl Target {
     /// Splits and checks the target at `span` of a request with `method`.
     #[inline]
-    pub(crate) fn parse(
+    pub(crate) fn read(
+        &mut self,
         bytes: &[u8],
         span: Span,
         method: Method,
         limits: &HeadLimits,
-    ) -> Result<Target, Rule> {
-        let target = Target { span, ..Target::default() };
-        match span.of(bytes).first() {
-            Some(b'/') if method != Method::Connect => target.with_path(bytes, span, limits),
-            _ => target.parse_other_form(bytes, method, limits),
+    ) -> Result<(), Rule> {
+        self.span = span;
+        self.form = TargetForm::Origin;
+        let text = span.of(bytes);
+        if text.first() == Some(&b'/') && method != Method::Connect {
+            self.read_path(text, span.start as usize, limits)
+        } else {
+            self.read_other_form(bytes, method, limits)
         }
     }
 
-    /// Splits `whole` into path and query. A path must be percent-encoded properly; queries are sent with a bare `%`
-    /// by browsers, and no one decodes them on the way.
+    /// Splits `text`, which starts at `start`, into path and query. A path must be percent-encoded properly; queries are
+    /// sent with a bare `%` by browsers, and no one decodes them on the way.
     #[inline]
-    fn with_path(mut self, bytes: &[u8], whole: Span, limits: &HeadLimits) -> Result<Target, Rule> {
-        let text = whole.of(bytes);
-        let path_len = memchr::memchr(b'?', text).unwrap_or(text.len());
-        let start = whole.start as usize;
+    fn read_path(&mut self, text: &[u8], start: usize, limits: &HeadLimits) -> Result<(), Rule> {
+        let mut path_len = find_either(text, b'?', b'%');
+        if text.get(path_len) == Some(&b'%') {
+            path_len = encoded_path_len(text, limits)?;
+        }
         self.path = Span::new(start, start + path_len);
+        self.query = None;
         if path_len < text.len() {
-            self.query = Some(Span::new(start + path_len + 1, whole.end()));
+            self.query = Some(Span::new(start + path_len + 1, start + text.len()));
         }
-        let path = &text[..path_len];
-        if !percent::is_well_formed(path) || (limits.refuse_encoded_nul && percent::has_encoded_nul(path)) {
-            return Err(Rule::BadTarget);
-        }
-        Ok(self)
+        Ok(())
     }
 
     #[cold]
-    fn parse_other_form(mut self, bytes: &[u8], method: Method, limits: &HeadLimits) -> Result<Target, Rule> {
+    fn read_other_form(&mut self, bytes: &[u8], method: Method, limits: &HeadLimits) -> Result<(), Rule> {
+        self.query = None;
         let text = self.span.of(bytes);
         if method == Method::Connect {
             self.form = TargetForm::Authority;
             self.set_authority(bytes, self.span)?;
-            return if self.port.is_some() { Ok(self) } else { Err(Rule::BadTarget) };
+            self.path = Span::new(self.span.end(), self.span.end());
+            return if self.port.is_some() { Ok(()) } else { Err(Rule::BadTarget) };
         }
         if text == b"*" && method == Method::Options {
             self.form = TargetForm::Asterisk;
             self.path = self.span;
-            return Ok(self);
+            return Ok(());
         }
         let Some(colon) = memchr::memmem::find(text, b"://") else { return Err(Rule::BadTarget) };
         let scheme = &text[..colon];
@@ -100,14 +105,14 @@ impl Target {
         }
         self.set_authority(bytes, Span::new(start, start + len))?;
         if rest.get(len) == Some(&b'/') {
-            return self.with_path(bytes, Span::new(start + len, self.span.end()), limits);
+            return self.read_path(&rest[len..], start + len, limits);
         }
         // The empty path is "/" (RFC 9110 section 4.2.3): the slash before the authority stands in for it.
         self.path = Span::new(start - 1, start);
         if len < rest.len() {
             self.query = Some(Span::new(start + len + 1, self.span.end()));
         }
-        Ok(self)
+        Ok(())
     }
 
     fn set_authority(&mut self, bytes: &[u8], span: Span) -> Result<(), Rule> {
@@ -117,4 +122,14 @@ impl Target {
         self.port = authority.port;
         Ok(())
     }
+}
+
+/// Length of a path that holds `%`, up to the query or the end of `text`.
+#[cold]
+fn encoded_path_len(text: &[u8], limits: &HeadLimits) -> Result<usize, Rule> {
+    let path = text.split(|&byte| byte == b'?').next().unwrap_or_default();
+    if !percent::is_well_formed(path) || (limits.refuse_encoded_nul && percent::has_encoded_nul(path)) {
+        return Err(Rule::BadTarget);
+    }
+    Ok(path.len())
 }
