@@ -146,7 +146,7 @@ fn trim_value(value: &[u8]) -> (usize, &[u8]) {
 #[inline(never)]
 fn read_other_name(line: &[u8]) -> Result<Option<(FieldName, usize)>, Rule> {
     let mut underscores = 0;
-    let is_in_name = |byte: &u8| {
+    let mut is_in_name = |byte: &u8| {
         underscores |= u32::from(*byte == b'_');
         is_token_byte(*byte)
     };
