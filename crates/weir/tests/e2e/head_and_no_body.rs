@@ -1,25 +1,21 @@
 //! Responses without a body are told by method and status, never by their length, and leave both connections usable.
 
-use crate::harness::{Client, Origin, Weir, origin::ok};
+use crate::harness::{Client, Origin, Weir};
 
 fn origin() -> Origin {
     Origin::start(|conn| {
         loop {
             let request = conn.request()?;
-            match (request.method(), request.target()) {
-                ("HEAD", "/length") => conn.send("HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n")?,
-                ("HEAD", "/chunked") => conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?,
-                ("HEAD", "/neither") => conn.send("HTTP/1.1 200 OK\r\n\r\n")?,
-                (_, "/204") => conn.send("HTTP/1.1 204 No Content\r\n\r\n")?,
-                (_, "/304") => {
-                    conn.send("HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\nContent-Length: 1234\r\n\r\n")?
-                }
-                (_, "/empty") => conn.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?,
-                (_, "/empty-chunked") => {
-                    conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")?
-                }
-                _ => conn.send(ok("body"))?,
-            }
+            conn.send(match (request.method(), request.target()) {
+                ("HEAD", "/length") => "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
+                ("HEAD", "/chunked") => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                ("HEAD", "/neither") => "HTTP/1.1 200 OK\r\n\r\n",
+                (_, "/204") => "HTTP/1.1 204 No Content\r\n\r\n",
+                (_, "/304") => "HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\nContent-Length: 1234\r\n\r\n",
+                (_, "/empty") => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+                (_, "/empty-chunked") => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                _ => "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody",
+            })?;
         }
     })
 }

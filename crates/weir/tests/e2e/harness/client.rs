@@ -187,9 +187,4 @@ impl Client {
         let stream = self.wire.stream().duplicate().expect("the process may open one more file");
         Client { wire: Wire::new(stream) }
     }
-
-    /// The address this client speaks from.
-    pub(crate) fn local_address(&self) -> SocketAddr {
-        self.wire.stream().local_address()
-    }
 }

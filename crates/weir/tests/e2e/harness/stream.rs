@@ -100,14 +100,6 @@ impl Stream {
             SockRef::from(tcp).set_linger(Some(Duration::ZERO)).expect("SO_LINGER is always settable");
         }
     }
-
-    /// The local address of a TCP socket.
-    pub(crate) fn local_address(&self) -> SocketAddr {
-        match self {
-            Stream::Tcp(tcp) => tcp.local_addr().expect("a connected socket has an address"),
-            Stream::Unix(_) => panic!("a Unix socket has no IP address"),
-        }
-    }
 }
 
 impl Read for Stream {

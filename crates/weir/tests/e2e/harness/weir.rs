@@ -14,6 +14,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::metrics::Metrics;
 use super::origin::Origin;
 use super::stream::Address;
 use super::watchdog::{WATCHDOG, now, pause};
@@ -34,16 +35,25 @@ impl Weir {
 
     /// Starts `weir serve` on the config `text`, with `folder` as the place for its files.
     pub(crate) fn start_in(folder: TempDir, text: &str) -> Weir {
+        Weir::start_in_environment(folder, text, &[])
+    }
+
+    /// Like [`Weir::start_in`], with more environment variables.
+    pub(crate) fn start_in_environment(folder: TempDir, text: &str, variables: &[(&str, &str)]) -> Weir {
         let file = folder.path().join("weir.toml");
         let text = text.replace("{dir}", folder.path().to_str().expect("temporary paths are UTF-8"));
         std::fs::write(&file, &text).expect("the test's own folder takes a file");
         let file = file.to_str().expect("temporary paths are UTF-8").to_owned();
-        Weir::start_with(folder, &["serve", &file], &text)
+        Weir::spawn(folder, command(&["serve", &file]).envs(variables.iter().copied()), &text)
     }
 
     /// Starts the program with `arguments`; `shown` is printed when it does not come up.
     pub(crate) fn start_with(folder: TempDir, arguments: &[&str], shown: &str) -> Weir {
-        let mut process = command(arguments)
+        Weir::spawn(folder, &mut command(arguments), shown)
+    }
+
+    fn spawn(folder: TempDir, command: &mut Command, shown: &str) -> Weir {
+        let mut process = command
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -80,6 +90,15 @@ impl Weir {
         }
     }
 
+    /// The one address that is not the admin listener's, whatever its listener is called.
+    pub(crate) fn only_address(&self) -> Address {
+        let mut all = self.addresses.iter().filter(|(name, _)| *name != "admin").flat_map(|(_, list)| list);
+        match (all.next(), all.next()) {
+            (Some(address), None) => address.clone(),
+            _ => panic!("one address wanted: {:?}", self.addresses),
+        }
+    }
+
     /// The first address of the listener `name`.
     pub(crate) fn listening(&self, name: &str) -> &Address {
         &self.all(name)[0]
@@ -93,6 +112,11 @@ impl Weir {
     /// The folder of this process.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// A scrape of the metrics; the config has to have `admin.address`.
+    pub(crate) fn metrics(&self) -> Metrics {
+        Metrics::scrape(self.address("admin"))
     }
 
     /// Everything it wrote to stderr so far.

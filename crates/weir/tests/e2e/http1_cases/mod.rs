@@ -15,6 +15,7 @@ mod responses;
 mod connections;
 mod sizes;
 mod spoofing;
+mod leniency;
 
 use crate::harness::message::Fields;
 use crate::harness::{Client, End, Origin, Request, Weir, latin1};
@@ -107,7 +108,7 @@ fn forwarded_post(framing: &str, body: &str) -> Forwarded {
 
 /// Plays all `cases` on one Weir with its default settings; panics with every case that went wrong.
 fn judge(cases: &[Case]) {
-    judge_on(|origin| Weir::proxying(origin), cases);
+    judge_on(Weir::proxying, cases);
 }
 
 /// Plays all `cases` on the Weir that `start` puts in front of an origin.

@@ -1,0 +1,294 @@
+//! One line for each exchange, whatever the exchange holds, wherever the lines go.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::harness::watchdog::WATCHDOG;
+use crate::harness::{Client, Origin, Weir, eventually};
+
+fn logging(origin: &Origin, format: &str) -> Weir {
+    Weir::proxying_with(
+        origin,
+        &format!("access_log.format = '{format}'\naccess_log.output = \"file:{{dir}}/access.log\""),
+    )
+}
+
+/// Waits until the file has `count` lines, and returns them.
+fn lines(path: &Path, count: usize) -> Vec<String> {
+    let read = || fs::read_to_string(path).unwrap_or_default();
+    eventually(&format!("{path:?} has {count} lines"), || read().lines().count() >= count);
+    let text = read();
+    assert!(text.ends_with('\n'), "lines are written whole: {text:?}");
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), count, "{text}");
+    lines
+}
+
+fn ask(weir: &Weir) {
+    let request =
+        "GET /a?b=c HTTP/1.1\r\nHost: a.test\r\nUser-Agent: probe/1 (x)\r\nReferer: http://r.test/\r\n\r\n";
+    assert_eq!(Client::exchange(weir.web(), request).status, 200);
+}
+
+#[test]
+fn common_and_combined() {
+    let origin = Origin::serving("fine");
+    for (format, end) in [("common", ""), ("combined", " \"http://r.test/\" \"probe/1 (x)\"")] {
+        let weir = logging(&origin, format);
+        ask(&weir);
+        let line = &lines(&weir.folder().join("access.log"), 1)[0];
+        let (before, time) = line.split_once('[').expect("the time stands in brackets");
+        let (time, after) = time.split_once(']').expect("the time stands in brackets");
+        assert_eq!(before, "127.0.0.1 - - ");
+        assert_eq!((time.len(), time.matches('/').count(), time.matches(':').count()), (26, 2, 3), "{time}");
+        assert_eq!(after, format!(" \"GET /a?b=c HTTP/1.1\" 200 4{end}"));
+    }
+}
+
+#[test]
+fn json() {
+    let origin = Origin::serving("fine");
+    let weir = logging(&origin, "json");
+    ask(&weir);
+    let json: serde_json::Value =
+        serde_json::from_str(&lines(&weir.folder().join("access.log"), 1)[0]).expect("a JSON object");
+    let expected = [
+        ("listener", "web"),
+        ("client_address", "127.0.0.1"),
+        ("method", "GET"),
+        ("host", "a.test"),
+        ("target", "/a?b=c"),
+        ("user_agent", "probe/1 (x)"),
+        ("upstream", "app"),
+    ];
+    for (key, value) in expected {
+        assert_eq!(json[key].as_str(), Some(value), "{key} in {json}");
+    }
+    assert_eq!((json["status"].as_u64(), json["body_bytes_out"].as_u64()), (Some(200), Some(4)), "{json}");
+    assert_eq!(json["server"].as_str(), Some(origin.address().to_string().as_str()));
+    assert!(json["reason"].is_null(), "{json}");
+    for phase in ["accept", "request", "route", "queue", "connect", "send", "response", "relay", "finish"] {
+        assert!(json.get(format!("phase.{phase}")).is_some(), "phase.{phase} in {json}");
+    }
+}
+
+#[test]
+fn httplog() {
+    let origin = Origin::serving("fine");
+    let weir = logging(&origin, "httplog");
+    ask(&weir);
+    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    let words: Vec<&str> = line.split(' ').collect();
+    assert!(words[0].starts_with("127.0.0.1:"), "{line}");
+    assert_eq!(words[2], "web", "{line}");
+    assert_eq!(words[3], format!("app/{}", origin.address()), "{line}");
+    assert_eq!(words[4].split('/').count(), 5, "five timers: {line}");
+    assert_eq!(words[5], "200", "{line}");
+    assert!(line.contains(" ---- "), "{line}");
+    assert!(line.ends_with("\"GET /a?b=c HTTP/1.1\""), "{line}");
+}
+
+#[test]
+fn an_own_format() {
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nX-Cache: hit\r\nContent-Length: 4\r\n\r\nfine");
+    let weir = logging(&origin, "{method} {status} {request.header.referer} {response.header.x-cache} {{}}");
+    ask(&weir);
+    assert_eq!(lines(&weir.folder().join("access.log"), 1), ["GET 200 http://r.test/ hit {}"]);
+}
+
+#[test]
+fn failures_say_phase_party_and_cause() {
+    let origin = Origin::start(|conn| {
+        conn.request()?;
+        conn.send("garbage\r\n\r\n")
+    });
+    let weir = logging(&origin, "{status} {reason} {failure.phase} {failure.party} {target}");
+    let path = weir.folder().join("access.log");
+    assert_eq!(
+        Client::exchange(weir.web(), "POST /garbage HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n")
+            .status,
+        502
+    );
+    assert_eq!(lines(&path, 1)[0], "502 response-bad-status-line response server /garbage");
+    assert_eq!(Client::exchange(weir.web(), "GET /bad HTTP/1.1\r\nHost : a.test\r\n\r\n").status, 400);
+    assert!(lines(&path, 2)[1].starts_with("400 space-before-colon request client "));
+    let mut gone = Client::connect(weir.web());
+    gone.send("POST /half HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhe");
+    origin.wait_for_connections(2);
+    gone.reset();
+    let last = &lines(&path, 3)[2];
+    assert!(last.starts_with("499 ") && last.contains(" client ") && last.ends_with("/half"), "{last}");
+}
+
+/// Whatever a client sends, a line is one line and a value is one value.
+#[test]
+fn injection_is_impossible() {
+    let origin = Origin::serving("fine");
+    let nasty = [
+        "GET /%0d%0a127.0.0.1%20-%20- HTTP/1.1\r\nHost: a.test\r\nUser-Agent: \" 200 0 \"-\" \"forged\r\n\r\n".as_bytes().to_vec(),
+        b"GET / HTTP/1.1\r\nHost: a.test\r\nUser-Agent: \xc2\x85\xe2\x80\xa8\xff\\n\\x22\r\n\r\n".to_vec(),
+        b"GET /\\\"x HTTP/1.1\r\nHost: a.test\r\nReferer: a\tb \\ \"}{\r\n\r\n".to_vec(),
+        b"GET /\n127.0.0.1 HTTP/1.1\r\nHost: a.test\r\n\r\n".to_vec(),
+        b"\x16\x03\x01\r\n\r\n".to_vec(),
+        b"GET / HTTP/1.1\r\nHost: a.test\r\nX\x00: \x1b[2J\r\n\r\n".to_vec(),
+    ];
+    for format in
+        ["combined", "json", "httplog", "{method} {target} {user_agent} {referer} {request.header.x} end"]
+    {
+        let weir = logging(&origin, format);
+        for request in &nasty {
+            let mut client = Client::connect(weir.web());
+            client.send(request);
+            client.response();
+        }
+        for line in lines(&weir.folder().join("access.log"), nasty.len()) {
+            assert!(line.chars().all(|c| !c.is_control() && c != '\u{2028}'), "{format}: {line:?}");
+            match format {
+                "json" => {
+                    let json: serde_json::Value = serde_json::from_str(&line).expect("a JSON object");
+                    assert!(json.is_object(), "{line}");
+                }
+                "combined" => assert_eq!(line.matches('"').count(), 6, "{line}"),
+                "httplog" => assert_eq!(line.matches('"').count(), 2, "{line}"),
+                _ => assert_eq!(line.split(' ').count(), 6, "{line}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn many_lines_stay_whole() {
+    let origin = Origin::serving("fine");
+    let weir = logging(&origin, "{target}|{status}|{user_agent}|");
+    let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(weir.web())).collect();
+    for round in 0..50 {
+        for (n, client) in clients.iter_mut().enumerate() {
+            client.send(format!(
+                "GET /{n}/{round} HTTP/1.1\r\nHost: a.test\r\nUser-Agent: {}\r\n\r\n",
+                "u".repeat(300)
+            ));
+        }
+        clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+    }
+    let mut lines = lines(&weir.folder().join("access.log"), 1_000);
+    lines.sort();
+    lines.dedup();
+    assert_eq!(lines.len(), 1_000, "each exchange has its own line, once");
+    let end = format!("|200|{}|", "u".repeat(300));
+    assert!(lines.iter().all(|line| line.ends_with(&end)));
+}
+
+#[test]
+fn the_file_is_opened_again_on_sigusr1() {
+    let origin = Origin::serving("fine");
+    let weir = logging(&origin, "{target}");
+    let path = weir.folder().join("access.log");
+    let moved = weir.folder().join("access.log.1");
+    let ask = |target: &str| assert_eq!(Client::get(weir.web(), target).status, 200);
+    ask("/before");
+    assert_eq!(lines(&path, 1), ["/before"]);
+    fs::rename(&path, &moved).expect("the test owns the file");
+    weir.signal(Signal::USR1);
+    eventually("the file is there again", || path.exists());
+    ask("/after");
+    assert_eq!(lines(&path, 1), ["/after"]);
+    assert_eq!(lines(&moved, 1), ["/before"]);
+}
+
+#[test]
+fn a_file_is_appended_to() {
+    let origin = Origin::serving("fine");
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let path = folder.path().join("access.log");
+    fs::write(&path, "kept\n").expect("the test owns the folder");
+    let weir = Weir::proxying_with(
+        &origin,
+        &format!("access_log = {{ format = '{{target}}', output = \"file:{}\" }}", path.display()),
+    );
+    assert_eq!(Client::get(weir.web(), "/new").status, 200);
+    assert_eq!(lines(&path, 2), ["kept", "/new"]);
+}
+
+#[test]
+fn nothing_is_lost_at_the_end() {
+    let origin = Origin::serving("fine");
+    let mut weir = logging(&origin, "{target}");
+    let path = weir.folder().join("access.log");
+    for n in 0..20 {
+        assert_eq!(Client::get(weir.web(), &format!("/{n}")).status, 200);
+    }
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait_for_exit().code(), Some(0));
+    assert_eq!(fs::read_to_string(path).expect("the log is there").lines().count(), 20);
+}
+
+/// RFC 5424 over a Unix datagram socket, one message for each line.
+#[test]
+fn syslog_over_a_unix_socket() {
+    let origin = Origin::serving("fine");
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let path = folder.path().join("log");
+    let socket = UnixDatagram::bind(&path).expect("the test owns the folder");
+    socket.set_read_timeout(Some(WATCHDOG)).expect("a time limit is fine");
+    let weir = Weir::proxying_with(
+        &origin,
+        &format!(
+            "access_log = {{ format = '{{method}} {{target}} {{status}}', output = \"syslog:{}\" }}",
+            path.display()
+        ),
+    );
+    let receive = || {
+        let mut buf = [0; 8192];
+        let len = socket.recv(&mut buf).expect("a message comes");
+        String::from_utf8_lossy(&buf[..len]).into_owned()
+    };
+    for n in 0..3 {
+        assert_eq!(Client::get(weir.web(), &format!("/{n}")).status, 200);
+        let message = receive();
+        let words: Vec<&str> = message.splitn(8, ' ').collect();
+        assert!(words[0].starts_with('<') && words[0].ends_with(">1"), "priority and version: {message}");
+        assert!(words[1].contains('T') && words[1].ends_with('Z'), "time: {message}");
+        assert_eq!(words[3], "weir", "{message}");
+        assert_eq!(words[7], format!("GET /{n} 200"), "{message}");
+    }
+}
+
+#[test]
+fn syslog_over_udp() {
+    let origin = Origin::serving("fine");
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
+    socket.set_read_timeout(Some(WATCHDOG)).expect("a time limit is fine");
+    let address = socket.local_addr().expect("a bound socket has an address");
+    let weir = Weir::proxying_with(
+        &origin,
+        &format!("access_log = {{ format = '{{target}}', output = \"syslog+udp://{address}\" }}"),
+    );
+    assert_eq!(Client::get(weir.web(), "/udp").status, 200);
+    let mut buf = [0; 8192];
+    let len = socket.recv(&mut buf).expect("a message comes");
+    let message = String::from_utf8_lossy(&buf[..len]).into_owned();
+    assert!(message.starts_with('<') && message.ends_with(" /udp"), "{message}");
+}
+
+/// A listener's own log replaces the common one.
+#[test]
+fn one_log_for_each_listener() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+         listener.quiet.address = \"127.0.0.1:0\"\nlistener.quiet.upstream = \"app\"\nlistener.quiet.access_log.format = \"off\"\n\
+         listener.own.address = \"127.0.0.1:0\"\nlistener.own.upstream = \"app\"\n\
+         listener.own.access_log = {{ format = 'own {{target}}', output = \"file:{{dir}}/own.log\" }}\n\
+         access_log = {{ format = '{{listener}} {{target}}', output = \"file:{{dir}}/access.log\" }}\nupstream.app.servers = [\"{}\"]\n",
+        origin.address()
+    ));
+    for listener in ["quiet", "own", "web"] {
+        assert_eq!(Client::get(weir.address(listener), &format!("/{listener}")).status, 200);
+    }
+    assert_eq!(lines(&weir.folder().join("own.log"), 1), ["own /own"]);
+    assert_eq!(lines(&weir.folder().join("access.log"), 1), ["web /web"]);
+}

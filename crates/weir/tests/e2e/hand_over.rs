@@ -1,0 +1,73 @@
+//! The kernel spreads connections by chance; a worker with clearly more sessions than another hands new ones over.
+
+use crate::harness::{Client, Metrics, Origin, Weir, eventually};
+
+const SESSIONS: usize = 200;
+
+fn open_sessions(metrics: &Metrics) -> Vec<f64> {
+    ["worker=\"0\"", "worker=\"1\""]
+        .iter()
+        .map(|worker| metrics.sum("weir_worker_sessions_open", &[worker]))
+        .collect()
+}
+
+fn serve(client: &mut Client) {
+    client.send_get("/");
+    assert_eq!(client.response().status, 200);
+}
+
+/// Opens sessions one by one and tells which worker each went to; then leaves one worker with all of them.
+#[test]
+fn a_hot_worker_gets_relief() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "process.workers = 2\nadmin.address = \"127.0.0.1:0\"");
+    let mut by_worker: [Vec<Client>; 2] = [Vec::new(), Vec::new()];
+    for count in 1..=SESSIONS {
+        let before = open_sessions(&weir.metrics());
+        let mut client = Client::connect(weir.web());
+        serve(&mut client);
+        let mut worker = 0;
+        eventually("the new session is counted", || {
+            let now = open_sessions(&weir.metrics());
+            worker = usize::from(now[1] > before[1]);
+            now.iter().sum::<f64>() >= before.iter().sum::<f64>() + 1.0
+        });
+        by_worker[worker].push(client);
+        assert_eq!(by_worker.iter().map(Vec::len).sum::<usize>(), count);
+    }
+    let [cold, mut hot] = by_worker;
+    drop(cold);
+    eventually("one worker is left alone with its sessions", || open_sessions(&weir.metrics())[0] <= 2.0);
+
+    // The kernel goes on sending half of the new connections to the hot worker, which has to pass them on.
+    let mut new: Vec<Client> = (0..hot.len() / 2).map(|_| Client::connect(weir.web())).collect();
+    new.iter_mut().for_each(serve);
+    let metrics = weir.metrics();
+    let handed =
+        metrics.sum("weir_worker_sessions_handed_over_total", &["worker=\"1\"", "direction=\"out\""]);
+    assert!(handed > 0.0, "the hot worker kept all of its new sessions: {:?}", open_sessions(&metrics));
+    assert_eq!(
+        metrics.sum("weir_worker_sessions_handed_over_total", &["direction=\"in\""]),
+        metrics.sum("weir_worker_sessions_handed_over_total", &["direction=\"out\""]),
+        "what one gives another takes"
+    );
+    let relief = open_sessions(&metrics)[0];
+    assert!(
+        relief >= 0.9 * new.len() as f64,
+        "{relief} of {} new sessions went to the idle worker",
+        new.len()
+    );
+    hot.iter_mut().for_each(serve);
+    new.iter_mut().for_each(serve);
+}
+
+#[test]
+fn sessions_end_up_even() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "process.workers = 2\nadmin.address = \"127.0.0.1:0\"");
+    let mut clients: Vec<Client> = (0..SESSIONS).map(|_| Client::connect(weir.web())).collect();
+    clients.iter_mut().for_each(serve);
+    let open = open_sessions(&weir.metrics());
+    let spread = (open[0] - open[1]).abs();
+    assert!(spread <= SESSIONS as f64 / 4.0, "sessions per worker: {open:?}");
+}

@@ -1,0 +1,153 @@
+//! The rules that a listener may relax by name: what was refused is then written anew, so the origin never sees it.
+
+use super::{BAD_REQUEST, Case, Want, case, forwarded_get, forwarded_post, get_with, judge_on, post_with};
+use crate::harness::Weir;
+
+fn judge_with(setting: &str, cases: &[Case]) {
+    judge_on(|origin| Weir::proxying_with(origin, &format!("listener.web.allow.{setting}")), cases);
+}
+
+fn get(target: &str, fields: &[&str]) -> Want {
+    Want::Forwarded(forwarded_get(target, fields))
+}
+
+#[test]
+fn row_1_bare_lf() {
+    let post = "POST / HTTP/1.1\nHost: a.test\nContent-Length: 5\n\nhello";
+    judge_with(
+        "bare_lf = true",
+        &[
+            case(
+                1,
+                "every line",
+                "GET / HTTP/1.1\nHost: a.test\nX: y\n\n",
+                get("/", &["Host: a.test", "X: y"]),
+            ),
+            case(
+                1,
+                "one line",
+                "GET / HTTP/1.1\r\nHost: a.test\nX: y\r\n\r\n",
+                get("/", &["Host: a.test", "X: y"]),
+            ),
+            case(1, "a body behind it", post, Want::Forwarded(forwarded_post("Content-Length: 5", "hello"))),
+            case(
+                2,
+                "a bare CR stays refused",
+                "GET / HTTP/1.1\r\nHost: a.test\r\nX: a\rb\r\n\r\n",
+                BAD_REQUEST,
+            ),
+            case(5, "a fold stays refused", get_with("X: a\n b"), BAD_REQUEST),
+        ],
+    );
+}
+
+#[test]
+fn row_5_obs_fold() {
+    judge_with(
+        "obs_fold = true",
+        &[
+            case(5, "SP", get_with("X: a\r\n b"), get("/", &["Host: a.test", "X: a b"])),
+            case(
+                5,
+                "HTAB and more",
+                get_with("X: a\r\n\t  b\r\n c"),
+                get("/", &["Host: a.test", "X: a b c"]),
+            ),
+            case(5, "Host", "GET / HTTP/1.1\r\nHost: a.test\r\n .evil\r\n\r\n", BAD_REQUEST),
+            case(5, "Content-Length", post_with("Content-Length: 5\r\n 0", "hello"), BAD_REQUEST),
+            case(
+                5,
+                "Transfer-Encoding",
+                post_with("Transfer-Encoding:\r\n chunked", "0\r\n\r\n"),
+                BAD_REQUEST,
+            ),
+            case(7, "before the first field", "GET / HTTP/1.1\r\n X: y\r\nHost: a.test\r\n\r\n", BAD_REQUEST),
+        ],
+    );
+}
+
+#[test]
+fn row_13_repeated_length() {
+    let five = || Want::Forwarded(forwarded_post("Content-Length: 5", "hello"));
+    judge_with(
+        "repeated_length = true",
+        &[
+            case(13, "5 and 5", post_with("Content-Length: 5\r\nContent-Length: 5", "hello"), five()),
+            case(13, "`5, 5`", post_with("Content-Length: 5, 5", "hello"), five()),
+            case(
+                12,
+                "5 and 6 stay refused",
+                post_with("Content-Length: 5\r\nContent-Length: 6", "hello!"),
+                BAD_REQUEST,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn row_15_padded_length() {
+    judge_with(
+        "padded_length = true",
+        &[
+            case(
+                15,
+                "005",
+                post_with("Content-Length: 005", "hello"),
+                Want::Forwarded(forwarded_post("Content-Length: 5", "hello")),
+            ),
+            case(14, "+5 stays refused", post_with("Content-Length: +5", "hello"), BAD_REQUEST),
+        ],
+    );
+}
+
+#[test]
+fn row_31_unsafe_target() {
+    let request = |target: &[u8]| [b"GET ", target, b" HTTP/1.1\r\nHost: a.test\r\n\r\n"].concat();
+    let encoded = |target: &str| get(target, &["Host: a.test"]);
+    judge_with(
+        "unsafe_target = true",
+        &[
+            case(31, "quote", request(b"/a\"b"), encoded("/a%22b")),
+            case(31, "angle brackets", request(b"/<a>"), encoded("/%3Ca%3E")),
+            case(31, "UTF-8", request("/café".as_bytes()), encoded("/caf%C3%A9")),
+            case(31, "fragment", request(b"/a#b"), encoded("/a%23b")),
+            case(31, "NUL stays refused", request(b"/a\0b"), BAD_REQUEST),
+        ],
+    );
+}
+
+#[test]
+fn row_32_encoded_nul() {
+    judge_with(
+        "encoded_nul = false",
+        &[
+            case(32, "%00", "GET /a%00b HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST),
+            case(
+                32,
+                "%01 passes",
+                "GET /a%01b HTTP/1.1\r\nHost: a.test\r\n\r\n",
+                get("/a%01b", &["Host: a.test"]),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn row_10_underscore_names() {
+    judge_with(
+        "underscore_names = true",
+        &[
+            case(10, "an ordinary name", get_with("X_Y: z"), get("/", &["Host: a.test", "X_Y: z"])),
+            case(
+                10,
+                "never framing",
+                get_with("Content_Length: 5"),
+                get("/", &["Host: a.test", "Content_Length: 5"]),
+            ),
+        ],
+    );
+    judge_on(
+        Weir::proxying,
+        &[case(10, "dropped by default", get_with("X_Y: z"), get("/", &["Host: a.test"]))],
+    );
+}

@@ -1,0 +1,284 @@
+//! Limits on what a client sends and on how many there are: each with its status, each exactly where the config puts it.
+
+use crate::harness::{Client, End, Gate, Origin, Weir, eventually, origin::ok};
+
+#[test]
+fn the_size_of_a_head() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "listener.web.limits.head_size = \"2KiB\"");
+    let request =
+        |padding: usize| format!("GET / HTTP/1.1\r\nHost: a.test\r\nX: {}\r\n\r\n", "x".repeat(padding));
+    let empty = request(0).len();
+    assert_eq!(Client::exchange(weir.web(), &request(2048 - empty)).status, 200, "exactly at the limit");
+    let refused = Client::exchange(weir.web(), &request(2049 - empty));
+    assert_eq!((refused.status, refused.reason()), (431, Some("head-too-large")));
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn the_number_of_headers() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "listener.web.limits.headers = 10");
+    let request = |more: usize| format!("GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n", "X: y\r\n".repeat(more));
+    assert_eq!(Client::exchange(weir.web(), &request(9)).status, 200, "exactly at the limit");
+    let refused = Client::exchange(weir.web(), &request(10));
+    assert_eq!((refused.status, refused.reason()), (431, Some("too-many-fields")));
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn the_size_of_a_target() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "listener.web.limits.target_size = \"256B\"");
+    assert_eq!(Client::get(weir.web(), &format!("/{}", "t".repeat(255))).status, 200, "exactly at the limit");
+    let refused = Client::get(weir.web(), &format!("/{}", "t".repeat(256)));
+    assert_eq!((refused.status, refused.reason()), (414, Some("target-too-long")));
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn the_size_of_a_body_by_its_length() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "listener.web.limits.body_size = \"1000B\"");
+    let post = |len: usize| format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {len}\r\n\r\n");
+    let fits = format!("{}{}", post(1000), "b".repeat(1000));
+    assert_eq!(Client::exchange(weir.web(), &fits).status, 200, "exactly at the limit");
+    // Refused on the head alone: the body is never sent.
+    let refused = Client::exchange(weir.web(), &post(1001));
+    assert_eq!((refused.status, refused.reason()), (413, Some("body-too-large")));
+    // A client that waits for 100 is told before it sends anything.
+    let waiting = post(1001).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
+    assert_eq!(Client::exchange(weir.web(), &waiting).status, 413);
+    assert_eq!((origin.requests().len(), origin.connections()), (1, 1));
+}
+
+#[test]
+fn the_size_of_a_body_in_chunks() {
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send(ok("fine"))?;
+        }
+    });
+    let weir = Weir::proxying_with(&origin, "listener.web.limits.body_size = \"1000B\"");
+    let post = |chunks: &[usize]| {
+        let body: String = chunks.iter().map(|len| format!("{len:x}\r\n{}\r\n", "b".repeat(*len))).collect();
+        format!("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n{body}0\r\n\r\n")
+    };
+    assert_eq!(Client::exchange(weir.web(), &post(&[400, 600])).status, 200, "exactly at the limit");
+    for chunks in [&[1001][..], &[400, 601], &[1000, 1], &[100_000]] {
+        let mut client = Client::connect(weir.web());
+        let _ = client.send_what_is_taken(post(chunks));
+        let response = client.response();
+        assert_eq!((response.status, response.reason()), (413, Some("body-too-large")), "{chunks:?}");
+        client.assert_closed();
+    }
+    assert_eq!(Client::get(weir.web(), "/fence").status, 200);
+    assert_eq!(origin.requests().len(), 2, "a body that is too large is never complete");
+}
+
+#[test]
+fn the_size_of_a_body_by_route() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.limits.body_size = \"10B\"\nupstream.app.servers = [\"{}\"]\n\
+         listener.web.route = [\n  {{ path = \"/\", upstream = \"app\" }},\n\
+         {{ path = \"/large\", upstream = \"app\", limits = {{ body_size = \"1MiB\" }} }},\n\
+         {{ path = \"/any\", upstream = \"app\", limits = {{ body_size = \"off\" }} }},\n]\n",
+        origin.address()
+    ));
+    let post = |target: &str, len: usize| {
+        let body = "b".repeat(len);
+        Client::exchange(
+            weir.web(),
+            &format!("POST {target} HTTP/1.1\r\nHost: a.test\r\nContent-Length: {len}\r\n\r\n{body}"),
+        )
+        .status
+    };
+    assert_eq!([post("/", 10), post("/", 11)], [200, 413]);
+    assert_eq!([post("/large", 1 << 20), post("/large", (1 << 20) + 1)], [200, 413]);
+    assert_eq!(post("/any", 3 << 20), 200);
+}
+
+#[test]
+fn trailers_and_chunk_extensions() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(
+        &origin,
+        "listener.web.limits.trailer_size = \"100B\"\nlistener.web.limits.chunk_extension_size = \"100B\"",
+    );
+    let post = |extension: usize, trailer: usize| {
+        let (extension, trailer) = ("e".repeat(extension), "t".repeat(trailer));
+        let request = format!(
+            "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1;{extension}\r\nx\r\n0\r\nT: {trailer}\r\n\r\n"
+        );
+        Client::exchange(weir.web(), &request).status
+    };
+    assert_eq!(post(50, 50), 200);
+    assert_eq!(post(50, 200), 431, "trailers");
+    assert_eq!(post(200, 50), 400, "chunk extensions");
+}
+
+#[test]
+fn connections_per_client() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, "listener.web.connections_per_client_max = 2");
+    let serve = |client: &mut Client| {
+        client.send_get("/");
+        assert_eq!(client.response().status, 200);
+    };
+    let mut first = Client::connect_from("127.0.0.1", weir.web());
+    serve(&mut first);
+    let mut second = Client::connect_from("127.0.0.1", weir.web());
+    serve(&mut second);
+    let mut third = Client::connect_from("127.0.0.1", weir.web());
+    let (answer, end) = third.take_to_end();
+    assert!(answer.is_empty() && matches!(end, End::Closed | End::Reset), "closed unread: {answer:?} {end}");
+    serve(&mut Client::connect_from("127.0.0.2", weir.web()));
+    serve(&mut first);
+    drop(second);
+    eventually("the place of the second is free", || {
+        let mut again = Client::connect_from("127.0.0.1", weir.web());
+        let sent = again.send_what_is_taken("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        sent.is_ok() && again.try_response_to("GET").is_ok_and(|response| response.status == 200)
+    });
+}
+
+/// One more than the limit waits in the backlog, and is served when a place is free.
+#[test]
+fn connections_per_listener_and_process() {
+    for setting in ["listener.web.connections_max = 2", "process.connections_max = 2"] {
+        let origin = Origin::serving("fine");
+        let weir = Weir::proxying_with(&origin, setting);
+        let mut clients = [Client::connect(weir.web()), Client::connect(weir.web())];
+        for client in &mut clients {
+            client.send_get("/");
+            assert_eq!(client.response().status, 200, "{setting}");
+        }
+        let mut third = Client::connect(weir.web());
+        third.send_get("/third");
+        for client in &mut clients {
+            client.send_get("/again");
+            assert_eq!(client.response().status, 200, "{setting}");
+        }
+        assert!(!origin.targets().contains(&"/third".to_owned()), "{setting}: the third has to wait");
+        drop(clients);
+        assert_eq!(third.response().status, 200, "{setting}");
+    }
+}
+
+#[test]
+fn requests_per_server() {
+    let release = Gate::new();
+    let gate = release.clone();
+    let origin = Origin::start(move |conn| {
+        loop {
+            conn.request()?;
+            gate.wait("the test has looked");
+            conn.send(ok("fine"))?;
+        }
+    });
+    let weir = Weir::proxying_with(&origin, "upstream.app.max_requests = 3");
+    let mut clients: Vec<Client> = (0..10)
+        .map(|n| {
+            let mut client = Client::connect(weir.web());
+            client.send_get(&format!("/{n}"));
+            client
+        })
+        .collect();
+    origin.wait_for_requests(3);
+    assert_eq!((origin.requests().len(), origin.connections()), (3, 3), "no more at a time");
+    release.open();
+    for client in &mut clients {
+        assert_eq!(client.response().status, 200);
+    }
+    assert_eq!(origin.connections(), 3);
+}
+
+/// Who waited longest is served first, on whichever worker they wait.
+#[test]
+fn the_queue_is_ordered() {
+    let release = Gate::new();
+    let gate = release.clone();
+    let origin = Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            if request.target() == "/first" {
+                gate.wait("the others wait in order");
+            }
+            conn.send(ok(request.target()))?;
+        }
+    });
+    let weir = Weir::proxying_with(&origin, "upstream.app.max_requests = 1\nadmin.address = \"127.0.0.1:0\"");
+    let mut clients = Vec::new();
+    for n in 0..20 {
+        let mut client = Client::connect(weir.web());
+        client.send_get(if n == 0 { "/first".to_owned() } else { format!("/{n}") }.as_str());
+        if n == 0 {
+            origin.wait_for_requests(1);
+        } else {
+            eventually("one more waits", || {
+                weir.metrics().sum("weir_upstream_queue_length", &[]) as usize == n
+            });
+        }
+        clients.push(client);
+    }
+    release.open();
+    clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+    let expected: Vec<String> = (1..20).map(|n| format!("/{n}")).collect();
+    assert_eq!(origin.targets()[1..], expected);
+}
+
+#[test]
+fn a_full_queue() {
+    let release = Gate::new();
+    let gate = release.clone();
+    let origin = Origin::start(move |conn| {
+        loop {
+            conn.request()?;
+            gate.wait("the surplus was refused");
+            conn.send(ok("fine"))?;
+        }
+    });
+    let settings =
+        "upstream.app.max_requests = 1\nupstream.app.queue.length_max = 1\nadmin.address = \"127.0.0.1:0\"";
+    let weir = Weir::proxying_with(&origin, settings);
+    let mut served = Client::connect(weir.web());
+    served.send_get("/served");
+    origin.wait_for_requests(1);
+    let mut waiting = Client::connect(weir.web());
+    waiting.send_get("/waiting");
+    eventually("one waits", || weir.metrics().sum("weir_upstream_queue_length", &[]) as usize == 1);
+    for _ in 0..3 {
+        let response = Client::get(weir.web(), "/refused");
+        assert_eq!((response.status, response.reason()), (503, Some("queue-full")), "{response:?}");
+    }
+    release.open();
+    assert_eq!(served.response().status, 200);
+    assert_eq!(waiting.response().status, 200);
+    assert_eq!(origin.targets(), ["/served", "/waiting"]);
+}
+
+#[test]
+fn the_head_of_a_response() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            let headers = match request.target() {
+                "/large" => format!("X: {}\r\n", "x".repeat(3_000)),
+                "/many" => "X: y\r\n".repeat(20),
+                _ => String::new(),
+            };
+            conn.send(format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: 4\r\n\r\nfine"))?;
+        }
+    });
+    let weir = Weir::proxying_with(
+        &origin,
+        "upstream.app.limits.head_size = \"2KiB\"\nupstream.app.limits.headers = 10",
+    );
+    for (target, reason) in [("/large", "response-head-too-large"), ("/many", "response-too-many-fields")] {
+        let response = Client::get(weir.web(), target);
+        assert_eq!((response.status, response.reason()), (502, Some(reason)), "{response:?}");
+    }
+    assert_eq!(Client::get(weir.web(), "/fine").status, 200);
+}
