@@ -185,3 +185,6 @@ impl<T> Queue<T> {
         Some(waiter)
     }
 }
+
+#[cfg(test)]
+mod tests;

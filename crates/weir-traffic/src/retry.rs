@@ -200,3 +200,6 @@ impl FailedAttempt {
             && self.stale_connections < self.attempts
     }
 }
+
+#[cfg(test)]
+mod tests;

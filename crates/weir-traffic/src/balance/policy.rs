@@ -149,3 +149,85 @@ impl Default for LoadFactor {
         LoadFactor(125)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    struct Request {
+        cookie: Option<&'static str>,
+    }
+
+    impl RouteRequest for Request {
+        fn host(&self) -> &[u8] {
+            b"example.com"
+        }
+        fn path(&self) -> &[u8] {
+            b"/a%2Fb"
+        }
+        fn query(&self) -> &[u8] {
+            b"user=7&user=8"
+        }
+        fn method(&self) -> &[u8] {
+            b"GET"
+        }
+        fn header(&self, name: &str) -> Option<&[u8]> {
+            match name {
+                "cookie" => self.cookie.map(str::as_bytes),
+                "x-user" => Some(b"ann"),
+                _ => None,
+            }
+        }
+        fn source(&self) -> IpAddr {
+            IpAddr::from([192, 0, 2, 1])
+        }
+    }
+
+    #[test]
+    fn keys_are_found_in_requests() {
+        let request = Request { cookie: None };
+        for (key, expected) in [
+            (HashKey::ClientAddress, Some(&[192, 0, 2, 1][..])),
+            (HashKey::header("X-User").unwrap(), Some(b"ann")),
+            (HashKey::header("X-Other").unwrap(), None),
+            (HashKey::query("user").unwrap(), Some(b"7")),
+            (HashKey::query("use").unwrap(), None),
+            (HashKey::Path, Some(b"/a%2Fb")),
+            (HashKey::cookie("id").unwrap(), None),
+        ] {
+            assert_eq!(key.hash(&request), expected.map(hash_bytes), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn cookies_are_told_apart() {
+        let key = HashKey::cookie("id").unwrap();
+        for (cookie, expected) in [
+            ("id=1", Some("1")),
+            ("a=2; id=1; id=3", Some("1")),
+            ("a=2;id=1", Some("1")),
+            ("xid=2; id=1", Some("1")),
+            ("id=a=b", Some("a=b")),
+            ("id=", Some("")),
+            ("id", None),
+            ("ID=1", None),
+            ("a=id=1", None),
+            ("", None),
+        ] {
+            let found = key.hash(&Request { cookie: Some(cookie) });
+            assert_eq!(found, expected.map(|value| hash_bytes(value.as_bytes())), "{cookie:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_keys_are_checked() {
+        assert!(
+            HashKey::header("a b").is_err()
+                && HashKey::cookie("").is_err()
+                && HashKey::cookie("a=b").is_err()
+        );
+        assert!(HashKey::query("a&b").is_err());
+    }
+}

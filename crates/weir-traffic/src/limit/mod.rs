@@ -11,3 +11,6 @@ mod rate;
 pub use client::ClientKey;
 pub use connections::{ClientLimit, ConnectionLimit, Refusal};
 pub use rate::{Rate, RateError, RateLimit};
+
+#[cfg(test)]
+mod tests;

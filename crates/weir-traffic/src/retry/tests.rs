@@ -1,0 +1,256 @@
+//! Retries: the decision as a table, its laws over all facts there can be, and the budget.
+
+use super::*;
+
+/// A GET that broke on a new connection after it was sent: the first attempt.
+const BROKEN_GET: FailedAttempt = FailedAttempt {
+    cause: Cause::Broken,
+    sent_any: true,
+    received_any: false,
+    answered_any: false,
+    reused_connection: false,
+    idempotent: true,
+    body_replayable: true,
+    attempts: 1,
+    stale_connections: 0,
+    elapsed: Duration::ZERO,
+};
+
+const SAME: Verdict = Verdict::Retry { server: NextServer::SameFresh, counts_against_budget: false };
+const OTHER_FIRST: Verdict = Verdict::Retry { server: NextServer::OtherFirst, counts_against_budget: true };
+const OTHER_ONLY: Verdict = Verdict::Retry { server: NextServer::OtherOnly, counts_against_budget: true };
+
+fn judge(policy: &RetryPolicy, failed: FailedAttempt) -> Verdict {
+    policy.judge(&failed, || true)
+}
+
+#[test]
+fn the_default_policy_by_story() {
+    let get = BROKEN_GET;
+    let post = FailedAttempt { idempotent: false, ..get };
+    let unsent = |failed| FailedAttempt { sent_any: false, ..failed };
+    let refused = |failed| FailedAttempt { cause: Cause::Connect, sent_any: false, ..failed };
+    let reused = |failed| FailedAttempt { reused_connection: true, ..failed };
+    let give_up = Verdict::GiveUp;
+    for (story, failed, expected) in [
+        ("GET, refused", refused(get), OTHER_FIRST),
+        ("POST, refused", refused(post), OTHER_FIRST),
+        ("GET, broken", get, OTHER_FIRST),
+        ("POST, broken", post, give_up(Reason::NotIdempotent)),
+        ("POST, broken before a byte was sent", unsent(post), OTHER_FIRST),
+        ("GET, stale connection", reused(get), SAME),
+        ("POST, stale connection", reused(post), give_up(Reason::NotIdempotent)),
+        ("POST, stale connection found before a byte was sent", reused(unsent(post)), SAME),
+        (
+            "GET, kept connection broke in the head",
+            FailedAttempt { received_any: true, ..reused(get) },
+            OTHER_FIRST,
+        ),
+        ("GET, no answer in time", FailedAttempt { cause: Cause::Timeout, ..get }, OTHER_ONLY),
+        (
+            "GET, no answer in time on a kept connection",
+            FailedAttempt { cause: Cause::Timeout, ..reused(get) },
+            OTHER_ONLY,
+        ),
+        (
+            "GET, 503",
+            FailedAttempt { cause: Cause::Status(503), received_any: true, ..get },
+            give_up(Reason::NotConfigured),
+        ),
+        (
+            "GET, broken in the body",
+            FailedAttempt { received_any: true, answered_any: true, ..get },
+            give_up(Reason::Answered),
+        ),
+        ("PUT, body gone", FailedAttempt { body_replayable: false, ..get }, give_up(Reason::BodyGone)),
+        (
+            "PUT, body gone, stale",
+            FailedAttempt { body_replayable: false, ..reused(get) },
+            give_up(Reason::BodyGone),
+        ),
+        ("GET, second attempt broken", FailedAttempt { attempts: 2, ..get }, give_up(Reason::AttemptsUsed)),
+        ("GET, second attempt stale", FailedAttempt { attempts: 2, ..reused(get) }, SAME),
+        ("GET, stale twice", FailedAttempt { stale_connections: 1, ..reused(get) }, OTHER_FIRST),
+        (
+            "GET, both attempts stale",
+            FailedAttempt { attempts: 2, stale_connections: 1, ..reused(get) },
+            SAME,
+        ),
+        (
+            "GET, stale three times",
+            FailedAttempt { attempts: 2, stale_connections: 2, ..reused(get) },
+            give_up(Reason::AttemptsUsed),
+        ),
+        (
+            "GET, after a minute",
+            FailedAttempt { elapsed: Duration::from_secs(60), ..get },
+            give_up(Reason::TooLate),
+        ),
+        (
+            "GET, stale after a minute",
+            FailedAttempt { elapsed: Duration::from_secs(60), ..reused(get) },
+            SAME,
+        ),
+    ] {
+        assert_eq!(judge(&RetryPolicy::default(), failed), expected, "{story}");
+    }
+}
+
+#[test]
+fn the_policy_decides_what_is_repeated() {
+    let failed = |cause| FailedAttempt { cause, ..BROKEN_GET };
+    let policy = |edit: fn(&mut RetryPolicy)| {
+        let mut policy = RetryPolicy::default();
+        edit(&mut policy);
+        policy
+    };
+    let never = policy(|policy| policy.attempts_max = 1);
+    assert_eq!(judge(&never, failed(Cause::Broken)), Verdict::GiveUp(Reason::AttemptsUsed));
+    let stale = FailedAttempt { reused_connection: true, ..BROKEN_GET };
+    assert_eq!(judge(&never, stale), SAME, "a stale connection is not an attempt");
+
+    let connect_only = policy(|policy| (policy.on_broken, policy.on_timeout) = (false, false));
+    for cause in [Cause::Broken, Cause::Timeout] {
+        assert_eq!(judge(&connect_only, failed(cause)), Verdict::GiveUp(Reason::NotConfigured));
+        let unsent = FailedAttempt { sent_any: false, ..failed(cause) };
+        assert!(
+            matches!(judge(&connect_only, unsent), Verdict::Retry { .. }),
+            "nothing was sent: as a failed connect"
+        );
+    }
+
+    let statuses = policy(|policy| policy.on_status = vec![502, 503]);
+    assert_eq!(judge(&statuses, failed(Cause::Status(503))), OTHER_ONLY);
+    assert_eq!(judge(&statuses, failed(Cause::Status(500))), Verdict::GiveUp(Reason::NotConfigured));
+}
+
+#[test]
+fn the_budget_is_asked_last_and_once() {
+    let policy = RetryPolicy::default();
+    let refused = policy.judge(&BROKEN_GET, || false);
+    assert_eq!(refused, Verdict::GiveUp(Reason::BudgetUsed));
+    for failed in all_facts() {
+        let mut asked = 0;
+        let verdict = policy.judge(&failed, || {
+            asked += 1;
+            true
+        });
+        let counted = matches!(verdict, Verdict::Retry { counts_against_budget: true, .. });
+        assert_eq!(asked, i32::from(counted), "{failed:?}");
+    }
+}
+
+/// What must never happen, whatever the facts.
+#[test]
+fn no_combination_of_facts_breaks_the_law() {
+    let eager = RetryPolicy {
+        attempts_max: 3,
+        elapsed_max: Duration::MAX,
+        on_broken: true,
+        on_timeout: true,
+        on_status: vec![503],
+    };
+    let mut retried = 0;
+    for failed in all_facts() {
+        let Verdict::Retry { server, counts_against_budget } = judge(&eager, failed) else { continue };
+        retried += 1;
+        assert!(!failed.answered_any, "the client has part of an answer: {failed:?}");
+        assert!(failed.idempotent || !failed.sent_any, "an effect could happen twice: {failed:?}");
+        assert!(failed.body_replayable, "the body is not complete: {failed:?}");
+        if counts_against_budget {
+            assert!(failed.attempts < 3, "{failed:?}");
+            assert_ne!(server, NextServer::SameFresh, "{failed:?}");
+        } else {
+            assert_eq!(server, NextServer::SameFresh, "{failed:?}");
+            assert!(
+                failed.reused_connection && !failed.received_any,
+                "only a stale connection is free: {failed:?}"
+            );
+            assert!(failed.stale_connections < failed.attempts, "and once per attempt: {failed:?}");
+        }
+    }
+    assert!(retried > 100, "{retried}");
+}
+
+fn all_facts() -> impl Iterator<Item = FailedAttempt> {
+    let causes = [Cause::Connect, Cause::Broken, Cause::Timeout, Cause::Status(503), Cause::Status(500)];
+    let flags = 0..1_u32 << 6;
+    flags.flat_map(move |flags| {
+        causes.into_iter().flat_map(move |cause| {
+            (1..=4).flat_map(move |attempts| {
+                (0..=4).map(move |stale_connections| FailedAttempt {
+                    cause,
+                    sent_any: flags & 1 != 0,
+                    received_any: flags & 2 != 0,
+                    answered_any: flags & 4 != 0,
+                    reused_connection: flags & 8 != 0,
+                    idempotent: flags & 16 != 0,
+                    body_replayable: flags & 32 != 0,
+                    attempts,
+                    stale_connections,
+                    elapsed: Duration::ZERO,
+                })
+            })
+        })
+    })
+}
+
+#[test]
+fn the_budget_is_a_share_of_the_requests_of_the_window() {
+    let budget = RetryBudget::new(20, 0);
+    assert!(!budget.try_take(0), "no requests, no retries");
+    for request in 0..100 {
+        budget.record_request(request * 100);
+    }
+    // Now is second 9: the window holds all 100.
+    let taken = (0..100).filter(|_| budget.try_take(9_999)).count();
+    assert_eq!(taken, 20);
+    assert_eq!(budget.left(9_999), 0);
+    assert!(!budget.try_take(10_000), "90 requests, 20 retries");
+    for _ in 0..60 {
+        budget.record_request(10_500);
+    }
+    assert_eq!(budget.left(10_999), 10, "150 requests, 20 retries");
+    assert_eq!(budget.left(18_999), 0, "70 requests in the window, and still the 20 retries of second 9");
+    assert_eq!(budget.left(19_000), 12, "60 requests, no retries");
+    assert_eq!(budget.left(60_000), 0);
+}
+
+#[test]
+fn the_allowance_serves_a_quiet_upstream() {
+    let budget = RetryBudget::new(0, 2);
+    assert_eq!((0..100).filter(|_| budget.try_take(5_000)).count(), 20, "two a second for ten seconds");
+    assert!(!budget.try_take(14_999));
+    assert!(budget.try_take(15_000), "the window has moved on");
+}
+
+#[test]
+fn an_outage_is_not_amplified() {
+    let budget = RetryBudget::default();
+    let (mut requests, mut retries) = (0_u64, 0_u64);
+    // 100 seconds of 1 000 requests each, all of which fail.
+    for now_ms in 0..100_000 {
+        budget.record_request(now_ms);
+        requests += 1;
+        retries += u64::from(budget.try_take(now_ms));
+    }
+    let allowed = requests / 5 + 110 * 10;
+    assert!((requests / 5..=allowed).contains(&retries), "{retries} retries of {requests}");
+}
+
+#[test]
+fn threads_together_keep_within_the_budget() {
+    let budget = RetryBudget::new(10, 0);
+    for _ in 0..1_000 {
+        budget.record_request(500);
+    }
+    let taken: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| (0..200).filter(|_| budget.try_take(900)).count())).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(
+        (97..=100).contains(&taken),
+        "{taken}: never more, and at most the threads' own last tries fewer"
+    );
+}
