@@ -12,9 +12,8 @@ fn ask(weir: &Weir, request: &str, fields: &str) -> Response {
     Client::exchange(weir.web(), &format!("{request} HTTP/1.1\r\n{fields}\r\n"))
 }
 
-#[test]
-fn the_most_specific_route_wins() {
-    let routes = [
+fn routes_by_every_rule() -> String {
+    [
         respond("anything", "path = \"/\""),
         respond("host", "host = \"a.test\""),
         respond("wildcard", "host = \"*.a.test\""),
@@ -34,10 +33,14 @@ fn the_most_specific_route_wins() {
         respond("query", "host = \"a.test\", path = \"/api\", query = { v = \"2\" }"),
         respond("source", "host = \"a.test\", path = \"/from\", source = \"127.0.0.2\""),
         respond("network", "host = \"a.test\", path = \"/from\", source = \"127.0.0.0/8\""),
-    ];
-    let weir = Weir::start(&format!("{WEB}listener.web.route = [\n{}]\n", routes.concat()));
+    ]
+    .concat()
+}
+
+/// Request line, fields and the route that takes them.
+fn requests_for_every_rule() -> Vec<(&'static str, String, &'static str)> {
     let host = |host: &str| format!("Host: {host}\r\n");
-    let cases: &[(&str, String, &str)] = &[
+    vec![
         ("GET /", host("z.test"), "anything"),
         ("GET /x", host("a.test"), "host"),
         ("GET /x", host("A.TEST"), "host"),
@@ -76,7 +79,13 @@ fn the_most_specific_route_wins() {
         ("GET /%61pi", host("a.test"), "host"),
         // The authority of an absolute target is the host (RFC 9112 section 3.2.2).
         ("GET http://a.test/api", host("a.test"), "prefix"),
-    ];
+    ]
+}
+
+#[test]
+fn the_most_specific_route_wins() {
+    let weir = Weir::start(&format!("{WEB}listener.web.route = [\n{}]\n", routes_by_every_rule()));
+    let cases = requests_for_every_rule();
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|(request, fields, expected)| {
