@@ -3,9 +3,7 @@
 //! Works on the raw bytes and never decodes. The query is kept. The result always begins with a slash. It may begin with two, when the request did
 //! so after the stripped prefix: whoever puts it into a `Location` must write a full URL.
 
-use regex::bytes::Regex;
-
-use crate::route::{PathError, build_regex, check_path, has_prefix};
+use crate::route::{PathError, Pattern, check_path, has_prefix};
 
 /// How a path is rewritten.
 #[derive(Debug, Clone)]
@@ -14,7 +12,7 @@ pub struct Rewrite(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     Prefix { from: Box<[u8]>, to: Box<[u8]> },
-    Regex { regex: Regex, replacement: Box<[u8]> },
+    Regex { pattern: Pattern, replacement: Box<[u8]> },
 }
 
 /// Why a rewrite cannot be done.
@@ -57,12 +55,12 @@ impl Rewrite {
     /// # Errors
     /// When `pattern` is malformed, or `replacement` names a group that is not there or could not stand in a request line.
     pub fn regex(pattern: &str, replacement: &str) -> Result<Rewrite, RewriteError> {
-        let regex = build_regex(pattern).map_err(|error| PathError::BadRegex(error.to_string()))?;
+        let pattern = Pattern::build(pattern).map_err(|error| PathError::BadRegex(error.to_string()))?;
         if let Some(bad) = replacement.chars().find(|&c| !c.is_ascii_graphic() || c == '#') {
             return Err(RewriteError::BadCharacter(bad));
         }
-        check_groups(&regex, replacement)?;
-        Ok(Rewrite(Kind::Regex { regex, replacement: replacement.as_bytes().into() }))
+        check_groups(&pattern, replacement)?;
+        Ok(Rewrite(Kind::Regex { pattern, replacement: replacement.as_bytes().into() }))
     }
 
     /// Appends the rewritten path and query to `out`, with a `?` between them if there is a query. Returns whether anything was changed.
@@ -70,7 +68,7 @@ impl Rewrite {
         let start = out.len();
         let changed = match &self.0 {
             Kind::Prefix { from, to } => replace_prefix(path, from, to, out),
-            Kind::Regex { regex, replacement } => replace_match(path, regex, replacement, out),
+            Kind::Regex { pattern, replacement } => replace_match(path, pattern, replacement, out),
         };
         if !changed {
             out.extend_from_slice(path);
@@ -103,8 +101,8 @@ fn replace_prefix(path: &[u8], from: &[u8], to: &[u8], out: &mut Vec<u8>) -> boo
     true
 }
 
-fn replace_match(path: &[u8], regex: &Regex, replacement: &[u8], out: &mut Vec<u8>) -> bool {
-    let Some(groups) = regex.captures(path) else { return false };
+fn replace_match(path: &[u8], pattern: &Pattern, replacement: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(groups) = pattern.captures(path) else { return false };
     let whole = groups.get(0).expect("group 0 is the match itself");
     out.extend_from_slice(&path[..whole.start()]);
     groups.expand(replacement, out);
@@ -113,11 +111,7 @@ fn replace_match(path: &[u8], regex: &Regex, replacement: &[u8], out: &mut Vec<u
 }
 
 /// An unknown group would silently be replaced by nothing.
-fn check_groups(regex: &Regex, replacement: &str) -> Result<(), RewriteError> {
-    let known = |name: &str| match name.parse::<usize>() {
-        Ok(number) => number < regex.captures_len(),
-        Err(_) => regex.capture_names().flatten().any(|group| group == name),
-    };
+fn check_groups(pattern: &Pattern, replacement: &str) -> Result<(), RewriteError> {
     let mut rest = replacement;
     while let Some((_, after)) = rest.split_once('$') {
         rest = after;
@@ -132,7 +126,7 @@ fn check_groups(regex: &Regex, replacement: &str) -> Result<(), RewriteError> {
                 &rest[..end]
             }
         };
-        if !known(name) {
+        if !pattern.has_group(name) {
             return Err(RewriteError::NoSuchGroup(name.to_owned()));
         }
     }

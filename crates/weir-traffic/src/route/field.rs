@@ -5,9 +5,7 @@
 
 use std::fmt;
 
-use regex::bytes::Regex;
-
-use super::path::build_regex;
+use super::pattern::Pattern;
 
 /// A rule on the first header field of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +22,7 @@ pub struct QueryMatch {
 }
 
 /// What a value must be like.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueMatch {
     /// There is one.
     Present,
@@ -35,7 +33,7 @@ pub enum ValueMatch {
     /// It begins with this.
     Prefix(Box<str>),
     /// The regular expression is found in it; build with [`ValueMatch::regex`].
-    Regex(Regex),
+    Regex(Pattern),
 }
 
 /// Why a text is not a rule on a field or a parameter.
@@ -118,7 +116,7 @@ impl ValueMatch {
     /// # Errors
     /// [`FieldError::BadRegex`].
     pub fn regex(text: &str) -> Result<ValueMatch, FieldError> {
-        build_regex(text).map(ValueMatch::Regex).map_err(|error| FieldError::BadRegex(error.to_string()))
+        Pattern::build(text).map(ValueMatch::Regex).map_err(|error| FieldError::BadRegex(error.to_string()))
     }
 
     /// Whether a value (or its absence) is like this.
@@ -129,26 +127,10 @@ impl ValueMatch {
             (ValueMatch::Present, Some(_)) => true,
             (ValueMatch::Exact(exact), Some(value)) => value == exact.as_bytes(),
             (ValueMatch::Prefix(prefix), Some(value)) => value.starts_with(prefix.as_bytes()),
-            (ValueMatch::Regex(regex), Some(value)) => regex.is_match(value),
+            (ValueMatch::Regex(pattern), Some(value)) => pattern.is_match(value),
         }
     }
 }
-
-/// Equal when written alike.
-impl PartialEq for ValueMatch {
-    fn eq(&self, other: &ValueMatch) -> bool {
-        match (self, other) {
-            (ValueMatch::Present, ValueMatch::Present) | (ValueMatch::Absent, ValueMatch::Absent) => true,
-            (ValueMatch::Exact(a), ValueMatch::Exact(b)) | (ValueMatch::Prefix(a), ValueMatch::Prefix(b)) => {
-                a == b
-            }
-            (ValueMatch::Regex(a), ValueMatch::Regex(b)) => a.as_str() == b.as_str(),
-            _ => false,
-        }
-    }
-}
-
-impl Eq for ValueMatch {}
 
 impl fmt::Display for ValueMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,7 +139,7 @@ impl fmt::Display for ValueMatch {
             ValueMatch::Absent => f.write_str("absent"),
             ValueMatch::Exact(text) => write!(f, "exactly {text:?}"),
             ValueMatch::Prefix(text) => write!(f, "prefix {text:?}"),
-            ValueMatch::Regex(regex) => write!(f, "regex {regex}"),
+            ValueMatch::Regex(pattern) => write!(f, "regex {pattern}"),
         }
     }
 }

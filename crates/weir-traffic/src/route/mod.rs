@@ -15,6 +15,7 @@
 //! A route of a less specific host does take a request that none of the more specific host's routes match.
 
 mod request;
+mod pattern;
 mod host;
 mod path;
 mod field;
@@ -28,12 +29,13 @@ pub use explain::{Considered, Outcome};
 pub use field::{FieldError, FieldMatch, QueryMatch, ValueMatch};
 pub use host::{HostError, HostPattern};
 pub use path::{PathError, PathMatch};
+pub use pattern::Pattern;
 pub use request::{RouteRequest, query_value};
 pub use table::RouteTable;
 pub use tie::Tie;
 
 pub(crate) use field::is_token;
-pub(crate) use path::{build_regex, check_path, has_prefix};
+pub(crate) use path::{check_path, has_prefix};
 
 use ipnet::IpNet;
 

@@ -4,21 +4,18 @@
 
 use std::fmt;
 
-use regex::bytes::{Regex, RegexBuilder};
-
-/// The largest compiled form of one regular expression, in bytes: more than any sensible path rule needs.
-const REGEX_SIZE_BYTES_MAX: usize = 1 << 20;
+use super::pattern::Pattern;
 
 /// Which paths a route takes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathMatch(Kind);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     Any,
     Prefix(Box<str>),
     Exact(Box<str>),
-    Regex(Regex),
+    Regex(Pattern),
 }
 
 /// Why a text is not a path rule.
@@ -63,8 +60,8 @@ impl PathMatch {
     /// # Errors
     /// [`PathError::BadRegex`].
     pub fn regex(text: &str) -> Result<PathMatch, PathError> {
-        let regex = build_regex(text).map_err(|error| PathError::BadRegex(error.to_string()))?;
-        Ok(PathMatch(Kind::Regex(regex)))
+        let pattern = Pattern::build(text).map_err(|error| PathError::BadRegex(error.to_string()))?;
+        Ok(PathMatch(Kind::Regex(pattern)))
     }
 
     /// Whether `path` is one of these.
@@ -73,7 +70,7 @@ impl PathMatch {
             Kind::Any => true,
             Kind::Prefix(prefix) => has_prefix(path, prefix.as_bytes()),
             Kind::Exact(exact) => path == exact.as_bytes(),
-            Kind::Regex(regex) => regex.is_match(path),
+            Kind::Regex(pattern) => pattern.is_match(path),
         }
     }
 
@@ -88,34 +85,15 @@ impl Default for PathMatch {
     }
 }
 
-/// Equal when written alike.
-impl PartialEq for PathMatch {
-    fn eq(&self, other: &PathMatch) -> bool {
-        match (&self.0, &other.0) {
-            (Kind::Any, Kind::Any) => true,
-            (Kind::Prefix(a), Kind::Prefix(b)) | (Kind::Exact(a), Kind::Exact(b)) => a == b,
-            (Kind::Regex(a), Kind::Regex(b)) => a.as_str() == b.as_str(),
-            _ => false,
-        }
-    }
-}
-
-impl Eq for PathMatch {}
-
 impl fmt::Display for PathMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Any => f.write_str("any path"),
             Kind::Prefix(prefix) => write!(f, "prefix {prefix}"),
             Kind::Exact(exact) => write!(f, "exactly {exact}"),
-            Kind::Regex(regex) => write!(f, "regex {regex}"),
+            Kind::Regex(pattern) => write!(f, "regex {pattern}"),
         }
     }
-}
-
-/// Compiles a regular expression over bytes, bounded in size, ASCII classes.
-pub(crate) fn build_regex(text: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(text).unicode(false).size_limit(REGEX_SIZE_BYTES_MAX).build()
 }
 
 /// Whether `path` is `prefix` or below it.

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use ipnet::IpNet;
-use regex::bytes::Regex;
 use twox_hash::XxHash64;
 
 use super::host::{self, HOST_LEN_MAX, HostPattern};
-use super::overlap::Overlaps;
+use super::overlap;
 use super::path::{self, PathMatch};
+use super::pattern::Pattern;
 use super::specificity::Specificity;
 use super::tie::{self, Tie};
 use super::{FieldMatch, QueryMatch, RouteId, RouteMatch, RouteRequest, query_value};
@@ -38,7 +38,7 @@ pub struct RouteTable {
 struct Paths {
     exact: TextMap<Bucket>,
     /// Most specific first.
-    regexes: Vec<(Regex, Entry)>,
+    patterns: Vec<(Pattern, Entry)>,
     prefixes: Vec<Prefix>,
     any: Bucket,
 }
@@ -83,10 +83,9 @@ impl RouteTable {
 
         let RouteTable { routes, exact_hosts, below_hosts, any_host, .. } = &mut table;
         let mut ties = Vec::new();
-        let mut overlaps = Overlaps::default();
         for paths in exact_hosts.values_mut().chain(below_hosts.values_mut()).chain([any_host]) {
             paths.arrange();
-            paths.find_ties(routes, &mut overlaps, &mut ties);
+            paths.find_ties(routes, &mut ties);
         }
         ties.sort_unstable_by_key(|tie| (tie.first, tie.second));
         ties.dedup();
@@ -167,7 +166,7 @@ impl Paths {
         match path.kind() {
             path::Kind::Any => self.any.push(entry),
             path::Kind::Exact(text) => self.exact.entry(text.as_bytes().into()).or_default().push(entry),
-            path::Kind::Regex(regex) => self.regexes.push((regex.clone(), entry)),
+            path::Kind::Regex(pattern) => self.patterns.push((pattern.clone(), entry)),
             path::Kind::Prefix(text) => {
                 let text = text.as_bytes();
                 let at = self.prefixes.partition_point(|prefix| &*prefix.text < text);
@@ -182,7 +181,7 @@ impl Paths {
 
     /// Sorts the buckets and links each prefix to the next shorter one, once all routes are in.
     fn arrange(&mut self) {
-        self.regexes.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.specificity));
+        self.patterns.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.specificity));
         for at in 0..self.prefixes.len() {
             let mut parent = at.checked_sub(1);
             while let Some(above) = parent
@@ -202,18 +201,18 @@ impl Paths {
         self.exact.values_mut().chain(prefixes).chain([&mut self.any])
     }
 
-    fn find_ties(&mut self, routes: &[(RouteMatch, RouteId)], overlaps: &mut Overlaps, ties: &mut Vec<Tie>) {
+    fn find_ties(&mut self, routes: &[(RouteMatch, RouteId)], ties: &mut Vec<Tie>) {
         for bucket in self.buckets_mut() {
             for (at, a) in bucket.iter().enumerate() {
                 let rest = bucket[at + 1..].iter().take_while(|b| b.specificity == a.specificity);
-                ties.extend(rest.filter_map(|b| a.tie_with(b, routes, overlaps)));
+                ties.extend(rest.filter_map(|b| a.tie_with(b, routes)));
             }
         }
-        for (at, (regex_a, a)) in self.regexes.iter().enumerate() {
-            let rest = self.regexes[at + 1..].iter().take_while(|(_, b)| b.specificity == a.specificity);
-            for (regex_b, b) in rest {
-                if let Some(tie) = a.tie_with(b, routes, overlaps)
-                    && overlaps.in_paths(regex_a.as_str(), regex_b.as_str())
+        for (at, (pattern_a, a)) in self.patterns.iter().enumerate() {
+            let rest = self.patterns[at + 1..].iter().take_while(|(_, b)| b.specificity == a.specificity);
+            for (pattern_b, b) in rest {
+                if let Some(tie) = a.tie_with(b, routes)
+                    && overlap::in_paths(pattern_a, pattern_b)
                 {
                     ties.push(tie);
                 }
@@ -232,9 +231,9 @@ impl Paths {
         {
             return Some(route);
         }
-        let by_regex =
-            |(regex, entry): &&(Regex, Entry)| entry.matches(routes, request) && regex.is_match(path);
-        if let Some((_, entry)) = self.regexes.iter().find(by_regex) {
+        let by_pattern =
+            |(pattern, entry): &&(Pattern, Entry)| entry.matches(routes, request) && pattern.is_match(path);
+        if let Some((_, entry)) = self.patterns.iter().find(by_pattern) {
             return Some(entry.route);
         }
         let mut longest = self.longest_prefix(path);
@@ -269,15 +268,10 @@ impl Entry {
         source_matches && (self.is_plain || routes[self.rules].0.matches_rest(request))
     }
 
-    fn tie_with(
-        &self,
-        other: &Entry,
-        routes: &[(RouteMatch, RouteId)],
-        overlaps: &mut Overlaps,
-    ) -> Option<Tie> {
+    fn tie_with(&self, other: &Entry, routes: &[(RouteMatch, RouteId)]) -> Option<Tie> {
         let tied = self.route != other.route
             && self.source == other.source
-            && tie::can_meet(&routes[self.rules].0, &routes[other.rules].0, overlaps);
+            && tie::can_meet(&routes[self.rules].0, &routes[other.rules].0);
         let (first, second) = if self.rules < other.rules { (self, other) } else { (other, self) };
         tied.then_some(Tie { first: first.route, second: second.route })
     }

@@ -3,8 +3,8 @@
 //! Exact where it can be: two routes are told apart by their methods, fields, parameters and regexes if no request meets both.
 
 use super::field::ValueMatch;
-use super::overlap::Overlaps;
-use super::{RouteId, RouteMatch};
+use super::pattern::Pattern;
+use super::{RouteId, RouteMatch, overlap};
 
 /// Two routes that are equally specific and that one request could both match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +17,7 @@ pub struct Tie {
 }
 
 /// Whether one request could meet the methods, fields and parameters of both.
-pub(super) fn can_meet(a: &RouteMatch, b: &RouteMatch, overlaps: &mut Overlaps) -> bool {
+pub(super) fn can_meet(a: &RouteMatch, b: &RouteMatch) -> bool {
     let methods_meet = a.methods.is_empty()
         || b.methods.is_empty()
         || a.methods.iter().any(|method| b.methods.contains(method));
@@ -25,12 +25,10 @@ pub(super) fn can_meet(a: &RouteMatch, b: &RouteMatch, overlaps: &mut Overlaps) 
         && all_meet(
             a.headers.iter().map(|rule| (rule.name(), rule.value())),
             &b.headers.iter().map(|rule| (rule.name(), rule.value())),
-            overlaps,
         )
         && all_meet(
             a.query.iter().map(|rule| (rule.name(), rule.value())),
             &b.query.iter().map(|rule| (rule.name(), rule.value())),
-            overlaps,
         )
 }
 
@@ -38,15 +36,12 @@ pub(super) fn can_meet(a: &RouteMatch, b: &RouteMatch, overlaps: &mut Overlaps) 
 fn all_meet<'a>(
     mut a: impl Iterator<Item = (&'a str, &'a ValueMatch)>,
     b: &(impl Iterator<Item = (&'a str, &'a ValueMatch)> + Clone),
-    overlaps: &mut Overlaps,
 ) -> bool {
-    a.all(|(name, ours)| {
-        b.clone().all(|(other, theirs)| name != other || values_meet(ours, theirs, overlaps))
-    })
+    a.all(|(name, ours)| b.clone().all(|(other, theirs)| name != other || values_meet(ours, theirs)))
 }
 
 /// Whether one value (or its absence) could be like both.
-fn values_meet(a: &ValueMatch, b: &ValueMatch, overlaps: &mut Overlaps) -> bool {
+fn values_meet(a: &ValueMatch, b: &ValueMatch) -> bool {
     use ValueMatch::{Absent, Exact, Prefix, Present, Regex};
     match (a, b) {
         (Absent, other) | (other, Absent) => *other == Absent,
@@ -54,8 +49,11 @@ fn values_meet(a: &ValueMatch, b: &ValueMatch, overlaps: &mut Overlaps) -> bool 
         (Present, _) | (_, Present) => true,
         (Prefix(a), Prefix(b)) => a.starts_with(&**b) || b.starts_with(&**a),
         (Prefix(prefix), Regex(regex)) | (Regex(regex), Prefix(prefix)) => {
-            overlaps.in_values(&format!("^{}", regex::escape(prefix)), regex.as_str())
+            match Pattern::build(&format!("^{}", regex::escape(prefix))) {
+                Ok(prefix) => overlap::in_values(&prefix, regex),
+                Err(_) => true,
+            }
         }
-        (Regex(a), Regex(b)) => overlaps.in_values(a.as_str(), b.as_str()),
+        (Regex(a), Regex(b)) => overlap::in_values(a, b),
     }
 }

@@ -1,0 +1,154 @@
+//! Regular expressions of the config: compiled once, matched without a lock.
+//!
+//! Matched by an automaton that needs no working memory, so that workers do not meet in the pool of caches that an ordinary
+//! regex keeps. Only what is too large for that, and finding groups, goes the ordinary way. Patterns work on bytes; their classes are ASCII.
+
+use std::fmt;
+use std::sync::Arc;
+
+use regex::bytes::{Captures, Regex, RegexBuilder};
+use regex_automata::dfa::dense::{self, DFA};
+use regex_automata::dfa::{Automaton, StartKind};
+use regex_automata::nfa::thompson;
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input};
+
+/// The largest program of one regular expression, in bytes: more than any sensible rule needs.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+
+/// The largest automaton that is built, in bytes: `^/[a-z0-9-]{1,200}$` takes a hundredth of it.
+const AUTOMATON_BYTES_MAX: usize = 1 << 18;
+
+/// A regular expression. Cheap to clone.
+#[derive(Clone)]
+pub struct Pattern(Arc<Inner>);
+
+struct Inner {
+    regex: Regex,
+    automaton: Option<Dense>,
+}
+
+/// An automaton with a state for every situation, as a table.
+pub(super) type Dense = DFA<Vec<u32>>;
+
+impl Pattern {
+    /// Compiles a regular expression over bytes with ASCII classes, bounded in size.
+    pub(crate) fn build(text: &str) -> Result<Pattern, regex::Error> {
+        let regex = RegexBuilder::new(text).unicode(false).size_limit(REGEX_BYTES_MAX).build()?;
+        Ok(Pattern(Arc::new(Inner { regex, automaton: build_automaton(text) })))
+    }
+
+    /// The expression as it was written.
+    pub fn as_str(&self) -> &str {
+        self.0.regex.as_str()
+    }
+
+    /// Whether it is found anywhere in `text`.
+    pub fn is_match(&self, text: &[u8]) -> bool {
+        let input = Input::new(text).anchored(Anchored::No).earliest(true);
+        match self.0.automaton.as_ref().map(|automaton| automaton.try_search_fwd(&input)) {
+            Some(Ok(found)) => found.is_some(),
+            _ => self.0.regex.is_match(text),
+        }
+    }
+
+    /// The groups of the first match in `text`. Allocates when there is one.
+    pub(crate) fn captures<'a>(&self, text: &'a [u8]) -> Option<Captures<'a>> {
+        if self.is_match(text) { self.0.regex.captures(text) } else { None }
+    }
+
+    /// Whether there is a group of this number or name.
+    pub(crate) fn has_group(&self, name: &str) -> bool {
+        match name.parse::<usize>() {
+            Ok(number) => number < self.0.regex.captures_len(),
+            Err(_) => self.0.regex.capture_names().flatten().any(|group| group == name),
+        }
+    }
+
+    /// The automaton; `None` when it would be too large.
+    pub(super) fn automaton(&self) -> Option<&Dense> {
+        self.0.automaton.as_ref()
+    }
+}
+
+fn build_automaton(text: &str) -> Option<Dense> {
+    let config = dense::Config::new()
+        .start_kind(StartKind::Unanchored)
+        .dfa_size_limit(Some(AUTOMATON_BYTES_MAX))
+        .determinize_size_limit(Some(AUTOMATON_BYTES_MAX));
+    dense::Builder::new()
+        .configure(config)
+        .syntax(syntax::Config::new().unicode(false).utf8(false))
+        .thompson(thompson::Config::new().utf8(false).nfa_size_limit(Some(REGEX_BYTES_MAX)))
+        .build(text)
+        .ok()
+}
+
+/// Equal when written alike.
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Pattern {}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pattern({:?})", self.as_str())
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn patterns_are_found_anywhere_in_the_text() {
+        for (pattern, text, expected) in [
+            ("b", "abc", true),
+            ("^b", "abc", false),
+            ("", "", true),
+            ("^$", "a", false),
+            (r"^\d+$", "١٢", false),
+            (r"(?i)ABC$", "xabc", true),
+            (r"\bb\b", "a b c", true),
+            (r"\bb\b", "abc", false),
+            ("é", "é", true),
+            (".", "\n", false),
+        ] {
+            let pattern = Pattern::build(pattern).unwrap();
+            assert!(pattern.automaton().is_some(), "{pattern}");
+            assert_eq!(pattern.is_match(text.as_bytes()), expected, "{pattern} in {text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_for_a_table_still_matches() {
+        let large = Pattern::build(r"(a|b)*a(a|b){18}$").unwrap();
+        assert!(large.automaton().is_none());
+        assert!(large.is_match(&[b"a".as_slice(), &[b'b'; 18]].concat()));
+        assert!(!large.is_match(&[b'b'; 19]));
+    }
+
+    proptest! {
+        /// Both ways of matching agree.
+        #[test]
+        fn the_automaton_agrees_with_the_regex(
+            pattern in r"(\^)?(a|b|\.|\[ab\]|a\*|b\+|\(a\|b\)\?|\\b|ab){0,6}(\$)?",
+            text in prop::collection::vec(prop::sample::select(b"ab/ \n\xff"), 0..8),
+        ) {
+            let pattern = Pattern::build(&pattern).unwrap();
+            prop_assert!(pattern.automaton().is_some());
+            prop_assert_eq!(pattern.is_match(&text), pattern.0.regex.is_match(&text));
+        }
+    }
+}
