@@ -28,6 +28,9 @@ impl Default for ChunkedLimits {
     }
 }
 
+/// No limit lets a trailer section grow further than positions in it fit a span.
+const TRAILER_BYTES_CEILING: usize = 1 << 30;
+
 /// What one call of [`ChunkedDecoder::decode`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
@@ -78,6 +81,8 @@ enum State {
     Trailers,
     /// Behind the end of the body.
     Done,
+    /// Behind a broken frame.
+    Broken(Rule),
 }
 
 impl Default for State {
@@ -141,8 +146,13 @@ impl ChunkedDecoder {
     ///
     /// # Errors
     ///
-    /// The rule that the frames break. The decoder stays unusable; no payload of this call may be passed on.
+    /// The rule that the frames break, now and at every further call; no payload of this call may be passed on.
+    #[inline]
     pub fn decode(&mut self, buf: &mut [u8]) -> Result<Decoded, Rule> {
+        self.decode_frames(buf).inspect_err(|&rule| self.state = State::Broken(rule))
+    }
+
+    fn decode_frames(&mut self, buf: &mut [u8]) -> Result<Decoded, Rule> {
         let mut data = 0..0;
         let mut at = 0;
         while at < buf.len() && self.state != State::Done {
@@ -163,8 +173,8 @@ impl ChunkedDecoder {
         Ok(Decoded { data, consumed: at, done: self.is_done() })
     }
 
-    /// Decodes what is not payload at the start of `bytes`, which is not empty. Gives the number of bytes taken, at
-    /// least one.
+    /// Decodes what is not payload at the start of `bytes`, which is not empty. Gives the number of bytes taken; none
+    /// when only the state had to change.
     #[inline]
     fn decode_frame(&mut self, bytes: &[u8]) -> Result<usize, Rule> {
         let byte = bytes[0];
@@ -187,6 +197,7 @@ impl ChunkedDecoder {
                 State::Trailers
             }
             State::Trailers => return self.read_trailers(bytes),
+            State::Broken(rule) => return Err(rule),
             State::Data { .. } | State::Done => return Ok(0),
         };
         Ok(usize::from(self.state != State::Trailers))
@@ -245,11 +256,12 @@ impl ChunkedDecoder {
     fn read_trailers(&mut self, bytes: &[u8]) -> Result<usize, Rule> {
         let Some(trailers) = &mut self.trailers else { return Err(Rule::BadTrailer) };
         let before = trailers.text.len();
-        let room = self.limits.trailer_bytes_max.saturating_sub(before);
+        let limit = self.limits.trailer_bytes_max.min(TRAILER_BYTES_CEILING);
+        let room = limit.saturating_sub(before);
         let taken = bytes.len().min(room);
         trailers.text.extend_from_slice(&bytes[..taken]);
         let Trailers { text, cursor, fields } = &mut **trailers;
-        let full = text.len() >= self.limits.trailer_bytes_max;
+        let full = text.len() >= limit;
         if !full && cursor.still_waits(text) {
             return Ok(taken);
         }

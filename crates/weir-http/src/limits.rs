@@ -17,6 +17,15 @@ pub struct HeadLimits {
     pub lenient: Lenient,
 }
 
+impl HeadLimits {
+    /// `head_bytes_max`, or 1 GiB if that is less, so that every position fits a span, three times encoded even.
+    #[inline]
+    pub(crate) const fn window(&self) -> usize {
+        const CEILING: usize = 1 << 30;
+        if self.head_bytes_max < CEILING { self.head_bytes_max } else { CEILING }
+    }
+}
+
 impl Default for HeadLimits {
     fn default() -> HeadLimits {
         HeadLimits {

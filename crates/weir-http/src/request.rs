@@ -7,7 +7,7 @@
 use crate::authority::Authority;
 use crate::connection::{self, ConnectionOptions};
 use crate::fields::{Field, Fields};
-use crate::framing::Framing;
+use crate::framing::{Framing, parse_length};
 use crate::limits::HeadLimits;
 use crate::lines::{Cursor, EARLY, read_fields};
 use crate::method::Method;
@@ -111,7 +111,7 @@ impl RequestHead {
     #[inline]
     pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
         if self.len == 0 {
-            let window = received.get(..limits.head_bytes_max).unwrap_or(received);
+            let window = received.get(..limits.window()).unwrap_or(received);
             let len = if limits.lenient.any() {
                 self.advance_normal(window, limits)?
             } else {
@@ -119,7 +119,7 @@ impl RequestHead {
             };
             match len {
                 Some(len) => self.len = len,
-                None if window.len() >= limits.head_bytes_max => return Err(Rule::HeadTooLarge),
+                None if window.len() >= limits.window() => return Err(Rule::HeadTooLarge),
                 None => return Ok(Progress::Incomplete),
             }
         }
@@ -318,6 +318,16 @@ impl RequestHead {
     #[inline]
     pub fn expects_continue(&self) -> bool {
         self.facts.expectation == Expectation::Continue && self.body() != RequestBody::None
+    }
+
+    /// How many more proxies a TRACE or OPTIONS request may pass (RFC 9110 section 7.6.2): at 0 it is answered here.
+    /// `None` with any other method, and without a valid Max-Forwards.
+    pub fn max_forwards(&self, text: &[u8]) -> Option<u64> {
+        if !matches!(self.line.method, Method::Trace | Method::Options) {
+            return None;
+        }
+        let field = self.fields.first(FieldName::MaxForwards)?;
+        parse_length(field.value.of(text))
     }
 
     /// The value of `Upgrade` when it counts: in HTTP/1.1, with `Connection: upgrade`, in one field only.

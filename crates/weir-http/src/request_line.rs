@@ -109,7 +109,8 @@ pub(crate) fn read_method(bytes: &[u8], start: usize) -> Result<Option<(Method, 
     match window.get(len) {
         Some(b' ') if len > 0 => {}
         None if len <= METHOD_BYTES_MAX => return Ok(None),
-        _ => return Err(blame_method(bytes, &window[len..])),
+        None => return Err(Rule::MethodTooLong),
+        Some(&byte) => return Err(blame_method(bytes, start + len, byte)),
     }
     match Method::recognise(&window[..len]) {
         Method::Other => match &window[..len] {
@@ -121,20 +122,21 @@ pub(crate) fn read_method(bytes: &[u8], start: usize) -> Result<Option<(Method, 
     }
 }
 
-/// Which rule a request breaks whose method does not end in a space; `rest` starts with the byte that ends it.
+/// Which rule a request breaks whose method ends at `end` with `byte`, and not with a space.
 #[cold]
-fn blame_method(bytes: &[u8], rest: &[u8]) -> Rule {
-    match rest.first() {
-        None => Rule::MethodTooLong,
-        Some(0x16) if bytes.len() == rest.len() => Rule::TlsOnPlainPort,
-        Some(0) if bytes.starts_with(b"\r\n\r\n\0") => Rule::ProxyHeaderUnexpected,
-        Some(0) => Rule::NulByte,
-        Some(b' ') => Rule::LeadingSpace,
-        Some(b'\t') if bytes.len() == rest.len() => Rule::LeadingSpace,
-        Some(b'\t' | b'\r' | b'\n') => Rule::BadRequestLine,
+fn blame_method(bytes: &[u8], end: usize, byte: u8) -> Rule {
+    match (end, byte) {
+        (0, TLS_HANDSHAKE) => Rule::TlsOnPlainPort,
+        (4, 0) if bytes.starts_with(b"\r\n\r\n") => Rule::ProxyHeaderUnexpected,
+        (_, 0) => Rule::NulByte,
+        (_, b' ') | (0, b'\t') => Rule::LeadingSpace,
+        (_, b'\t' | b'\r' | b'\n') => Rule::BadRequestLine,
         _ => Rule::BadMethod,
     }
 }
+
+/// The first byte of a TLS handshake: the content type of its first record (RFC 8446 section 5.1).
+const TLS_HANDSHAKE: u8 = 0x16;
 
 /// Which rule `byte` breaks at the end of a target.
 #[cold]

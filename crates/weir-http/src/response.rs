@@ -84,7 +84,7 @@ impl ResponseHead {
     #[inline]
     pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
         if self.len == 0 {
-            let window = received.get(..limits.head_bytes_max).unwrap_or(received);
+            let window = received.get(..limits.window()).unwrap_or(received);
             let len = if limits.lenient.any() {
                 self.advance_normal(window, limits)?
             } else {
@@ -92,7 +92,7 @@ impl ResponseHead {
             };
             match len {
                 Some(len) => self.len = len,
-                None if window.len() >= limits.head_bytes_max => return Err(Rule::HeadTooLarge),
+                None if window.len() >= limits.window() => return Err(Rule::HeadTooLarge),
                 None => return Ok(Progress::Incomplete),
             }
         }
