@@ -1,0 +1,71 @@
+//! How the tests parse: every request in one piece, byte by byte, and with another request behind it. The outcome must
+//! not differ.
+
+use weir_http::{HeadLimits, Progress, RequestHead, Rule};
+
+/// Parses `bytes` in one piece.
+pub(crate) fn parse_whole(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, Progress), Rule> {
+    let mut head = RequestHead::new();
+    head.parse(bytes, limits).map(|progress| (head, progress))
+}
+
+/// Parses `bytes` as they come in one by one.
+pub(crate) fn parse_bytewise(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, Progress), Rule> {
+    let mut head = RequestHead::new();
+    for len in 0..=bytes.len() {
+        match head.parse(&bytes[..len], limits)? {
+            Progress::Incomplete => {}
+            complete => return Ok((head, complete)),
+        }
+    }
+    Ok((head, Progress::Incomplete))
+}
+
+pub(crate) fn outcome(result: &Result<(RequestHead, Progress), Rule>) -> Result<Progress, Rule> {
+    result.as_ref().map(|(_, progress)| *progress).map_err(|rule| *rule)
+}
+
+/// Parses `bytes` in every way and gives the outcome they agree on.
+pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, Progress), Rule> {
+    let whole = parse_whole(bytes, limits);
+    let shown = || String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+    assert_eq!(outcome(&whole), outcome(&parse_bytewise(bytes, limits)), "byte by byte: {:?}", shown());
+    if outcome(&whole) != Ok(Progress::Incomplete) {
+        let more = [bytes, b"GET /next HTTP/1.1\r\nHost: next\r\n\r\n"].concat();
+        assert_eq!(outcome(&whole), outcome(&parse_whole(&more, limits)), "with more behind: {:?}", shown());
+    }
+    whole
+}
+
+#[track_caller]
+pub(crate) fn assert_refused(group: u32, bytes: &[u8], rule: Rule) {
+    let result = parse(bytes, &HeadLimits::default());
+    assert_eq!(outcome(&result), Err(rule), "group {group}: {:?}", String::from_utf8_lossy(bytes));
+}
+
+#[track_caller]
+pub(crate) fn assert_accepted(group: u32, bytes: &[u8]) -> RequestHead {
+    match parse(bytes, &HeadLimits::default()) {
+        Ok((head, Progress::Complete { len })) => {
+            assert_eq!(len, bytes.len(), "group {group}");
+            assert_eq!(head.len(), len, "group {group}");
+            head
+        }
+        other => panic!("group {group}: {:?}: {:?}", String::from_utf8_lossy(bytes), outcome(&other)),
+    }
+}
+
+/// A GET with the given field lines, each with its line end, besides Host.
+pub(crate) fn get(lines: &str) -> Vec<u8> {
+    format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").into_bytes()
+}
+
+/// A POST with the given field lines.
+pub(crate) fn post(lines: &str) -> Vec<u8> {
+    format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").into_bytes()
+}
+
+/// A GET for the given target.
+pub(crate) fn get_target(target: &str) -> Vec<u8> {
+    format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()
+}
