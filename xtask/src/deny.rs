@@ -10,6 +10,6 @@ use crate::workspace::Workspace;
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     let deny = tools::CARGO_DENY.ready(workspace)?;
     Process::new(workspace, deny)
-        .args(["--offline", "--all-features", "check", "licenses", "bans", "sources"])
+        .args(["check", "--hide-inclusion-graph", "licenses", "bans", "sources"])
         .run()
 }
