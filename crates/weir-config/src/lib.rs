@@ -1,17 +1,41 @@
 //! From `weir.toml` to a [`Config`] that holds no contradiction: the text is read with its positions, every mistake in it
 //! is reported at once, and what comes out needs no further check.
 //!
-//! Nothing here opens a socket or starts a thread; files are read only by [`Config::load`].
+//! Three stages, each with types of its own: what the text may say (`text`), the checked [`Config`], and the snapshot of ready-made
+//! objects that the data path builds from it. Nothing here opens a socket or starts a thread; files are read only by [`Config::load`]
+//! and `include`.
 
 #![forbid(unsafe_code)]
 
+// Text to tree: files, positions, variables, include.
+mod source;
+mod mistake;
+
+// Which keys exist and how values are written.
 mod value;
+mod key;
+mod text;
+
+// Tree to configuration.
+mod check;
 mod config;
+mod load;
+
+// Back to text: the effective configuration, the reference, the schema.
+mod print;
+mod reference;
 
 pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Config, ConnectionLimit, Dns, Fixed, ForwardHost,
     Forwarded, HeaderChanges, IdleConnections, Leniency, Listener, ListenerLimits, ListenerTimeouts, Log,
-    LogFormat, LogLevel, Process, Queue, Redirect, RedirectPart, RequestId, Route, RouteTimeouts, Server,
-    Split, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts, WorkerCount,
+    LogFormat, LogLevel, Process, Queue, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts,
+    Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts,
+    WorkerCount,
 };
-pub use value::{ListenAddress, Progress, Rate, ServerAddress, Size};
+pub use load::Checked;
+pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
+pub use reference::{json_schema, reference_markdown};
+pub use value::{
+    HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size, Token, ValueError,
+    parse_duration, print_duration,
+};

@@ -1,48 +1,167 @@
 //! `[access_log]` and `listener.NAME.access_log`: one line per exchange.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-/// The access log of one listener.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessLog {
-    /// What a line looks like, or none at all. Default: off.
-    pub format: AccessLogFormat,
-    /// Where lines go. Default: standard output.
-    pub output: AccessLogOutput,
-    /// Lines that may wait for the writer; more are dropped and counted, since a full disk must not stop traffic.
-    /// Default 65 536: two seconds of 30 000 requests/s, about 20 MB.
-    pub lines_max: usize,
-}
+use crate::key::{TextKind, section, text_values};
+use crate::value::ValueError;
 
-impl Default for AccessLog {
-    fn default() -> Self {
-        Self { format: AccessLogFormat::Off, output: AccessLogOutput::Stdout, lines_max: 65_536 }
+section! {
+    /// One line per exchange. What a listener says for itself replaces all of this, not key by key.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct AccessLog at "access_log" {
+        /// What a line looks like: `"common"`, `"combined"`, `"json"`, `"httplog"` (HAProxy's), an own text with `{placeholders}`, or
+        /// `json` and a list of placeholders. `"off"` writes none.
+        format: Option<AccessLogFormat> = "off", like "nginx `log_format`, HAProxy `option httplog`, `log-format`";
+        /// Where lines go. A file is opened again on SIGUSR1; syslog is RFC 5424.
+        output: AccessLogOutput = "stdout", like "nginx `access_log`, HAProxy `log`";
+        /// Lines that may wait for the writer; more are dropped and counted, since a full disk must not stop traffic. The default is
+        /// two seconds of 30 000 requests/s, about 20 MB.
+        lines_max: usize = 65_536, in 16..=16_777_216;
     }
 }
 
-/// What a line of the access log looks like.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum AccessLogFormat {
-    /// No line is written.
-    #[default]
-    Off,
-    /// A preset (`common`, `combined`, `json`, `httplog`) or an own format, known to be valid.
-    Lines(Box<str>),
+/// What a line of the access log looks like: a text that is known to be a format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessLogFormat {
+    text: Box<str>,
+    format: weir_observe::access_log::LogFormat,
+}
+
+impl AccessLogFormat {
+    /// The format itself, ready to render lines.
+    pub fn format(&self) -> &weir_observe::access_log::LogFormat {
+        &self.format
+    }
+}
+
+impl FromStr for AccessLogFormat {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match weir_observe::access_log::LogFormat::parse(text) {
+            Ok(format) => Ok(Self { text: text.into(), format }),
+            Err(error) => {
+                let leading = text.len() - text.trim_start_matches(' ').len();
+                let mut characters = text[leading..].char_indices().skip(error.column.saturating_sub(1));
+                let range =
+                    characters.next().map(|(start, c)| leading + start..leading + start + c.len_utf8());
+                Err(ValueError {
+                    what: error.what,
+                    hint: error.hint,
+                    range: range.filter(|_| error.column > 1),
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Display for AccessLogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// Where lines of the access log go.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AccessLogOutput {
     /// Standard output.
-    #[default]
     Stdout,
     /// Standard error.
     Stderr,
     /// A file that lines are appended to; opened again on SIGUSR1.
     File(PathBuf),
-    /// A Unix datagram socket that speaks syslog (RFC 5424): `"syslog:/dev/log"`.
+    /// A Unix datagram socket that speaks syslog (RFC 5424).
     SyslogUnix(PathBuf),
-    /// A syslog server over UDP (RFC 5426): `"syslog+udp://127.0.0.1:514"`.
+    /// A syslog server over UDP (RFC 5426).
     SyslogUdp(SocketAddr),
+}
+
+impl FromStr for AccessLogOutput {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let hint =
+            "write `stdout`, `stderr`, `file:/path`, `syslog:/dev/log` or `syslog+udp://127.0.0.1:514`";
+        let path = |path: &str| match path {
+            "" => Err(ValueError::new(format!("`{text}` has no path")).hint(hint)),
+            path if path.contains('\0') => Err(ValueError::new("a path cannot hold a NUL")),
+            path => Ok(PathBuf::from(path)),
+        };
+        if let Some(rest) = text.strip_prefix("file:") {
+            return path(rest).map(Self::File);
+        }
+        if let Some(rest) = text.strip_prefix("syslog:") {
+            return path(rest).map(Self::SyslogUnix);
+        }
+        if let Some(rest) = text.strip_prefix("syslog+udp://") {
+            let error = || ValueError::new(format!("`{rest}` is not an IP address with its port")).hint(hint);
+            return rest
+                .parse()
+                .map(Self::SyslogUdp)
+                .map_err(|_| error().range(text.len() - rest.len()..text.len()));
+        }
+        match text {
+            "stdout" => Ok(Self::Stdout),
+            "stderr" => Ok(Self::Stderr),
+            path if path.starts_with(['/', '.']) => {
+                Err(ValueError::new(format!("`{text}` is not an output"))
+                    .hint(format!("write `file:{path}`")))
+            }
+            _ => Err(ValueError::new(format!("`{text}` is not an output")).hint(hint)),
+        }
+    }
+}
+
+impl fmt::Display for AccessLogOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("stdout"),
+            Self::Stderr => f.write_str("stderr"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::SyslogUnix(path) => write!(f, "syslog:{}", path.display()),
+            Self::SyslogUdp(address) => write!(f, "syslog+udp://{address}"),
+        }
+    }
+}
+
+text_values! {
+    AccessLogFormat, str::parse, |value: &AccessLogFormat| value.to_string(), TextKind {
+        name: "log format",
+        article: "a log format",
+        examples: &["combined", "{client_address} {method} {target} {status}", "json {time} {status}"],
+        pattern: "",
+        about: "One of `common`, `combined`, `json` and `httplog`; or a text with `{placeholders}`, in which `{{` and `}}` stand for \
+                braces; or `json` and a list of placeholders, which gives a JSON object with these keys.",
+    };
+    AccessLogOutput, str::parse, |value: &AccessLogOutput| value.to_string(), TextKind {
+        name: "log output",
+        article: "an output",
+        examples: &["stdout", "stderr", "file:/var/log/weir/access.log", "syslog:/dev/log", "syslog+udp://127.0.0.1:514"],
+        pattern: r"^(stdout|stderr|file:.+|syslog:.+|syslog\+udp://.+:[0-9]{1,5})$",
+        about: "`stdout`, `stderr`, `file:/path`, `syslog:/path` (a Unix socket) or `syslog+udp://address:port`.",
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_are_read_and_printed() {
+        for text in ["stdout", "stderr", "file:/var/log/a", "syslog:/dev/log", "syslog+udp://[::1]:514"] {
+            assert_eq!(text.parse::<AccessLogOutput>().unwrap().to_string(), text);
+        }
+        for text in ["", "file:", "syslog:", "syslog+udp://x:1", "/var/log/a", "udp"] {
+            assert!(text.parse::<AccessLogOutput>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_a_format_is_pointed_at() {
+        let error = "{status} {nonsense}".parse::<AccessLogFormat>().unwrap_err();
+        assert_eq!(error.range.map(|range| range.start >= 9), Some(true), "{:?}", error.what);
+    }
 }

@@ -5,38 +5,40 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::{AccessLog, ListenAddress, Progress, Rate, Route, Size};
+use super::{AccessLog, Route};
+use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
+use crate::source::{Node, Tree};
+use crate::text::ListenerText;
+use crate::value::{HeaderName, ListenAddress, Progress, Size, parse_network};
 
 /// One listener: its sockets, its rules for clients, its routes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Listener {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
     /// Where it accepts connections; at least one, no two the same.
     pub addresses: Vec<ListenAddress>,
-    /// Connections that the kernel holds until a worker accepts them, per socket. The kernel lowers it to
-    /// `net.core.somaxconn`. Default 65 535: as many as the kernel gives, since a full backlog costs a client seconds.
+    /// Connections that the kernel holds until a worker accepts them, per worker and address.
     pub backlog: u32,
-    /// Whether small writes leave at once (`TCP_NODELAY`). Default: yes.
+    /// Whether small writes leave at once (`TCP_NODELAY`).
     pub tcp_nodelay: bool,
-    /// Silence after which the kernel asks whether a client is still there (`SO_KEEPALIVE`). Default 60 s; `None` never.
+    /// Silence after which the kernel asks whether a client is still there (`SO_KEEPALIVE`), in whole seconds.
     pub tcp_keepalive: Option<Duration>,
-    /// How long the kernel keeps a connection to itself until its first byte is here (`TCP_DEFER_ACCEPT`, whole seconds).
-    /// Default: `None`, a connection is accepted at once.
+    /// How long the kernel keeps a connection to itself until its first byte is here (`TCP_DEFER_ACCEPT`), in whole seconds.
     pub defer_accept: Option<Duration>,
-    /// Connections whose request may come with the first packet (`TCP_FASTOPEN` queue). Default: `None`, not offered.
+    /// The kernel's queue of connections whose request came with the first packet (`TCP_FASTOPEN`).
     pub fast_open: Option<u32>,
-    /// Client connections of this listener. Default: `None`, the limit of the process alone.
+    /// Client connections of this listener; `None` leaves the limit of the process alone.
     pub connections_max: Option<u32>,
-    /// Client connections from one address. Default: `None`, since a whole office may share one.
+    /// Client connections from one client: one IPv4 address or one IPv6 network of 64 bits.
     pub connections_per_client_max: Option<u32>,
     /// Time limits on the side of the client.
     pub timeouts: ListenerTimeouts,
     /// Size and count limits on what a client sends.
     pub limits: ListenerLimits,
-    /// Rules of HTTP/1 that are not enforced here. Default: all are.
+    /// Rules of HTTP/1 that are not enforced here.
     pub allow: Leniency,
-    /// Whose word on the client's address is taken. Default: nobody's.
+    /// Whose word on the client's address is taken.
     pub trusted_proxies: TrustedProxies,
     /// What servers are told about the client.
     pub forwarded: Forwarded,
@@ -44,7 +46,7 @@ pub struct Listener {
     pub request_id: RequestId,
     /// One line per exchange.
     pub access_log: AccessLog,
-    /// The routes in the order of the text; at least one, no two equally specific for one request.
+    /// The routes in the order of the text; at least one, no two of them tied.
     pub routes: Vec<Route>,
 }
 
@@ -54,102 +56,75 @@ impl Listener {
         Self {
             name: name.into(),
             addresses,
-            backlog: 65_535,
-            tcp_nodelay: true,
-            tcp_keepalive: Some(Duration::from_secs(60)),
-            defer_accept: None,
-            fast_open: None,
-            connections_max: None,
-            connections_per_client_max: None,
-            timeouts: ListenerTimeouts::default(),
-            limits: ListenerLimits::default(),
-            allow: Leniency::default(),
-            trusted_proxies: TrustedProxies::default(),
-            forwarded: Forwarded::default(),
-            request_id: RequestId::default(),
-            access_log: AccessLog::default(),
             routes,
+            ..ListenerText::default().into_listener(AccessLog::default())
         }
     }
 }
 
-/// `timeouts` of a listener.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenerTimeouts {
-    /// From the first byte of a request to the end of its head. Default 20 s: four lost packets in a row (1 + 2 + 4 + 8 s)
-    /// still make it, a client that sends a byte now and then does not.
-    pub request: Duration,
-    /// The request body, by progress. Default 30 s of credit, 500 B/s.
-    pub request_body: Option<Progress>,
-    /// The response on its way to the client, by progress, counted only while bytes wait for the client.
-    /// Default 60 s of credit, 500 B/s.
-    pub send: Option<Progress>,
-    /// A connection without a request under way, also before its first. Default 75 s: longer than the 60 s of the
-    /// balancers and gateways that may stand in front, so that they close first.
-    pub idle: Duration,
-    /// Age at which a connection ends, after the exchange under way. Default: `None`, never.
-    pub session: Option<Duration>,
-}
-
-impl Default for ListenerTimeouts {
-    fn default() -> Self {
-        let rate_min = Rate::from_bytes_per_second(500);
-        Self {
-            request: Duration::from_secs(20),
-            request_body: Some(Progress::with_rate(Duration::from_secs(30), rate_min)),
-            send: Some(Progress::with_rate(Duration::from_secs(60), rate_min)),
-            idle: Duration::from_secs(75),
-            session: None,
-        }
+section! {
+    /// Time limits on the side of the client, each named after the phase that it ends.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ListenerTimeouts at "listener.NAME.timeouts" {
+        /// From the first byte of a request to the end of its head. With the default, four lost packets in a row
+        /// (1 + 2 + 4 + 8 s) still make it; a client that sends a byte now and then does not.
+        request: Duration = "20s", like "nginx `client_header_timeout`, HAProxy `timeout http-request`";
+        /// The request body, by progress.
+        request_body: Option<Progress> = { credit = "30s", rate_min = "500B/s" },
+            like "nginx `client_body_timeout`, HAProxy `timeout client`, Apache httpd `RequestReadTimeout`";
+        /// The response on its way to the client, by progress, counted only while bytes wait for the client.
+        send: Option<Progress> = { credit = "60s", rate_min = "500B/s" },
+            like "nginx `send_timeout`, HAProxy `timeout client`";
+        /// A connection without a request under way, also before its first. Longer than the 60 s of the balancers and
+        /// gateways that may stand in front, so that they are the ones who close.
+        idle: Duration = "75s", like "nginx `keepalive_timeout`, HAProxy `timeout http-keep-alive`";
+        /// The age at which a connection ends, after the exchange under way.
+        session: Option<Duration> = "off", like "nginx `keepalive_time`";
     }
 }
 
-/// `limits` of a listener.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenerLimits {
-    /// Request line and headers together. Default 32 KiB, as nginx has it.
-    pub head_size: Size,
-    /// The request target. Default 8 KiB: RFC 9112 section 3 asks for 8000 bytes.
-    pub target_size: Size,
-    /// Header lines of a request. Default 100, as Apache httpd and Envoy have it.
-    pub headers: usize,
-    /// The trailer section of a chunked body. Default 8 KiB.
-    pub trailer_size: Size,
-    /// The chunk extensions of one body together. Default 16 KiB: nobody uses them but attackers.
-    pub chunk_extension_size: Size,
-    /// The request body. Default: `None`, since Weir never holds a whole body.
-    pub body_size: Option<Size>,
-    /// Requests on one connection. Default: `None`.
-    pub requests_per_session: Option<u64>,
-}
-
-impl Default for ListenerLimits {
-    fn default() -> Self {
-        Self {
-            head_size: Size::from_kib(32),
-            target_size: Size::from_kib(8),
-            headers: 100,
-            trailer_size: Size::from_kib(8),
-            chunk_extension_size: Size::from_kib(16),
-            body_size: None,
-            requests_per_session: None,
-        }
+section! {
+    /// Limits on what a client sends.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ListenerLimits at "listener.NAME.limits" {
+        /// Request line and headers together; more is answered 431.
+        head_size: Size = "32KiB", in 1024..=1_048_576, like "nginx `large_client_header_buffers`, HAProxy `tune.bufsize`";
+        /// The request target; a longer one is answered 414. RFC 9112 section 3 asks for 8000 bytes.
+        target_size: Size = "8KiB", in 256..=1_048_576, like "nginx `large_client_header_buffers`";
+        /// Header lines of a request; more is answered 431.
+        headers: usize = 100, in 1..=10_000, like "HAProxy `tune.http.maxhdr`, Apache httpd `LimitRequestFields`";
+        /// The trailer section of a chunked body.
+        trailer_size: Size = "8KiB", in 0..=1_048_576;
+        /// The chunk extensions of one body together. Hardly anybody but attackers sends any.
+        chunk_extension_size: Size = "16KiB", in 0..=1_048_576;
+        /// The request body; a larger one is answered 413. Off, since Weir never holds a whole body. A route can set its own.
+        body_size: Option<Size> = "off", like "nginx `client_max_body_size`";
+        /// Requests on one connection, which is closed after the last.
+        requests_per_session: Option<u64> = "off", in 1..=1_000_000_000, like "nginx `keepalive_requests`";
     }
 }
 
-/// `allow`: rules of HTTP/1 that a legacy client may break, by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Leniency {
-    /// A line may end with LF alone (RFC 9112 section 2.2); written anew with CR LF.
-    pub bare_lf: bool,
-    /// A header may go on in a second line (RFC 9112 section 5.2); written anew in one.
-    pub obs_fold: bool,
-    /// A target may hold `"`, `<`, `>`, `\`, `^`, `` ` ``, `{`, `|`, `}` and bytes over 0x7F; they are percent-encoded.
-    pub unsafe_target: bool,
-    /// `Content-Length` may be repeated with one and the same value (RFC 9110 section 8.6); written anew once.
-    pub repeated_length: bool,
-    /// Header names may hold `_`; otherwise such headers are dropped, since CGI-style servers take `_` for `-`.
-    pub underscore_names: bool,
+section! {
+    /// Rules of HTTP/1 that a legacy client may break, each by its name. What breaks a rule and is allowed is written anew:
+    /// no server sees it as it came.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Leniency at "listener.NAME.allow" {
+        /// A line of the head may end with LF alone (RFC 9112 section 2.2).
+        bare_lf: bool = false, like "HAProxy `option accept-unsafe-violations-in-http-request`";
+        /// A header may go on in a second line (RFC 9112 section 5.2), except `Host`, `Content-Length` and `Transfer-Encoding`.
+        obs_fold: bool = false;
+        /// A target may hold spaces, quotes, `#`, `<`, `>`, bytes over 0x7F and `%` without digits; they are
+        /// percent-encoded for routes and servers alike.
+        unsafe_target: bool = false, like "HAProxy `option accept-unsafe-violations-in-http-request`";
+        /// `Content-Length` may be repeated with one and the same value (RFC 9110 section 8.6).
+        repeated_length: bool = false;
+        /// `Content-Length` may begin with zeros.
+        padded_length: bool = false;
+        /// A path may hold `%00`. It is forwarded as it came.
+        encoded_nul: bool = true;
+        /// Header names may hold `_`. If not, such headers are dropped, since CGI-style servers take `_` for `-`.
+        underscore_names: bool = false, like "nginx `underscores_in_headers`";
+    }
 }
 
 /// `trusted_proxies`: peers whose `X-Forwarded-*` and `Forwarded` are believed and added to. What others send is replaced.
@@ -171,46 +146,71 @@ impl TrustedProxies {
     }
 }
 
-/// `forwarded`: what servers are told about the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Forwarded {
-    /// `X-Forwarded-For`, `-Proto`, `-Host` and `-Port`. Default: yes.
-    pub x_forwarded: bool,
-    /// `Forwarded` (RFC 7239). Default: no.
-    pub rfc7239: bool,
-    /// `Via` (RFC 9110 section 7.6.3), by which loops are found. Default: yes.
-    pub via: bool,
-}
+const UNIX: &[Word] = &[Word { name: "unix", meaning: "every peer on a Unix socket" }];
 
-impl Default for Forwarded {
-    fn default() -> Self {
-        Self { x_forwarded: true, rfc7239: false, via: true }
+impl Value for TrustedProxies {
+    fn kind(bounds: Bounds) -> Kind {
+        Kind::List(Box::new(Kind::Either(vec![IpNet::kind(bounds), Kind::Choice(UNIX)])))
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        let Tree::List(list) = &node.tree else {
+            reader.wrong_type(node, &Self::kind(bounds));
+            return None;
+        };
+        let mut trusted = Self::default();
+        let item_kind = Kind::Either(vec![IpNet::kind(bounds), Kind::Choice(UNIX)]);
+        for item in list {
+            match &item.tree {
+                Tree::Text(text) if text.value == UNIX[0].name => trusted.unix = true,
+                _ => trusted.networks.extend(reader.parsed(item, &item_kind, parse_network)),
+            }
+        }
+        Some(trusted)
+    }
+
+    fn write(&self) -> String {
+        let networks = self.networks.iter().map(Value::write);
+        let unix = self.unix.then(|| Box::<str>::from(UNIX[0].name).write());
+        format!("[{}]", networks.chain(unix).collect::<Vec<_>>().join(", "))
     }
 }
 
-/// `request_id`: the id that follows a request through the systems.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestId {
-    /// The header that carries the id to the server, in lower case; `None` when there is no id. Default `x-request-id`.
-    pub header: Option<Box<str>>,
-    /// Whose id is taken over; for all others a new one is made. Default: that of trusted proxies.
-    pub accept: Trust,
-}
-
-impl Default for RequestId {
-    fn default() -> Self {
-        Self { header: Some("x-request-id".into()), accept: Trust::TrustedProxies }
+section! {
+    /// What servers are told about the client. What the client itself sends in these headers is replaced, unless it is one of
+    /// `trusted_proxies`: then it is believed and added to.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Forwarded at "listener.NAME.forwarded" {
+        /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Forwarded-Port`.
+        x_forwarded: bool = true, like "HAProxy `option forwardfor`";
+        /// `Forwarded` (RFC 7239).
+        rfc7239: bool = false, like "HAProxy `option forwarded`";
+        /// `Via`, which RFC 9110 section 7.6.3 asks for and by which loops are found. An nginx behind Weir does not
+        /// compress for requests that have it, unless its `gzip_proxied` says so.
+        via: bool = true, like "Apache httpd `ProxyVia`";
     }
 }
 
-/// Whose word is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Trust {
-    /// Nobody's.
-    Never,
-    /// That of peers in `trusted_proxies`.
-    #[default]
-    TrustedProxies,
-    /// Everybody's.
-    Always,
+section! {
+    /// The id that follows a request through the systems. It stands in the access log and goes to the server.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RequestId at "listener.NAME.request_id" {
+        /// The header that carries the id. Off makes none.
+        header: Option<HeaderName> = "x-request-id", like "HAProxy `unique-id-header`";
+        /// Whose id is taken over; for all others a new one is made.
+        accept: Trust = "trusted-proxies";
+    }
+}
+
+choice! {
+    /// Whose word is taken.
+    pub enum Trust {
+        /// Nobody's.
+        Never = "never",
+        /// That of peers in `trusted_proxies`.
+        #[default]
+        TrustedProxies = "trusted-proxies",
+        /// Everybody's.
+        Always = "always",
+    }
 }

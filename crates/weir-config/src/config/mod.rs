@@ -4,9 +4,9 @@
 //! known, every combination is allowed. The `Default` of each type is the default of the product; what each key means is in
 //! the reference (`docs/configuration.md`).
 
+mod process;
 mod access_log;
 mod listener;
-mod process;
 mod route;
 mod upstream;
 
@@ -19,10 +19,10 @@ pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, Redirect, RedirectPart, Route, RouteTimeouts, Split,
     UpstreamIndex,
 };
-pub use upstream::{IdleConnections, Queue, Server, Upstream, UpstreamLimits, UpstreamTimeouts};
+pub use upstream::{IdleConnections, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts};
 
 /// A whole configuration without a mistake.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Config {
     /// What concerns the process as a whole.
     pub process: Process,

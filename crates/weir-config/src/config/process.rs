@@ -4,38 +4,34 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::Size;
+use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
+use crate::source::{Node, Tree};
+use crate::value::{Size, Token};
 
-/// `[process]`: workers, limits and the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
-    /// How many workers run. Default: one per CPU that the process may use.
-    pub workers: WorkerCount,
-    /// Whether each worker is bound to one CPU. Default: no.
-    pub pin_workers: bool,
-    /// Client connections over all listeners; more wait in the backlog. Default: as many as the limit on open files allows.
-    pub connections_max: ConnectionLimit,
-    /// Size of one buffer. Default 16 KiB: a usual head and a small answer fit in one.
-    pub buffer_size: Size,
-    /// Buffers over all workers; an exchange that finds none waits for one. Default 65 536: 1 GiB of buffers of the default size.
-    pub buffers_max: u32,
-    /// How long running exchanges may take to finish after SIGTERM. Default 30 s.
-    pub stop_grace: Duration,
-    /// What Weir calls itself in `Via`. Default `None`: a name made at start, so that two Weirs in a row are no loop.
-    pub name: Option<Box<str>>,
-}
-
-impl Default for Process {
-    fn default() -> Self {
-        Self {
-            workers: WorkerCount::Auto,
-            pin_workers: false,
-            connections_max: ConnectionLimit::Auto,
-            buffer_size: Size::from_kib(16),
-            buffers_max: 65_536,
-            stop_grace: Duration::from_secs(30),
-            name: None,
-        }
+section! {
+    /// Workers, limits of the whole process, and its end.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Process at "process" {
+        /// How many workers run. `"auto"` is one per CPU that the process may use: the affinity mask and the quota of
+        /// its cgroup count, not the cores of the machine.
+        workers: WorkerCount = "auto", in 1..=1024,
+            like "nginx `worker_processes`, HAProxy `nbthread`";
+        /// Whether each worker is bound to one CPU.
+        pin_workers: bool = false, like "nginx `worker_cpu_affinity`, HAProxy `cpu-map`";
+        /// Client connections over all listeners; more wait in the backlog. `"auto"` is what the limit on open files
+        /// leaves when every client needs a server connection too.
+        connections_max: ConnectionLimit = "auto", in 1..=100_000_000,
+            like "nginx `worker_connections` (per worker), HAProxy `maxconn`";
+        /// The size of one buffer. A usual head and a small answer fit in one of the default.
+        buffer_size: Size = "16KiB", in 4096..=1_048_576, like "nginx `proxy_buffer_size`, HAProxy `tune.bufsize`";
+        /// Buffers over all workers, which bounds the memory of all bodies under way: 1 GiB with the defaults. An exchange
+        /// that finds none waits for one. Idle connections hold no buffer.
+        buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
+        /// How long running exchanges may go on after SIGTERM or SIGINT. A second signal ends them at once.
+        stop_grace: Duration = "30s", in 0..=86_400_000, like "nginx `worker_shutdown_timeout`, HAProxy `hard-stop-after`";
+        /// What Weir calls itself in `Via`. Without it, a name is made at start, so that two Weirs in a row do not
+        /// take each other for a loop.
+        name: Token = optional;
     }
 }
 
@@ -64,78 +60,130 @@ impl ConnectionLimit {
     /// The limit in connections, given how many files the process may open (`RLIMIT_NOFILE`).
     ///
     /// Each client connection may need a server connection, so `Auto` is half of the files that are not reserved.
-    pub const fn resolve(self, open_files_max: u64) -> u32 {
+    pub fn resolve(self, open_files_max: u64) -> u32 {
         match self {
             Self::Exactly(connections) => connections,
             Self::Auto => {
                 let half = open_files_max.saturating_sub(Self::FILES_RESERVED) / 2;
-                if half == 0 {
-                    1
-                } else if half > u32::MAX as u64 {
-                    u32::MAX
-                } else {
-                    half as u32
-                }
+                u32::try_from(half).unwrap_or(u32::MAX).max(1)
             }
         }
     }
 }
 
-/// `[log]`: Weir's own log, written to standard error.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Log {
-    /// The least important level that is written. Default: info.
-    pub level: LogLevel,
-    /// How a line looks. Default: text.
-    pub format: LogFormat,
+const AUTO: &[Word] = &[Word { name: "auto", meaning: "found out at start" }];
+
+/// An integer or `"auto"`.
+fn auto_kind(bounds: Bounds) -> Kind {
+    Kind::Either(vec![Kind::Choice(AUTO), Kind::Integer(bounds)])
 }
 
-/// A level of Weir's own log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogLevel {
-    /// Something is broken and needs a person.
-    Error,
-    /// Something is odd and may need one.
-    Warn,
-    /// Start, reload, stop and changes of state.
-    #[default]
-    Info,
-    /// For the search of a mistake.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-/// How a line of Weir's own log looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// `[dns]`: how names of servers are resolved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dns {
-    /// The resolvers asked. Default: empty, which means those of the system (`/etc/resolv.conf`, after `/etc/hosts`).
-    pub resolvers: Vec<SocketAddr>,
-    /// How long one answer may take. Default 2 s: the next resolver gets its turn before a client notices.
-    pub timeout: Duration,
-    /// Shortest time after which a name is asked for again, whatever its TTL says. Default 1 s: TTL 0 must not become a flood.
-    pub ttl_min: Duration,
-    /// Longest time, whatever its TTL says. Default 5 min: a record with a TTL of a day still moves today.
-    pub ttl_max: Duration,
-}
-
-impl Default for Dns {
-    fn default() -> Self {
-        Self {
-            resolvers: Vec::new(),
-            timeout: Duration::from_secs(2),
-            ttl_min: Duration::from_secs(1),
-            ttl_max: Duration::from_secs(300),
+/// Reads an integer, or `None` for `"auto"`.
+fn read_auto(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Option<u32>> {
+    match &node.tree {
+        Tree::Text(text) if text.value == AUTO[0].name => Some(None),
+        Tree::Text(text) if !text.substituted => {
+            reader.report_word(node, &text.value, &auto_kind(bounds));
+            None
         }
+        tree if auto_kind(bounds).accepts(tree) => u32::read(node, bounds, reader).map(Some),
+        _ => {
+            reader.wrong_type(node, &auto_kind(bounds));
+            None
+        }
+    }
+}
+
+impl Value for WorkerCount {
+    fn kind(bounds: Bounds) -> Kind {
+        auto_kind(bounds)
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        let count = read_auto(node, bounds, reader)?;
+        Some(match count.and_then(|count| NonZeroUsize::new(count as usize)) {
+            Some(count) => Self::Exactly(count),
+            None => Self::Auto,
+        })
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Auto => Box::<str>::from(AUTO[0].name).write(),
+            Self::Exactly(count) => count.to_string(),
+        }
+    }
+}
+
+impl Value for ConnectionLimit {
+    fn kind(bounds: Bounds) -> Kind {
+        auto_kind(bounds)
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        Some(read_auto(node, bounds, reader)?.map_or(Self::Auto, Self::Exactly))
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Auto => Box::<str>::from(AUTO[0].name).write(),
+            Self::Exactly(connections) => connections.to_string(),
+        }
+    }
+}
+
+section! {
+    /// Weir's own log, written to standard error: start, reload, stop, trouble. The requests are in the access log.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Log at "log" {
+        /// The least important level that is written.
+        level: LogLevel = "info", like "nginx `error_log`";
+        /// How a line looks.
+        format: LogFormat = "text";
+    }
+}
+
+choice! {
+    /// A level of Weir's own log.
+    pub enum LogLevel {
+        /// Something is broken and needs a person.
+        Error = "error",
+        /// Something is odd and may need one.
+        Warn = "warn",
+        /// Start, reload, stop and changes of state.
+        #[default]
+        Info = "info",
+        /// For the search of a mistake.
+        Debug = "debug",
+        /// Everything.
+        Trace = "trace",
+    }
+}
+
+choice! {
+    /// How a line of Weir's own log looks.
+    pub enum LogFormat {
+        /// For people.
+        #[default]
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+section! {
+    /// How names of servers are resolved. It happens in the background: a request never waits for a name that has been
+    /// resolved once.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Dns at "dns" {
+        /// The resolvers that are asked. Empty means what the system has in `/etc/resolv.conf`, after `/etc/hosts`.
+        resolvers: Vec<SocketAddr> = [], like "nginx `resolver`, HAProxy `nameserver`";
+        /// How long one answer may take before the next resolver is asked.
+        timeout: Duration = "2s", like "nginx `resolver_timeout`, HAProxy `timeout resolve`";
+        /// Shortest time after which a name is asked for again, whatever its TTL: a TTL of 0 must not become a flood.
+        ttl_min: Duration = "1s", like "HAProxy `hold valid`";
+        /// Longest time after which a name is asked for again, whatever its TTL: a TTL of a day must not pin a server
+        /// for a day.
+        ttl_max: Duration = "5m", like "nginx `resolver valid=`, HAProxy `hold valid`";
     }
 }

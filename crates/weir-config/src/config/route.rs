@@ -2,19 +2,27 @@
 
 use std::time::Duration;
 
-use crate::Size;
+use weir_traffic::rewrite::Rewrite;
+use weir_traffic::route::RouteMatch;
+
+use crate::key::section;
+use crate::value::{HeaderName, HeaderValue, Size};
 
 /// Position of an upstream in [`Config::upstreams`](crate::Config::upstreams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpstreamIndex(pub usize);
 
 /// One rule of a listener: the requests that it takes and what becomes of them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Route {
     /// The name in logs and metrics; unique in its listener. Default: made from host and path.
     pub name: Box<str>,
+    /// The requests that it takes.
+    pub matches: RouteMatch,
     /// What happens to a request of this route.
     pub action: Action,
+    /// What becomes of the path before the request goes to the server; `None` leaves it as it came.
+    pub rewrite: Option<Rewrite>,
     /// Changes to the headers of the request before it goes to the server.
     pub request_headers: HeaderChanges,
     /// Changes to the headers of the response before it goes to the client; Weir's own answers included.
@@ -27,16 +35,18 @@ pub struct Route {
     pub upgrades: Vec<Box<str>>,
     /// Time limits of the exchange.
     pub timeouts: RouteTimeouts,
-    /// The request body. Default: the limit of the listener.
+    /// The largest request body: that of the listener unless the route has its own.
     pub body_size: Option<Size>,
 }
 
 impl Route {
-    /// A route to one upstream with the defaults of the product.
+    /// A route of all requests to one upstream with the defaults of the product.
     pub fn to_upstream(name: &str, upstream: UpstreamIndex) -> Self {
         Self {
             name: name.into(),
+            matches: RouteMatch::default(),
             action: Action::Upstream(upstream),
+            rewrite: None,
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
             forward_host: ForwardHost::Keep,
@@ -53,7 +63,7 @@ impl Route {
 pub enum Action {
     /// It goes to a server of this upstream.
     Upstream(UpstreamIndex),
-    /// It goes to one of these upstreams, drawn by weight; at least two, not all weights 0.
+    /// It goes to one of these upstreams, drawn by weight; at least one, not all weights 0.
     Split(Vec<Split>),
     /// It is answered with a redirect.
     Redirect(Redirect),
@@ -66,14 +76,14 @@ pub enum Action {
 pub struct Split {
     /// Where this part goes.
     pub upstream: UpstreamIndex,
-    /// Its share, relative to the sum of all weights; 0 to 256.
-    pub weight: u16,
+    /// Its share, relative to the sum of all weights; 0 to 1 000 000.
+    pub weight: u32,
 }
 
 /// `redirect`: the client is sent elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// The parts of the `Location`, one after the other.
+    /// The parts of the `Location`, one after the other; together they begin with `http://`, `https://` or one `/`.
     pub to: Vec<RedirectPart>,
     /// 301, 302, 303, 307 or 308. Default 308: permanent, and the method stays.
     pub status: u16,
@@ -97,23 +107,23 @@ pub enum RedirectPart {
 pub struct Fixed {
     /// 200 to 599.
     pub status: u16,
-    /// The body, sent as it stands. Default: empty.
+    /// The body, sent as it stands; empty for 204, 205 and 304. Default: empty.
     pub body: Box<str>,
     /// `Content-Type`. Default `text/plain; charset=utf-8`; not sent with an empty body.
-    pub content_type: Box<str>,
-    /// Further headers: name in lower case, value.
-    pub headers: Vec<(Box<str>, Box<str>)>,
+    pub content_type: HeaderValue,
+    /// Further headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Changes to headers, done in this order: remove, set, add. Names are in lower case.
+/// Changes to headers, done in this order: remove, set, add.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeaderChanges {
     /// Headers taken out.
-    pub remove: Vec<Box<str>>,
+    pub remove: Vec<HeaderName>,
     /// Headers that have this value afterwards, whatever came.
-    pub set: Vec<(Box<str>, Box<str>)>,
+    pub set: Vec<(HeaderName, HeaderValue)>,
     /// Headers that come in addition.
-    pub add: Vec<(Box<str>, Box<str>)>,
+    pub add: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl HeaderChanges {
@@ -135,10 +145,12 @@ pub enum ForwardHost {
     Literal(Box<str>),
 }
 
-/// `timeouts` of a route.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RouteTimeouts {
-    /// The whole exchange, from the end of the request head to the last byte of the response; tunnels are exempt once
-    /// they stand. Default: `None`.
-    pub exchange: Option<Duration>,
+section! {
+    /// Time limits of the exchanges of a route.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RouteTimeouts at "listener.NAME.route.timeouts" {
+        /// The whole exchange, from the end of the request head to the last byte of the response. A tunnel is exempt once it
+        /// stands.
+        exchange: Option<Duration> = "off", like "Envoy `timeout` (of a route)";
+    }
 }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::{Progress, ServerAddress, Size};
+use weir_traffic::balance::Policy;
+use weir_traffic::retry::{RetryBudget, RetryPolicy};
+
+use crate::key::section;
+use crate::value::{Percent, Progress, ServerAddress, Size};
 
 /// A named set of servers with one balancer.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +15,8 @@ pub struct Upstream {
     pub name: Box<str>,
     /// The servers; at least one, names unique, not all of weight 0.
     pub servers: Vec<Server>,
+    /// How a server is chosen.
+    pub balance: Policy,
     /// Time limits of each step towards a server.
     pub timeouts: UpstreamTimeouts,
     /// Size and count limits on what a server sends.
@@ -19,6 +25,8 @@ pub struct Upstream {
     pub idle: IdleConnections,
     /// Requests that wait for a server.
     pub queue: Queue,
+    /// Failed attempts that go to another server.
+    pub retry: Retry,
 }
 
 impl Upstream {
@@ -27,10 +35,12 @@ impl Upstream {
         Self {
             name: name.into(),
             servers,
+            balance: Policy::default(),
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
             idle: IdleConnections::default(),
             queue: Queue::default(),
+            retry: Retry::default(),
         }
     }
 }
@@ -38,7 +48,7 @@ impl Upstream {
 /// One endpoint of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// The name in logs and metrics; unique in its upstream. Default: the address as written.
+    /// The name in logs and metrics, and what consistent hashing places it by; unique in its upstream. Default: the address.
     pub name: Box<str>,
     /// Where it is.
     pub address: ServerAddress,
@@ -52,95 +62,121 @@ pub struct Server {
 
 impl Server {
     /// A server with the defaults of the product, named as its address.
-    pub fn new(name: &str, address: ServerAddress) -> Self {
-        Self { name: name.into(), address, weight: 1, max_requests: None, backup: false }
+    pub fn new(address: ServerAddress) -> Self {
+        Self { name: address.to_string().into(), address, weight: 1, max_requests: None, backup: false }
     }
 }
 
-/// `timeouts` of an upstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamTimeouts {
-    /// Waiting for a server that may take one more request. Default 10 s: who waits longer has gone away.
-    pub queue: Duration,
-    /// Reaching a server: from the first packet to an open connection. Default 5 s: two lost packets (1 + 2 s) still make it.
-    pub connect: Duration,
-    /// The request on its way to the server, by progress, counted only while bytes wait for the server. Default 30 s of credit.
-    pub send: Option<Progress>,
-    /// From the end of the request to the end of the response head. Default 60 s.
-    pub response: Option<Duration>,
-    /// The response body, by progress, counted only while Weir waits for the server. Default 60 s of credit.
-    pub relay: Option<Progress>,
-    /// Silence in both directions of a tunnel (WebSocket). Default 1 h.
-    pub tunnel: Option<Duration>,
-    /// A connection kept without a request. Default 30 s; servers that say `Keep-Alive: timeout=` get that, less one second.
-    pub idle: Duration,
+section! {
+    /// Time limits towards servers, each named after the phase that it ends.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct UpstreamTimeouts at "upstream.NAME.timeouts" {
+        /// Waiting for a server that may take one more request. Who has waited longer has gone away.
+        queue: Duration = "10s", like "HAProxy `timeout queue`";
+        /// From the first packet to an open connection. With the default, two lost packets (1 + 2 s) still make it.
+        connect: Duration = "5s", like "nginx `proxy_connect_timeout`, HAProxy `timeout connect`";
+        /// The request on its way to the server, by progress, counted only while bytes wait for the server.
+        send: Option<Progress> = { credit = "30s" }, like "nginx `proxy_send_timeout`, HAProxy `timeout server`";
+        /// From the end of the request to the end of the response head.
+        response: Option<Duration> = "60s", like "nginx `proxy_read_timeout`, HAProxy `timeout server`";
+        /// The response body, by progress, counted only while Weir waits for the server.
+        relay: Option<Progress> = { credit = "60s" }, like "nginx `proxy_read_timeout`, HAProxy `timeout server`";
+        /// Silence in both directions of a tunnel such as a WebSocket.
+        tunnel: Option<Duration> = "1h", like "nginx `proxy_read_timeout`, HAProxy `timeout tunnel`";
+        /// How long a connection is kept without a request. What a server says in `Keep-Alive: timeout=` holds when it is
+        /// shorter.
+        idle: Duration = "30s", like "nginx `keepalive_timeout` (in `upstream`), HAProxy `pool-purge-delay`";
+    }
 }
 
-impl Default for UpstreamTimeouts {
-    fn default() -> Self {
-        Self {
-            queue: Duration::from_secs(10),
-            connect: Duration::from_secs(5),
-            send: Some(Progress::standstill(Duration::from_secs(30))),
-            response: Some(Duration::from_secs(60)),
-            relay: Some(Progress::standstill(Duration::from_secs(60))),
-            tunnel: Some(Duration::from_secs(3600)),
-            idle: Duration::from_secs(30),
+section! {
+    /// Limits on what a server sends.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct UpstreamLimits at "upstream.NAME.limits" {
+        /// Status line and headers together; more is answered 502.
+        head_size: Size = "32KiB", in 1024..=1_048_576, like "nginx `proxy_buffer_size`, HAProxy `tune.bufsize`";
+        /// Header lines of a response; more is answered 502.
+        headers: usize = 100, in 1..=10_000, like "HAProxy `tune.http.maxhdr`";
+        /// The trailer section of a chunked body.
+        trailer_size: Size = "8KiB", in 0..=1_048_576;
+        /// The chunk extensions of one body together.
+        chunk_extension_size: Size = "16KiB", in 0..=1_048_576;
+    }
+}
+
+section! {
+    /// Server connections that are kept for the next request.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct IdleConnections at "upstream.NAME.idle" {
+        /// Kept per server and worker; 0 keeps none. Enough that a busy worker does not close what it needs again at once.
+        connections_max: usize = 1024, in 0..=1_000_000, like "nginx `keepalive` (in `upstream`), HAProxy `pool-max-conn`";
+        /// The age at which a connection is not used again.
+        age_max: Option<Duration> = "off", like "nginx `keepalive_time`";
+        /// Requests after which a connection is not used again.
+        requests_max: Option<u64> = "off", in 1..=1_000_000_000, like "nginx `keepalive_requests`, HAProxy `max-reuse`";
+    }
+}
+
+section! {
+    /// Requests that wait because every server has its `max_requests`. They leave in the order in which they came.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Queue at "upstream.NAME.queue" {
+        /// Requests that may wait, over all workers; more are answered 503 at once. 0 lets none wait. The default is ten seconds of 1000
+        /// requests/s.
+        length_max: usize = 10_000, in 0..=10_000_000, like "HAProxy `maxqueue`";
+    }
+}
+
+section! {
+    /// Failed attempts that go to another server. A request that may have had an effect is only repeated if its method is
+    /// idempotent (RFC 9110 section 9.2.2) and its body is still at hand; one that never left Weir always may be.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Retry at "upstream.NAME.retry" {
+        /// Attempts of one request, the first included; 1 means no retries.
+        attempts_max: u32 = 2, in 1..=100, like "nginx `proxy_next_upstream_tries`, HAProxy `retries`";
+        /// No retry begins later than this after the first attempt began.
+        elapsed_max: Duration = "60s", like "nginx `proxy_next_upstream_timeout`";
+        /// Whether an idempotent request goes again when the connection broke or the answer was malformed.
+        on_broken: bool = true, like "nginx `proxy_next_upstream error`, HAProxy `retry-on empty-response junk-response`";
+        /// Whether an idempotent request goes again when no answer came in time.
+        on_timeout: bool = true, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
+        /// Status codes for which an idempotent request goes again.
+        on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`";
+        /// Retries as a share of the requests of the last ten seconds, so that retries do not feed an outage.
+        budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";
+        /// Retries per second that the budget allows in any case, for upstreams with little traffic.
+        budget_per_second: u32 = 10, in 0..=1_000_000, like "Envoy `min_retry_concurrency`";
+    }
+}
+
+impl Retry {
+    /// The rules by which an attempt is judged.
+    pub fn policy(&self) -> RetryPolicy {
+        let mut on_status = self.on_status.clone();
+        on_status.sort_unstable();
+        RetryPolicy {
+            attempts_max: self.attempts_max,
+            elapsed_max: self.elapsed_max,
+            on_broken: self.on_broken,
+            on_timeout: self.on_timeout,
+            on_status,
         }
     }
-}
 
-/// `limits` of an upstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamLimits {
-    /// Status line and headers together. Default 32 KiB; 4 KiB elsewhere is a well-known trap.
-    pub head_size: Size,
-    /// Header lines of a response. Default 100.
-    pub headers: usize,
-    /// The trailer section of a chunked body. Default 8 KiB.
-    pub trailer_size: Size,
-    /// The chunk extensions of one body together. Default 16 KiB.
-    pub chunk_extension_size: Size,
-}
-
-impl Default for UpstreamLimits {
-    fn default() -> Self {
-        Self {
-            head_size: Size::from_kib(32),
-            headers: 100,
-            trailer_size: Size::from_kib(8),
-            chunk_extension_size: Size::from_kib(16),
-        }
+    /// A budget that nothing has been taken from.
+    pub fn new_budget(&self) -> RetryBudget {
+        RetryBudget::new(self.budget.percent(), self.budget_per_second)
     }
 }
 
-/// `idle`: server connections kept for the next request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdleConnections {
-    /// Kept per server and worker; 0 keeps none. Default 1024: no more than one turn of the event loop can set free,
-    /// so that a busy worker never closes what it needs again at once.
-    pub connections_max: usize,
-    /// Age at which a connection is not used again. Default: `None`.
-    pub age_max: Option<Duration>,
-    /// Requests after which a connection is not used again. Default: `None`.
-    pub requests_max: Option<u64>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Default for IdleConnections {
-    fn default() -> Self {
-        Self { connections_max: 1024, age_max: None, requests_max: None }
-    }
-}
-
-/// `queue`: requests that wait for a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queue {
-    /// Requests that may wait, over all workers; more are answered 503 at once. Default 10 000.
-    pub length_max: usize,
-}
-
-impl Default for Queue {
-    fn default() -> Self {
-        Self { length_max: 10_000 }
+    #[test]
+    fn the_defaults_of_retries_are_those_of_the_rules() {
+        assert_eq!(Retry::default().policy(), RetryPolicy::default());
+        assert_eq!(Retry::default().budget.percent(), RetryBudget::SHARE_PERCENT_DEFAULT);
+        assert_eq!(Retry::default().budget_per_second, RetryBudget::ALLOWANCE_PER_SECOND_DEFAULT);
     }
 }

@@ -1,7 +1,14 @@
 //! Addresses: where a listener binds and where a server is.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::ValueError;
+
+/// Longest path of a Unix socket: the kernel's 108 bytes less the final NUL.
+const UNIX_PATH_MAX: usize = 107;
 
 /// Where a listener accepts connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,6 +22,61 @@ pub enum ListenAddress {
     },
     /// A Unix stream socket: `"unix:/run/weir.sock"`.
     Unix(PathBuf),
+}
+
+impl ListenAddress {
+    /// Whether one connection could belong to both addresses; port 0 is a new port each time.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let port = |address: &Self| match address {
+            Self::Tcp(socket) => Some(socket.port()),
+            Self::AllTcp { port } => Some(*port),
+            Self::Unix(_) => None,
+        };
+        match (self, other) {
+            (Self::Unix(one), Self::Unix(two)) => one == two,
+            (Self::Unix(_), _) | (_, Self::Unix(_)) => false,
+            _ if port(self) != port(other) || port(self) == Some(0) => false,
+            (Self::Tcp(one), Self::Tcp(two)) => {
+                one.is_ipv4() == two.is_ipv4()
+                    && (one.ip() == two.ip() || one.ip().is_unspecified() || two.ip().is_unspecified())
+            }
+            _ => true,
+        }
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return unix_path(path).map(Self::Unix);
+        }
+        let hint = "write `address:port`, `:port` for all addresses, or `unix:/path`";
+        let (host, port) = split_port(text).map_err(|error| error.hint(hint))?;
+        match host {
+            Host::None => Ok(Self::AllTcp { port }),
+            Host::Ip(ip) => Ok(Self::Tcp(SocketAddr::new(ip, port))),
+            Host::Name("*") => Err(ValueError::new(format!("`{text}` is not an address"))
+                .hint(format!("`:{port}` means all addresses"))),
+            Host::Name("localhost") => Err(ValueError::new(format!("`{text}` is a name, not an address"))
+                .hint(format!("write `127.0.0.1:{port}`, and `[::1]:{port}` for IPv6"))),
+            Host::Name(name) => {
+                let what = format!("`{text}`: a listener needs an IP address, and `{name}` is a name");
+                Err(ValueError::new(what).hint(hint))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(socket) => socket.fmt(f),
+            Self::AllTcp { port } => write!(f, ":{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// Where a server accepts connections.
@@ -31,4 +93,224 @@ pub enum ServerAddress {
     },
     /// A Unix stream socket: `"unix:/run/app.sock"`.
     Unix(PathBuf),
+}
+
+impl FromStr for ServerAddress {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return unix_path(path).map(Self::Unix);
+        }
+        for scheme in ["http://", "https://", "tcp://"] {
+            if let Some(rest) = text.strip_prefix(scheme) {
+                let authority = rest.split('/').next().unwrap_or_default();
+                let port = match scheme {
+                    _ if split_port(authority).is_ok() => "",
+                    "https://" => ":443",
+                    _ => ":80",
+                };
+                let what = format!("`{text}` is a URL; a server is an address");
+                return Err(ValueError::new(what).hint(format!("write `{authority}{port}`")));
+            }
+        }
+        let hint = "write `10.0.0.1:80`, `[2001:db8::1]:80`, `name:80` or `unix:/path`";
+        let (host, port) = split_port(text).map_err(|error| error.hint(hint))?;
+        if port == 0 {
+            return Err(ValueError::new(format!("`{text}`: no server listens on port 0")));
+        }
+        match host {
+            Host::None => Err(ValueError::new(format!("`{text}` has no host")).hint(hint)),
+            Host::Ip(ip) => Ok(Self::Ip(SocketAddr::new(ip, port))),
+            Host::Name(name) => Ok(Self::Name { host: dns_name(name)?, port }),
+        }
+    }
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(socket) => socket.fmt(f),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+enum Host<'a> {
+    None,
+    Ip(IpAddr),
+    Name(&'a str),
+}
+
+/// Splits `host:port`; the host may be empty, an IPv6 address needs its brackets.
+fn split_port(text: &str) -> Result<(Host<'_>, u16), ValueError> {
+    if text.parse::<Ipv6Addr>().is_ok() && text.len() > 1 {
+        return Err(ValueError::new(format!("`{text}` is an IPv6 address without brackets and port")));
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        let what = if text.bytes().all(|byte| byte.is_ascii_digit()) { "has no `:`" } else { "has no port" };
+        return Err(ValueError::new(format!("`{text}` {what}")));
+    };
+    let port_start = host.len() + 1;
+    let Some(number) = plain_number(port).filter(|number| *number <= u64::from(u16::MAX)) else {
+        let what = format!("`{text}`: `{port}` is not a port; ports are 0 to 65535");
+        return Err(ValueError::new(what).range(port_start..text.len()));
+    };
+    let port = number as u16;
+    let host = if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        match inner.parse::<Ipv6Addr>() {
+            Ok(ip) => Host::Ip(IpAddr::V6(ip)),
+            Err(_) => {
+                let what = format!("`{text}`: `{inner}` is not an IPv6 address");
+                return Err(ValueError::new(what).range(0..host.len()));
+            }
+        }
+    } else if host.is_empty() {
+        Host::None
+    } else if let Ok(ip) = host.parse::<Ipv4Addr>() {
+        Host::Ip(IpAddr::V4(ip))
+    } else if host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(
+            ValueError::new(format!("`{text}`: `{host}` is not an IPv4 address")).range(0..host.len())
+        );
+    } else {
+        Host::Name(host)
+    };
+    Ok((host, port))
+}
+
+fn plain_number(text: &str) -> Option<u64> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) { None } else { text.parse().ok() }
+}
+
+/// A name as DNS has it (RFC 1123 section 2.1; underscores are in use inside clusters): letters, digits, `-`, `_`, labels of at most 63
+/// bytes, at most 253 in all.
+pub(crate) fn dns_name(name: &str) -> Result<Box<str>, ValueError> {
+    let plain = name.strip_suffix('.').unwrap_or(name);
+    let label_is_valid = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    if plain.len() > 253 || !plain.split('.').all(label_is_valid) {
+        return Err(ValueError::new(format!("`{name}` is not a host name")));
+    }
+    Ok(plain.to_ascii_lowercase().into())
+}
+
+fn unix_path(path: &str) -> Result<PathBuf, ValueError> {
+    let what = if path.is_empty() {
+        "`unix:` has no path".to_owned()
+    } else if path.contains('\0') {
+        "the path of a Unix socket cannot hold a NUL".to_owned()
+    } else if path.len() > UNIX_PATH_MAX {
+        format!("the path of a Unix socket has at most {UNIX_PATH_MAX} bytes, this one has {}", path.len())
+    } else if !Path::new(path).is_absolute() {
+        format!("`unix:{path}`: the path does not begin with `/`")
+    } else {
+        return Ok(PathBuf::from(path));
+    };
+    Err(ValueError::new(what).hint("write `unix:/run/name.sock`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_addresses_are_read_and_printed() {
+        for text in ["127.0.0.1:8080", "0.0.0.0:80", "[::]:80", "[::1]:0", ":8080", "unix:/run/weir.sock"] {
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn server_addresses_are_read_and_printed() {
+        for text in ["10.0.0.1:80", "[2001:db8::1]:80", "app.internal:8080", "my_app:1", "unix:/run/app.sock"]
+        {
+            assert_eq!(text.parse::<ServerAddress>().unwrap().to_string(), text);
+        }
+        assert_eq!("App.Internal.:80".parse::<ServerAddress>().unwrap().to_string(), "app.internal:80");
+    }
+
+    #[test]
+    fn mistakes_in_listen_addresses_say_what_is_wrong() {
+        let hint = "(write `address:port`, `:port` for all addresses, or `unix:/path`)";
+        let cases = [
+            ("8080", format!("`8080` has no `:` {hint}")),
+            ("127.0.0.1", format!("`127.0.0.1` has no port {hint}")),
+            ("*:80", "`*:80` is not an address (`:80` means all addresses)".to_owned()),
+            (
+                "localhost:80",
+                "`localhost:80` is a name, not an address (write `127.0.0.1:80`, and `[::1]:80` for IPv6)"
+                    .to_owned(),
+            ),
+            (
+                "example.com:80",
+                format!(
+                    "`example.com:80`: a listener needs an IP address, and `example.com` is a name {hint}"
+                ),
+            ),
+            (":99999", format!("`:99999`: `99999` is not a port; ports are 0 to 65535 {hint}")),
+            (":+80", format!("`:+80`: `+80` is not a port; ports are 0 to 65535 {hint}")),
+            ("::1", format!("`::1` is an IPv6 address without brackets and port {hint}")),
+            ("[::g]:80", format!("`[::g]:80`: `::g` is not an IPv6 address {hint}")),
+            ("1.2.3.400:80", format!("`1.2.3.400:80`: `1.2.3.400` is not an IPv4 address {hint}")),
+            (
+                "unix:run/a",
+                "`unix:run/a`: the path does not begin with `/` (write `unix:/run/name.sock`)".to_owned(),
+            ),
+            ("", format!("`` has no `:` {hint}")),
+        ];
+        for (text, message) in cases {
+            assert_eq!(
+                text.parse::<ListenAddress>().map_err(|error| error.to_string()),
+                Err(message),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn mistakes_in_server_addresses_say_what_is_wrong() {
+        let cases = [
+            ("http://a:81/x", "`http://a:81/x` is a URL; a server is an address (write `a:81`)"),
+            ("https://a", "`https://a` is a URL; a server is an address (write `a:443`)"),
+            ("a:0", "`a:0`: no server listens on port 0"),
+            ("-a:80", "`-a` is not a host name"),
+            ("a..b:80", "`a..b` is not a host name"),
+        ];
+        for (text, message) in cases {
+            assert_eq!(
+                text.parse::<ServerAddress>().map_err(|error| error.to_string()),
+                Err(message.to_owned()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_overlap_when_one_connection_could_belong_to_both() {
+        let cases = [
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "0.0.0.0:80", true),
+            ("127.0.0.1:80", "127.0.0.2:80", false),
+            ("0.0.0.0:80", "[::]:80", false),
+            (":80", "[::]:80", true),
+            (":80", "127.0.0.1:80", true),
+            (":80", ":81", false),
+            (":0", ":0", false),
+            ("127.0.0.1:0", "127.0.0.1:0", false),
+            ("unix:/a", "unix:/a", true),
+            ("unix:/a", ":80", false),
+        ];
+        for (one, two, expected) in cases {
+            let [first, second]: [ListenAddress; 2] = [one.parse().unwrap(), two.parse().unwrap()];
+            assert_eq!(first.overlaps(&second), expected, "{one} {two}");
+            assert_eq!(second.overlaps(&first), expected, "{two} {one}");
+        }
+    }
 }

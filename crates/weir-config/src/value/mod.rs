@@ -4,11 +4,74 @@
 //! Each kind parses from text and prints as the text that parses to it again. Nothing here knows a key.
 
 mod address;
+mod duration;
+mod header;
+mod network;
+mod number;
+mod percent;
 mod progress;
 mod rate;
 mod size;
 
+use std::fmt;
+use std::ops::Range;
+
 pub use address::{ListenAddress, ServerAddress};
+pub use duration::{parse_duration, print_duration};
+pub use header::{HeaderName, HeaderValue, Token};
+pub use percent::Percent;
 pub use progress::Progress;
 pub use rate::Rate;
 pub use size::Size;
+
+pub(crate) use duration::MILLISECONDS_MAX;
+pub(crate) use network::parse_network;
+pub(crate) use number::{Scale, parse_scaled};
+
+/// Longest name of a listener, upstream, server or route.
+const NAME_LEN_MAX: usize = 64;
+
+/// Whether a text can name a listener, an upstream, a server or a route: it stands in log lines, labels and URLs as it is.
+pub(crate) fn is_name(text: &str) -> bool {
+    (1..=NAME_LEN_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+/// Why a text is not a value of its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueError {
+    /// What is wrong, in one sentence without a full stop.
+    pub what: String,
+    /// What to write instead, where that can be said.
+    pub hint: Option<String>,
+    /// The bytes of the text that are wrong; `None` when it is the whole.
+    pub range: Option<Range<usize>>,
+}
+
+impl ValueError {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None, range: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn range(mut self, range: Range<usize>) -> Self {
+        self.range = Some(range);
+        self
+    }
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ValueError {}

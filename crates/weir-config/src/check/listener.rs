@@ -1,0 +1,137 @@
+//! A listener: its routes without ties, its limits without contradictions.
+
+use std::time::Duration;
+
+use weir_traffic::route::{RouteId, RouteTable};
+
+use super::{UpstreamNames, redirect, route, warn_unreachable};
+use crate::config::{Listener, Route};
+use crate::key::{Located, Spanned};
+use crate::mistake::{Finding, MistakeKind};
+use crate::source::Span;
+use crate::text::{Document, ListenerText};
+use crate::value::{ListenAddress, print_duration};
+
+pub(super) fn check(
+    name: &Spanned<Box<str>>,
+    text: &Located<ListenerText>,
+    document: &Document,
+    upstreams: &UpstreamNames<'_>,
+    findings: &mut Vec<Finding>,
+) -> Listener {
+    let routes = routes(name, text, upstreams, findings);
+    check_values(text, findings);
+    warn_limits(text, findings);
+    let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
+    Listener {
+        name: name.value.clone(),
+        addresses: addresses.map(|address| address.value.clone()).collect(),
+        routes,
+        ..text.value.clone().into_listener(document.access_log.clone())
+    }
+}
+
+fn routes(
+    listener: &Spanned<Box<str>>,
+    text: &Located<ListenerText>,
+    upstreams: &UpstreamNames<'_>,
+    findings: &mut Vec<Finding>,
+) -> Vec<Route> {
+    let body_size = text.value.limits.value.body_size;
+    let mut places: Vec<Span> = text.value.route.iter().map(|route| route.at).collect();
+    let mut routes: Vec<Route> =
+        text.value.route.iter().map(|text| route::check(text, body_size, upstreams, findings)).collect();
+    if let Some(upstream) = &text.value.upstream {
+        routes.push(Route { body_size, ..Route::to_upstream("*", upstreams.find(upstream, findings)) });
+        places.push(upstream.at);
+    }
+    if routes.is_empty() && text.written("route").is_none() && text.written("upstream").is_none() {
+        let what = format!("the listener `{}` has neither `upstream` nor a `route`", listener.value);
+        let hint = format!("write `upstream = \"NAME\"`, or `[[listener.{}.route]]`", listener.value);
+        findings.push(Finding::new(MistakeKind::MissingKey, listener.at, what).hint(hint));
+    }
+    check_route_names(text, &mut routes, findings);
+    let rules =
+        routes.iter().enumerate().map(|(index, route)| (route.matches.clone(), RouteId(index as u32)));
+    match RouteTable::new(rules.collect()) {
+        Ok(table) => redirect::check_loops(text, &routes, &table, findings),
+        Err(ties) => {
+            for tie in ties {
+                let (first, second) = (tie.first.index(), tie.second.index());
+                let what = format!(
+                    "the routes `{}` and `{}` are equally specific and can take the same request",
+                    routes[first].name, routes[second].name
+                );
+                let hint =
+                    "make one more specific, or give it a `priority`: the order in the file does not decide";
+                let finding = Finding::new(MistakeKind::Conflict, places[second], what).hint(hint);
+                findings.push(finding.related(places[first], "the other one"));
+            }
+        }
+    }
+    routes
+}
+
+/// Names that the text gives are unique; those made from host and path become so.
+fn check_route_names(text: &Located<ListenerText>, routes: &mut [Route], findings: &mut Vec<Finding>) {
+    let given: Vec<Option<&Spanned<Box<str>>>> =
+        text.value.route.iter().map(|route| route.value.name.as_ref()).collect();
+    for index in 0..routes.len() {
+        let Some(earlier) = routes[..index].iter().position(|other| other.name == routes[index].name) else {
+            continue;
+        };
+        let [name, earlier_name] = [index, earlier].map(|index| given.get(index).copied().flatten());
+        match (name, earlier_name) {
+            (Some(name), Some(earlier)) => {
+                let what = format!("two routes are called `{}`", name.value);
+                findings.push(
+                    Finding::new(MistakeKind::Duplicate, name.at, what)
+                        .related(earlier.at, "the first is here"),
+                );
+            }
+            _ => routes[index].name = format!("{}#{}", routes[index].name, index + 1).into(),
+        }
+    }
+}
+
+/// What the kernel takes in whole seconds has to be whole seconds.
+fn check_values(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
+    for (key, value) in
+        [("tcp_keepalive", text.value.tcp_keepalive), ("defer_accept", text.value.defer_accept)]
+    {
+        if let Some(value) = value
+            && value.subsec_millis() != 0
+        {
+            let what = format!("`{key}` is in whole seconds; this is {}", print_duration(value));
+            findings.push(Finding::new(MistakeKind::BadValue, text.key_at(key), what));
+        }
+    }
+    let has_unix = text.value.address.as_ref().is_some_and(|addresses| {
+        addresses.0.iter().any(|address| matches!(address.value, ListenAddress::Unix(_)))
+    });
+    if text.value.trusted_proxies.unix && !has_unix && text.value.address.is_some() {
+        let what = "`\"unix\"` trusts nobody: the listener has no Unix socket";
+        findings.push(Finding::new(MistakeKind::Unused, text.key_at("trusted_proxies"), what));
+    }
+}
+
+fn warn_limits(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
+    let ListenerText { timeouts, limits, .. } = &text.value;
+    if let Some(session) = timeouts.value.session {
+        let session = (timeouts, "session", session);
+        let limit = |key, limit: Duration| (timeouts, key, limit);
+        warn_unreachable(limit("idle", timeouts.value.idle), session, findings);
+        warn_unreachable(limit("request", timeouts.value.request), session, findings);
+    }
+    let (target, head) = (limits.value.target_size, limits.value.head_size);
+    if let Some(at) = limits.written("target_size").filter(|_| target > head) {
+        let what = format!("`target_size` ({target}) is never reached: the whole head may have {head}");
+        findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint("raise `head_size`"));
+    }
+    if let (Some(per_client), Some(all)) = (text.value.connections_per_client_max, text.value.connections_max)
+        && per_client > all
+    {
+        let what = format!("one client may have {per_client} connections, all together only {all}");
+        findings.push(Finding::new(MistakeKind::Doubtful, text.key_at("connections_per_client_max"), what));
+    }
+}

@@ -1,0 +1,137 @@
+//! From what the text says to a configuration that holds no contradiction: names become positions, alternatives are decided, and what
+//! no key can know alone is compared.
+//!
+//! Every function goes on after a mistake with something in its place, so that all mistakes are found; what comes out is
+//! only used when there were none.
+
+mod action;
+mod headers;
+mod listener;
+mod redirect;
+mod route;
+mod sockets;
+mod upstream;
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use crate::config::{Config, ConnectionLimit, UpstreamIndex};
+use crate::key::{Located, Spanned};
+use crate::mistake::{Finding, MistakeKind, did_you_mean};
+use crate::source::Span;
+use crate::text::Document;
+use crate::value::{is_name, print_duration};
+
+/// Checks a document; the findings say whether the configuration may be used. `whole` is where to report what is missing.
+pub(crate) fn check(document: Document, whole: Span, findings: &mut Vec<Finding>) -> Config {
+    let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
+    let upstream_names = UpstreamNames::new(&names);
+    let mut listeners = Vec::new();
+    for (name, text) in &document.listener.0 {
+        check_name(name, "listener", findings);
+        listeners.push(listener::check(name, text, &document, &upstream_names, findings));
+    }
+    let upstreams =
+        document.upstream.0.iter().map(|(name, text)| upstream::check(name, text, findings)).collect();
+    for (index, (name, _)) in document.upstream.0.iter().enumerate() {
+        check_name(name, "upstream", findings);
+        if !upstream_names.is_used(index) {
+            let what = format!("the upstream `{}` is not used by any route", name.value);
+            findings.push(Finding::new(MistakeKind::Unused, name.at, what));
+        }
+    }
+    if document.listener.0.is_empty() {
+        let hint = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
+        findings.push(Finding::new(MistakeKind::MissingKey, whole, "there is no listener").hint(hint));
+    }
+    sockets::check(&document, findings);
+    check_process(&document, findings);
+    let Document { process, log, dns, .. } = document;
+    Config { process: process.value, log, dns: dns.value, listeners, upstreams }
+}
+
+/// The names of the upstreams, and which of them are used.
+struct UpstreamNames<'a> {
+    names: &'a [&'a str],
+    used: Vec<Cell<bool>>,
+}
+
+impl<'a> UpstreamNames<'a> {
+    fn new(names: &'a [&'a str]) -> Self {
+        Self { names, used: vec![Cell::new(false); names.len()] }
+    }
+
+    fn is_used(&self, index: usize) -> bool {
+        self.used[index].get()
+    }
+
+    /// The upstream of this name; the first one, or none, after a mistake.
+    fn find(&self, name: &Spanned<Box<str>>, findings: &mut Vec<Finding>) -> UpstreamIndex {
+        match self.names.iter().position(|known| **known == *name.value) {
+            Some(index) => {
+                self.used[index].set(true);
+                UpstreamIndex(index)
+            }
+            None => {
+                let what = format!("there is no upstream `{}`", name.value);
+                let hint = did_you_mean(&name.value, self.names.iter().copied()).unwrap_or_else(|| {
+                    format!("define it as `[upstream.{}]` with a list `servers`", name.value)
+                });
+                findings.push(Finding::new(MistakeKind::UnknownName, name.at, what).hint(hint));
+                UpstreamIndex(0)
+            }
+        }
+    }
+}
+
+/// A name stands in log lines, labels and URLs as it is.
+fn check_name(name: &Spanned<Box<str>>, what: &str, findings: &mut Vec<Finding>) {
+    if !is_name(&name.value) {
+        let what = format!("`{}` cannot be the name of a {what}", name.value);
+        let hint = "names are 1 to 64 letters, digits, `-`, `_` and `.`";
+        findings.push(Finding::new(MistakeKind::BadValue, name.at, what).hint(hint));
+    }
+}
+
+fn check_process(document: &Document, findings: &mut Vec<Finding>) {
+    let dns = &document.dns;
+    if dns.value.ttl_min > dns.value.ttl_max {
+        let what = format!(
+            "`ttl_min` ({}) is longer than `ttl_max` ({})",
+            print_duration(dns.value.ttl_min),
+            print_duration(dns.value.ttl_max)
+        );
+        let at = dns.written("ttl_min").unwrap_or_else(|| dns.key_at("ttl_max"));
+        findings.push(Finding::new(MistakeKind::Conflict, at, what));
+    }
+    let ConnectionLimit::Exactly(process_max) = document.process.value.connections_max else { return };
+    for (_, listener) in &document.listener.0 {
+        if let Some(listener_max) = listener.value.connections_max
+            && listener_max > process_max
+        {
+            let at = listener.key_at("connections_max");
+            let what = format!(
+                "the listener may have {listener_max} connections, the whole process only {process_max}"
+            );
+            let process_at = document.process.key_at("connections_max");
+            findings.push(
+                Finding::new(MistakeKind::Doubtful, at, what).related(process_at, "the limit of the process"),
+            );
+        }
+    }
+}
+
+/// Warns when one time limit, which the text sets, can never be reached because of another.
+fn warn_unreachable<T, U>(
+    (table, key, limit): (&Located<T>, &str, Duration),
+    (other_table, other_key, other): (&Located<U>, &str, Duration),
+    findings: &mut Vec<Finding>,
+) {
+    if let (Some(at), Some(other_at)) = (table.written(key), other_table.written(other_key))
+        && limit > other
+    {
+        let what = format!("`{key}` ({}) is never reached", print_duration(limit));
+        let related = format!("`{other_key}` ({}) ends it first", print_duration(other));
+        findings.push(Finding::new(MistakeKind::Doubtful, at, what).related(other_at, related));
+    }
+}

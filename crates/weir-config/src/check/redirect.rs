@@ -1,0 +1,113 @@
+//! Redirects that lead back to themselves.
+//!
+//! Followed one step with a request that the route takes: a client would be sent round until it gives up. A redirect to `https` is not followed,
+//! since where that leads is not known here.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_traffic::route::{RouteRequest, RouteTable};
+
+use crate::config::{Action, Redirect, RedirectPart, Route};
+use crate::key::Located;
+use crate::mistake::{Finding, MistakeKind};
+use crate::text::{ListenerText, RouteText};
+
+/// A host for routes that take any.
+const SOME_HOST: &str = "weir.invalid";
+
+/// A request with host, path and query, and nothing else.
+struct Sample {
+    host: String,
+    path: String,
+    query: String,
+}
+
+impl RouteRequest for Sample {
+    fn host(&self) -> &[u8] {
+        self.host.as_bytes()
+    }
+
+    fn path(&self) -> &[u8] {
+        self.path.as_bytes()
+    }
+
+    fn query(&self) -> &[u8] {
+        self.query.as_bytes()
+    }
+
+    fn method(&self) -> &[u8] {
+        b"GET"
+    }
+
+    fn header(&self, _: &str) -> Option<&[u8]> {
+        None
+    }
+
+    fn source(&self) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::LOCALHOST)
+    }
+}
+
+/// Reports each redirect of the listener that leads to the route that it stands in.
+pub(super) fn check_loops(
+    text: &Located<ListenerText>,
+    routes: &[Route],
+    table: &RouteTable,
+    findings: &mut Vec<Finding>,
+) {
+    for (index, (route, written)) in routes.iter().zip(&text.value.route).enumerate() {
+        let Action::Redirect(redirect) = &route.action else { continue };
+        let Some(first) = sample(&written.value) else { continue };
+        let is_this = |request: &Sample| table.lookup(request).is_some_and(|found| found.index() == index);
+        if let Some(next) = follow(redirect, &first).filter(|next| is_this(&first) && is_this(next)) {
+            let what =
+                format!("the redirect leads back to its own route: `{}` is taken by it again", next.path);
+            let at = written.value.redirect.as_ref().map_or(written.at, |redirect| redirect.key_at("to"));
+            findings.push(Finding::new(MistakeKind::Conflict, at, what));
+        }
+    }
+}
+
+/// A request that fits host and path of a route; none where that takes guessing.
+fn sample(route: &RouteText) -> Option<Sample> {
+    let host = match &route.host {
+        None => SOME_HOST.to_owned(),
+        Some(hosts) => match hosts.0.first()?.to_string() {
+            any if any == "*" => SOME_HOST.to_owned(),
+            wildcard if wildcard.starts_with("*.") => wildcard.replacen('*', "a", 1),
+            exact => exact,
+        },
+    };
+    let path = match route {
+        RouteText { path: Some(path), .. } => path.value.0.to_string(),
+        RouteText { path_exact: Some(path), .. } => path.0.to_string(),
+        RouteText { path_regex: Some(_), .. } => return None,
+        _ => "/".to_owned(),
+    };
+    Some(Sample { host, path, query: String::new() })
+}
+
+/// The request that a client makes after the redirect; none when it goes elsewhere for sure or perhaps.
+fn follow(redirect: &Redirect, request: &Sample) -> Option<Sample> {
+    let mut location = String::new();
+    for part in &redirect.to {
+        location.push_str(match part {
+            RedirectPart::Literal(text) => text,
+            RedirectPart::Host => &request.host,
+            RedirectPart::Path => &request.path,
+            RedirectPart::Query => &request.query,
+        });
+    }
+    let (host, target) = match location.strip_prefix("http://") {
+        Some(rest) => {
+            let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            (authority.split(':').next().unwrap_or_default().to_owned(), target.to_owned())
+        }
+        None if location.starts_with('/') => (request.host.clone(), location),
+        None => return None,
+    };
+    let target = target.split('#').next().unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let path = if path.is_empty() { "/" } else { path };
+    Some(Sample { host, path: path.to_owned(), query: query.to_owned() })
+}

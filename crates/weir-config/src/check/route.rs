@@ -1,0 +1,192 @@
+//! A route: the requests that it takes, and everything around its action.
+
+use weir_traffic::rewrite::{Rewrite, RewriteError};
+use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
+
+use super::{UpstreamNames, action, check_name, headers};
+use crate::config::{Action, Route};
+use crate::key::{Located, Map, Spanned};
+use crate::mistake::{Finding, MistakeKind};
+use crate::text::{RegexReplacement, RouteText, ValueRule};
+use crate::value::{Size, Token};
+
+pub(super) fn check(
+    text: &Located<RouteText>,
+    body_size: Option<Size>,
+    upstreams: &UpstreamNames<'_>,
+    findings: &mut Vec<Finding>,
+) -> Route {
+    let value = &text.value;
+    if let Some(name) = &value.name {
+        check_name(name, "route", findings);
+    }
+    let action = action::check(text, upstreams, findings);
+    if matches!(action, Action::Redirect(_) | Action::Respond(_)) {
+        report_without_server(text, findings);
+    }
+    Route {
+        name: value.name.as_ref().map_or_else(|| default_name(value), |name| name.value.clone()),
+        matches: matches(text, findings),
+        action,
+        rewrite: rewrite(text, findings),
+        request_headers: headers::check_request(&value.request_headers, findings),
+        response_headers: headers::check_response(&value.response_headers, findings),
+        forward_host: value.forward_host.clone(),
+        allow_connect: value.allow_connect,
+        upgrades: upgrades(&value.upgrades, findings),
+        timeouts: value.timeouts.value.clone(),
+        body_size: value.limits.body_size.unwrap_or(body_size),
+    }
+}
+
+/// Host and path as a person would write them.
+fn default_name(text: &RouteText) -> Box<str> {
+    let host = match &text.host {
+        Some(hosts) => hosts.0.first().map(ToString::to_string).unwrap_or_default(),
+        None => String::new(),
+    };
+    let path = match text {
+        RouteText { path: Some(path), .. } => path.value.0.to_string(),
+        RouteText { path_exact: Some(path), .. } => format!("={}", path.0),
+        RouteText { path_regex: Some(pattern), .. } => format!("~{}", pattern.0),
+        _ => "*".to_owned(),
+    };
+    format!("{host}{path}").into()
+}
+
+fn matches(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> RouteMatch {
+    let value = &text.value;
+    RouteMatch {
+        hosts: value.host.iter().flat_map(|hosts| hosts.0.iter().cloned()).collect(),
+        path: path(text, findings),
+        methods: value.method.iter().flat_map(|methods| methods.0.iter().cloned()).collect(),
+        headers: rules(&value.header, |name, rule| FieldMatch::new(name, rule.to_match()), findings),
+        query: rules(&value.query, |name, rule| QueryMatch::new(name, rule.to_match()), findings),
+        sources: value.source.iter().flat_map(|sources| sources.0.iter().copied()).collect(),
+        priority: i32::try_from(value.priority).unwrap_or(i32::MAX),
+    }
+}
+
+fn path(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> PathMatch {
+    let written: Vec<&str> =
+        ["path", "path_exact", "path_regex"].into_iter().filter(|key| text.written(key).is_some()).collect();
+    if let [first, second, ..] = written[..] {
+        let what = format!(
+            "a route has one of `path`, `path_exact` and `path_regex`; this has `{first}` and `{second}`"
+        );
+        let finding = Finding::new(MistakeKind::Conflict, text.key_at(second), what);
+        findings.push(finding.hint("make two routes of it"));
+    }
+    let compiled = match &text.value {
+        RouteText { path: Some(path), .. } => PathMatch::prefix(&path.value.0),
+        RouteText { path_exact: Some(path), .. } => PathMatch::exact(&path.0),
+        RouteText { path_regex: Some(pattern), .. } => PathMatch::regex(&pattern.0),
+        _ => Ok(PathMatch::ANY),
+    };
+    compiled.expect("the path was checked when it was read")
+}
+
+/// Rules on headers or parameters by name; each name is checked by `rule`.
+fn rules<T, E: std::fmt::Display>(
+    map: &Map<ValueRule>,
+    rule: impl Fn(&str, &ValueRule) -> Result<T, E>,
+    findings: &mut Vec<Finding>,
+) -> Vec<T> {
+    let mut rules = Vec::new();
+    for (name, value) in &map.0 {
+        match rule(&name.value, value) {
+            Ok(rule) => rules.push(rule),
+            Err(error) => findings.push(Finding::new(MistakeKind::BadValue, name.at, error.to_string())),
+        }
+    }
+    rules
+}
+
+/// `strip_prefix`, `replace_prefix` and `replace_regex`: at most one, the first two with a `path`.
+fn rewrite(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> Option<Rewrite> {
+    let value = &text.value;
+    let wanted: Vec<&str> = [
+        ("strip_prefix", value.strip_prefix),
+        ("replace_prefix", value.replace_prefix.is_some()),
+        ("replace_regex", value.replace_regex.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(key, is_wanted)| is_wanted.then_some(key))
+    .collect();
+    if let [first, second, ..] = wanted[..] {
+        let what = format!("`{first}` and `{second}` exclude each other");
+        findings.push(Finding::new(MistakeKind::Conflict, text.key_at(second), what));
+        return None;
+    }
+    let key = *wanted.first()?;
+    if let Some(replacement) = &value.replace_regex {
+        return replace_regex(replacement, findings);
+    }
+    let Some(prefix) = &value.path else {
+        let what = format!("`{key}` needs a `path`: it is the prefix that goes");
+        let hint = match text.written("path_regex") {
+            Some(_) => "with `path_regex`, write `replace_regex`",
+            None => "write `path = \"/...\"`",
+        };
+        if text.written("path").is_none() {
+            findings.push(Finding::new(MistakeKind::Conflict, text.key_at(key), what).hint(hint));
+        }
+        return None;
+    };
+    let rewrite = match &value.replace_prefix {
+        Some(to) => Rewrite::replace_prefix(&prefix.value.0, &to.0),
+        None => Rewrite::strip_prefix(&prefix.value.0),
+    };
+    Some(rewrite.expect("both paths were checked when they were read"))
+}
+
+fn replace_regex(replacement: &Located<RegexReplacement>, findings: &mut Vec<Finding>) -> Option<Rewrite> {
+    let (pattern, with) = (replacement.value.pattern.as_ref()?, replacement.value.with.as_ref()?);
+    match Rewrite::regex(&pattern.0, &with.value) {
+        Ok(rewrite) => Some(rewrite),
+        Err(error) => {
+            let finding = Finding::new(MistakeKind::BadValue, with.at, error.to_string());
+            findings.push(match error {
+                RewriteError::NoSuchGroup(_) => {
+                    finding.hint("a group followed by a letter or digit is written `$${1}`")
+                }
+                _ => finding,
+            });
+            None
+        }
+    }
+}
+
+fn upgrades(tokens: &[Spanned<Token>], findings: &mut Vec<Finding>) -> Vec<Box<str>> {
+    let mut upgrades: Vec<Box<str>> = Vec::new();
+    for token in tokens {
+        let name = token.value.to_ascii_lowercase();
+        if name == "h2c" {
+            let what = "`h2c` cannot be passed on: requests in the tunnel would get past every rule";
+            findings.push(Finding::new(MistakeKind::BadValue, token.at, what));
+        }
+        upgrades.push(name.into());
+    }
+    upgrades
+}
+
+/// Reports keys that only mean something when the request goes to a server.
+fn report_without_server(text: &Located<RouteText>, findings: &mut Vec<Finding>) {
+    const KEYS: [&str; 8] = [
+        "strip_prefix",
+        "replace_prefix",
+        "replace_regex",
+        "request_headers",
+        "forward_host",
+        "allow_connect",
+        "upgrades",
+        "timeouts",
+    ];
+    let action = if text.value.redirect.is_some() { "redirect" } else { "respond" };
+    for key in KEYS {
+        if let Some(at) = text.written(key) {
+            let what = format!("`{key}` does nothing here: with `{action}`, no server gets the request");
+            findings.push(Finding::new(MistakeKind::Conflict, at, what));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! An upstream: its servers, how one is chosen, and time limits that leave each other room.
+
+use weir_traffic::balance::{LoadFactor, Policy};
+
+use super::{check_name, warn_unreachable};
+use crate::config::{Server, Upstream};
+use crate::key::{Located, Spanned};
+use crate::mistake::{Finding, MistakeKind};
+use crate::text::{ServerText, UpstreamText};
+use crate::value::print_duration;
+
+pub(super) fn check(
+    name: &Spanned<Box<str>>,
+    text: &Located<UpstreamText>,
+    findings: &mut Vec<Finding>,
+) -> Upstream {
+    let servers = servers(name, &text.value, findings);
+    warn_without_effect(text, &servers, findings);
+    warn_time_limits(text, findings);
+    let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
+    Upstream {
+        name: name.value.clone(),
+        servers,
+        balance: balance(text, findings),
+        timeouts: timeouts.value,
+        limits,
+        idle: idle.value,
+        queue: queue.value,
+        retry: retry.value,
+    }
+}
+
+fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, findings: &mut Vec<Finding>) -> Vec<Server> {
+    let entries = text.servers.as_ref().map_or(&[][..], |servers| &servers.0);
+    let mut servers: Vec<Server> = Vec::new();
+    let mut places = Vec::new();
+    for entry in entries {
+        let Some(mut server) = server(&entry.value, findings) else { continue };
+        server.max_requests = match &entry.value {
+            ServerText::Table(table) if table.value.max_requests.is_some() => {
+                table.value.max_requests.flatten()
+            }
+            _ => text.max_requests,
+        };
+        let same_address = servers.iter().position(|other| other.address == server.address);
+        let same_name = servers.iter().position(|other| other.name == server.name);
+        if let Some(other) = same_address {
+            let what = format!("the server `{}` is listed twice", server.address);
+            let hint = "give it a `weight` if it is to get more requests than others";
+            let finding = Finding::new(MistakeKind::Duplicate, entry.at, what).hint(hint);
+            findings.push(finding.related(places[other], "the first time here"));
+        } else if let Some(other) = same_name {
+            let what = format!("two servers are called `{}`", server.name);
+            findings.push(
+                Finding::new(MistakeKind::Duplicate, entry.at, what)
+                    .related(places[other], "the first is here"),
+            );
+        }
+        servers.push(server);
+        places.push(entry.at);
+    }
+    if !servers.is_empty() && servers.iter().all(|server| server.weight == 0) {
+        let what = format!("every server of `{}` has the weight 0: none would get a request", name.value);
+        findings.push(Finding::new(MistakeKind::Conflict, places[0], what));
+    } else if !servers.is_empty() && servers.iter().all(|server| server.backup) {
+        let what = format!("every server of `{}` is a backup", name.value);
+        let hint = "a backup only gets requests when no other server can take them; without others, `backup` changes nothing";
+        findings.push(Finding::new(MistakeKind::Doubtful, places[0], what).hint(hint));
+    }
+    servers
+}
+
+fn server(text: &ServerText, findings: &mut Vec<Finding>) -> Option<Server> {
+    match text {
+        ServerText::Address(address) => Some(Server::new(address.clone())),
+        ServerText::Table(table) => {
+            let table = &table.value;
+            let mut server = Server::new(table.address.as_ref()?.value.clone());
+            if let Some(name) = &table.name {
+                check_name(name, "server", findings);
+                server.name = name.value.clone();
+            }
+            server.weight = table.weight;
+            server.backup = table.backup;
+            Some(server)
+        }
+    }
+}
+
+fn balance(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) -> Policy {
+    let name = text.value.balance.0;
+    if name != "consistent-hash" {
+        for key in ["hash_key", "hash_load_factor"] {
+            if let Some(at) = text.written(key) {
+                let what = format!("`{key}` does nothing with `balance = \"{name}\"`");
+                let hint = "write `balance = \"consistent-hash\"`";
+                findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+            }
+        }
+    }
+    match name {
+        "round-robin" => Policy::RoundRobin,
+        "power-of-two" => Policy::PowerOfTwo,
+        "random" => Policy::Random,
+        "consistent-hash" => consistent_hash(text, findings),
+        _ => Policy::LeastRequests,
+    }
+}
+
+fn consistent_hash(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) -> Policy {
+    let load_factor = match text.value.hash_load_factor {
+        None => LoadFactor::default(),
+        Some(None) => LoadFactor::UNBOUNDED,
+        Some(Some(percent)) => LoadFactor::from_percent(percent.percent()).unwrap_or_default(),
+    };
+    match &text.value.hash_key {
+        Some(key) => Policy::ConsistentHash { key: key.clone(), load_factor },
+        None => {
+            if text.written("hash_key").is_none() {
+                let what = "`balance = \"consistent-hash\"` needs a `hash_key`";
+                let hint = "write for example `hash_key = \"client-address\"` or `\"cookie:session\"`";
+                findings.push(Finding::new(MistakeKind::MissingKey, text.key_at("balance"), what).hint(hint));
+            }
+            Policy::default()
+        }
+    }
+}
+
+/// Warns of settings that nothing can make use of.
+fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], findings: &mut Vec<Finding>) {
+    let value = &text.value;
+    let nobody_waits = !servers.is_empty() && servers.iter().all(|server| server.max_requests.is_none());
+    for (at, key) in [(text.written("queue"), "queue"), (value.timeouts.written("queue"), "queue")] {
+        if let Some(at) = at.filter(|_| nobody_waits) {
+            let what =
+                format!("`{key}` does nothing: no server has `max_requests`, so no request ever waits");
+            findings.push(Finding::new(MistakeKind::Unused, at, what));
+        }
+    }
+    if value.idle.value.connections_max == 0 {
+        let of_idle =
+            ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.idle.written(key)?, key)));
+        let of_timeouts = value.timeouts.written("idle").map(|at| (at, "idle"));
+        for (at, key) in of_idle.chain(of_timeouts) {
+            let what = format!("`{key}` does nothing: with `connections_max = 0` no connection is kept");
+            findings.push(Finding::new(MistakeKind::Unused, at, what));
+        }
+    }
+    if value.retry.value.attempts_max == 1 {
+        for key in ["elapsed_max", "on_broken", "on_timeout", "on_status", "budget", "budget_per_second"] {
+            if let Some(at) = value.retry.written(key) {
+                let what = format!("`{key}` does nothing: with `attempts_max = 1` there are no retries");
+                findings.push(Finding::new(MistakeKind::Unused, at, what));
+            }
+        }
+    }
+}
+
+fn warn_time_limits(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) {
+    let UpstreamText { timeouts, idle, retry, .. } = &text.value;
+    if let Some(age_max) = idle.value.age_max {
+        warn_unreachable((timeouts, "idle", timeouts.value.idle), (idle, "age_max", age_max), findings);
+    }
+    let (connect, elapsed_max) = (timeouts.value.connect, retry.value.elapsed_max);
+    let at = retry.written("elapsed_max").or_else(|| timeouts.written("connect"));
+    if let Some(at) = at.filter(|_| connect >= elapsed_max && retry.value.attempts_max > 1) {
+        let (connect, elapsed_max) = (print_duration(connect), print_duration(elapsed_max));
+        let what = format!("an attempt that runs into `connect` ({connect}) leaves no time for a retry");
+        let hint = format!("`elapsed_max` of `retry` is {elapsed_max}");
+        findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint(hint));
+    }
+}

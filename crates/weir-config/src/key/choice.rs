@@ -1,0 +1,54 @@
+//! Declaring a choice of words.
+
+/// Declares an enum whose variants are words in the config.
+macro_rules! choice {
+    (
+        $(#[doc = $about:literal])+
+        $vis:vis enum $name:ident {
+            $($(#[doc = $doc:literal])+ $(#[$default:ident])? $variant:ident = $word:literal,)+
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        $vis enum $name {
+            $($(#[doc = $doc])+ $(#[$default])? $variant,)+
+        }
+
+        impl $name {
+            const WORDS: &'static [$crate::key::Word] =
+                &[$($crate::key::Word { name: $word, meaning: concat!($($doc, "\n"),+) },)+];
+
+            /// The word of the config.
+            $vis const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl $crate::key::Value for $name {
+            fn kind(_: $crate::key::Bounds) -> $crate::key::Kind {
+                $crate::key::Kind::Choice(Self::WORDS)
+            }
+
+            fn read(
+                node: &$crate::source::Node,
+                bounds: $crate::key::Bounds,
+                reader: &mut $crate::key::Reader<'_>,
+            ) -> Option<Self> {
+                let text = reader.text(node, &Self::kind(bounds))?;
+                match text.value.as_str() {
+                    $($word => Some(Self::$variant),)+
+                    other => {
+                        reader.report_word(node, other, &Self::kind(bounds));
+                        None
+                    }
+                }
+            }
+
+            fn write(&self) -> String {
+                $crate::key::Value::write(&Box::<str>::from(self.name()))
+            }
+        }
+    };
+}
+
+pub(crate) use choice;

@@ -1,0 +1,79 @@
+//! Keys that Weir does not have: words of other products, and features of later versions.
+//!
+//! A key is only declared once something uses it; until then, writing it is a mistake that says so.
+
+/// A key that a later version will have.
+pub(super) struct Later {
+    /// The path of its section.
+    pub(super) section: &'static str,
+    pub(super) key: &'static str,
+    /// What to do until then.
+    pub(super) instead: &'static str,
+}
+
+const fn later(section: &'static str, key: &'static str, instead: &'static str) -> Later {
+    Later { section, key, instead }
+}
+
+pub(super) const LATER: &[Later] = &[
+    later(
+        "upstream.NAME",
+        "health",
+        "servers are tried in turn by `retry`; a server that refuses connections costs one attempt",
+    ),
+    later("upstream.NAME", "tls", "connections to servers are plain"),
+    later(
+        "upstream.NAME",
+        "sticky",
+        "`balance = \"consistent-hash\"` with a cookie as `hash_key` keeps a client with its server",
+    ),
+    later("listener.NAME", "tls", "put a TLS terminator in front and name it in `trusted_proxies`"),
+    later("listener.NAME", "protocol", "every listener speaks HTTP/1.0 and HTTP/1.1"),
+    later("listener.NAME", "proxy_protocol", "use `trusted_proxies` and `X-Forwarded-For`"),
+    later("listener.NAME", "compression", "let the servers compress"),
+    later("listener.NAME.timeouts", "tls", "listeners speak plain HTTP"),
+    later("listener.NAME.route", "files", "serve files from a server of an upstream"),
+    later("listener.NAME.route", "priority", "requests are served in the order in which they come"),
+    later("", "admin", "there is no status page yet"),
+    later("", "metrics", "there is no metrics endpoint yet"),
+];
+
+/// What a word of another product is called here.
+pub(super) fn foreign_hint(key: &str) -> Option<String> {
+    let plain = key.to_lowercase().replace('-', "_");
+    let instead = match plain.as_str() {
+        "frontend" | "frontends" | "entrypoints" | "listen" | "bind" | "http" => {
+            "a place where clients connect is a `[listener.NAME]` with an `address`"
+        }
+        "backend" | "backends" | "cluster" | "clusters" | "services" | "pool" => {
+            "a set of servers is an `[upstream.NAME]` with a list `servers`"
+        }
+        "location" | "routes" | "routers" | "rule" | "rules" => {
+            "a rule for requests is a `[[listener.NAME.route]]`"
+        }
+        "proxy_pass" | "default_backend" | "use_backend" | "to" => {
+            "where requests go is `upstream = \"NAME\"`"
+        }
+        "server_name" | "hostname" | "hosts" | "domain" => {
+            "a route takes requests for a host by `host = \"example.com\"`"
+        }
+        "worker_processes" | "nbthread" | "nbproc" | "threads" => {
+            "the number of workers is `workers` in `[process]`"
+        }
+        "worker_connections" | "maxconn" => {
+            "connections are limited by `connections_max`, requests per server by `max_requests`"
+        }
+        "keepalive" => "connections are kept by default; see `idle` of an upstream",
+        "client_max_body_size" => "the size of a body is limited by `body_size` in `limits`",
+        "proxy_set_header" | "add_header" | "headers" => {
+            "headers are changed by `request_headers` and `response_headers` of a route"
+        }
+        "error_page" | "root" | "gzip" => "this version of Weir forwards requests and does not serve files",
+        "check" | "healthcheck" | "health_check" | "health_checks" => {
+            "health checks are not supported by this version of Weir"
+        }
+        "ssl" | "certificate" | "cert" => "TLS is not supported by this version of Weir",
+        _ => return None,
+    };
+    Some(instead.to_owned())
+}

@@ -1,0 +1,140 @@
+//! How values are written: what the parser expects, what the reference says and what the JSON Schema demands.
+
+use std::time::Duration;
+
+use super::Section;
+use crate::mistake::one_of;
+use crate::source::Tree;
+use crate::value::{Rate, Size, print_duration};
+
+/// Least and greatest value of a number, in the base unit of its kind (bytes, milliseconds, bytes per second, or itself).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+}
+
+impl Bounds {
+    /// What a key without bounds of its own has.
+    pub(crate) const NONE: Bounds = Bounds { min: 0, max: u64::MAX };
+
+    pub(crate) const fn from_range(range: std::ops::RangeInclusive<u64>) -> Self {
+        Self { min: *range.start(), max: *range.end() }
+    }
+
+    pub(crate) fn contains(self, value: u64) -> bool {
+        (self.min..=self.max).contains(&value)
+    }
+
+    /// The tighter of both at each end.
+    pub(crate) fn intersect(self, other: Self) -> Self {
+        Self { min: self.min.max(other.min), max: self.max.min(other.max) }
+    }
+}
+
+/// How a value is written.
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number.
+    Integer(Bounds),
+    /// A string of a certain form.
+    Text(&'static TextKind, Bounds),
+    /// One of several words.
+    Choice(&'static [Word]),
+    /// Any of several kinds.
+    Either(Vec<Kind>),
+    /// A list.
+    List(Box<Kind>),
+    /// A table whose keys are chosen by the author of the config.
+    Map(Box<Kind>),
+    /// A table with known keys.
+    Section(&'static Section),
+}
+
+/// A form of string.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TextKind {
+    /// The name of the form: `duration`.
+    pub(crate) name: &'static str,
+    /// With its article: `a duration`.
+    pub(crate) article: &'static str,
+    /// Well-written values, the most usual first; the tests read each.
+    pub(crate) examples: &'static [&'static str],
+    /// What it looks like as a regular expression of ECMA 262, for editors; it may allow more than the parser.
+    pub(crate) pattern: &'static str,
+    /// One paragraph for the reference.
+    pub(crate) about: &'static str,
+}
+
+/// A bound of a key as its value would be written; `None` for kinds without bounds.
+pub(crate) fn print_bound(text: &TextKind, bound: u64) -> Option<String> {
+    match text.name {
+        "duration" => Some(print_duration(Duration::from_millis(bound))),
+        "size" => Some(Size::from_bytes(bound).to_string()),
+        "rate" => Some(Rate::from_bytes_per_second(bound).to_string()),
+        "percentage" => Some(format!("{bound}%")),
+        _ => None,
+    }
+}
+
+/// A word that a key can be set to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) name: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+/// What limits are set to when there is to be none.
+pub(crate) const OFF: &[Word] = &[Word { name: "off", meaning: "no limit" }];
+
+impl Kind {
+    /// The same kind or `"off"`.
+    pub(crate) fn or_off(self) -> Self {
+        Kind::Either(vec![self, Kind::Choice(OFF)])
+    }
+
+    /// What a message calls it: `a duration such as "10s", or "off"`.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Kind::Boolean => "`true` or `false`".to_owned(),
+            Kind::Integer(bounds) => match (bounds.min, bounds.max) {
+                (0, u64::MAX) => "an integer".to_owned(),
+                (min, u64::MAX) => format!("an integer of at least {min}"),
+                (min, max) => format!("an integer from {min} to {max}"),
+            },
+            Kind::Text(text, _) => format!("{} such as `\"{}\"`", text.article, text.examples[0]),
+            Kind::Choice(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("\"{}\"", word.name)).collect();
+                one_of(quoted.iter().map(String::as_str))
+            }
+            Kind::Either(kinds) => match kinds.split_last() {
+                Some((last, others)) => {
+                    let others: Vec<String> = others.iter().map(Kind::describe).collect();
+                    format!("{}, or {}", others.join(", "), last.describe())
+                }
+                None => "nothing".to_owned(),
+            },
+            Kind::List(item) => format!("a list, each item {}", item.describe()),
+            Kind::Map(_) => "a table".to_owned(),
+            Kind::Section(section) => match section.keys.first() {
+                Some(key) => format!("a table such as `{{ {} = ... }}`", key.name),
+                None => "a table".to_owned(),
+            },
+        }
+    }
+
+    /// Whether a value of this type can be of this kind at all.
+    pub(crate) fn accepts(&self, tree: &Tree) -> bool {
+        match (self, tree) {
+            (Kind::Either(kinds), _) => kinds.iter().any(|kind| kind.accepts(tree)),
+            (Kind::Text(..) | Kind::Choice(_), Tree::Text(_)) => true,
+            (Kind::Boolean | Kind::Integer(_), Tree::Text(text)) => text.substituted,
+            (Kind::Boolean, Tree::Bool(_)) | (Kind::Integer(_), Tree::Integer(_)) => true,
+            (Kind::List(_), Tree::List(_)) => true,
+            (Kind::Map(_) | Kind::Section(_), Tree::Table(_)) => true,
+            _ => false,
+        }
+    }
+}

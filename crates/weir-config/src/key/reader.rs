@@ -1,0 +1,209 @@
+//! Walking the tree against the declared keys, collecting every mistake on the way.
+
+use super::foreign::{LATER, foreign_hint};
+use super::{Bounds, Kind, Section, Value};
+use crate::mistake::{Finding, MistakeKind, did_you_mean, one_of};
+use crate::reference::sections;
+use crate::source::{Entry, Node, Table, Text, Tree};
+use crate::value::ValueError;
+
+/// Keys that a message lists when it has no better hint.
+const KEYS_LISTED_MAX: usize = 12;
+
+/// Reads values and collects mistakes.
+pub(crate) struct Reader<'a> {
+    findings: &'a mut Vec<Finding>,
+    /// The key whose value is being read.
+    key: String,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(findings: &'a mut Vec<Finding>) -> Self {
+        Self { findings, key: String::new() }
+    }
+
+    /// How many mistakes have been found so far.
+    pub(crate) fn found(&self) -> usize {
+        self.findings.len()
+    }
+
+    pub(crate) fn report(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// The table that a node has to be; reports each key that does not belong there and each that is missing.
+    pub(crate) fn open<'n>(&mut self, node: &'n Node, section: &'static Section) -> Option<&'n Table> {
+        let Tree::Table(table) = &node.tree else {
+            self.wrong_type(node, &Kind::Section(section));
+            return None;
+        };
+        for entry in &table.entries {
+            if section.key(&entry.key).is_none() {
+                self.unknown_key(entry, section);
+            }
+        }
+        for key in section.keys.iter().filter(|key| key.presence == super::Presence::Required) {
+            if table.find(key.name).is_none() {
+                let what = format!("`{}` is missing", key.name);
+                let hint = format!("`{}` is {}", key.name, (key.kind)().describe());
+                self.report(Finding::new(MistakeKind::MissingKey, node.at, what).hint(hint));
+            }
+        }
+        Some(table)
+    }
+
+    /// The value of a key; `None` when it is not there or wrong.
+    pub(crate) fn value<T: Value>(&mut self, table: &Table, key: &str, bounds: Bounds) -> Option<T> {
+        let entry = table.find(key)?;
+        self.named(key, |reader| T::read(&entry.node, bounds, reader))
+    }
+
+    /// Reads something under the name of its key, which messages mention.
+    pub(crate) fn named<T>(&mut self, key: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.key, key.to_owned());
+        let value = read(self);
+        self.key = outer;
+        value
+    }
+
+    /// The string that a node has to be.
+    pub(crate) fn text<'n>(&mut self, node: &'n Node, kind: &Kind) -> Option<&'n Text> {
+        match &node.tree {
+            Tree::Text(text) => Some(text),
+            _ => {
+                self.wrong_type(node, kind);
+                None
+            }
+        }
+    }
+
+    /// Reads a string through its parser.
+    pub(crate) fn parsed<T>(
+        &mut self,
+        node: &Node,
+        kind: &Kind,
+        parse: impl FnOnce(&str) -> Result<T, ValueError>,
+    ) -> Option<T> {
+        let text = self.text(node, kind)?;
+        match parse(&text.value) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.report_value(node, error);
+                None
+            }
+        }
+    }
+
+    /// Reports what a parser said of the string at `node`, pointing into it where that is possible.
+    pub(crate) fn report_value(&mut self, node: &Node, error: ValueError) {
+        let at = match (&node.tree, error.range) {
+            (Tree::Text(text), Some(range)) => node.part(text, range),
+            _ => node.at,
+        };
+        self.report(Finding::new(MistakeKind::BadValue, at, error.what).hint_if(error.hint));
+    }
+
+    /// Reports a value outside the bounds of its key.
+    pub(crate) fn report_bounds(
+        &mut self,
+        node: &Node,
+        found: &str,
+        bounds: (String, String),
+        has_max: bool,
+    ) {
+        let (min, max) = bounds;
+        let range = if has_max { format!("from {min} to {max}") } else { format!("at least {min}") };
+        let what = format!("`{}` is {range}; this is {found}", self.key);
+        self.report(Finding::new(MistakeKind::BadValue, node.at, what));
+    }
+
+    /// Reports a list that must not be empty.
+    pub(crate) fn report_empty(&mut self, node: &Node) {
+        self.report(Finding::new(MistakeKind::BadValue, node.at, format!("`{}` is an empty list", self.key)));
+    }
+
+    /// Reports a word that is none of the choice.
+    pub(crate) fn report_word(&mut self, node: &Node, found: &str, kind: &Kind) {
+        let mut words = Vec::new();
+        collect_words(kind, &mut words);
+        let what = format!("`{}` cannot be `{found}`", self.key);
+        let hint = did_you_mean(found, words.iter().copied());
+        let finding = Finding::new(MistakeKind::BadValue, node.at, what);
+        self.report(finding.hint(hint.unwrap_or_else(|| format!("it is {}", kind.describe()))));
+    }
+
+    /// Reports a value of another type; what is not known at all has been reported already.
+    pub(crate) fn wrong_type(&mut self, node: &Node, kind: &Kind) {
+        if matches!(node.tree, Tree::Unknown) {
+            return;
+        }
+        let what = format!("`{}` is {}; this is {}", self.key, kind.describe(), node.tree.describe());
+        let finding = Finding::new(MistakeKind::WrongType, node.at, what);
+        let hint = match (&node.tree, kind) {
+            (Tree::Text(text), Kind::Integer(_) | Kind::Boolean) if !text.substituted => {
+                Some("write it without quotes".to_owned())
+            }
+            (Tree::Integer(Some(number)), Kind::Text(text, _)) => unit_hint(*number, text.name),
+            (Tree::Integer(Some(number)), Kind::Either(kinds)) => kinds.iter().find_map(|kind| match kind {
+                Kind::Text(text, _) => unit_hint(*number, text.name),
+                _ => None,
+            }),
+            (Tree::Table(_), Kind::List(_)) => {
+                Some("is there one pair of brackets too few: `[[...]]`?".to_owned())
+            }
+            _ => None,
+        };
+        self.report(finding.hint_if(hint));
+    }
+
+    fn unknown_key(&mut self, entry: &Entry, section: &'static Section) {
+        let key = entry.key.as_str();
+        let place =
+            if section.path.is_empty() { "the file".to_owned() } else { format!("`{}`", section.path) };
+        if let Some(later) = LATER.iter().find(|later| later.section == section.path && later.key == key) {
+            let what = format!("`{key}` is not supported by this version of Weir");
+            self.report(Finding::new(MistakeKind::NotSupported, entry.key_at, what).hint(later.instead));
+            return;
+        }
+        let unknown =
+            Finding::new(MistakeKind::UnknownKey, entry.key_at, format!("{place} has no key `{key}`"));
+        let near = did_you_mean(key, section.keys.iter().map(|key| key.name));
+        if let Some(hint) = near.or_else(|| foreign_hint(key)) {
+            self.report(unknown.hint(hint));
+            return;
+        }
+        let homes: Vec<&str> = sections()
+            .into_iter()
+            .filter(|other| other.key(key).is_some())
+            .map(|other| if other.path.is_empty() { "the top of the file" } else { other.path })
+            .collect();
+        if homes.is_empty() {
+            let listed = section.keys.len() <= KEYS_LISTED_MAX;
+            let hint =
+                listed.then(|| format!("its keys are {}", one_of(section.keys.iter().map(|key| key.name))));
+            self.report(unknown.hint_if(hint.map(|hint| hint.replace(" or ", " and "))));
+        } else {
+            let what = format!("`{key}` does not belong to {place}");
+            let hint = format!("it is a key of {}", one_of(homes));
+            self.report(Finding::new(MistakeKind::MisplacedKey, entry.key_at, what).hint(hint));
+        }
+    }
+}
+
+/// What a bare number of a kind with units should have been.
+fn unit_hint(number: i128, kind: &str) -> Option<String> {
+    match kind {
+        "duration" => Some(format!("a duration has its unit: `\"{number}s\"`, `\"{number}ms\"`")),
+        "size" => Some(format!("a size has its unit: `\"{number}B\"`, `\"{number}KiB\"`")),
+        "rate" => Some(format!("a rate has its unit: `\"{number}B/s\"`")),
+        _ => None,
+    }
+}
+
+fn collect_words(kind: &Kind, words: &mut Vec<&'static str>) {
+    match kind {
+        Kind::Choice(choice) => words.extend(choice.iter().map(|word| word.name)),
+        Kind::Either(kinds) => kinds.iter().for_each(|kind| collect_words(kind, words)),
+        _ => {}
+    }
+}

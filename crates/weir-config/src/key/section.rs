@@ -1,0 +1,211 @@
+//! Declaring a table: its keys with type, default, meaning and what nginx and HAProxy call them.
+
+use super::{Bounds, Kind, Reader, Value};
+use crate::source::{Sources, Tree, parse_document};
+
+/// A table with known keys.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// Where it stands: `listener.NAME.timeouts`.
+    pub(crate) path: &'static str,
+    /// What it is for; lines as in the source.
+    pub(crate) about: &'static str,
+    /// Its keys in the order of the reference.
+    pub(crate) keys: &'static [Key],
+}
+
+impl Section {
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}
+
+/// A key of a table.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    /// What it means; lines as in the source.
+    pub(crate) about: &'static str,
+    pub(crate) kind: fn() -> Kind,
+    pub(crate) presence: Presence,
+    /// What other products call it, in Markdown; empty when nothing is alike.
+    pub(crate) like: &'static str,
+}
+
+/// Whether a key has to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It has to.
+    Required,
+    /// Without it, there is no such thing.
+    Optional,
+    /// Without it, this value holds, written as TOML.
+    Default(&'static str),
+}
+
+/// A type that is a table with known keys.
+pub(crate) trait Sectional: Value {
+    const SECTION: &'static Section;
+
+    /// The keys that are set, with their values as TOML, in the order of the reference.
+    fn entries(&self) -> Vec<(&'static str, String)>;
+
+    /// An inline table of what is set.
+    fn inline(&self) -> String {
+        let entries: Vec<String> =
+            self.entries().iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }
+    }
+}
+
+/// The value of a default, written as TOML.
+pub(crate) fn default_value<T: Value>(text: &str, bounds: Bounds) -> T {
+    let mut sources = Sources::default();
+    let file = sources.add("default", format!("value = {text}"));
+    let mut findings = Vec::new();
+    let node = parse_document(&sources, file, &|_| None, &mut findings);
+    let value = match &node.tree {
+        Tree::Table(table) => {
+            let mut reader = Reader::new(&mut findings);
+            table.find("value").and_then(|entry| T::read(&entry.node, bounds, &mut reader))
+        }
+        _ => None,
+    };
+    value.filter(|_| findings.is_empty()).expect("the default of every key is valid: a test reads them all")
+}
+
+/// The type of a field: plain with a default, an `Option` otherwise.
+macro_rules! presence_type {
+    (optional $type:ty) => { Option<$type> };
+    (required $type:ty) => { Option<$type> };
+    ($default:tt $type:ty) => { $type };
+}
+
+/// `@about`: the [`Presence`]; `@absent`: the value without the key; `@present`: from the value of the key; `@entry`: back to TOML;
+/// `@doc`: the sentence for the documentation of the field.
+macro_rules! presence_value {
+    (@about optional) => { $crate::key::Presence::Optional };
+    (@about required) => { $crate::key::Presence::Required };
+    (@about $default:tt) => { $crate::key::Presence::Default(stringify!($default)) };
+    (@absent optional $bounds:expr) => { None };
+    (@absent required $bounds:expr) => { None };
+    (@absent $default:tt $bounds:expr) => { $crate::key::default_value(stringify!($default), $bounds) };
+    (@present optional $found:expr, $bounds:expr) => { $found };
+    (@present required $found:expr, $bounds:expr) => { $found };
+    (@present $default:tt $found:expr, $bounds:expr) => {
+        $found.unwrap_or_else(|| $crate::key::default_value(stringify!($default), $bounds))
+    };
+    (@entry optional $value:expr) => { $value.as_ref().map($crate::key::Value::write) };
+    (@entry required $value:expr) => { $value.as_ref().map($crate::key::Value::write) };
+    (@entry $default:tt $value:expr) => { Some($crate::key::Value::write(&$value)) };
+    (@lines optional $value:expr, $path:expr, $lines:expr) => {
+        if let Some(value) = &$value {
+            $crate::key::Value::lines(value, $path, $lines);
+        }
+    };
+    (@lines required $value:expr, $path:expr, $lines:expr) => {
+        $crate::key::presence_value!(@lines optional $value, $path, $lines);
+    };
+    (@lines $default:tt $value:expr, $path:expr, $lines:expr) => {
+        $crate::key::Value::lines(&$value, $path, $lines);
+    };
+    (@doc optional) => { "" };
+    (@doc required) => { "" };
+    (@doc $default:tt) => { concat!("\n\nDefault: `", stringify!($default), "`.") };
+}
+
+/// Declares a table of the config as a struct: one field per key, read, written and documented from this one place.
+///
+/// After `=` stands the default as TOML, or `required`, or `optional`; after `in` the bounds of a number in its base unit; after `like`
+/// what other products call it.
+macro_rules! section {
+    (
+        $(#[doc = $about:literal])+
+        #[derive($($derive:ident),+)]
+        $vis:vis struct $name:ident at $path:literal {
+            $(
+                $(#[doc = $doc:literal])+
+                $key:ident: $type:ty = $presence:tt $(, in $bounds:expr)? $(, like $like:literal)?;
+            )+
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive($($derive),+)]
+        $vis struct $name {
+            $(
+                $(#[doc = $doc])+
+                #[doc = $crate::key::presence_value!(@doc $presence)]
+                $vis $key: $crate::key::presence_type!($presence $type),
+            )+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self {$(
+                    $key: $crate::key::presence_value!(@absent $presence $crate::key::section!(@bounds $($bounds)?)),
+                )+}
+            }
+        }
+
+        impl $crate::key::Sectional for $name {
+            const SECTION: &'static $crate::key::Section = &$crate::key::Section {
+                path: $path,
+                about: concat!($($about, "\n"),+),
+                keys: &[$(
+                    $crate::key::Key {
+                        name: stringify!($key),
+                        about: concat!($($doc, "\n"),+),
+                        kind: || <$type as $crate::key::Value>::kind($crate::key::section!(@bounds $($bounds)?)),
+                        presence: $crate::key::presence_value!(@about $presence),
+                        like: concat!("" $(, $like)?),
+                    },
+                )+],
+            };
+
+            fn entries(&self) -> Vec<(&'static str, String)> {
+                let entries = [$(
+                    (stringify!($key), $crate::key::presence_value!(@entry $presence self.$key)),
+                )+];
+                entries.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+            }
+        }
+
+        impl $crate::key::Value for $name {
+            fn kind(_: $crate::key::Bounds) -> $crate::key::Kind {
+                $crate::key::Kind::Section(<Self as $crate::key::Sectional>::SECTION)
+            }
+
+            fn read(
+                node: &$crate::source::Node,
+                _: $crate::key::Bounds,
+                reader: &mut $crate::key::Reader<'_>,
+            ) -> Option<Self> {
+                let table = reader.open(node, <Self as $crate::key::Sectional>::SECTION)?;
+                Some(Self {$(
+                    $key: $crate::key::presence_value!(
+                        @present $presence
+                        reader.value::<$type>(table, stringify!($key), $crate::key::section!(@bounds $($bounds)?)),
+                        $crate::key::section!(@bounds $($bounds)?)
+                    ),
+                )+})
+            }
+
+            fn write(&self) -> String {
+                $crate::key::Sectional::inline(self)
+            }
+
+            fn lines(&self, path: &str, lines: &mut Vec<String>) {
+                let under = if path.is_empty() { String::new() } else { format!("{path}.") };
+                $(
+                    $crate::key::presence_value!(
+                        @lines $presence self.$key, &format!("{under}{}", stringify!($key)), lines
+                    );
+                )+
+            }
+        }
+    };
+    (@bounds) => { $crate::key::Bounds::NONE };
+    (@bounds $bounds:expr) => { $crate::key::Bounds::from_range($bounds) };
+}
+
+pub(crate) use {presence_type, presence_value, section};

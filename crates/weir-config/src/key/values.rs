@@ -1,0 +1,310 @@
+//! How the plain kinds of value are read and written.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use super::kind::OFF;
+use super::{Bounds, Kind, Reader, TextKind, Value};
+use crate::source::{Node, Tree};
+use crate::value::{
+    HeaderName, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent, Rate, ServerAddress, Size, Token,
+    ValueError, parse_duration, parse_network, print_duration,
+};
+
+impl Value for bool {
+    fn kind(_: Bounds) -> Kind {
+        Kind::Boolean
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Bool(value) => Some(*value),
+            Tree::Text(text) if text.substituted && matches!(text.value.as_str(), "true" | "false") => {
+                Some(text.value == "true")
+            }
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Reads an integer; a string counts as one when a variable was replaced in it.
+fn read_integer(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<u64> {
+    let number = match &node.tree {
+        Tree::Integer(number) => *number,
+        Tree::Text(text) if text.substituted && text.value.parse::<i128>().is_ok() => text.value.parse().ok(),
+        _ => {
+            reader.wrong_type(node, &Kind::Integer(bounds));
+            return None;
+        }
+    };
+    let value = number.and_then(|number| u64::try_from(number).ok()).filter(|value| bounds.contains(*value));
+    if value.is_none() {
+        let found = number.map_or_else(|| "larger than any number".to_owned(), |number| number.to_string());
+        reader.report_bounds(
+            node,
+            &found,
+            (bounds.min.to_string(), bounds.max.to_string()),
+            bounds.max < u64::MAX,
+        );
+    }
+    value
+}
+
+macro_rules! integers {
+    ($($type:ty)+) => {$(
+        impl Value for $type {
+            fn kind(bounds: Bounds) -> Kind {
+                Kind::Integer(bounds.intersect(Bounds { min: 0, max: <$type>::MAX as u64 }))
+            }
+
+            fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+                let bounds = bounds.intersect(Bounds { min: 0, max: <$type>::MAX as u64 });
+                read_integer(node, bounds, reader).and_then(|value| <$type>::try_from(value).ok())
+            }
+
+            fn write(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+integers! { u16 u32 u64 usize }
+
+/// A limit that can be off.
+impl<T: Value> Value for Option<T> {
+    fn kind(bounds: Bounds) -> Kind {
+        T::kind(bounds).or_off()
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Text(text) if text.value == OFF[0].name => Some(None),
+            tree if T::kind(bounds).accepts(tree) => T::read(node, bounds, reader).map(Some),
+            Tree::Text(text) => {
+                reader.report_word(node, &text.value, &Self::kind(bounds));
+                None
+            }
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Some(value) => value.write(),
+            None => Box::<str>::from(OFF[0].name).write(),
+        }
+    }
+}
+
+/// Writes a TOML string in which no variable is replaced.
+fn quoted(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        escaped.push(c);
+        if c == '$' && matches!(rest.peek(), Some('{' | '$')) {
+            escaped.push('$');
+        }
+    }
+    toml::Value::String(escaped).to_string()
+}
+
+/// Any string.
+const ANY_TEXT: TextKind =
+    TextKind { name: "string", article: "a string", examples: &["text"], pattern: "", about: "Any text." };
+
+impl Value for Box<str> {
+    fn kind(bounds: Bounds) -> Kind {
+        Kind::Text(&ANY_TEXT, bounds)
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        reader.text(node, &Self::kind(bounds)).map(|text| text.value.as_str().into())
+    }
+
+    fn write(&self) -> String {
+        quoted(self)
+    }
+}
+
+/// Implements [`Value`] for types that are written as a string of a certain form.
+macro_rules! text_values {
+    ($($type:ty, $parse:expr, $print:expr, $kind:expr;)+) => {$(
+        impl $crate::key::Value for $type {
+            fn kind(bounds: $crate::key::Bounds) -> $crate::key::Kind {
+                static KIND: $crate::key::TextKind = $kind;
+                $crate::key::Kind::Text(&KIND, bounds)
+            }
+
+            fn read(
+                node: &$crate::source::Node,
+                bounds: $crate::key::Bounds,
+                reader: &mut $crate::key::Reader<'_>,
+            ) -> Option<Self> {
+                reader.parsed(node, &Self::kind(bounds), $parse)
+            }
+
+            fn write(&self) -> String {
+                Box::<str>::from($print(self)).write()
+            }
+        }
+    )+};
+}
+pub(crate) use text_values;
+
+text_values! {
+    ListenAddress, str::parse, |value: &ListenAddress| value.to_string(), TextKind {
+        name: "listen address",
+        article: "an address to listen on",
+        examples: &[":8080", "127.0.0.1:8080", "[::1]:8080", "unix:/run/weir.sock"],
+        pattern: r"^(unix:/.+|.*:[0-9]{1,5})$",
+        about: "`address:port`, IPv6 in brackets; `:port` for all addresses, IPv6 and IPv4; `unix:/path` for a Unix socket. \
+                `[::]:80` means IPv6 only. Port 0 lets the system choose.",
+    };
+    ServerAddress, str::parse, |value: &ServerAddress| value.to_string(), TextKind {
+        name: "server address",
+        article: "the address of a server",
+        examples: &["10.0.0.1:80", "[2001:db8::1]:80", "app.internal:8080", "unix:/run/app.sock"],
+        pattern: r"^(unix:/.+|[^/]+:[0-9]{1,5})$",
+        about: "`address:port` or `name:port`, IPv6 in brackets, or `unix:/path` for a Unix socket. Names are resolved in the \
+                background, again and again.",
+    };
+    IpNet, parse_network, |value: &IpNet| value.to_string(), TextKind {
+        name: "network",
+        article: "a network",
+        examples: &["10.0.0.0/8", "127.0.0.1", "2001:db8::/32"],
+        pattern: r"^[0-9a-fA-F.:]+(/[0-9]{1,3})?$",
+        about: "An IPv4 or IPv6 network as `address/bits`, or one address.",
+    };
+    SocketAddr, parse_socket_addr, |value: &SocketAddr| value.to_string(), TextKind {
+        name: "socket address",
+        article: "an IP address with its port",
+        examples: &["127.0.0.1:53", "[::1]:53"],
+        pattern: r"^[0-9a-fA-F.:\[\]]+:[0-9]{1,5}$",
+        about: "`address:port`, IPv6 in brackets.",
+    };
+    HeaderName, str::parse, |value: &HeaderName| value.to_string(), TextKind {
+        name: "header name",
+        article: "the name of a header",
+        examples: &["x-request-id"],
+        pattern: r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+        about: "A token (RFC 9110 section 5.1); case does not matter.",
+    };
+    Token, str::parse, |value: &Token| value.to_string(), TextKind {
+        name: "token",
+        article: "a token",
+        examples: &["websocket"],
+        pattern: r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+        about: "Letters, digits and a few signs (RFC 9110 section 5.6.2).",
+    };
+    HeaderValue, str::parse, |value: &HeaderValue| value.to_string(), TextKind {
+        name: "header value",
+        article: "the value of a header",
+        examples: &["no-store"],
+        pattern: "",
+        about: "Text without control characters, and without white space at its ends (RFC 9110 section 5.5).",
+    };
+}
+
+fn parse_socket_addr(text: &str) -> Result<SocketAddr, ValueError> {
+    text.parse().map_err(|_| ValueError::new(format!("`{text}` is not an IP address with its port")))
+}
+
+static DURATION: TextKind = TextKind {
+    name: "duration",
+    article: "a duration",
+    examples: &["10s", "250ms", "1m30s", "1.5h"],
+    pattern: r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$",
+    about: "A number with its unit: `ms`, `s`, `m`, `h` or `d`; several may follow each other, the larger first. At most `366d`.",
+};
+
+impl Value for Duration {
+    fn kind(bounds: Bounds) -> Kind {
+        Kind::Text(&DURATION, bounds)
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        let value = reader.parsed(node, &Self::kind(bounds), parse_duration)?;
+        let least = if bounds == Bounds::NONE { 1 } else { 0 };
+        let bounds = bounds.intersect(Bounds { min: least, max: MILLISECONDS_MAX });
+        let print = |milliseconds| print_duration(Duration::from_millis(milliseconds));
+        if bounds.contains(value.as_millis() as u64) {
+            return Some(value);
+        }
+        let has_max = bounds.max < MILLISECONDS_MAX;
+        reader.report_bounds(node, &print_duration(value), (print(bounds.min), print(bounds.max)), has_max);
+        None
+    }
+
+    fn write(&self) -> String {
+        quoted(&print_duration(*self))
+    }
+}
+
+static SIZE: TextKind = TextKind {
+    name: "size",
+    article: "a size",
+    examples: &["64KiB", "10MB", "512B"],
+    pattern: r"^[0-9]+(\.[0-9]+)?([KMGT]iB|[kMGT]?B)$",
+    about: "A number with its unit: `B`; `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024); `kB`, `MB`, `GB`, `TB` (powers of 1000).",
+};
+
+static PERCENT: TextKind = TextKind {
+    name: "percentage",
+    article: "a percentage",
+    examples: &["20%"],
+    pattern: r"^[0-9]+%$",
+    about: "A whole number with `%`.",
+};
+
+static RATE: TextKind = TextKind {
+    name: "rate",
+    article: "a rate",
+    examples: &["500B/s", "1MiB/s"],
+    pattern: r"^[0-9]+(\.[0-9]+)?([KMGT]iB|[kMGT]?B)/s$",
+    about: "A size per second.",
+};
+
+macro_rules! scaled_values {
+    ($($type:ty, $kind:expr, $number:expr, $from:expr;)+) => {$(
+        impl Value for $type {
+            fn kind(bounds: Bounds) -> Kind {
+                Kind::Text(&$kind, bounds)
+            }
+
+            fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+                let value: $type = reader.parsed(node, &Self::kind(bounds), str::parse)?;
+                if bounds.contains($number(value)) {
+                    return Some(value);
+                }
+                let print = |number| $from(number).to_string();
+                let has_max = bounds.max < u64::MAX;
+                reader.report_bounds(node, &value.to_string(), (print(bounds.min), print(bounds.max)), has_max);
+                None
+            }
+
+            fn write(&self) -> String {
+                quoted(&self.to_string())
+            }
+        }
+    )+};
+}
+
+scaled_values! {
+    Percent, PERCENT, |value: Percent| u64::from(value.percent()), |percent| Percent::new(percent as u32);
+    Size, SIZE, Size::bytes, Size::from_bytes;
+    Rate, RATE, Rate::bytes_per_second, Rate::from_bytes_per_second;
+}

@@ -1,0 +1,118 @@
+//! Mistakes for people (the text with its mistakes underlined) and for programs (JSON).
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
+use serde_json::{Value, json};
+
+use super::{Finding, Mistakes, Place};
+use crate::source::{Span, floor_char_boundary};
+
+/// Columns that a rendered line may take.
+const WIDTH: usize = 120;
+
+/// Whether diagnostics are coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// With ANSI escape sequences, for a terminal.
+    Always,
+    /// Plain text.
+    Never,
+}
+
+impl Mistakes {
+    /// Every mistake with the lines that it concerns, the offending text underlined and the hint below.
+    pub fn render(&self, colour: Colour) -> String {
+        let renderer = match colour {
+            Colour::Always => Renderer::styled(),
+            Colour::Never => Renderer::plain(),
+        };
+        let renderer = renderer.term_width(WIDTH).decor_style(DecorStyle::Ascii);
+        let mut rendered = String::new();
+        for finding in &self.findings {
+            rendered.push_str(renderer.render(&[self.group(finding)]).trim_end());
+            rendered.push_str("\n\n");
+        }
+        rendered.push_str(&self.summary());
+        rendered
+    }
+
+    fn group<'a>(&'a self, finding: &'a Finding) -> Group<'a> {
+        let level = if finding.kind.is_warning() { Level::WARNING } else { Level::ERROR };
+        let title = level.primary_title(printable(&finding.what)).id(finding.kind.name());
+        let mut group = Group::with_title(title);
+        let mut spans = vec![(finding.at, "", AnnotationKind::Primary)];
+        spans.extend(finding.related.iter().map(|(at, what)| (*at, what.as_str(), AnnotationKind::Context)));
+        while let Some(&(first, ..)) = spans.first() {
+            let (here, elsewhere): (Vec<_>, Vec<_>) =
+                spans.into_iter().partition(|(at, ..)| at.file == first.file);
+            let source = self.sources.file(first.file);
+            let snippet = Snippet::source(source.text.as_str()).path(source.name.as_str()).annotations(
+                here.into_iter().map(|(at, label, kind)| kind.span(self.visible(at)).label(printable(label))),
+            );
+            group = group.element(snippet);
+            spans = elsewhere;
+        }
+        match &finding.hint {
+            Some(hint) => group.element(Level::HELP.message(printable(hint))),
+            None => group,
+        }
+    }
+
+    /// The bytes to underline: on boundaries of characters, and at most the first line of a value of several.
+    fn visible(&self, at: Span) -> std::ops::Range<usize> {
+        let text = &self.sources.file(at.file).text;
+        let start = floor_char_boundary(text, at.start);
+        let end = floor_char_boundary(text, at.end).max(start);
+        let first_line = text[start..end].find(['\n', '\r']).map_or(end, |newline| start + newline);
+        start..first_line
+    }
+
+    /// `2 errors, 1 warning`.
+    pub fn summary(&self) -> String {
+        let count = |count: usize, what: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {what}")),
+            _ => Some(format!("{count} {what}s")),
+        };
+        let parts = [count(self.errors().count(), "error"), count(self.warnings().count(), "warning")];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { "no mistakes".to_owned() } else { parts.join(", ") }
+    }
+
+    /// The mistakes as a JSON array of objects, for editors and scripts.
+    pub fn to_json(&self) -> String {
+        let list: Vec<Value> = self
+            .iter()
+            .map(|mistake| {
+                let related: Vec<Value> = mistake
+                    .related
+                    .iter()
+                    .map(|(place, what)| json!({ "place": place_json(place), "what": what }))
+                    .collect();
+                json!({
+                    "kind": mistake.kind.name(),
+                    "warning": mistake.kind.is_warning(),
+                    "place": place_json(&mistake.place),
+                    "what": mistake.what,
+                    "hint": mistake.hint,
+                    "related": related,
+                })
+            })
+            .collect();
+        Value::Array(list).to_string()
+    }
+}
+
+fn place_json(place: &Place) -> Value {
+    json!({
+        "file": place.file,
+        "line": place.line,
+        "column": place.column,
+        "start": place.span.start,
+        "end": place.span.end,
+    })
+}
+
+/// Text from a config without what would move the cursor of a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+}

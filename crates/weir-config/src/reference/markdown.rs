@@ -1,0 +1,164 @@
+//! The reference for people: every key with its values, its default, its meaning and what other products call it.
+
+use std::fmt::Write;
+
+use weir_observe::access_log::LogFormat;
+
+use super::{prose, sections};
+use crate::key::{Bounds, Key, Kind, Presence, Section, TextKind, Word, print_bound};
+
+const INTRODUCTION: &str = include_str!("introduction.md");
+const SAMPLE: &str = include_str!("sample.toml");
+
+/// Tables that can stand in several places: they are described among the kinds of value.
+const SHARED: [&str; 3] = ["progress", "rule", "headers"];
+
+/// The reference of the configuration in Markdown.
+pub fn reference_markdown() -> String {
+    let mut page = INTRODUCTION.replace("{sample}", SAMPLE.trim_end());
+    let (shared, tables): (Vec<&Section>, Vec<&Section>) =
+        sections().into_iter().partition(|section| SHARED.contains(&section.path));
+    page.push_str("\n## Tables and keys\n");
+    for section in &tables {
+        push_section(&mut page, section);
+    }
+    page.push_str("\n## Kinds of value\n");
+    for text in text_kinds() {
+        let examples: Vec<String> = text.examples.iter().map(|example| format!("`\"{example}\"`")).collect();
+        push(
+            &mut page,
+            format_args!(
+                "\n### {}\n\n{}\n\nFor example {}.\n",
+                text.name,
+                prose(text.about),
+                examples.join(", ")
+            ),
+        );
+    }
+    for section in &shared {
+        push_section(&mut page, section);
+    }
+    push_placeholders(&mut page);
+    page
+}
+
+fn push(page: &mut String, text: std::fmt::Arguments<'_>) {
+    page.write_fmt(text).expect("a string can always grow");
+}
+
+fn push_section(page: &mut String, section: &Section) {
+    push(page, format_args!("\n### {}\n\n{}\n\n", title(section), prose(section.about)));
+    page.push_str("| key | value | default | meaning | elsewhere |\n|---|---|---|---|---|\n");
+    for key in section.keys {
+        push_key(page, key);
+    }
+}
+
+/// The heading of a table, as its header is written.
+fn title(section: &Section) -> String {
+    match section.path {
+        "" => "The top of the file".to_owned(),
+        "listener.NAME.route" => "`[[listener.NAME.route]]`".to_owned(),
+        path if SHARED.contains(&path) => path.to_owned(),
+        path => format!("`[{path}]`"),
+    }
+}
+
+/// The anchor that a heading gets where Markdown is shown.
+fn anchor(heading: &str) -> String {
+    heading
+        .to_lowercase()
+        .chars()
+        .filter_map(|c| match c {
+            ' ' => Some('-'),
+            c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c),
+            _ => None,
+        })
+        .collect()
+}
+
+fn push_key(page: &mut String, key: &Key) {
+    let kind = (key.kind)();
+    let default = match key.presence {
+        Presence::Required => "required".to_owned(),
+        Presence::Optional => String::new(),
+        Presence::Default(text) => format!("`{text}`"),
+    };
+    let mut meaning = prose(key.about);
+    for word in words(&kind).iter().filter(|word| word.name != "off" && word.name != "auto") {
+        let explanation = prose(word.meaning);
+        push(&mut meaning, format_args!("<br>`\"{}\"`: {}", word.name, explanation.trim_end_matches('.')));
+    }
+    push(
+        page,
+        format_args!("| `{}` | {} | {default} | {meaning} | {} |\n", key.name, value(&kind), key.like),
+    );
+}
+
+/// What can be written, with links to what it consists of.
+fn value(kind: &Kind) -> String {
+    match kind {
+        Kind::Boolean => "`true`, `false`".to_owned(),
+        Kind::Integer(bounds) => match *bounds {
+            Bounds { min, max: u64::MAX } => format!("integer from {min}"),
+            Bounds { min, max } => format!("integer {min} to {max}"),
+        },
+        Kind::Text(text, bounds) => match print_bounds(text, *bounds) {
+            Some(bounds) => format!("[{}](#{}) {bounds}", text.name, anchor(text.name)),
+            None => format!("[{}](#{})", text.name, anchor(text.name)),
+        },
+        Kind::Choice(words) => {
+            let words: Vec<String> = words.iter().map(|word| format!("`\"{}\"`", word.name)).collect();
+            words.join(", ")
+        }
+        Kind::Either(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join(" or "),
+        Kind::List(item) => format!("list of {}", value(item)),
+        Kind::Map(item) => format!("{} by name", value(item)),
+        Kind::Section(section) => format!("[table](#{})", anchor(&title(section))),
+    }
+}
+
+fn print_bounds(text: &TextKind, bounds: Bounds) -> Option<String> {
+    let min = print_bound(text, bounds.min).filter(|_| bounds.min > 0);
+    let max = print_bound(text, bounds.max).filter(|_| bounds.max < u64::MAX);
+    match (min, max) {
+        (Some(min), Some(max)) => Some(format!("{min} to {max}")),
+        (Some(min), None) => Some(format!("from {min}")),
+        (None, Some(max)) => Some(format!("up to {max}")),
+        (None, None) => None,
+    }
+}
+
+fn words(kind: &Kind) -> Vec<&'static Word> {
+    match kind {
+        Kind::Choice(words) => words.iter().collect(),
+        Kind::Either(kinds) => kinds.iter().flat_map(words).collect(),
+        Kind::List(item) => words(item),
+        _ => Vec::new(),
+    }
+}
+
+/// Every form of string once, in the order of the alphabet.
+fn text_kinds() -> Vec<&'static TextKind> {
+    fn visit(kind: &Kind, found: &mut Vec<&'static TextKind>) {
+        match kind {
+            Kind::Text(text, _) if !found.contains(text) => found.push(text),
+            Kind::Either(kinds) => kinds.iter().for_each(|kind| visit(kind, found)),
+            Kind::List(item) | Kind::Map(item) => visit(item, found),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    for key in sections().iter().flat_map(|section| section.keys) {
+        visit(&(key.kind)(), &mut found);
+    }
+    found.sort_by_key(|text| text.name);
+    found
+}
+
+fn push_placeholders(page: &mut String) {
+    page.push_str("\n## Placeholders of the access log\n\n| placeholder | value |\n|---|---|\n");
+    for (name, meaning) in LogFormat::placeholders() {
+        push(page, format_args!("| `{{{name}}}` | {} |\n", meaning.trim_end_matches('.')));
+    }
+}

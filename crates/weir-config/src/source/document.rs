@@ -1,0 +1,167 @@
+//! One TOML document to a tree: syntax, positions, variables.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::environment::substitute;
+use super::{Entry, FileIndex, Node, Sources, Span, Table, Text, Tree};
+use crate::mistake::{Finding, MistakeKind};
+
+/// Where values of variables come from.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Parses the text of a file and pushes a finding for each mistake of syntax and each unknown variable.
+///
+/// After a mistake of syntax the tree holds what could be understood.
+pub(crate) fn parse_document(
+    sources: &Sources,
+    file: FileIndex,
+    environment: Environment<'_>,
+    findings: &mut Vec<Finding>,
+) -> Node {
+    let text = &sources.file(file).text;
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let range = error.span().unwrap_or(text.len()..text.len());
+        findings.push(syntax_finding(text, Span::new(file, range), error.message()));
+    }
+    let mut conversion = Conversion { text, file, environment, findings };
+    let range = document.span();
+    let table = conversion.table(document.into_inner());
+    Node { at: Span::new(file, range), tree: Tree::Table(table) }
+}
+
+/// The finding for a mistake of syntax, with a hint for the two that people make most.
+fn syntax_finding(text: &str, at: Span, message: &str) -> Finding {
+    let mut sentence = message.to_owned();
+    if let Some(first) = sentence.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    let finding = Finding::new(MistakeKind::Syntax, at, format!("this is not TOML: {sentence}"));
+    let line_start =
+        text.get(..at.start).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
+    let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+    match line.split_once('=') {
+        Some((_, value)) if needs_quotes(value) => {
+            finding.hint(format!("a value with letters is written in quotes: `\"{}\"`", value.trim()))
+        }
+        _ if line.trim_end().ends_with([';', '{']) => {
+            finding.hint("the file is TOML: `key = value`, one to a line, and `[table]` headers")
+        }
+        _ => finding,
+    }
+}
+
+/// Whether the right side of a line is a bare word or a number with a unit.
+fn needs_quotes(value: &str) -> bool {
+    let value = value.trim();
+    let plain = |c: char| c.is_alphanumeric() || "./:_-%*".contains(c);
+    !value.is_empty()
+        && value.chars().all(plain)
+        && value.contains(|c: char| c.is_alphabetic())
+        && value != "true"
+        && value != "false"
+}
+
+struct Conversion<'a, 'f> {
+    text: &'a str,
+    file: FileIndex,
+    environment: Environment<'a>,
+    findings: &'f mut Vec<Finding>,
+}
+
+impl Conversion<'_, '_> {
+    fn table(&mut self, table: DeTable<'_>) -> Table {
+        let mut entries: Vec<Entry> = table
+            .into_iter()
+            .map(|(key, value)| Entry {
+                key_at: Span::new(self.file, key.span()),
+                key: key.into_inner().into_owned(),
+                node: self.node(value),
+            })
+            .collect();
+        entries.sort_by_key(|entry| entry.key_at.start);
+        Table { entries }
+    }
+
+    fn node(&mut self, value: Spanned<DeValue<'_>>) -> Node {
+        let range = value.span();
+        let tree = match value.into_inner() {
+            DeValue::String(value) => self.string(range.clone(), value.into_owned()),
+            DeValue::Integer(value) => {
+                Tree::Integer(i128::from_str_radix(value.as_str(), value.radix()).ok())
+            }
+            DeValue::Float(_) => Tree::Float,
+            DeValue::Boolean(value) => Tree::Bool(value),
+            DeValue::Datetime(_) => Tree::Datetime,
+            DeValue::Array(list) => Tree::List(list.into_iter().map(|value| self.node(value)).collect()),
+            DeValue::Table(table) => Tree::Table(self.table(table)),
+        };
+        Node { at: Span::new(self.file, range), tree }
+    }
+
+    fn string(&mut self, range: Range<usize>, value: String) -> Tree {
+        let written = self.text.get(range.clone()).unwrap_or_default();
+        let quotes = if written.starts_with("\"\"\"") || written.starts_with("'''") { 3 } else { 1 };
+        let verbatim_start =
+            written.get(quotes..).filter(|rest| rest.starts_with(&value)).map(|_| range.start + quotes);
+        let text = Text { value, verbatim_start, substituted: false };
+        let place = Node { at: Span::new(self.file, range), tree: Tree::Unknown };
+        let found = self.findings.len();
+        let replaced = substitute(&text.value, self.environment, &mut |part, what, hint| {
+            let finding = Finding::new(MistakeKind::Environment, place.part(&text, part), what);
+            self.findings.push(finding.hint(hint));
+        });
+        match replaced {
+            _ if self.findings.len() > found => Tree::Unknown,
+            Some(value) => Tree::Text(Text { value, verbatim_start: None, substituted: true }),
+            None => Tree::Text(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (Node, Vec<Finding>) {
+        let mut sources = Sources::default();
+        let file = sources.add("weir.toml", text);
+        let mut findings = Vec::new();
+        let node = parse_document(&sources, file, &|_| None, &mut findings);
+        (node, findings)
+    }
+
+    #[test]
+    fn entries_come_in_the_order_of_the_text() {
+        let (node, findings) = parse("z = 1\na = 2\n[m]\nb = 3\n");
+        assert!(findings.is_empty());
+        let Tree::Table(table) = node.tree else { panic!("a document is a table") };
+        let keys: Vec<&str> = table.entries.iter().map(|entry| entry.key.as_str()).collect();
+        assert_eq!(keys, ["z", "a", "m"]);
+    }
+
+    #[test]
+    fn every_mistake_of_syntax_is_found() {
+        let (_, findings) = parse("a = 10s\nb = \"fine\"\nc = \n");
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert_eq!(findings[0].hint.as_deref(), Some("a value with letters is written in quotes: `\"10s\"`"));
+    }
+
+    #[test]
+    fn a_text_knows_whether_it_stands_in_the_file_as_it_is() {
+        let (node, _) = parse("a = \"b.c\"\nd = \"e\\tf\"\ng = '''h'''\n");
+        let Tree::Table(table) = node.tree else { panic!("a document is a table") };
+        let starts: Vec<Option<usize>> = table
+            .entries
+            .iter()
+            .map(|entry| match &entry.node.tree {
+                Tree::Text(text) => text.verbatim_start,
+                other => panic!("{}", other.describe()),
+            })
+            .collect();
+        assert_eq!(starts, [Some(5), None, Some(28)]);
+    }
+}

@@ -1,0 +1,152 @@
+//! `include`: several files that are read as if they were one.
+//!
+//! Patterns are relative to the file that names them. Tables that are meant to be spread over files (the listeners, the
+//! upstreams, one listener, its routes) are joined; any other key that two files set is a mistake.
+
+use std::path::{Path, PathBuf};
+
+use super::document::{Environment, parse_document};
+use super::{Entry, FileIndex, Node, Sources, Span, Table, Tree};
+use crate::mistake::{Finding, MistakeKind};
+
+/// Files that one configuration may consist of; more is taken for a pattern gone wrong.
+const FILES_MAX: usize = 1000;
+
+/// What loading works with and what it leaves behind.
+pub(crate) struct Loading<'a> {
+    /// Where values of variables come from.
+    pub(crate) environment: Environment<'a>,
+    /// Whether `include` may read files; fuzzing must not.
+    pub(crate) reads_files: bool,
+    /// The texts so far.
+    pub(crate) sources: Sources,
+    /// The mistakes so far.
+    pub(crate) findings: Vec<Finding>,
+    /// Files under way or done, by their real path, with the place that included them.
+    seen: Vec<(PathBuf, Option<Span>)>,
+}
+
+impl<'a> Loading<'a> {
+    pub(crate) fn new(environment: Environment<'a>, reads_files: bool) -> Self {
+        Self { environment, reads_files, sources: Sources::default(), findings: Vec::new(), seen: Vec::new() }
+    }
+}
+
+/// Parses a text and everything that it includes into one tree.
+pub(crate) fn load(loading: &mut Loading<'_>, name: &str, text: String) -> Node {
+    if loading.reads_files
+        && let Ok(path) = Path::new(name).canonicalize()
+    {
+        loading.seen.push((path, None));
+    }
+    let file = loading.sources.add(name, text);
+    let mut whole = Table::default();
+    load_file(loading, file, &mut whole);
+    Node { at: Span::of_file(file), tree: Tree::Table(whole) }
+}
+
+fn load_file(loading: &mut Loading<'_>, file: FileIndex, whole: &mut Table) {
+    let node = parse_document(&loading.sources, file, loading.environment, &mut loading.findings);
+    let Tree::Table(table) = node.tree else { return };
+    let included = table.find("include").map(|entry| entry.node.clone());
+    let is_first = file == FileIndex(0);
+    for entry in table.entries {
+        if entry.key != "include" || is_first {
+            join_entry(loading, whole, entry, &[]);
+        }
+    }
+    for (pattern, at) in included.iter().flat_map(patterns) {
+        include(loading, file, &pattern, at, whole);
+    }
+}
+
+/// The patterns of an `include`; what is not a string is reported when the key is read.
+fn patterns(node: &Node) -> Vec<(String, Span)> {
+    match &node.tree {
+        Tree::Text(text) => vec![(text.value.clone(), node.at)],
+        Tree::List(list) => list.iter().flat_map(patterns).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn include(loading: &mut Loading<'_>, file: FileIndex, pattern: &str, at: Span, whole: &mut Table) {
+    if !loading.reads_files {
+        return;
+    }
+    let folder = Path::new(&loading.sources.file(file).name).parent().unwrap_or(Path::new("")).to_owned();
+    let found = match glob::glob(&folder.join(pattern).to_string_lossy()) {
+        Ok(found) => found.flatten().filter(|path| !path.is_dir()).take(FILES_MAX + 1).collect::<Vec<_>>(),
+        Err(error) => {
+            let what = format!("this is not a pattern of file names: {}", error.msg);
+            loading.findings.push(Finding::new(MistakeKind::Include, at, what));
+            return;
+        }
+    };
+    if found.is_empty() && !pattern.contains(['*', '?', '[']) {
+        let what = format!("there is no file `{}`", folder.join(pattern).display());
+        let hint = "the path is relative to the file that includes it";
+        loading.findings.push(Finding::new(MistakeKind::Include, at, what).hint(hint));
+    }
+    for path in found {
+        include_file(loading, &path, at, whole);
+    }
+}
+
+fn include_file(loading: &mut Loading<'_>, path: &Path, at: Span, whole: &mut Table) {
+    let shown = path.display();
+    if loading.sources.len() >= FILES_MAX {
+        let what = format!("`{shown}` would be file {} of this configuration", FILES_MAX + 1);
+        loading.findings.push(Finding::new(MistakeKind::Include, at, what).hint("is the pattern too wide?"));
+        return;
+    }
+    let read = path.canonicalize().and_then(|real| Ok((real, std::fs::read_to_string(path)?)));
+    let (real, text) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            let what = format!("`{shown}` cannot be read: {error}");
+            loading.findings.push(Finding::new(MistakeKind::Include, at, what));
+            return;
+        }
+    };
+    if let Some((_, earlier)) = loading.seen.iter().find(|(seen, _)| *seen == real) {
+        let mut finding = Finding::new(MistakeKind::Include, at, format!("`{shown}` is included twice"));
+        if let Some(earlier) = earlier {
+            finding = finding.related(*earlier, "the first time here");
+        } else {
+            finding = finding.hint("it is the file that everything starts from");
+        }
+        loading.findings.push(finding);
+        return;
+    }
+    loading.seen.push((real, Some(at)));
+    let file = loading.sources.add(shown.to_string(), text);
+    load_file(loading, file, whole);
+}
+
+/// Adds one entry to the whole, or joins it with what an earlier file has under the same key.
+fn join_entry(loading: &mut Loading<'_>, into: &mut Table, entry: Entry, path: &[&str]) {
+    let Some(existing) = into.entries.iter_mut().find(|existing| existing.key == entry.key) else {
+        into.entries.push(entry);
+        return;
+    };
+    let joined = matches!(
+        (path, entry.key.as_str()),
+        ([], "listener" | "upstream") | (["listener"], _) | (["listener", _], "route")
+    );
+    match (&mut existing.node.tree, entry.node.tree) {
+        (Tree::Table(into), Tree::Table(from)) if joined => {
+            let key = entry.key.clone();
+            let path: Vec<&str> = path.iter().copied().chain([key.as_str()]).collect();
+            for entry in from.entries {
+                join_entry(loading, into, entry, &path);
+            }
+        }
+        (Tree::List(into), Tree::List(from)) if joined => into.extend(from),
+        _ => {
+            let whole_key = path.iter().copied().chain([entry.key.as_str()]).collect::<Vec<_>>().join(".");
+            let finding =
+                Finding::new(MistakeKind::Duplicate, entry.key_at, format!("`{whole_key}` is set twice"));
+            loading.findings.push(finding.related(existing.key_at, "the first time here"));
+        }
+    }
+}

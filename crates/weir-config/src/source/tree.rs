@@ -1,0 +1,83 @@
+//! Keys and values with their positions, files already joined and variables already replaced.
+
+use super::Span;
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) at: Span,
+    pub(crate) tree: Tree,
+}
+
+/// What a value is.
+#[derive(Debug, Clone)]
+pub(crate) enum Tree {
+    Text(Text),
+    /// An integer; `None` when it does not fit into 128 bits.
+    Integer(Option<i128>),
+    Float,
+    Bool(bool),
+    Datetime,
+    /// A string whose value is not known, since a variable in it is not; that has been reported.
+    Unknown,
+    List(Vec<Node>),
+    Table(Table),
+}
+
+impl Tree {
+    /// What a person would call such a value.
+    pub(crate) fn describe(&self) -> &'static str {
+        match self {
+            Tree::Text(_) | Tree::Unknown => "a string",
+            Tree::Integer(_) => "an integer",
+            Tree::Float => "a number with a fraction",
+            Tree::Bool(_) => "a boolean",
+            Tree::Datetime => "a date or time",
+            Tree::List(_) => "a list",
+            Tree::Table(_) => "a table",
+        }
+    }
+}
+
+/// A string value.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    /// The text with escapes and variables replaced.
+    pub(crate) value: String,
+    /// Where the first byte of `value` stands in its file, when `value` stands there byte for byte.
+    pub(crate) verbatim_start: Option<usize>,
+    /// Whether a variable was replaced in it: then it may also stand for an integer or a boolean.
+    pub(crate) substituted: bool,
+}
+
+/// A table: its entries in the order of the text.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Table {
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Table {
+    pub(crate) fn find(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+}
+
+/// A key with its value.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_at: Span,
+    pub(crate) node: Node,
+}
+
+impl Node {
+    /// The span of some bytes of a text value; the whole value when they cannot be pointed at.
+    pub(crate) fn part(&self, text: &Text, range: std::ops::Range<usize>) -> Span {
+        match text.verbatim_start {
+            Some(start) if range.end <= text.value.len() => {
+                Span::new(self.at.file, start + range.start..start + range.end)
+            }
+            _ => self.at,
+        }
+    }
+}

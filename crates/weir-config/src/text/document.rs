@@ -1,0 +1,27 @@
+//! The whole document.
+
+use super::{ListenerText, UpstreamText};
+use crate::config::{AccessLog, Dns, Log, Process};
+use crate::key::{Located, Map, OneOrMany, section};
+
+section! {
+    /// The top of the file.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Document at "" {
+        /// Files that are read as if they were part of this one, as paths or patterns (`*`, `?`, `[a-z]`, `**`) relative to this file.
+        /// Listeners, upstreams and routes of all files come together; any other key is set in one file only.
+        include: OneOrMany<Box<str>> = optional, like "nginx `include`";
+        /// Workers, limits of the whole process, and its end.
+        process: Located<Process> = {};
+        /// Weir's own log.
+        log: Log = {};
+        /// The access log of every listener that has none of its own.
+        access_log: AccessLog = {};
+        /// How names of servers are resolved.
+        dns: Located<Dns> = {};
+        /// Where clients connect, by name.
+        listener: Map<Located<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
+        /// Sets of servers, by name.
+        upstream: Map<Located<UpstreamText>> = {}, like "nginx `upstream`, HAProxy `backend`, Envoy cluster, Traefik service";
+    }
+}

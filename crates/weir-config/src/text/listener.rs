@@ -1,0 +1,82 @@
+//! `[listener.NAME]` as it is written.
+
+use std::time::Duration;
+
+use super::RouteText;
+use crate::config::{
+    AccessLog, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, RequestId, TrustedProxies,
+};
+use crate::key::{Located, OneOrMany, Spanned, section};
+use crate::value::ListenAddress;
+
+section! {
+    /// Where clients connect, what they may do, and which routes their requests take.
+    #[derive(Debug, Clone)]
+    pub(crate) struct ListenerText at "listener.NAME" {
+        /// Where it accepts connections: one address or a list.
+        address: OneOrMany<Spanned<ListenAddress>> = required, like "nginx `listen`, HAProxy `bind`";
+        /// The upstream of all requests: short for a single route that takes everything.
+        upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `default_backend`";
+        /// The rules that choose an upstream or another answer, written as `[[listener.NAME.route]]`. The most specific rule that
+        /// fits wins, wherever it stands.
+        route: Vec<Located<RouteText>> = [], like "nginx `location`, HAProxy `use_backend`";
+        /// Connections that the kernel holds until a worker accepts them, per worker and address. The kernel lowers it to
+        /// `net.core.somaxconn`. The default is as many as it gives, since a full backlog costs a client seconds.
+        backlog: u32 = 65_535, in 1..=65_535, like "nginx `listen backlog=`, HAProxy `backlog`";
+        /// Whether small writes leave at once (`TCP_NODELAY`).
+        tcp_nodelay: bool = true, like "nginx `tcp_nodelay`";
+        /// Silence after which the kernel asks whether a client is still there (`SO_KEEPALIVE`), in whole seconds.
+        tcp_keepalive: Option<Duration> = "60s", in 1000..=32_767_000,
+            like "nginx `listen so_keepalive=`, HAProxy `option clitcpka`";
+        /// How long the kernel keeps a connection to itself until its first byte is here (`TCP_DEFER_ACCEPT`), in whole
+        /// seconds. Off: a connection is accepted at once.
+        defer_accept: Option<Duration> = "off", in 1000..=60_000, like "nginx `listen deferred`, HAProxy `bind defer-accept`";
+        /// Length of the kernel's queue of connections whose request came with the first packet (`TCP_FASTOPEN`).
+        fast_open: Option<u32> = "off", in 1..=65_535, like "nginx `listen fastopen=`, HAProxy `bind tfo`";
+        /// Client connections of this listener; more wait in the backlog. `connections_max` of the process holds in any case.
+        connections_max: Option<u32> = "off", in 1..=100_000_000, like "HAProxy `maxconn` (in `frontend`)";
+        /// Client connections from one client: an IPv4 address or an IPv6 network of 64 bits. Off, since a whole office may share
+        /// one address.
+        connections_per_client_max: Option<u32> = "off", in 1..=100_000_000, like "nginx `limit_conn`, HAProxy `src_conn_cur`";
+        /// Time limits on the side of the client.
+        timeouts: Located<ListenerTimeouts> = {};
+        /// Limits on what a client sends.
+        limits: Located<ListenerLimits> = {};
+        /// Rules of HTTP/1 that legacy clients may break.
+        allow: Leniency = {};
+        /// Peers whose `X-Forwarded-*` and `Forwarded` headers are believed and added to; what others send is replaced. Networks, addresses,
+        /// and `"unix"` for every peer on a Unix socket.
+        trusted_proxies: TrustedProxies = [], like "nginx `set_real_ip_from`";
+        /// What servers are told about the client.
+        forwarded: Forwarded = {};
+        /// The id that follows a request through the systems.
+        request_id: RequestId = {};
+        /// The access log of this listener, instead of the one at the top of the file.
+        access_log: AccessLog = optional, like "nginx `access_log`";
+    }
+}
+
+impl ListenerText {
+    /// What needs no check against anything else; name, addresses and routes are left empty.
+    pub(crate) fn into_listener(self, access_log: AccessLog) -> Listener {
+        Listener {
+            name: Box::default(),
+            addresses: Vec::new(),
+            backlog: self.backlog,
+            tcp_nodelay: self.tcp_nodelay,
+            tcp_keepalive: self.tcp_keepalive,
+            defer_accept: self.defer_accept,
+            fast_open: self.fast_open,
+            connections_max: self.connections_max,
+            connections_per_client_max: self.connections_per_client_max,
+            timeouts: self.timeouts.value,
+            limits: self.limits.value,
+            allow: self.allow,
+            trusted_proxies: self.trusted_proxies,
+            forwarded: self.forwarded,
+            request_id: self.request_id,
+            access_log: self.access_log.unwrap_or(access_log),
+            routes: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The rules by which a route takes requests, as they are written: hosts, paths, methods, headers, parameters.
+
+use weir_traffic::route::{HostPattern, Method, PathMatch, ValueMatch};
+
+use crate::key::{Bounds, Kind, Reader, Sectional, TextKind, Value, section, text_values};
+use crate::mistake::{Finding, MistakeKind};
+use crate::source::{Node, Tree};
+use crate::value::ValueError;
+
+/// `path`: a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PathPrefix(pub(crate) Box<str>);
+
+/// `path_exact`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ExactPath(pub(crate) Box<str>);
+
+/// A regular expression that compiles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pattern(pub(crate) Box<str>);
+
+text_values! {
+    HostPattern, parse_host, |value: &HostPattern| value.to_string(), TextKind {
+        name: "host pattern",
+        article: "a host",
+        examples: &["example.com", "*.example.com", "[2001:db8::1]", "*"],
+        pattern: r"^(\*|(\*\.)?[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])$",
+        about: "`example.com` is this host alone, `*.example.com` every host below it at any depth but not `example.com` itself, `*` any \
+                host. No port; case does not matter.",
+    };
+    PathPrefix, |text| parse_path(text, PathMatch::prefix).map(PathPrefix), |value: &PathPrefix| value.0.clone(), TextKind {
+        name: "path prefix",
+        article: "a path",
+        examples: &["/api", "/api/", "/"],
+        pattern: r"^/[!-~]*$",
+        about: "`/api` is this path and everything below it (`/api/x`, not `/apix`); `/api/` only what is below it. Compared byte for \
+                byte with what the client sent: nothing is decoded.",
+    };
+    ExactPath, |text| parse_path(text, PathMatch::exact).map(ExactPath), |value: &ExactPath| value.0.clone(), TextKind {
+        name: "path",
+        article: "a path",
+        examples: &["/favicon.ico"],
+        pattern: r"^/[!-~]*$",
+        about: "A path without its query, as clients send it: percent-encoded.",
+    };
+    Pattern, parse_pattern, |value: &Pattern| value.0.clone(), TextKind {
+        name: "regular expression",
+        article: "a regular expression",
+        examples: &["^/users/[0-9]+$", r"\.(css|js|png)$"],
+        pattern: "",
+        about: "In the syntax of Rust's `regex` crate: no look-around, linear time. It is found anywhere; `^` and `$` tie it to the ends. \
+                It works on bytes: `\\d` and the like are ASCII. Literal strings (`'...'`) spare doubled backslashes.",
+    };
+    Method, parse_method, |value: &Method| value.as_str().to_owned(), TextKind {
+        name: "method",
+        article: "a method",
+        examples: &["GET"],
+        pattern: r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+        about: "A request method such as `GET`.",
+    };
+}
+
+fn parse_host(text: &str) -> Result<HostPattern, ValueError> {
+    HostPattern::parse(text).map_err(|error| ValueError::new(format!("`{text}` is not a host: {error}")))
+}
+
+fn parse_method(text: &str) -> Result<Method, ValueError> {
+    Method::parse(text).map_err(|error| ValueError::new(format!("`{text}`: {error}")))
+}
+
+fn parse_path<E: std::fmt::Display>(
+    text: &str,
+    check: impl FnOnce(&str) -> Result<PathMatch, E>,
+) -> Result<Box<str>, ValueError> {
+    match check(text) {
+        Ok(_) => Ok(text.into()),
+        Err(error) if text.contains('*') && !text.starts_with('/') => {
+            Err(ValueError::new(format!("`{text}`: {error}"))
+                .hint("a path has no wildcards; a prefix is enough, or use `path_regex`"))
+        }
+        Err(error) => Err(ValueError::new(format!("`{text}`: {error}"))),
+    }
+}
+
+/// Checks a regular expression; the bytes of a mistake in it are known.
+fn parse_pattern(text: &str) -> Result<Pattern, ValueError> {
+    let mut parser = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build();
+    if let Err(error) = parser.parse(text) {
+        let (what, span) = match &error {
+            regex_syntax::Error::Parse(error) => (error.kind().to_string(), Some(*error.span())),
+            regex_syntax::Error::Translate(error) => (error.kind().to_string(), Some(*error.span())),
+            _ => (error.to_string(), None),
+        };
+        let error = ValueError::new(format!("not a regular expression: {what}"));
+        let error = if what.contains("look-around") {
+            error.hint(
+                "look-around is not supported; split the rule into several routes, the most specific wins",
+            )
+        } else {
+            error
+        };
+        return Err(match span {
+            Some(span) => error.range(span.start.offset..span.end.offset),
+            None => error,
+        });
+    }
+    match ValueMatch::regex(text) {
+        Ok(_) => Ok(Pattern(text.into())),
+        Err(_) => {
+            Err(ValueError::new("the regular expression is too large").hint("make its repetitions smaller"))
+        }
+    }
+}
+
+/// What a header or a query parameter must be like.
+#[derive(Debug, Clone)]
+pub(crate) enum ValueRule {
+    /// Exactly this value.
+    Exact(Box<str>),
+    /// There is one, or there is none.
+    Present(bool),
+    /// Beginning with this.
+    Prefix(Box<str>),
+    /// Matching this.
+    Pattern(Pattern),
+}
+
+section! {
+    /// What a header or a query parameter must be like; exactly one of the keys. Of several headers or parameters with one name, the first
+    /// counts. `"text"` is short for the exact value; `true` stands for any value, `false` for none.
+    #[derive(Debug, Clone)]
+    pub(crate) struct ValueRuleTable at "rule" {
+        /// It begins with this.
+        prefix: Box<str> = optional;
+        /// The regular expression is found in it.
+        regex: Pattern = optional;
+    }
+}
+
+impl Value for ValueRule {
+    fn kind(bounds: Bounds) -> Kind {
+        Kind::Either(vec![Box::<str>::kind(bounds), Kind::Boolean, ValueRuleTable::kind(bounds)])
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Text(text) => Some(Self::Exact(text.value.as_str().into())),
+            Tree::Bool(present) => Some(Self::Present(*present)),
+            Tree::Table(_) => match ValueRuleTable::read(node, bounds, reader)? {
+                ValueRuleTable { prefix: Some(prefix), regex: None } => Some(Self::Prefix(prefix)),
+                ValueRuleTable { prefix: None, regex: Some(regex) } => Some(Self::Pattern(regex)),
+                ValueRuleTable { prefix: Some(_), regex: Some(_) } => {
+                    reader.report(Finding::new(
+                        MistakeKind::Conflict,
+                        node.at,
+                        "a rule has one of `prefix` and `regex`",
+                    ));
+                    None
+                }
+                // An empty table; a wrong value has been reported already.
+                _ => {
+                    if matches!(&node.tree, Tree::Table(table) if table.entries.is_empty()) {
+                        let what = "the rule is empty";
+                        let hint = "write `prefix = ...` or `regex = ...`, or `true` for any value";
+                        reader.report(Finding::new(MistakeKind::MissingKey, node.at, what).hint(hint));
+                    }
+                    None
+                }
+            },
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Exact(text) => text.write(),
+            Self::Present(present) => present.write(),
+            Self::Prefix(prefix) => ValueRuleTable { prefix: Some(prefix.clone()), regex: None }.inline(),
+            Self::Pattern(pattern) => ValueRuleTable { prefix: None, regex: Some(pattern.clone()) }.inline(),
+        }
+    }
+}
+
+impl ValueRule {
+    /// The rule as routes know it.
+    pub(crate) fn to_match(&self) -> ValueMatch {
+        match self {
+            Self::Exact(text) => ValueMatch::exact(text),
+            Self::Present(true) => ValueMatch::Present,
+            Self::Present(false) => ValueMatch::Absent,
+            Self::Prefix(prefix) => ValueMatch::prefix(prefix),
+            Self::Pattern(pattern) => {
+                ValueMatch::regex(&pattern.0).expect("the pattern was compiled when it was read")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_in_a_regular_expression_is_pointed_at() {
+        let cases = [
+            ("^/a(b$", 3..4, "not a regular expression: unclosed group"),
+            ("/x[0-", 2..3, "not a regular expression: unclosed character class"),
+            (
+                "a{3,1}",
+                1..6,
+                "not a regular expression: invalid repetition count range, the start must be <= the end",
+            ),
+        ];
+        for (text, range, what) in cases {
+            let error = parse_pattern(text).unwrap_err();
+            assert_eq!((error.what.as_str(), error.range), (what, Some(range)), "{text}");
+        }
+        assert!(parse_pattern("(a{1000}){1000}").unwrap_err().what.contains("too large"));
+        assert!(parse_pattern("^(?!x)").unwrap_err().hint.unwrap().contains("not supported"));
+    }
+}

@@ -1,0 +1,18 @@
+//! What the text of a configuration may say, table by table, before anything is compared with anything else.
+//!
+//! These tables differ from the checked ones in that names are still names and alternatives still stand side by side.
+
+mod document;
+mod listener;
+mod matching;
+mod progress;
+mod route;
+mod upstream;
+
+pub(crate) use document::Document;
+pub(crate) use listener::ListenerText;
+pub(crate) use matching::ValueRule;
+pub(crate) use route::{
+    HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart,
+};
+pub(crate) use upstream::{ServerText, UpstreamText};

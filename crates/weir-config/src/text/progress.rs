@@ -1,0 +1,47 @@
+//! A time limit by progress as it is written: a duration, or a table with a rate.
+
+use std::time::Duration;
+
+use crate::key::{Bounds, Kind, Reader, Sectional, Value, section};
+use crate::source::{Node, Tree};
+use crate::value::{Progress, Rate};
+
+section! {
+    /// A time limit by progress. A transfer starts with `credit` and uses it up second by second; each byte that moves gives
+    /// back 1 / `rate_min` seconds, never beyond `credit`. When the credit is gone, so is the transfer. So a large transfer
+    /// lives as long as it moves, and one that trickles does not. `"30s"` is short for `{ credit = "30s" }`.
+    #[derive(Debug, Clone)]
+    pub(crate) struct ProgressText at "progress" {
+        /// The longest standstill.
+        credit: Duration = required;
+        /// The rate that the transfer must keep up once its credit is used. Off: any byte gives all of the credit back.
+        rate_min: Option<Rate> = "off", in 1..=1_000_000_000_000;
+    }
+}
+
+impl Value for Progress {
+    fn kind(bounds: Bounds) -> Kind {
+        Kind::Either(vec![Duration::kind(bounds), ProgressText::kind(bounds)])
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Text(_) => Duration::read(node, Bounds::NONE, reader).map(Progress::standstill),
+            Tree::Table(_) => {
+                let text = ProgressText::read(node, bounds, reader)?;
+                Some(Progress { credit: text.credit?, rate_min: text.rate_min })
+            }
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        match self.rate_min {
+            None => self.credit.write(),
+            Some(_) => ProgressText { credit: Some(self.credit), rate_min: self.rate_min }.inline(),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! `[[listener.NAME.route]]` as it is written.
+
+use ipnet::IpNet;
+use weir_traffic::route::{HostPattern, Method};
+
+use super::matching::{ExactPath, PathPrefix, Pattern, ValueRule};
+use crate::config::{ForwardHost, RedirectPart, RouteTimeouts};
+use crate::key::{Located, Many, Map, OneOrMany, Spanned, TextKind, section, text_values};
+use crate::mistake::{did_you_mean, one_of};
+use crate::value::{HeaderName, HeaderValue, Size, Token, ValueError};
+
+section! {
+    /// A rule: which requests it takes, and what becomes of them. A request takes the most specific route that fits, wherever it
+    /// stands: host (exact, then the longest wildcard, then any), path (exact, then regular expression, then the longest prefix, then any),
+    /// a rule on the method, more rules on headers, more on the query, the longest network of `source`, the higher `priority`. Two routes
+    /// that are equal in all of this and could take the same request are a mistake.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RouteText at "listener.NAME.route" {
+        /// What it is called in logs and metrics. Without it, its host and path.
+        name: Spanned<Box<str>> = optional;
+        /// One of these hosts.
+        host: OneOrMany<HostPattern> = optional, like "nginx `server_name`, HAProxy `hdr(host)`";
+        /// This path and everything below it.
+        path: Spanned<PathPrefix> = optional, like "nginx `location /path`, HAProxy `path_beg`";
+        /// This path and no other.
+        path_exact: ExactPath = optional, like "nginx `location =`, HAProxy `path`";
+        /// Every path in which this is found.
+        path_regex: Pattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
+        /// One of these methods.
+        method: OneOrMany<Method> = optional, like "HAProxy `method`";
+        /// All of these headers: a table of names and rules.
+        header: Map<ValueRule> = {}, like "HAProxy `req.hdr`";
+        /// All of these query parameters, compared as sent: a table of names and rules.
+        query: Map<ValueRule> = {}, like "HAProxy `url_param`";
+        /// A client in one of these networks.
+        source: OneOrMany<IpNet> = optional, like "HAProxy `src`";
+        /// Decides between routes that are equally specific otherwise; the higher goes first.
+        priority: u32 = 0, in 0..=1_000_000;
+
+        /// Action: the request goes to a server of this upstream.
+        upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `use_backend`";
+        /// Action: the request goes to one of these upstreams, drawn by weight.
+        split: Many<Located<SplitPart>> = optional, like "nginx `split_clients`, Envoy `weighted_clusters`";
+        /// Action: the client is sent elsewhere.
+        redirect: Located<RedirectText> = optional, like "nginx `return 308`, HAProxy `http-request redirect`";
+        /// Action: the client gets this response.
+        respond: Located<RespondText> = optional, like "nginx `return 200`, HAProxy `http-request return`";
+
+        /// Whether `path` is taken off before the request goes to the server: with `path = "/api"`, `/api/x` becomes `/x`.
+        strip_prefix: bool = false, like "Traefik `StripPrefix`";
+        /// What takes the place of `path`: with `path = "/api"` and `"/v2"`, `/api/x` becomes `/v2/x`.
+        replace_prefix: PathPrefix = optional, like "nginx `proxy_pass` with a path, HAProxy `http-request replace-path`";
+        /// Replaces the first match in the path.
+        replace_regex: Located<RegexReplacement> = optional, like "nginx `rewrite`, HAProxy `http-request replace-path`";
+        /// Changes to the headers of the request before it goes to the server.
+        request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
+        /// Changes to the headers of the response before it goes to the client.
+        response_headers: HeaderChangesText = {}, like "nginx `add_header`, HAProxy `http-response set-header`";
+        /// The `Host` that the server gets.
+        forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
+        /// Whether `CONNECT` is passed on (RFC 9110 section 9.3.6); otherwise it is answered 501.
+        allow_connect: bool = false;
+        /// Protocols that a client may upgrade to. For any other, the request goes on without its `Upgrade`.
+        upgrades: Vec<Spanned<Token>> = ["websocket"];
+        /// Time limits of the exchange.
+        timeouts: Located<RouteTimeouts> = {};
+        /// Limits on the request.
+        limits: RouteLimits = {};
+    }
+}
+
+section! {
+    /// Limits on the requests of a route.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RouteLimits at "listener.NAME.route.limits" {
+        /// The request body; a larger one is answered 413. Without it, what the listener says.
+        body_size: Option<Size> = optional, like "nginx `client_max_body_size`";
+    }
+}
+
+section! {
+    /// A part of the requests of a route.
+    #[derive(Debug, Clone)]
+    pub(crate) struct SplitPart at "listener.NAME.route.split" {
+        /// Where this part goes.
+        upstream: Spanned<Box<str>> = required;
+        /// Its share, relative to the sum of all weights.
+        weight: u32 = required, in 0..=1_000_000;
+    }
+}
+
+section! {
+    /// The client is sent elsewhere.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RedirectText at "listener.NAME.route.redirect" {
+        /// Where to.
+        to: Spanned<RedirectTarget> = required;
+        /// 301, 302, 303, 307 or 308. With 307 and 308 the method stays; 301 and 308 are kept by clients for good.
+        status: u16 = 308, in 301..=308;
+    }
+}
+
+section! {
+    /// A response from the config.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RespondText at "listener.NAME.route.respond" {
+        /// The status code.
+        status: u16 = 200, in 200..=599;
+        /// The body, sent as it stands.
+        body: Box<str> = "";
+        /// The `Content-Type` of a body that is not empty.
+        content_type: HeaderValue = "text/plain; charset=utf-8";
+        /// Further headers.
+        headers: Map<HeaderValue> = {};
+    }
+}
+
+section! {
+    /// A replacement in the path. What is replaced is the first match of `pattern`; nothing happens when there is none.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RegexReplacement at "listener.NAME.route.replace_regex" {
+        /// What is looked for.
+        pattern: Pattern = required;
+        /// What takes its place. `$1` and `$name` stand for groups of the pattern. As `${...}` is an environment variable, a group in
+        /// braces is written `$${1}`. A `?` begins a query, which that of the request is added to.
+        with: Spanned<Box<str>> = required;
+    }
+}
+
+section! {
+    /// Changes to headers, done in this order: remove, set, add. `Host`, `Connection` and the headers of framing are Weir's own.
+    #[derive(Debug, Clone)]
+    pub(crate) struct HeaderChangesText at "headers" {
+        /// Headers that are taken out.
+        remove: Vec<Spanned<HeaderName>> = [], like "HAProxy `del-header`";
+        /// Headers that have this value afterwards, whatever came.
+        set: Map<HeaderValue> = {}, like "HAProxy `set-header`";
+        /// Headers that come in addition.
+        add: Map<HeaderValue> = {}, like "HAProxy `add-header`";
+    }
+}
+
+/// Where a redirect goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RedirectTarget {
+    pub(crate) parts: Vec<RedirectPart>,
+}
+
+const PLACEHOLDERS: [&str; 3] = ["host", "path", "query"];
+
+text_values! {
+    RedirectTarget, parse_target, print_target, TextKind {
+        name: "redirect target",
+        article: "a URL",
+        examples: &["https://{host}{path}{query}", "https://example.com/", "/new{path}"],
+        pattern: r"^(https?://.+|/.*)$",
+        about: "A URL or a path. `{host}` is the host of the request without its port, `{path}` its path, `{query}` its query with the `?` or \
+                nothing; `{{` and `}}` stand for braces.",
+    };
+    ForwardHost, parse_forward_host, print_forward_host, TextKind {
+        name: "forwarded host",
+        article: "`\"keep\"`, `\"server\"` or a host",
+        examples: &["keep", "server", "app.internal"],
+        pattern: r"^[A-Za-z0-9._:\[\]-]+$",
+        about: "`keep` is the host that the client sent, `server` the address of the server as the config has it, anything else is sent as it \
+                stands.",
+    };
+}
+
+fn parse_target(text: &str) -> Result<RedirectTarget, ValueError> {
+    let mut parts = Vec::new();
+    let mut literal = String::new();
+    let mut rest = 0;
+    while let Some(c) = text[rest..].chars().next() {
+        let at = rest;
+        rest += c.len_utf8();
+        match c {
+            '{' | '}' if text[rest..].starts_with(c) => {
+                literal.push(c);
+                rest += 1;
+            }
+            '{' => {
+                let end = text[rest..].find('}').map(|length| rest + length);
+                let Some(end) = end else {
+                    return Err(ValueError::new("`{` is not closed by `}`").range(at..text.len()));
+                };
+                push_literal(&mut parts, &mut literal);
+                parts.push(placeholder(&text[rest..end]).map_err(|error| error.range(at..end + 1))?);
+                rest = end + 1;
+            }
+            '}' => {
+                return Err(ValueError::new("`}` closes nothing")
+                    .hint("write `}}` for a brace")
+                    .range(at..rest));
+            }
+            c if !c.is_ascii_graphic() => {
+                let error =
+                    ValueError::new(format!("{c:?} cannot stand in a URL")).hint("write it percent-encoded");
+                return Err(error.range(at..rest));
+            }
+            c => literal.push(c),
+        }
+    }
+    push_literal(&mut parts, &mut literal);
+    check_target(text, &parts)?;
+    Ok(RedirectTarget { parts })
+}
+
+fn push_literal(parts: &mut Vec<RedirectPart>, literal: &mut String) {
+    if !literal.is_empty() {
+        parts.push(RedirectPart::Literal(std::mem::take(literal).into()));
+    }
+}
+
+fn placeholder(name: &str) -> Result<RedirectPart, ValueError> {
+    match name {
+        "host" => Ok(RedirectPart::Host),
+        "path" => Ok(RedirectPart::Path),
+        "query" => Ok(RedirectPart::Query),
+        _ => {
+            let hint = did_you_mean(name, PLACEHOLDERS)
+                .unwrap_or_else(|| format!("there is {}", one_of(PLACEHOLDERS)));
+            Err(ValueError::new(format!("there is no placeholder `{{{name}}}`")).hint(hint))
+        }
+    }
+}
+
+/// A path of the request may begin with two slashes; in front of a `Location` that would be another host.
+fn check_target(text: &str, parts: &[RedirectPart]) -> Result<(), ValueError> {
+    let hint = "write `https://{host}{path}{query}`, or a path that begins with text";
+    match parts.first() {
+        Some(RedirectPart::Literal(first)) => {
+            let authority = ["http://", "https://"].into_iter().find_map(|scheme| first.strip_prefix(scheme));
+            let is_path =
+                first.starts_with('/') && !first.starts_with("//") && (first.len() > 1 || parts.len() == 1);
+            match authority {
+                Some(rest) if rest.is_empty() && !matches!(parts.get(1), Some(RedirectPart::Host)) => {
+                    Err(ValueError::new(format!("`{text}` has no host")).hint(hint))
+                }
+                Some(rest) if rest.starts_with('/') => {
+                    Err(ValueError::new(format!("`{text}` has no host")).hint(hint))
+                }
+                None if !is_path => {
+                    Err(ValueError::new(format!("`{text}` is neither a URL nor a path")).hint(hint))
+                }
+                _ => Ok(()),
+            }
+        }
+        Some(_) => {
+            let what = "a target that begins with what the client sent could lead to any host";
+            Err(ValueError::new(what).hint(hint))
+        }
+        None => Err(ValueError::new("the target is empty").hint(hint)),
+    }
+}
+
+fn print_target(target: &RedirectTarget) -> String {
+    let part = |part: &RedirectPart| match part {
+        RedirectPart::Literal(text) => text.replace('{', "{{").replace('}', "}}"),
+        RedirectPart::Host => "{host}".to_owned(),
+        RedirectPart::Path => "{path}".to_owned(),
+        RedirectPart::Query => "{query}".to_owned(),
+    };
+    target.parts.iter().map(part).collect()
+}
+
+fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
+    match text {
+        "keep" => Ok(ForwardHost::Keep),
+        "server" => Ok(ForwardHost::Server),
+        _ => {
+            let (host, port) = match text.rsplit_once(':') {
+                Some((host, port)) if !host.ends_with(':') && !port.contains(']') => (host, Some(port)),
+                _ => (text, None),
+            };
+            let port_is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok() && !port.starts_with('+'));
+            let is_host = !host.contains('*') && HostPattern::parse(host).is_ok();
+            if is_host && port_is_valid {
+                return Ok(ForwardHost::Literal(text.into()));
+            }
+            Err(ValueError::new(format!("`{text}` is not a host"))
+                .hint("write `keep`, `server`, or a host with or without port"))
+        }
+    }
+}
+
+fn print_forward_host(host: &ForwardHost) -> String {
+    match host {
+        ForwardHost::Keep => "keep".to_owned(),
+        ForwardHost::Server => "server".to_owned(),
+        ForwardHost::Literal(host) => host.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_and_printed() {
+        for text in [
+            "https://{host}{path}{query}",
+            "https://example.com/a?b={{c}}",
+            "/new{path}",
+            "/",
+            "http://a{path}",
+        ] {
+            assert_eq!(print_target(&parse_target(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn targets_that_lead_astray_are_refused() {
+        let cases = [
+            ("", "the target is empty"),
+            ("{path}", "a target that begins with what the client sent could lead to any host"),
+            ("/{path}", "`/{path}` is neither a URL nor a path"),
+            ("//evil", "`//evil` is neither a URL nor a path"),
+            ("https://", "`https://` has no host"),
+            ("https:///x", "`https:///x` has no host"),
+            ("https://{path}", "`https://{path}` has no host"),
+            ("example.com", "`example.com` is neither a URL nor a path"),
+            ("/a b", "' ' cannot stand in a URL"),
+            ("/a\r\nb", "'\\r' cannot stand in a URL"),
+            ("/{nost}", "there is no placeholder `{nost}`"),
+            ("/{host", "`{` is not closed by `}`"),
+            ("/a}", "`}` closes nothing"),
+        ];
+        for (text, what) in cases {
+            assert_eq!(parse_target(text).map_err(|error| error.what), Err(what.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn forwarded_hosts_are_read_and_printed() {
+        for text in ["keep", "server", "app.internal", "app.internal:8080", "[::1]", "[::1]:80"] {
+            assert_eq!(print_forward_host(&parse_forward_host(text).unwrap()), text);
+        }
+        for text in ["", "*.a", "a b", "a:b", "a:99999", "a\r\n"] {
+            assert!(parse_forward_host(text).is_err(), "{text:?}");
+        }
+    }
+}

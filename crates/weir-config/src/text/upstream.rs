@@ -1,0 +1,191 @@
+//! `[upstream.NAME]` as it is written.
+
+use weir_traffic::balance::{HashKey, Policy};
+
+use crate::config::{IdleConnections, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
+use crate::key::{
+    Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, section, text_values,
+};
+use crate::source::{Node, Tree};
+use crate::value::{HeaderName, Percent, ServerAddress, Token, ValueError};
+
+section! {
+    /// A named set of servers and the way one of them is chosen.
+    #[derive(Debug, Clone)]
+    pub(crate) struct UpstreamText at "upstream.NAME" {
+        /// The servers: addresses, or tables where more is to be said.
+        servers: Many<Spanned<ServerText>> = required, like "nginx `server` (in `upstream`), HAProxy `server`";
+        /// How a server is chosen.
+        balance: Balance = "least-requests",
+            like "nginx `least_conn`, `random two`, `hash consistent`; HAProxy `balance`";
+        /// What of a request decides under `balance = "consistent-hash"`: requests alike in it go to the same server.
+        hash_key: HashKey = optional, like "nginx `hash`, `ip_hash`; HAProxy `balance source`, `hdr()`, `url_param`";
+        /// How far above the average load a server may go under `balance = "consistent-hash"` before the next one on the ring takes
+        /// over. Off: never; a key stays with its server however busy that is. Without it, `"125%"`.
+        hash_load_factor: Option<Percent> = optional, in 100..=10_000, like "HAProxy `hash-balance-factor`";
+        /// Requests that each server works on at the same time, for servers that do not say. More wait in the queue.
+        max_requests: Option<u32> = "off", in 1..=10_000_000, like "nginx `max_conns`, HAProxy `maxconn` (of `server`)";
+        /// Time limits towards servers.
+        timeouts: Located<UpstreamTimeouts> = {};
+        /// Limits on what a server sends.
+        limits: UpstreamLimits = {};
+        /// Server connections that are kept for the next request.
+        idle: Located<IdleConnections> = {};
+        /// Requests that wait for a server.
+        queue: Located<Queue> = {};
+        /// Failed attempts that go to another server.
+        retry: Located<Retry> = {};
+    }
+}
+
+/// One entry of `servers`: an address alone or a table.
+#[derive(Debug, Clone)]
+pub(crate) enum ServerText {
+    Address(ServerAddress),
+    Table(Box<Located<ServerTable>>),
+}
+
+section! {
+    /// A server, where its address alone does not say enough.
+    #[derive(Debug, Clone)]
+    pub(crate) struct ServerTable at "upstream.NAME.servers" {
+        /// Where it is.
+        address: Spanned<ServerAddress> = required;
+        /// What it is called in logs and metrics, and what consistent hashing places it by. Without it, its address.
+        name: Spanned<Box<str>> = optional;
+        /// Its share, relative to the weights of the others. With 0 it gets no new requests.
+        weight: u16 = 1, in 0..=256, like "nginx `weight=`, HAProxy `weight`";
+        /// Requests that it works on at the same time, over all workers; more wait in the queue. Without it, what the upstream says.
+        max_requests: Option<u32> = optional, in 1..=10_000_000, like "nginx `max_conns=`, HAProxy `maxconn`";
+        /// Whether it only gets requests when no other server can take them.
+        backup: bool = false, like "nginx `backup`, HAProxy `backup`";
+    }
+}
+
+impl Value for ServerText {
+    fn kind(bounds: Bounds) -> Kind {
+        Kind::Either(vec![ServerAddress::kind(bounds), ServerTable::kind(bounds)])
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Text(_) => ServerAddress::read(node, bounds, reader).map(Self::Address),
+            Tree::Table(_) => Located::read(node, bounds, reader).map(Box::new).map(Self::Table),
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Address(address) => address.write(),
+            Self::Table(table) => table.value.inline(),
+        }
+    }
+}
+
+/// The name of a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Balance(pub(crate) &'static str);
+
+/// The policies, as [`Policy::NAMES`] has them: a test compares.
+const POLICIES: &[Word] = &[
+    Word {
+        name: "least-requests",
+        meaning: "the server with the fewest requests under way for its weight, counted over all workers",
+    },
+    Word { name: "round-robin", meaning: "in turn, smooth, in proportion to the weights" },
+    Word { name: "power-of-two", meaning: "the less busy of two servers drawn at random by weight" },
+    Word { name: "random", meaning: "one server drawn at random by weight" },
+    Word {
+        name: "consistent-hash",
+        meaning: "the server that `hash_key` belongs to; when a server goes, only its keys move",
+    },
+];
+
+impl Value for Balance {
+    fn kind(_: Bounds) -> Kind {
+        Kind::Choice(POLICIES)
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        let text = reader.text(node, &Self::kind(bounds))?;
+        let found = Policy::NAMES.iter().find(|name| **name == text.value);
+        if found.is_none() {
+            reader.report_word(node, &text.value, &Self::kind(bounds));
+        }
+        found.map(|name| Self(name))
+    }
+
+    fn write(&self) -> String {
+        Box::<str>::from(self.0).write()
+    }
+}
+
+text_values! {
+    HashKey, parse_hash_key, print_hash_key, TextKind {
+        name: "hash key",
+        article: "a hash key",
+        examples: &["client-address", "header:x-user", "cookie:session", "query:id", "path"],
+        pattern: r"^(client-address|path|header:.+|cookie:.+|query:.+)$",
+        about: "`client-address`, `path`, or `header:NAME`, `cookie:NAME`, `query:NAME`. A request without the header, cookie or parameter \
+                goes to the least busy server.",
+    };
+}
+
+fn parse_hash_key(text: &str) -> Result<HashKey, ValueError> {
+    let shift = |prefix: &str, error: ValueError| {
+        let range = error.range.clone().map(|range| prefix.len() + range.start..prefix.len() + range.end);
+        ValueError { range, ..error }
+    };
+    if let Some(name) = text.strip_prefix("header:") {
+        let name: HeaderName = name.parse().map_err(|error| shift("header:", error))?;
+        return Ok(HashKey::Header(name.to_string()));
+    }
+    if let Some(name) = text.strip_prefix("cookie:") {
+        let name: Token = name.parse().map_err(|error| shift("cookie:", error))?;
+        return Ok(HashKey::Cookie(name.to_string()));
+    }
+    match (text, text.strip_prefix("query:")) {
+        (_, Some(name)) if !name.is_empty() && !name.contains(['&', '=', '#', ' ']) => {
+            Ok(HashKey::Query(name.to_owned()))
+        }
+        ("client-address", _) => Ok(HashKey::ClientAddress),
+        ("path", _) => Ok(HashKey::Path),
+        _ => Err(ValueError::new(format!("`{text}` is not a hash key"))
+            .hint("write `client-address`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`")),
+    }
+}
+
+fn print_hash_key(key: &HashKey) -> String {
+    match key {
+        HashKey::ClientAddress => "client-address".to_owned(),
+        HashKey::Path => "path".to_owned(),
+        HashKey::Header(name) => format!("header:{name}"),
+        HashKey::Cookie(name) => format!("cookie:{name}"),
+        HashKey::Query(name) => format!("query:{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_are_those_of_the_policies() {
+        let words: Vec<&str> = POLICIES.iter().map(|word| word.name).collect();
+        assert_eq!(words, Policy::NAMES);
+    }
+
+    #[test]
+    fn hash_keys_are_read_and_printed() {
+        for text in ["client-address", "path", "header:x-user", "cookie:Session", "query:id[]"] {
+            assert_eq!(print_hash_key(&parse_hash_key(text).unwrap()), text);
+        }
+        for text in ["", "header:", "header:a b", "cookie:", "query:", "query:a&b", "ip", "Path"] {
+            assert!(parse_hash_key(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Names and values of headers that the config writes into messages.
+//!
+//! What gets past these types cannot split a message or smuggle a header into it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::str::FromStr;
+
+use super::ValueError;
+
+/// The name of a header: a token (RFC 9110 section 5.1), in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeaderName(Box<str>);
+
+impl FromStr for HeaderName {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text.is_empty() {
+            return Err(ValueError::new("the name of a header is empty"));
+        }
+        if let Some((index, wrong)) = text.char_indices().find(|(_, c)| !is_token(*c)) {
+            let what = format!("`{text}` is not the name of a header: {wrong:?} cannot stand in one");
+            return Err(ValueError::new(what).range(index..index + wrong.len_utf8()));
+        }
+        Ok(Self(text.to_ascii_lowercase().into()))
+    }
+}
+
+/// Whether a character may stand in a token (RFC 9110 section 5.6.2).
+pub(crate) fn is_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
+}
+
+/// The value of a header: visible characters, spaces and tabs, none of the latter two at its ends (RFC 9110 section 5.5).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeaderValue(Box<str>);
+
+impl FromStr for HeaderValue {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if let Some((index, wrong)) = text.char_indices().find(|(_, c)| c.is_ascii_control() && *c != '\t') {
+            let what = format!("the value of a header cannot hold {wrong:?}");
+            return Err(ValueError::new(what).range(index..index + 1));
+        }
+        if text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
+            return Err(ValueError::new("the value of a header cannot begin or end with white space"));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+/// A token as it stands: the name of a protocol, of a proxy (RFC 9110 section 5.6.2).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(Box<str>);
+
+impl FromStr for Token {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text.is_empty() || !text.chars().all(is_token) {
+            return Err(ValueError::new(format!("`{text}` is not a token"))
+                .hint("a token is letters, digits and ! # $ % & ' * + - . ^ _ ` | ~"));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+macro_rules! text {
+    ($($name:ident)+) => {$(
+        impl Deref for $name {
+            type Target = str;
+
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )+};
+}
+
+text! { HeaderName HeaderValue Token }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_keep_their_case() {
+        assert_eq!(&*"WebSocket".parse::<Token>().unwrap(), "WebSocket");
+        assert!("a b".parse::<Token>().is_err() && "".parse::<Token>().is_err());
+    }
+
+    #[test]
+    fn names_are_tokens_in_lower_case() {
+        assert_eq!(&*"X-Request-ID".parse::<HeaderName>().unwrap(), "x-request-id");
+        for text in ["", "a b", "a:", "é", "a\r\nb", "(a)"] {
+            assert!(text.parse::<HeaderName>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn values_cannot_split_a_message() {
+        for text in ["", "a b", "a\tb", "é", "max-age=1; includeSubDomains"] {
+            assert_eq!(&*text.parse::<HeaderValue>().unwrap(), text);
+        }
+        for text in ["a\r\nb: c", "a\nb", "a\0b", " a", "a ", "a\x7f"] {
+            assert!(text.parse::<HeaderValue>().is_err(), "{text:?}");
+        }
+    }
+}
