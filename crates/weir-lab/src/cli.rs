@@ -1,14 +1,23 @@
 //! The command line: `run`, `list`, `targets`, `origin`, and the guard behind every child process.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::load::tool;
 use crate::origin::Origin;
 use crate::place;
 use crate::process::{Job, Launcher, guard};
+use crate::report::{self, folder, markdown, verdict};
+use crate::run::{self, Options};
+use crate::scenario::{Tool, catalogue};
+use crate::target::{PRODUCTS, Product, Target, installed};
 
 /// Compares Weir with other balancers on this machine.
 #[derive(Debug, Parser)]
@@ -20,6 +29,17 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a scenario and report.
+    #[command(
+        after_help = "Examples:\n  weir-lab run l7-keepalive\n  weir-lab run l7-short --rounds 15 --save\n  \
+                            weir-lab run l7-keepalive --short --peers optional\n  \
+                            weir-lab run l7-keepalive --targets direct,nginx --tool wrk"
+    )]
+    Run(RunArgs),
+    /// List the scenarios and the questions they answer.
+    List,
+    /// List targets and tools: what is installed, and how to get the rest.
+    Targets(Programs),
     /// Run the origin alone: the server that stands behind every target.
     Origin {
         /// Address to listen on; port 0 takes any free port.
@@ -44,11 +64,76 @@ enum Command {
     },
 }
 
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// Name of a scenario (see `list`), or a .toml file.
+    scenario: String,
+    /// Only these targets of the scenario.
+    #[arg(long, value_delimiter = ',')]
+    targets: Option<Vec<Target>>,
+    /// Rounds instead of the scenario's.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Length of each measurement window instead of the scenario's, such as `4s`.
+    #[arg(long, value_parser = read_length)]
+    window: Option<Duration>,
+    /// A run of a few seconds that shows that everything works; its figures mean nothing.
+    #[arg(long)]
+    short: bool,
+    /// Whether all targets and tools of the scenario must be installed.
+    #[arg(long, value_enum, default_value_t = Peers::Required)]
+    peers: Peers,
+    /// What plays the clients of a steady load.
+    #[arg(long, value_enum, default_value_t = SteadyTool::Driver)]
+    tool: SteadyTool,
+    /// CPU of client and origin, and CPU of the target, such as `0,1`.
+    #[arg(long, value_parser = read_cpus)]
+    cpus: Option<(usize, usize)>,
+    /// Save report, raw data and configurations in a new folder below this one.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "lab/runs")]
+    save: Option<PathBuf>,
+    /// Fail when a bar is missed.
+    #[arg(long)]
+    require_bars: bool,
+    #[command(flatten)]
+    programs: Programs,
+}
+
+#[derive(Debug, Args)]
+struct Programs {
+    /// Weir's executable; by default the one beside weir-lab.
+    #[arg(long)]
+    weir: Option<PathBuf>,
+    /// nginx's executable; by default the one on the PATH.
+    #[arg(long)]
+    nginx: Option<PathBuf>,
+    /// HAProxy's executable; by default the one on the PATH.
+    #[arg(long)]
+    haproxy: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Peers {
+    /// A missing one is an error.
+    Required,
+    /// Missing peers and tools are left out, with a note.
+    Optional,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SteadyTool {
+    /// The lab's own driver, which checks every answer.
+    Driver,
+    /// wrk.
+    Wrk,
+}
+
 /// Runs the command line `args`; `launcher` starts the same program again.
 pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode {
-    let _ = launcher;
-    let cli = Cli::parse_from(args);
-    let result = match cli.command {
+    let result = match Cli::parse_from(args).command {
+        Command::Run(args) => run_scenario(&args, launcher),
+        Command::List => list(),
+        Command::Targets(programs) => targets(&programs),
         Command::Origin { listen, threads } => serve_origin(listen, threads),
         Command::Guard { log, cpus, command } => run_guard(log, cpus, command),
     };
@@ -61,9 +146,79 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
     }
 }
 
+fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
+    let scenario = catalogue::find(&args.scenario)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second one ends the lab at once; the guards see to its children.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupted))?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let options = Options {
+        launcher: launcher.clone(),
+        targets: args.targets.clone(),
+        rounds: args.rounds,
+        window: args.window,
+        short: args.short,
+        peers_optional: args.peers == Peers::Optional,
+        programs: args.programs.given(),
+        tool: if args.tool == SteadyTool::Wrk { Tool::Wrk } else { Tool::Driver },
+        cpus: args.cpus,
+        interrupted: Arc::clone(&interrupted),
+    };
+    let run = match run::run(&scenario, &options) {
+        Err(_) if interrupted.load(Ordering::Relaxed) => {
+            eprintln!("weir-lab: interrupted");
+            return Ok(ExitCode::from(130));
+        }
+        result => result?,
+    };
+    println!("{}", markdown::findings(&run));
+    if let Some(root) = &args.save {
+        save(&run, root)?;
+    }
+    let verdicts = verdict::verdicts(&run, &report::summary::rows(&run));
+    let missed = verdicts.iter().any(|verdict| verdict.is_met == Some(false));
+    let failed = !run.failed.is_empty() || (args.require_bars && missed && !run.short);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
+    let folder = folder::save(run, root).context("cannot save the run")?;
+    println!("Saved in {}", folder.display());
+    Ok(())
+}
+
+fn list() -> anyhow::Result<ExitCode> {
+    let scenarios = catalogue::all()?;
+    let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
+    for scenario in scenarios {
+        println!("{:<width$}  {}", scenario.name, scenario.question);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
+    let found = installed::find_products(&programs.given())?;
+    for product in PRODUCTS {
+        match found.get(product.name()) {
+            Some(it) => println!("{:<8} {} ({})", product.name(), it.version, it.program.display()),
+            None if product == Product::Direct => println!("{:<8} no target, the baseline", product.name()),
+            None => println!("{:<8} missing: {}", product.name(), product.how_to_get()),
+        }
+    }
+    for tool in [Tool::Wrk, Tool::Ab, Tool::Siege] {
+        match tool::installed(tool) {
+            Some(it) => println!("{:<8} {} ({})", tool.name(), it.version, it.program.display()),
+            None => println!("{:<8} missing: {}", tool.name(), tool::HOW_TO_GET),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn serve_origin(listen: SocketAddr, threads: usize) -> anyhow::Result<ExitCode> {
     place::raise_descriptor_limit();
-    let origin = Origin::start(listen, threads)?;
+    let origin = Origin::start(listen, threads).with_context(|| format!("cannot listen on {listen}"))?;
     println!("listening on {}", origin.addr());
     origin.wait();
     Ok(ExitCode::SUCCESS)
@@ -74,4 +229,50 @@ fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Re
     let program = words.next().map(PathBuf::from).unwrap_or_default();
     guard::run(&Job { program, args: words.collect(), cpus, log })?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl Programs {
+    fn given(&self) -> Vec<(Product, PathBuf)> {
+        [(Product::Weir, &self.weir), (Product::Nginx, &self.nginx), (Product::Haproxy, &self.haproxy)]
+            .into_iter()
+            .filter_map(|(product, path)| Some((product, path.clone()?)))
+            .collect()
+    }
+}
+
+/// A length of time such as `4s` or `1m 30s`.
+fn read_length(text: &str) -> Result<Duration, String> {
+    let length: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    match Duration::try_from(length) {
+        Ok(length) if !length.is_zero() => Ok(length),
+        _ => Err("a length of time is positive".to_owned()),
+    }
+}
+
+/// Two CPU numbers.
+fn read_cpus(text: &str) -> Result<(usize, usize), String> {
+    let (client, target) = text.split_once(',').ok_or("two CPU numbers, such as 0,1")?;
+    let read = |number: &str| number.trim().parse().map_err(|_| format!("`{number}` is no CPU number"));
+    Ok((read(client)?, read(target)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cli, read_cpus, read_length};
+    use clap::CommandFactory as _;
+    use std::time::Duration;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn lengths_and_cpus_are_read() {
+        assert_eq!(read_length("4s"), Ok(Duration::from_secs(4)));
+        assert_eq!(read_length("1500ms"), Ok(Duration::from_millis(1500)));
+        assert!(read_length("0s").is_err() && read_length("4").is_err() && read_length("-1s").is_err());
+        assert_eq!(read_cpus("0, 3"), Ok((0, 3)));
+        assert!(read_cpus("0").is_err() && read_cpus("0,x").is_err());
+    }
 }

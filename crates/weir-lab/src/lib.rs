@@ -15,3 +15,6 @@ pub mod stats;
 pub mod target;
 pub mod scenario;
 pub mod cli;
+pub mod machine;
+pub mod run;
+pub mod report;

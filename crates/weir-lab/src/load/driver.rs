@@ -38,7 +38,6 @@ pub fn histogram() -> Histogram<u64> {
 /// # Errors
 /// When the event queue cannot be made. What goes wrong with exchanges is in the outcome.
 pub fn run(plan: &Plan, progress: &Progress) -> io::Result<Outcome> {
-    progress.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
     // The default slack of 50 us would make every constant-rate request late by that much.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
     let mut driver = Driver::new(plan, progress)?;

@@ -11,11 +11,12 @@ mod client;
 pub mod driver;
 pub mod probe;
 pub mod held;
+pub mod tool;
 #[cfg(test)]
 mod tests;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -69,8 +70,6 @@ pub struct Plan {
 pub struct Progress {
     /// Exchanges completed since the start, warm-up included.
     pub exchanges: AtomicU64,
-    /// Thread id of the driver, once it runs.
-    pub thread: AtomicI32,
     /// Set from outside to end the run early.
     pub stop: AtomicBool,
 }

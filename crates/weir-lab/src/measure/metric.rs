@@ -45,7 +45,7 @@ pub enum Metric {
     ClientCpu,
     /// How busy the target's CPU was with the target, percent.
     TargetCpu,
-    /// How busy the target's CPU was with anything else, percent.
+    /// What others than the lab and its children used of the two CPUs, percent of one.
     ForeignCpu,
     /// What the hypervisor took of the two CPUs, percent.
     Stolen,
@@ -121,7 +121,7 @@ impl Metric {
             Self::TimeWait => "connections in TIME_WAIT",
             Self::ClientCpu => "use of the client's CPU",
             Self::TargetCpu => "use of the target's CPU",
-            Self::ForeignCpu => "foreign use of the target's CPU",
+            Self::ForeignCpu => "foreign use of the CPUs",
             Self::Stolen => "stolen time",
             Self::LatenessP99 => "P99 lateness of requests",
         }

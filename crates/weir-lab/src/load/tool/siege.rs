@@ -1,0 +1,69 @@
+//! `siege`: one thread per client, a new connection per request unless told otherwise; prints JSON.
+
+use anyhow::Context as _;
+
+use super::{Order, Tally, number_after};
+
+pub(super) fn args(order: &Order<'_>) -> anyhow::Result<Vec<String>> {
+    let rc = order.dir.join("siegerc");
+    // Its limit of 255 clients is lifted, and it is not to give up after 1024 failures; the rest is its default.
+    let text = format!(
+        "verbose = false\nlogging = false\njson_output = true\nlimit = {}\nfailures = 1000000000\n",
+        order.clients
+    );
+    std::fs::write(&rc, text).context("cannot write siege's configuration")?;
+    Ok(vec![
+        "--rc".to_owned(),
+        rc.display().to_string(),
+        "--benchmark".to_owned(),
+        format!("--concurrent={}", order.clients),
+        format!("--time={}S", order.window.as_secs().max(1)),
+        format!("http://{}/", order.target),
+    ])
+}
+
+/// Reads what it prints; `None` when that is not a result.
+pub fn read(printed: &str) -> Option<Tally> {
+    let json = &printed[printed.rfind("{\t\"transactions\"")?..];
+    let field = |name: &str| number_after(json, &format!("\"{name}\":"));
+    let failed = field("failed_transactions")? as u64;
+    let mut tally = Tally {
+        answered: field("transactions")? as u64,
+        rate: field("transaction_rate")?,
+        longest: Some(field("longest_transaction")? * 1e6),
+        ..Tally::default()
+    };
+    let reason = printed.lines().find(|line| line.contains("error")).unwrap_or("failed transactions");
+    let reason = reason.replace(|letter: char| letter.is_control(), "");
+    tally.faults.note_many("failed", failed, || format!("siege: {reason}"));
+    Some(tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    const GOOD: &str = include_str!("fixtures/siege-4.0.7.txt");
+    const STATUS: &str = include_str!("fixtures/siege-4.0.7-503.txt");
+
+    #[test]
+    fn a_good_run_is_read() {
+        let tally = read(GOOD).unwrap();
+        assert_eq!((tally.answered, tally.rate, tally.longest), (470, 1468.75, Some(50_000.0)));
+        assert!(tally.faults.is_empty());
+    }
+
+    #[test]
+    fn faults_are_read() {
+        let tally = read(STATUS).unwrap();
+        assert_eq!((tally.answered, tally.faults.total), (0, 1542));
+        let with_errors =
+            format!("[error] socket: unable to connect sock.c:282: Connection refused\n{STATUS}");
+        assert!(read(&with_errors).unwrap().faults.examples[0].contains("Connection refused"));
+    }
+
+    #[test]
+    fn other_text_is_no_result() {
+        assert_eq!(read("siege: unrecognized option\n"), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! The report in words: verdicts first, then the table, what to know about it, and how to repeat it.
+
+use super::summary::{Row, rows};
+use super::verdict::verdicts;
+use super::{Run, table};
+use crate::measure::metric::Metric;
+use crate::scenario::Tool;
+
+/// Verdicts, table and notes: what the terminal shows.
+pub fn findings(run: &Run) -> String {
+    let rows = rows(run);
+    let mut text = format!("**{}**\n\n", run.scenario.question);
+    if let Some(caveat) = run.caveat() {
+        text.push_str(&format!("> {caveat}\n\n"));
+    }
+    for verdict in verdicts(run, &rows) {
+        text.push_str(&format!("- {}\n", verdict.sentence));
+    }
+    for (target, failure) in &run.failed {
+        text.push_str(&format!("- {target} FAILED and was left out from then on: {failure}\n"));
+    }
+    text.push('\n');
+    text.push_str(&table::write(&cells(run, &rows)));
+    text.push('\n');
+    for note in run.notes.iter().cloned().chain(remarks(run, &rows)) {
+        text.push_str(&format!("- {note}\n"));
+    }
+    text
+}
+
+/// The whole report.
+pub fn report(run: &Run) -> String {
+    let date = run.started.strftime("%Y-%m-%d %H:%M UTC");
+    let mut text = format!("# {}, {date}\n\n{}", run.scenario.name, findings(run));
+    text.push_str(&format!("\n## Machine\n\n{}\n\n", run.machine.sentence()));
+    match run.placement {
+        Some(placement) => text.push_str(&format!(
+            "Client and origin ran on CPU {}, the target on CPU {}{}.\n",
+            placement.client,
+            placement.target,
+            if placement.siblings { ", a hardware thread of the same core" } else { "" }
+        )),
+        None => text.push_str("Nothing was pinned to a CPU.\n"),
+    }
+    text.push_str(&format!("Descriptors: {}. ", run.machine.descriptors));
+    let settings: Vec<String> =
+        run.machine.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    text.push_str(&format!("{}.\n\n## Versions and commands\n\n", settings.join(", ")));
+    text.push_str(&format!("- weir-lab {}: `{}`\n", run.version, run.command));
+    for (target, record) in &run.targets {
+        text.push_str(&format!("- {target}: {}: `{}`\n", record.version, record.command));
+    }
+    for (tool, version) in &run.tools {
+        text.push_str(&format!("- {tool}: {version}\n"));
+    }
+    text.push_str("\n## Configurations\n\nAs in the first round; ports and folders differ in the others.\n");
+    for (target, record) in &run.targets {
+        text.push_str(&format!("\n{target}, `{}`:\n\n```\n{}```\n", record.file, record.config));
+    }
+    text
+}
+
+/// The figure the table gives in full: that of the first bar, or the first that is measured.
+fn main_figure(run: &Run, columns: &[Metric]) -> Option<Metric> {
+    run.scenario.bars.first().map(|bar| bar.metric).or_else(|| {
+        columns.iter().copied().find(|metric| *metric == Metric::OfDirect).or(columns.first().copied())
+    })
+}
+
+fn cells(run: &Run, rows: &[Row]) -> Vec<Vec<String>> {
+    let columns = run.scenario.columns();
+    let main = main_figure(run, &columns);
+    let has_cases = rows.iter().any(|row| !row.case.is_empty());
+    let has_limits = rows.iter().any(|row| row.limit.is_some());
+    let has_faults = run.scenario.crowd.is_none();
+    let mut heading: Vec<String> = vec!["target".to_owned()];
+    if has_cases {
+        heading.insert(0, "case".to_owned());
+    }
+    for metric in &columns {
+        heading.push(metric.heading().to_owned());
+        if Some(*metric) == main && !has_cases {
+            heading.extend(["best", "min-max", "of best peer (95 %)"].map(str::to_owned));
+        }
+    }
+    if has_limits {
+        heading.push("limit".to_owned());
+    }
+    if has_faults {
+        heading.push("errors".to_owned());
+    }
+    let mut cells = vec![heading];
+    for row in rows {
+        let mut line = vec![row.target.clone()];
+        if has_cases {
+            line.insert(0, row.case.clone());
+        }
+        for metric in &columns {
+            let spread = row.spreads.get(metric);
+            line.push(spread.map_or("-".to_owned(), |spread| metric.format(spread.median)));
+            if Some(*metric) == main && !has_cases {
+                line.extend(in_full(row, *metric));
+            }
+        }
+        if has_limits {
+            line.push(row.limit.map_or("-", |limit| limit.label()).to_owned());
+        }
+        if has_faults {
+            line.push(row.faults.to_string());
+        }
+        cells.push(line);
+    }
+    cells
+}
+
+/// Best, range and ratio of the main figure.
+fn in_full(row: &Row, metric: Metric) -> [String; 3] {
+    use crate::measure::metric::Better;
+    let Some(spread) = row.spreads.get(&metric) else { return ["-", "-", "-"].map(str::to_owned) };
+    let best = if metric.better() == Better::Lower { spread.min } else { spread.max };
+    let ratio = row.ratios.get(&metric).map_or("-".to_owned(), |ratio| {
+        let estimate = ratio.estimate;
+        if ratio.peer == row.target {
+            "1 (best peer)".to_owned()
+        } else {
+            format!("{:.2} ({:.2}-{:.2})", estimate.median, estimate.low, estimate.high)
+        }
+    });
+    [metric.format(best), format!("{}-{}", metric.format(spread.min), metric.format(spread.max)), ratio]
+}
+
+/// What a reader should know about the table, found in the measurements.
+fn remarks(run: &Run, rows: &[Row]) -> Vec<String> {
+    use crate::run::measurement::Limit;
+    let mut remarks = Vec::new();
+    let rounds = run.scenario.rounds;
+    remarks.push(format!(
+        "Medians of {} interleaved rounds, {:.1} s each after {:.1} s of warm-up{}.",
+        rounds.count,
+        rounds.window.as_secs_f64(),
+        rounds.warm_up.as_secs_f64(),
+        if run.tools.contains_key(Tool::Wrk.name()) && run.scenario.steady.is_some() {
+            "; load by wrk"
+        } else {
+            ""
+        }
+    ));
+    let saturated: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.limit == Some(Limit::Client) && row.target != "direct")
+        .map(|row| row.target.as_str())
+        .collect();
+    if !saturated.is_empty() {
+        remarks.push(format!(
+            "Client and origin were the limit for {}: their requests per second are a lower bound, CPU per request holds.",
+            saturated.join(", ")
+        ));
+    }
+    if rows.iter().any(|row| row.limit == Some(Limit::RateMissed)) {
+        remarks.push("The given rate was not held everywhere: see the column `limit`.".to_owned());
+    }
+    for measurement in &run.measurements {
+        for note in &measurement.notes {
+            let case = if measurement.case.is_empty() { "" } else { ", " };
+            remarks.push(format!(
+                "{}{case}{}, round {}: {note}",
+                measurement.target, measurement.case, measurement.round
+            ));
+        }
+    }
+    remarks
+}

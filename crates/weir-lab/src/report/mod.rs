@@ -1,0 +1,121 @@
+//! The report: what a run found, in one type for people (Markdown) and machines (JSON).
+//!
+//! `summary` condenses rounds into medians, spreads and ratios; `verdict` holds them against the bars; `markdown` writes it
+//! down; `folder` saves it with the configurations used. Nothing here measures.
+
+pub mod summary;
+pub mod verdict;
+mod table;
+pub mod markdown;
+pub mod folder;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::machine::Machine;
+use crate::measure::metric::Metric;
+use crate::place::Placement;
+use crate::run::Measurement;
+use crate::run::stand::Record;
+use crate::scenario::Scenario;
+use crate::target::Product;
+
+/// Everything a run found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// What was asked, as it was run.
+    pub scenario: Scenario,
+    /// When it began.
+    pub started: jiff::Timestamp,
+    /// Where.
+    pub machine: Machine,
+    /// Who ran on which CPU; nothing when the kernel chose.
+    pub placement: Option<Placement>,
+    /// Only a few seconds long: its figures mean nothing.
+    pub short: bool,
+    /// The lab itself was built for debugging: its figures mean nothing.
+    pub debug_build: bool,
+    /// Version of the lab.
+    pub version: String,
+    /// The command line.
+    pub command: String,
+    /// How each target was run.
+    pub targets: BTreeMap<String, Record>,
+    /// Versions of the load tools.
+    pub tools: BTreeMap<String, String>,
+    /// All measurements, in the order in which they were made.
+    pub measurements: Vec<Measurement>,
+    /// Targets that failed, and how.
+    pub failed: BTreeMap<String, String>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// The command line without the folders of this machine, which mean nothing elsewhere.
+fn command_line(args: impl Iterator<Item = String>) -> String {
+    args.fold("weir-lab".to_owned(), |line, arg| {
+        let (option, value) =
+            arg.split_once('=').map_or(("", arg.as_str()), |(option, value)| (option, value));
+        let value = if value.starts_with('/') { value.rsplit('/').next().unwrap_or_default() } else { value };
+        let equals = if option.is_empty() { "" } else { "=" };
+        format!("{line} {option}{equals}{value}")
+    })
+}
+
+impl Run {
+    /// A run that has measured nothing yet.
+    pub fn new(scenario: &Scenario, machine: Machine, placement: Option<Placement>, short: bool) -> Self {
+        Self {
+            scenario: scenario.clone(),
+            started: clock::today(),
+            machine,
+            placement,
+            short,
+            debug_build: cfg!(debug_assertions),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: command_line(std::env::args().skip(1)),
+            targets: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            measurements: Vec::new(),
+            failed: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds each measurement's throughput relative to direct in the same round and case.
+    pub fn note_ratios_to_direct(&mut self) {
+        let direct: BTreeMap<(String, u32), f64> = self
+            .measurements
+            .iter()
+            .filter(|measurement| measurement.target == Product::Direct.name())
+            .filter_map(|measurement| {
+                let rate = measurement.values.get(&Metric::RequestsPerSecond)?;
+                Some(((measurement.case.clone(), measurement.round), *rate))
+            })
+            .collect();
+        for measurement in &mut self.measurements {
+            let key = (measurement.case.clone(), measurement.round);
+            if let (Some(rate), Some(base)) =
+                (measurement.values.get(&Metric::RequestsPerSecond).copied(), direct.get(&key))
+                && *base > 0.0
+            {
+                measurement.values.insert(Metric::OfDirect, rate / base);
+            }
+        }
+    }
+
+    /// Why its figures must not be quoted, if so.
+    pub fn caveat(&self) -> Option<&'static str> {
+        if self.debug_build {
+            Some("The lab was built for debugging: these figures mean nothing.")
+        } else if self.short {
+            Some("A short run, to see that everything works: these figures mean nothing.")
+        } else {
+            None
+        }
+    }
+}

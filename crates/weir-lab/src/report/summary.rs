@@ -1,0 +1,127 @@
+//! Rounds condensed: per case and target the spread of each figure, and its ratio to the best peer.
+//!
+//! The best peer of a figure is the one with the better median over all rounds. The ratio is taken within each round, where
+//! both saw the same machine, and the median of these ratios is given with its bootstrap interval.
+
+use std::collections::BTreeMap;
+
+use crate::measure::metric::{Better, Metric};
+use crate::run::Measurement;
+use crate::run::measurement::Limit;
+use crate::stats::{self, Estimate, Spread};
+use crate::target::Target;
+
+use super::Run;
+
+/// One target in one case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The case; empty when there is one.
+    pub case: String,
+    /// The target's name.
+    pub target: String,
+    /// Each figure over the rounds.
+    pub spreads: BTreeMap<Metric, Spread>,
+    /// Each figure relative to that of the best peer.
+    pub ratios: BTreeMap<Metric, Ratio>,
+    /// What most often kept the throughput from being higher.
+    pub limit: Option<Limit>,
+    /// Requests that failed, over all rounds.
+    pub faults: u64,
+}
+
+/// A figure relative to that of the best peer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ratio {
+    /// Which peer.
+    pub peer: String,
+    /// The median of the ratios within each round, and its interval.
+    pub estimate: Estimate,
+}
+
+/// The rows of a run, in the order of its measurements.
+pub fn rows(run: &Run) -> Vec<Row> {
+    let good: Vec<&Measurement> =
+        run.measurements.iter().filter(|measurement| measurement.failure.is_none()).collect();
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    for measurement in &good {
+        let key = (measurement.case.as_str(), measurement.target.as_str());
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys.into_iter().map(|(case, target)| row(&good, case, target)).collect()
+}
+
+fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
+    let own: Vec<&Measurement> = of(good, case, target);
+    let metrics: Vec<Metric> =
+        own.first().map_or_else(Vec::new, |first| first.values.keys().copied().collect());
+    let spreads: BTreeMap<Metric, Spread> =
+        metrics.iter().filter_map(|metric| Some((*metric, stats::spread(&values(&own, *metric))?))).collect();
+    let ratios =
+        metrics.iter().filter_map(|metric| Some((*metric, ratio(good, case, &own, *metric)?))).collect();
+    Row {
+        case: case.to_owned(),
+        target: target.to_owned(),
+        spreads,
+        ratios,
+        limit: most_frequent(own.iter().filter_map(|measurement| measurement.limit)),
+        faults: own.iter().map(|measurement| measurement.faults.total).sum(),
+    }
+}
+
+fn of<'a>(good: &[&'a Measurement], case: &str, target: &str) -> Vec<&'a Measurement> {
+    good.iter().copied().filter(|m| m.case == case && m.target == target).collect()
+}
+
+fn values(measurements: &[&Measurement], metric: Metric) -> Vec<f64> {
+    measurements.iter().filter_map(|measurement| measurement.values.get(&metric).copied()).collect()
+}
+
+/// The ratio of `own` to the best peer of the case. Zero has no ratio.
+fn ratio(good: &[&Measurement], case: &str, own: &[&Measurement], metric: Metric) -> Option<Ratio> {
+    let peer = best_peer(good, case, metric)?;
+    let theirs = of(good, case, &peer);
+    let ratios: Vec<f64> = own
+        .iter()
+        .filter_map(|mine| {
+            let other = theirs.iter().find(|theirs| theirs.round == mine.round)?;
+            let (mine, other) = (mine.values.get(&metric)?, other.values.get(&metric)?);
+            (*other != 0.0).then(|| mine / other)
+        })
+        .collect();
+    Some(Ratio { peer, estimate: stats::estimate(&ratios)? })
+}
+
+/// The peer, in its usual variant, with the better median.
+fn best_peer(good: &[&Measurement], case: &str, metric: Metric) -> Option<String> {
+    let mut peers: Vec<&str> = Vec::new();
+    for measurement in good.iter().filter(|measurement| measurement.case == case) {
+        let is_peer =
+            measurement.target.parse::<Target>().is_ok_and(|t| t.product.is_peer() && t.server_reuse);
+        if is_peer && !peers.contains(&measurement.target.as_str()) {
+            peers.push(&measurement.target);
+        }
+    }
+    peers
+        .into_iter()
+        .filter_map(|peer| Some((stats::median(&values(&of(good, case, peer), metric))?, peer)))
+        .min_by(|(one, _), (other, _)| match metric.better() {
+            Better::Lower => one.total_cmp(other),
+            Better::Higher => other.total_cmp(one),
+        })
+        .map(|(_, peer)| peer.to_owned())
+}
+
+/// The limit that occurs most often.
+fn most_frequent(limits: impl Iterator<Item = Limit>) -> Option<Limit> {
+    let mut counts: Vec<(Limit, usize)> = Vec::new();
+    for limit in limits {
+        match counts.iter_mut().find(|(known, _)| *known == limit) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((limit, 1)),
+        }
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(limit, _)| limit)
+}

@@ -1,0 +1,223 @@
+//! Reports of made-up runs: ratios, verdicts, what is written and saved.
+
+use std::collections::BTreeMap;
+
+use super::summary::rows;
+use super::verdict::verdicts;
+use super::{Run, folder, markdown};
+use crate::load::Faults;
+use crate::machine::Machine;
+use crate::measure::metric::Metric;
+use crate::place::Placement;
+use crate::run::Measurement;
+use crate::run::measurement::Limit;
+use crate::run::stand::Record;
+use crate::scenario::{Scenario, catalogue};
+
+fn machine() -> Machine {
+    Machine {
+        cpu: "Test CPU".to_owned(),
+        cpus: 2,
+        memory: 8 << 30,
+        kernel: "6.1.0".to_owned(),
+        is_virtual: true,
+        descriptors: 1024,
+        settings: vec![("net.core.somaxconn".to_owned(), "4096".to_owned())],
+        load: 0.5,
+    }
+}
+
+fn empty_run(scenario: &Scenario) -> Run {
+    let placement = Placement { client: 0, target: 1, siblings: false };
+    let mut run = Run::new(scenario, machine(), Some(placement), false);
+    run.debug_build = false;
+    run
+}
+
+/// A run of `l7-keepalive` with the given CPU per request in each round.
+fn run_with(costs: &[(&str, &[f64])]) -> Run {
+    let mut run = empty_run(&catalogue::find("l7-keepalive").unwrap());
+    let rounds = costs.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+    for round in 0..rounds {
+        for (target, values) in costs {
+            let Some(cost) = values.get(round) else { continue };
+            let values = BTreeMap::from([
+                (Metric::CpuPerRequest, *cost),
+                (Metric::RequestsPerSecond, 1_000_000.0 / cost),
+            ]);
+            run.measurements.push(Measurement {
+                target: (*target).to_owned(),
+                round: round as u32 + 1,
+                values,
+                limit: Some(Limit::Target),
+                ..Measurement::default()
+            });
+        }
+    }
+    run
+}
+
+fn sentences(run: &Run) -> Vec<(String, Option<bool>)> {
+    verdicts(run, &rows(run)).into_iter().map(|verdict| (verdict.sentence, verdict.is_met)).collect()
+}
+
+#[test]
+fn the_ratio_is_the_median_within_rounds_to_the_better_peer() {
+    // The machine slows down from round to round; within a round weir is at 0.8 of nginx.
+    let run = run_with(&[
+        ("weir", &[8.0, 10.0, 12.0]),
+        ("nginx", &[10.0, 12.5, 15.0]),
+        ("haproxy", &[11.0, 12.6, 15.5]),
+    ]);
+    let rows = rows(&run);
+    let ratio = &rows[0].ratios[&Metric::CpuPerRequest];
+    assert_eq!((ratio.peer.as_str(), ratio.estimate.median), ("nginx", 0.8));
+    assert_eq!((ratio.estimate.low, ratio.estimate.high), (0.8, 0.8));
+    assert_eq!(rows[0].spreads[&Metric::CpuPerRequest].median, 10.0);
+    // For throughput, more is better: the best peer is still nginx, and weir is at 1.25 of it.
+    assert_eq!(rows[0].ratios[&Metric::RequestsPerSecond].estimate.median, 1.25);
+}
+
+#[test]
+fn verdicts_say_by_how_much_and_whether_noise_could_decide() {
+    let run = run_with(&[("weir", &[8.0, 8.0, 8.0]), ("nginx", &[10.0, 10.0, 10.0])]);
+    let sentence = "CPU per request 0.80 of nginx's, the better peer (95 % interval 0.80 to 0.80); \
+                    bar at most 0.85 of the better peer: met";
+    assert_eq!(sentences(&run), [(sentence.to_owned(), Some(true))]);
+
+    let run = run_with(&[("weir", &[9.0, 9.0, 9.0]), ("nginx", &[10.0, 10.0, 10.0])]);
+    assert!(sentences(&run)[0].0.ends_with(": missed"));
+
+    let run = run_with(&[("weir", &[8.0, 8.2, 9.5, 8.1, 9.2]), ("nginx", &[10.0; 5])]);
+    let (sentence, is_met) = sentences(&run).remove(0);
+    assert!(is_met == Some(true) && sentence.contains("but inside the noise"), "{sentence}");
+}
+
+#[test]
+fn without_weir_or_without_peers_nothing_is_judged() {
+    for costs in [vec![("nginx", &[10.0][..])], vec![("weir", &[8.0][..])]] {
+        let (sentence, is_met) = sentences(&run_with(&costs)).remove(0);
+        assert!(is_met.is_none() && sentence.ends_with("not judged"), "{sentence}");
+    }
+}
+
+#[test]
+fn the_variant_without_reuse_is_no_peer() {
+    let run = run_with(&[("weir", &[8.0]), ("nginx/no-reuse", &[5.0]), ("haproxy", &[10.0])]);
+    assert_eq!(rows(&run)[0].ratios[&Metric::CpuPerRequest].peer, "haproxy");
+}
+
+#[test]
+fn an_absolute_bar_is_judged_by_the_worst_round() {
+    let mut run = empty_run(&catalogue::find("idle-memory").unwrap());
+    for (round, bytes) in [(1, 1500.0), (2, 2049.0), (3, 1600.0)] {
+        for (target, bytes) in [("weir", bytes), ("nginx", 2500.0)] {
+            run.measurements.push(Measurement {
+                target: target.to_owned(),
+                round,
+                values: BTreeMap::from([(Metric::MemoryPerClient, bytes)]),
+                ..Measurement::default()
+            });
+        }
+    }
+    let sentences = sentences(&run);
+    assert_eq!(sentences[0].1, Some(false));
+    assert!(sentences[0].0.contains("1 600 bytes (worst of 3 rounds 2 049 bytes)"), "{}", sentences[0].0);
+    assert_eq!(sentences[1].1, Some(true), "{}", sentences[1].0);
+}
+
+#[test]
+fn full_availability_in_every_case_is_one_sentence_and_a_lost_request_is_seen() {
+    let mut run = empty_run(&catalogue::find("clients-default").unwrap());
+    for case in ["wrk, 500 clients", "wrk, 1000 clients"] {
+        run.measurements.push(Measurement {
+            case: case.to_owned(),
+            target: "weir".to_owned(),
+            round: 1,
+            values: BTreeMap::from([(Metric::Availability, 100.0)]),
+            ..Measurement::default()
+        });
+    }
+    let sentence = "Availability: bar at least 100 % met in all 2 cases";
+    assert_eq!(sentences(&run), [(sentence.to_owned(), Some(true))]);
+    run.measurements[1].values.insert(Metric::Availability, 100.0 * 999_999.0 / 1e6);
+    let judged = sentences(&run);
+    assert_eq!(judged.iter().map(|(_, is_met)| *is_met).collect::<Vec<_>>(), [Some(true), Some(false)]);
+    assert!(judged[1].0.contains("(wrk, 1000 clients) 99.999 %"), "{}", judged[1].0);
+}
+
+#[test]
+fn throughput_relative_to_direct_is_taken_within_the_round() {
+    let mut run = run_with(&[("direct", &[5.0, 10.0]), ("weir", &[10.0, 20.0])]);
+    run.note_ratios_to_direct();
+    for measurement in run.measurements.iter().filter(|measurement| measurement.target == "weir") {
+        assert_eq!(measurement.values[&Metric::OfDirect], 0.5);
+    }
+}
+
+#[test]
+fn a_failed_target_is_named_and_has_no_figures() {
+    let mut run = run_with(&[("weir", &[8.0]), ("nginx", &[10.0])]);
+    let mut faults = Faults::default();
+    faults.note(&crate::load::Fault::Status(502, "HTTP/1.1 502".to_owned()));
+    run.measurements[1].failure = Some(format!("wrong answers: {faults}"));
+    run.failed.insert("nginx".to_owned(), format!("round 1: wrong answers: {faults}"));
+    let text = markdown::findings(&run);
+    assert!(text.contains("nginx FAILED") && text.contains("1 x status; first: status 502"), "{text}");
+    assert!(!text.contains("| nginx"), "{text}");
+}
+
+#[test]
+fn a_report_says_where_how_and_with_what_and_is_saved_with_its_raw_data() {
+    let mut run = run_with(&[("weir", &[8.0, 8.1]), ("nginx", &[10.0, 10.1])]);
+    run.targets.insert(
+        "nginx".to_owned(),
+        Record {
+            version: "nginx/1.22.1".to_owned(),
+            command: "nginx -c nginx.conf".to_owned(),
+            file: "nginx.conf".to_owned(),
+            config: "worker_processes 1;\n".to_owned(),
+        },
+    );
+    run.notes.push("haproxy is not installed and was left out.".to_owned());
+    let root = tempfile::tempdir().unwrap();
+    let first = folder::save(&run, root.path()).unwrap();
+    let second = folder::save(&run, root.path()).unwrap();
+    assert_ne!(first, second);
+    let report = std::fs::read_to_string(first.join("report.md")).unwrap();
+    for part in [
+        "# l7-keepalive, ",
+        "| weir   | 124 228 |",
+        "Test CPU, 2 CPUs, virtual, 8 GiB, Linux 6.1.0",
+        "net.core.somaxconn = 4096",
+        "nginx/1.22.1: `nginx -c nginx.conf`",
+        "worker_processes 1;",
+        "haproxy is not installed",
+        "Medians of 9 interleaved rounds, 4.0 s each",
+    ] {
+        assert!(report.contains(part), "{part} is not in\n{report}");
+    }
+    let raw = std::fs::read_to_string(first.join("run.json")).unwrap();
+    let again: Run = serde_json::from_str(&raw).unwrap();
+    assert_eq!(again, run);
+    assert_eq!(
+        std::fs::read_to_string(first.join("configs/nginx-nginx.conf")).unwrap(),
+        "worker_processes 1;\n"
+    );
+}
+
+#[test]
+fn figures_of_a_short_run_carry_a_warning() {
+    let mut run = run_with(&[("weir", &[8.0])]);
+    assert_eq!(run.caveat(), None);
+    run.short = true;
+    assert!(markdown::findings(&run).contains("these figures mean nothing"));
+}
+
+#[test]
+fn command_lines_are_told_without_folders() {
+    let args =
+        ["run", "l7-short", "--weir", "/opt/build/weir", "--save=/srv/runs", "--targets", "nginx/no-reuse"];
+    let line = super::command_line(args.into_iter().map(str::to_owned));
+    assert_eq!(line, "weir-lab run l7-short --weir weir --save=runs --targets nginx/no-reuse");
+}

@@ -1,0 +1,102 @@
+//! One sentence per bar: what Weir's figure is, what it should be, whether that is met, and whether noise could decide.
+
+use crate::measure::metric::Metric;
+use crate::scenario::Bar;
+use crate::scenario::bar::Of;
+use crate::target::{Product, Target};
+
+use super::Run;
+use super::summary::Row;
+
+/// A bar held against the figures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The sentence.
+    pub sentence: String,
+    /// Whether the bar is met; `None` when there is nothing to judge.
+    pub is_met: Option<bool>,
+}
+
+/// The verdicts of a run, bar by bar, case by case.
+pub fn verdicts(run: &Run, rows: &[Row]) -> Vec<Verdict> {
+    let subject = Target::of(Product::Weir).to_string();
+    let own: Vec<&Row> = rows.iter().filter(|row| row.target == subject).collect();
+    run.scenario.bars.iter().flat_map(|bar| verdicts_on(bar, run, &own)).collect()
+}
+
+fn verdicts_on(bar: &Bar, run: &Run, own: &[&Row]) -> Vec<Verdict> {
+    if own.is_empty() {
+        let why = run.failed.get(Product::Weir.name()).map_or("was not measured", String::as_str);
+        let sentence =
+            format!("{}: weir {why}; bar {}: not judged", capital(bar.metric.phrase()), bound(bar));
+        return vec![Verdict { sentence, is_met: None }];
+    }
+    let judged: Vec<Verdict> = own.iter().map(|row| judge(bar, row)).collect();
+    let all_met = judged.len() > 1 && judged.iter().all(|verdict| verdict.is_met == Some(true));
+    if !all_met {
+        return judged;
+    }
+    let sentence =
+        format!("{}: bar {} met in all {} cases", capital(bar.metric.phrase()), bound(bar), judged.len());
+    vec![Verdict { sentence, is_met: Some(true) }]
+}
+
+fn judge(bar: &Bar, row: &Row) -> Verdict {
+    let case = if row.case.is_empty() { String::new() } else { format!(" ({})", row.case) };
+    let phrase = capital(bar.metric.phrase());
+    let result = match bar.of {
+        Of::Itself => judge_itself(bar, row),
+        Of::BestPeer => judge_ratio(bar, row),
+    };
+    match result {
+        Some((is_met, text)) => {
+            let word = if is_met { "met" } else { "missed" };
+            let sentence = format!("{phrase}{case} {text}; bar {}: {word}", bound(bar));
+            Verdict { sentence, is_met: Some(is_met) }
+        }
+        None => {
+            let sentence = format!("{phrase}{case}: nothing to compare; bar {}: not judged", bound(bar));
+            Verdict { sentence, is_met: None }
+        }
+    }
+}
+
+fn judge_ratio(bar: &Bar, row: &Row) -> Option<(bool, String)> {
+    let ratio = row.ratios.get(&bar.metric)?;
+    let estimate = ratio.estimate;
+    let mut text = format!(
+        "{:.2} of {}'s, the better peer (95 % interval {:.2} to {:.2})",
+        estimate.median, ratio.peer, estimate.low, estimate.high
+    );
+    if bar.is_between(estimate.low, estimate.high) {
+        text.push_str(", but inside the noise");
+    }
+    Some((bar.is_met_by(estimate.median), text))
+}
+
+/// Without noise to weigh: the worst round decides.
+fn judge_itself(bar: &Bar, row: &Row) -> Option<(bool, String)> {
+    let spread = row.spreads.get(&bar.metric)?;
+    let worst = if bar.at_most.is_some() { spread.max } else { spread.min };
+    let figure = bar.metric.format_with_unit(spread.median);
+    let text = if spread.count > 1 && spread.min < spread.max {
+        format!("{figure} (worst of {} rounds {})", spread.count, bar.metric.format_with_unit(worst))
+    } else {
+        figure
+    };
+    Some((bar.is_met_by(worst), text))
+}
+
+fn bound(bar: &Bar) -> String {
+    let word = if bar.at_most.is_some() { "at most" } else { "at least" };
+    match bar.of {
+        Of::Itself if bar.metric == Metric::Availability => format!("{word} {} %", bar.bound()),
+        Of::Itself => format!("{word} {}", bar.metric.format_with_unit(bar.bound())),
+        Of::BestPeer => format!("{word} {:.2} of the better peer", bar.bound()),
+    }
+}
+
+fn capital(phrase: &str) -> String {
+    let mut letters = phrase.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,123 @@
+//! A crowd of clients, played by one of several tools, against a target with default settings.
+//!
+//! Failed requests are the figure here, not a reason to stop: whoever loses requests is to be seen losing them.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::measurement::Measurement;
+use super::stand::{Bench, Stand};
+use crate::load::exchange::{Shape, prepare};
+use crate::load::tool::{self, Tally};
+use crate::load::{Arrival, Connections, Plan, Progress, driver};
+use crate::measure::memory;
+use crate::measure::metric::Metric;
+use crate::origin::PAGE_LEN;
+use crate::scenario::{Rounds, Tool};
+use crate::target::Target;
+
+/// What the other tools wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// One load of the scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Case {
+    pub(super) tool: Tool,
+    pub(super) clients: usize,
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}, {} clients",
+            if self.tool == Tool::Ab { "ab -k" } else { self.tool.name() },
+            self.clients
+        )
+    }
+}
+
+/// Measures `target` once.
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    case: Case,
+    rounds: &Rounds,
+    target: Target,
+) -> anyhow::Result<Measurement> {
+    let mut stand = bench.stand(target)?;
+    let tally = match case.tool {
+        Tool::Driver => drive(bench, &stand, case.clients, rounds)?,
+        other => {
+            let installed = tool::installed(other)
+                .with_context(|| format!("{} is missing: {}", other.name(), tool::HOW_TO_GET))?;
+            let order = tool::Order {
+                target: stand.addr,
+                clients: case.clients,
+                window: rounds.window,
+                dir: bench.dir.path(),
+            };
+            let interrupted = || bench.options.is_interrupted();
+            tool::run(other, &installed, &order, &bench.options.launcher, &[], interrupted)?
+        }
+    };
+    anyhow::ensure!(!bench.options.is_interrupted(), "interrupted");
+    stand.is_alive()?;
+    Ok(note(&stand, tally))
+}
+
+fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> anyhow::Result<Tally> {
+    let shape = Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false };
+    let plan = Plan {
+        target: stand.addr,
+        exchanges: prepare(&shape),
+        clients,
+        connections: Connections::Kept,
+        arrival: Arrival::Closed,
+        warm_up: Duration::ZERO,
+        window: rounds.window,
+        timeout: TIMEOUT,
+        faults_max: u64::MAX,
+    };
+    let progress = Progress::default();
+    let outcome = std::thread::scope(|scope| {
+        let running = scope.spawn(|| driver::run(&plan, &progress));
+        crate::clock::wait_until(rounds.window + 2 * TIMEOUT, || {
+            running.is_finished() || bench.options.is_interrupted()
+        });
+        progress.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        running.join().ok().context("the driver panicked")
+    })??;
+    let at = |quantile: f64| Some(outcome.latency.value_at_quantile(quantile) as f64 / 1000.0);
+    Ok(Tally {
+        answered: outcome.exchanges,
+        faults: outcome.faults,
+        rate: outcome.exchanges as f64 / outcome.window.as_secs_f64(),
+        p50: at(0.5),
+        p99: at(0.99),
+        longest: Some(outcome.latency.max() as f64 / 1000.0),
+    })
+}
+
+fn note(stand: &Stand, tally: Tally) -> Measurement {
+    let mut measurement = Measurement::default();
+    let asked = tally.answered + tally.faults.total;
+    let values = &mut measurement.values;
+    values.insert(Metric::Availability, 100.0 * tally.answered as f64 / asked.max(1) as f64);
+    values.insert(Metric::RequestsPerSecond, tally.rate);
+    values.insert(Metric::Failed, tally.faults.total as f64);
+    let figures = [(Metric::P50, tally.p50), (Metric::P99, tally.p99), (Metric::Longest, tally.longest)];
+    for (metric, value) in figures {
+        if let Some(value) = value {
+            values.insert(metric, value);
+        }
+    }
+    if let Some(child) = &stand.target {
+        values.insert(Metric::Rss, memory::of_tree(child.pid()).rss as f64);
+    }
+    if !tally.faults.is_empty() {
+        measurement.notes.push(format!("failed: {}", tally.faults));
+    }
+    measurement.faults = tally.faults;
+    measurement
+}

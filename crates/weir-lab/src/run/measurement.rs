@@ -1,0 +1,81 @@
+//! One measurement: one target, one round, one case; every kind of work ends in this type.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::load::Faults;
+use crate::measure::metric::Metric;
+
+/// What kept the throughput from being higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The target's CPU was full: its own limit.
+    Target,
+    /// The CPU of client and origin was full and the target's was not: throughput says nothing about the target.
+    Client,
+    /// The rate was given and held.
+    Rate,
+    /// The rate was given and not held.
+    RateMissed,
+    /// No CPU was full: waiting, for instance for each other.
+    Waiting,
+}
+
+impl Limit {
+    /// As it stands in a table.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Target => "target",
+            Self::Client => "client+origin",
+            Self::Rate => "given rate",
+            Self::RateMissed => "rate missed",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Which of several loads of the scenario; empty when there is one.
+    pub case: String,
+    /// The target's name.
+    pub target: String,
+    /// Number of the round, from 1.
+    pub round: u32,
+    /// The figures.
+    pub values: BTreeMap<Metric, f64>,
+    /// What kept the throughput from being higher.
+    pub limit: Option<Limit>,
+    /// Requests that went wrong.
+    pub faults: Faults,
+    /// Latency in µs at some percentiles.
+    pub percentiles: Vec<(f64, f64)>,
+    /// Memory at each number of idle clients: clients, anonymous bytes.
+    pub series: Vec<(f64, f64)>,
+    /// What a reader should know about this measurement.
+    pub notes: Vec<String>,
+    /// Why there are no figures, or why they do not count.
+    pub failure: Option<String>,
+}
+
+/// Percentiles kept in the raw data.
+const PERCENTILES: &[f64] = &[1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 100.0];
+
+impl Measurement {
+    /// Notes the latencies of a histogram of nanoseconds.
+    pub fn note_latency(&mut self, latency: &Histogram<u64>) {
+        let at = |percentile: f64| latency.value_at_quantile(percentile / 100.0) as f64 / 1000.0;
+        if latency.is_empty() {
+            return;
+        }
+        self.values.insert(Metric::P50, at(50.0));
+        self.values.insert(Metric::P99, at(99.0));
+        self.values.insert(Metric::P999, at(99.9));
+        self.values.insert(Metric::Longest, latency.max() as f64 / 1000.0);
+        self.percentiles = PERCENTILES.iter().map(|percentile| (*percentile, at(*percentile))).collect();
+    }
+}

@@ -1,0 +1,55 @@
+//! A run: rounds over targets, each measurement from nothing, the results gathered for the report.
+//!
+//! `stand` starts origin and target for one measurement; `steady`, `idle` and `crowd` know how to measure one kind of work;
+//! `rounds` interleaves them and leaves out what has failed. What is measured is a `Measurement`, whatever the kind.
+
+pub mod measurement;
+pub mod stand;
+mod steady;
+mod idle;
+mod crowd;
+mod peak;
+pub mod rounds;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use measurement::Measurement;
+pub use rounds::run;
+
+use crate::process::Launcher;
+use crate::scenario::Tool;
+use crate::target::{Product, Target};
+
+/// What a user may choose about a run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How to start the lab's own program again.
+    pub launcher: Launcher,
+    /// Only these targets.
+    pub targets: Option<Vec<Target>>,
+    /// So many rounds.
+    pub rounds: Option<u32>,
+    /// Windows of this length.
+    pub window: Option<std::time::Duration>,
+    /// A few seconds instead of the full length.
+    pub short: bool,
+    /// Go on without peers and tools that are not installed.
+    pub peers_optional: bool,
+    /// Where programs are.
+    pub programs: Vec<(Product, PathBuf)>,
+    /// What plays the clients of a steady load: the driver or wrk.
+    pub tool: Tool,
+    /// CPU of client and origin, and of the target.
+    pub cpus: Option<(usize, usize)>,
+    /// Set when the user wants it to end.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+impl Options {
+    /// Whether the user wants it to end.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+}

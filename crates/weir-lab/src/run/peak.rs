@@ -1,0 +1,41 @@
+//! The rate of a constant-rate load when the scenario gives it as a share of one target's peak.
+
+use anyhow::Context as _;
+
+use super::stand::Bench;
+use super::steady;
+use crate::measure::metric::Metric;
+use crate::scenario::{Rate, Rounds, Steady};
+use crate::stats;
+
+/// Closed-loop measurements whose median is the peak.
+const RUNS: usize = 3;
+
+/// The rate in requests per second, with a sentence on where it comes from; nothing for a closed loop.
+pub(super) fn rate(
+    bench: &Bench<'_>,
+    steady: &Steady,
+    rounds: &Rounds,
+) -> anyhow::Result<Option<(f64, String)>> {
+    let (share, of_peak) = match steady.rate {
+        None => return Ok(None),
+        Some(Rate::Fixed(rate)) => return Ok(Some((rate, format!("The rate is {rate:.0} req/s.")))),
+        Some(Rate::OfPeak { share, of_peak }) => (share, of_peak),
+    };
+    let mut peaks = Vec::new();
+    for _ in 0..RUNS {
+        let measurement = steady::measure(bench, steady, rounds, None, of_peak)
+            .with_context(|| format!("peak of {of_peak}"))?;
+        if let Some(failure) = measurement.failure {
+            anyhow::bail!("peak of {of_peak}: {failure}");
+        }
+        peaks.extend(measurement.values.get(&Metric::RequestsPerSecond));
+    }
+    let peak = stats::median(&peaks).context("no peak was measured")?;
+    let rate = peak * share;
+    let text = format!(
+        "The rate is {rate:.0} req/s: {share} of the closed-loop peak of {of_peak} with the same clients, {peak:.0} req/s \
+         (median of {RUNS})."
+    );
+    Ok(Some((rate, text)))
+}

@@ -1,0 +1,234 @@
+//! The rounds of a run: A B C D, A B C D, ... so that a slow drift of the machine falls on all targets alike.
+//!
+//! A target that fails is named, left out of the remaining rounds, and does not stop the others.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::crowd::Case;
+use super::measurement::Measurement;
+use super::stand::Bench;
+use super::{Options, crowd, idle, peak, steady};
+use crate::clock;
+use crate::load::tool;
+use crate::machine::Machine;
+use crate::measure::metric::Metric;
+use crate::place::{self, Placement};
+use crate::report::Run;
+use crate::scenario::{Rate, Scenario, Tool};
+use crate::target::installed::{self, Catalogue};
+use crate::target::{Class, Product, Target};
+
+/// Runs `scenario`.
+///
+/// # Errors
+/// When it cannot begin, or was interrupted. What goes wrong with single targets is in the result.
+pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
+    place::raise_descriptor_limit();
+    let mut scenario = if options.short { scenario.shortened() } else { scenario.clone() };
+    let mut notes = Vec::new();
+    let products = installed::find_products(&options.programs)?;
+    choose_targets(&mut scenario, options, &products, &mut notes)?;
+    scenario.rounds.count = options.rounds.unwrap_or(scenario.rounds.count);
+    scenario.rounds.window = options.window.unwrap_or(scenario.rounds.window);
+    let tools = choose_tools(&mut scenario, options, &mut notes)?;
+    let machine = Machine::look();
+    let bench = Bench {
+        options,
+        products,
+        class: scenario.class,
+        placement: placement(&scenario, options)?,
+        dir: tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no temporary folder")?,
+        records: RefCell::new(BTreeMap::new()),
+    };
+    if let Some(placement) = bench.placement {
+        place::pin_to(&[placement.client]).context("cannot pin the client to its CPU")?;
+    }
+    let mut run = Run::new(&scenario, machine, bench.placement, options.short);
+    run.notes = notes;
+    run.tools = tools;
+    go_round(&bench, &scenario, &mut run)?;
+    run.targets = bench.records.take();
+    run.note_ratios_to_direct();
+    Ok(run)
+}
+
+/// Leaves out what was not asked for and, when allowed, what is not installed.
+fn choose_targets(
+    scenario: &mut Scenario,
+    options: &Options,
+    products: &Catalogue,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    if let Some(only) = &options.targets {
+        scenario.targets.retain(|target| only.contains(target));
+        ensure!(!scenario.targets.is_empty(), "none of the chosen targets is in {}", scenario.name);
+    }
+    let is_missing = |product: Product| product != Product::Direct && !products.contains_key(product.name());
+    let mut missing: Vec<Product> = scenario.targets.iter().map(|target| target.product).collect();
+    if let Some(Rate::OfPeak { of_peak, .. }) = scenario.steady.and_then(|steady| steady.rate) {
+        ensure!(
+            !is_missing(of_peak.product),
+            "the rate of {} comes from {of_peak}, which is missing: {}",
+            scenario.name,
+            of_peak.product.how_to_get()
+        );
+    }
+    missing.retain(|product| is_missing(*product));
+    missing.dedup();
+    for product in missing {
+        if !(options.peers_optional && product.is_peer()) {
+            bail!("{} is missing: {}", product.name(), product.how_to_get());
+        }
+        notes.push(format!("{} is not installed and was left out.", product.name()));
+        scenario.targets.retain(|target| target.product != product);
+    }
+    Ok(())
+}
+
+/// Finds the tools a scenario names; gives the versions of those used.
+fn choose_tools(
+    scenario: &mut Scenario,
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut wanted: Vec<Tool> = scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
+    if scenario.steady.is_some() && options.tool == Tool::Wrk {
+        let rate = scenario.steady.and_then(|steady| steady.rate);
+        let plain = scenario.steady.is_some_and(|steady| steady.keep_alive && steady.body == 0);
+        ensure!(plain && rate.is_none(), "wrk plays kept connections with GET in a closed loop only");
+        wanted.push(Tool::Wrk);
+    }
+    let mut versions = BTreeMap::new();
+    for tool in wanted {
+        if tool == Tool::Driver {
+            continue;
+        }
+        match tool::installed(tool) {
+            Some(installed) => {
+                versions.insert(tool.name().to_owned(), installed.version);
+            }
+            None if options.peers_optional => {
+                notes.push(format!("{} is not installed and was left out.", tool.name()));
+                if let Some(crowd) = &mut scenario.crowd {
+                    crowd.tools.retain(|other| *other != tool);
+                }
+            }
+            None => bail!("{} is missing: {}", tool.name(), tool::HOW_TO_GET),
+        }
+    }
+    Ok(versions)
+}
+
+/// Who runs where. Targets as shipped use what they find, as their users have it.
+fn placement(scenario: &Scenario, options: &Options) -> anyhow::Result<Option<Placement>> {
+    match (scenario.class, options.cpus) {
+        (Class::AsShipped, _) => Ok(None),
+        (Class::Tuned, Some((client, target))) => Ok(Some(Placement::of(client, target))),
+        (Class::Tuned, None) => Placement::choose().map(Some),
+    }
+}
+
+fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Result<()> {
+    let mut rate = None;
+    if let Some(steady) = &scenario.steady
+        && let Some((found, sentence)) = peak::rate(bench, steady, &scenario.rounds)?
+    {
+        eprintln!("{sentence}");
+        run.notes.push(sentence);
+        rate = Some(found);
+    }
+    let cases: Vec<Option<Case>> = match &scenario.crowd {
+        None => vec![None],
+        Some(crowd) => crowd
+            .tools
+            .iter()
+            .flat_map(|tool| {
+                crowd.clients.iter().map(|clients| Some(Case { tool: *tool, clients: *clients }))
+            })
+            .collect(),
+    };
+    for round in 1..=scenario.rounds.count {
+        for case in &cases {
+            for target in &scenario.targets {
+                if run.failed.contains_key(&target.to_string()) {
+                    continue;
+                }
+                let result = measure(bench, scenario, *case, rate, *target);
+                ensure!(!bench.options.is_interrupted(), "interrupted");
+                note(run, round, *case, *target, result);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn measure(
+    bench: &Bench<'_>,
+    scenario: &Scenario,
+    case: Option<Case>,
+    rate: Option<f64>,
+    target: Target,
+) -> anyhow::Result<Measurement> {
+    match (&scenario.steady, &scenario.idle, case) {
+        (Some(work), _, _) => steady::measure(bench, work, &scenario.rounds, rate, target),
+        (_, Some(work), _) => idle::measure(bench, work, target),
+        (_, _, Some(case)) => crowd::measure(bench, case, &scenario.rounds, target),
+        (None, None, None) => bail!("the scenario describes no work"),
+    }
+}
+
+/// Keeps a measurement, says so, and leaves a target out that failed.
+fn note(run: &mut Run, round: u32, case: Option<Case>, target: Target, result: anyhow::Result<Measurement>) {
+    let mut measurement = result.unwrap_or_else(|error| Measurement {
+        failure: Some(format!("{error:#}")),
+        ..Measurement::default()
+    });
+    measurement.target = target.to_string();
+    measurement.round = round;
+    measurement.case = case.map(|case| case.to_string()).unwrap_or_default();
+    eprintln!("{}", progress_line(run, &measurement));
+    if let Some(failure) = &measurement.failure {
+        run.failed.insert(measurement.target.clone(), format!("round {round}: {failure}"));
+    }
+    run.measurements.push(measurement);
+}
+
+/// One line per measurement, for who watches.
+fn progress_line(run: &Run, measurement: &Measurement) -> String {
+    let mut line = format!(
+        "{} round {}/{} {:<18}",
+        time_of_day(),
+        measurement.round,
+        run.scenario.rounds.count,
+        measurement.target
+    );
+    if !measurement.case.is_empty() {
+        line.push_str(&format!(" {:<22}", measurement.case));
+    }
+    let shown = [
+        Metric::RequestsPerSecond,
+        Metric::CpuPerRequest,
+        Metric::P99,
+        Metric::Availability,
+        Metric::MemoryPerClient,
+    ];
+    for metric in shown {
+        if let Some(value) = measurement.values.get(&metric) {
+            line.push_str(&format!("  {} {}", metric.heading(), metric.format(*value)));
+        }
+    }
+    if let Some(limit) = measurement.limit {
+        line.push_str(&format!("  limit: {}", limit.label()));
+    }
+    for note in measurement.notes.iter().chain(&measurement.failure) {
+        line.push_str(&format!("  [{note}]"));
+    }
+    line
+}
+
+fn time_of_day() -> String {
+    clock::today().strftime("%H:%M:%S").to_string()
+}

@@ -1,0 +1,269 @@
+//! The program as a whole: it measures what is there, and no child ever outlives it.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use weir_lab::clock::wait_until;
+use weir_lab::process::{Guarded, Job, Launcher, tree};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn launcher() -> Launcher {
+    Launcher { program: PathBuf::from(env!("CARGO_BIN_EXE_weir-lab")), prefix: Vec::new() }
+}
+
+fn is_running(pid: i32) -> bool {
+    // A zombie does not run any more.
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z')))
+}
+
+fn shell(script: &str, dir: &Path) -> Guarded {
+    let args = vec!["-c".to_owned(), script.to_owned()];
+    let job = Job { program: PathBuf::from("/bin/sh"), args, cpus: Vec::new(), log: dir.join("log") };
+    Guarded::start(&launcher(), &job).unwrap()
+}
+
+fn lab(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-lab"));
+    command.args(args);
+    command
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn a_whole_tree_ends_with_its_handle_daemons_included() {
+    let dir = tempfile::tempdir().unwrap();
+    // A child, and a daemon that has left its session and lost its parent.
+    let script = "sleep 1000 & echo child $!; (setsid sleep 1000 & echo daemon $!); wait";
+    let mut guarded = shell(script, dir.path());
+    let read = |guarded: &mut Guarded, word: &str| -> i32 {
+        guarded.wait_for_line(word, LIMIT).unwrap().parse().unwrap()
+    };
+    let pids = [guarded.pid(), read(&mut guarded, "child "), read(&mut guarded, "daemon ")];
+    assert!(pids.iter().all(|pid| is_running(*pid)), "{pids:?}");
+    drop(guarded);
+    assert!(pids.iter().all(|pid| !is_running(*pid)), "{pids:?}");
+}
+
+#[test]
+fn what_its_program_leaves_behind_ends_with_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut guarded = shell("sleep 1000 & echo child $!; exit 3", dir.path());
+    let child: i32 = guarded.wait_for_line("child ", LIMIT).unwrap().parse().unwrap();
+    let how = guarded.wait(LIMIT, || false).unwrap();
+    assert!(how.contains("exit status 3"), "{how}");
+    assert!(!is_running(child));
+}
+
+#[test]
+fn a_program_that_cannot_start_or_listen_is_named_with_its_own_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = Job {
+        program: dir.path().join("nothing"),
+        args: Vec::new(),
+        cpus: Vec::new(),
+        log: dir.path().join("log"),
+    };
+    let error = Guarded::start(&launcher(), &job).unwrap_err().to_string();
+    assert!(error.contains("nothing") && error.contains("No such file"), "{error}");
+    let mut guarded = shell("echo broken config >&2; exit 1", dir.path());
+    let error = guarded.wait_listening("127.0.0.1:1".parse().unwrap(), LIMIT).unwrap_err().to_string();
+    assert!(error.contains("broken config") && error.contains("exit status 1"), "{error}");
+}
+
+#[test]
+fn a_child_runs_on_the_cpu_it_was_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let cpu = weir_lab::place::allowed().pop().unwrap();
+    let args = vec!["-c".to_owned(), "grep Cpus_allowed_list /proc/self/status".to_owned()];
+    let job = Job { program: PathBuf::from("/bin/sh"), args, cpus: vec![cpu], log: dir.path().join("log") };
+    let mut guarded = Guarded::start(&launcher(), &job).unwrap();
+    guarded.wait(LIMIT, || false).unwrap();
+    let said = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    assert_eq!(said.split_whitespace().last(), Some(cpu.to_string().as_str()), "{said}");
+}
+
+/// Starts a long run and waits until its origin and client are at work.
+fn long_run() -> (Child, Vec<i32>) {
+    let child = lab(&["run", "l7-keepalive", "--targets", "direct", "--window", "1000s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut pids = Vec::new();
+    let started = wait_until(LIMIT, || {
+        pids = tree::members(child.id() as i32);
+        // The lab, the guard, the origin.
+        pids.len() == 3
+    });
+    assert!(started, "{pids:?}");
+    (child, pids)
+}
+
+#[test]
+fn ctrl_c_ends_a_run_and_all_its_children() {
+    let (mut child, pids) = long_run();
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(wait_until(LIMIT, || pids.iter().all(|pid| !is_running(*pid))), "{pids:?}");
+}
+
+#[test]
+fn even_a_killed_lab_leaves_no_process_behind() {
+    let (mut child, pids) = long_run();
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert!(wait_until(LIMIT, || pids.iter().all(|pid| !is_running(*pid))), "{pids:?}");
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn a_short_run_measures_reports_and_saves() {
+    let root = tempfile::tempdir().unwrap();
+    let save = format!("--save={}", root.path().display());
+    let output = lab(&["run", "l7-post-1k", "--short", "--rounds", "1", "--targets", "direct", &save])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("| direct |"), "{}", text(&output));
+    let folder = std::fs::read_dir(root.path()).unwrap().next().unwrap().unwrap().path();
+    let run: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
+    assert!(run["measurements"][0]["values"]["requests-per-second"].as_f64().unwrap() > 0.0, "{run}");
+}
+
+/// A stand-in for Weir: tells a version, then behaves as the script says.
+fn stand_in(dir: &Path, script: &str) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = dir.join("weir");
+    let mut file = std::fs::File::create(&path).unwrap();
+    write!(file, "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo weir 0.0.0; exit; }}\n{script}\n").unwrap();
+    file.set_permissions(std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_target_that_fails_to_start_is_named_and_the_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let weir = stand_in(dir.path(), "echo cannot bind >&2; exit 1");
+    let args = ["run", "l7-keepalive", "--short", "--targets", "direct,weir", "--weir", &weir];
+    let output = lab(&args).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("weir FAILED") && said.contains("cannot bind"), "{said}");
+    assert!(said.contains("| direct |") && said.contains("round 2/2 direct"), "{said}");
+    assert!(!said.contains("round 2/2 weir"), "{said}");
+}
+
+/// The address a generated weir.toml says to listen on.
+const LISTEN: &str = "listen=$(sed -n 's/^address = \"\\(.*\\)\"/\\1/p' \"$2\")";
+
+#[test]
+fn a_target_that_works_is_measured_with_all_its_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    // The origin stands in for Weir: for the client it makes no difference.
+    let program = env!("CARGO_BIN_EXE_weir-lab");
+    let weir = stand_in(dir.path(), &format!("{LISTEN}; exec {program} origin --listen $listen"));
+    let save = format!("--save={}", dir.path().display());
+    for scenario in ["l7-short", "idle-memory"] {
+        let output =
+            lab(&["run", scenario, "--short", "--rounds", "1", "--targets", "weir", "--weir", &weir, &save])
+                .output()
+                .unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    let read = |scenario: &str| -> serde_json::Value {
+        let folder = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.to_string_lossy().ends_with(scenario))
+            .unwrap();
+        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap()
+    };
+    let values = &read("l7-short")["measurements"][0]["values"];
+    for metric in
+        ["requests-per-second", "cpu-per-request", "p50", "p99.9", "rss", "target-cpu", "client-cpu"]
+    {
+        assert!(values[metric].as_f64().unwrap_or(0.0) > 0.0, "{metric}: {values}");
+    }
+    let series = read("idle-memory")["measurements"][0]["series"].as_array().unwrap().len();
+    assert_eq!(series, 4);
+}
+
+#[test]
+fn a_target_that_answers_wrongly_fails_the_run_and_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let weir = stand_in(
+        dir.path(),
+        &format!("{LISTEN}; echo $listen > {}/listen; exec sleep 1000", dir.path().display()),
+    );
+    let child = lab(&["run", "l7-keepalive", "--short", "--targets", "direct,weir", "--weir", &weir])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut listen = String::new();
+    let told = wait_until(LIMIT, || {
+        listen = std::fs::read_to_string(dir.path().join("listen")).unwrap_or_default();
+        listen.ends_with('\n')
+    });
+    assert!(told);
+    let listener = std::net::TcpListener::bind(listen.trim()).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve_two_pages_then_502(&stream));
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("weir FAILED") && said.contains("x status; first: status 502"), "{said}");
+    assert!(said.contains("| direct |") && !said.contains("| weir"), "{said}");
+}
+
+fn serve_two_pages_then_502(mut stream: &std::net::TcpStream) {
+    use std::io::Read as _;
+    let (mut seen, mut part) = (Vec::new(), [0; 4096]);
+    for number in 0.. {
+        while weir_lab::wire::fields::head_len(&seen).is_none() {
+            match stream.read(&mut part) {
+                Ok(len) if len > 0 => seen.extend_from_slice(&part[..len]),
+                _ => return,
+            }
+        }
+        seen.clear();
+        let answer = if number < 2 {
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 612\r\n\r\n";
+            [head.as_slice(), weir_lab::wire::pattern::run(0, 612)].concat()
+        } else {
+            b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n".to_vec()
+        };
+        if stream.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_or_mistyped_is_an_error_that_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let weir = stand_in(dir.path(), "exit 1");
+    let output = lab(&["targets", "--weir", &weir]).output().unwrap();
+    assert!(text(&output).contains("weir 0.0.0"), "{}", text(&output));
+    let output = lab(&["run", "l7-keepalive", "--weir", "/nonexistent/weir"]).output().unwrap();
+    assert!(!output.status.success() && text(&output).contains("no such program"), "{}", text(&output));
+    let output = lab(&["run", "l7-keepalife"]).output().unwrap();
+    assert!(!output.status.success() && text(&output).contains("no scenario"), "{}", text(&output));
+}
