@@ -2,6 +2,7 @@
 //!
 //! Building is all that happens here: the lab measures, judges and reports.
 
+use anyhow::ensure;
 use clap::Args;
 
 use crate::process::Process;
@@ -24,9 +25,10 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What `ci` runs.
+    /// What `ci` runs: the lab's own load generator against every target, then those of others.
     pub(crate) fn smoke() -> Self {
-        Self { scenarios: vec![SCENARIO_DEFAULT.to_owned()], short: true, rest: Vec::new() }
+        let scenarios = [SCENARIO_DEFAULT, "clients-default"].map(str::to_owned).to_vec();
+        Self { scenarios, short: true, rest: Vec::new() }
     }
 }
 
@@ -34,13 +36,18 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Resul
     Process::cargo(workspace)
         .args(["build", "--release", "--package", "weir", "--package", "weir-lab"])
         .run()?;
+    let mut failed = Vec::new();
     for scenario in &arguments.scenarios {
         let lab = workspace.target().join("release").join("weir-lab");
         let mut process = Process::new(workspace, lab).args(["run", scenario]);
         if arguments.short {
             process = process.arg("--short");
         }
-        process.args(&arguments.rest).run()?;
+        if let Err(error) = process.args(&arguments.rest).run() {
+            println!("{error:#}");
+            failed.push(scenario.as_str());
+        }
     }
+    ensure!(failed.is_empty(), "these scenarios failed, see above: {}", failed.join(", "));
     Ok(())
 }

@@ -23,15 +23,15 @@ struct Package {
 
 const PACKAGES: &[Package] = &[
     Package {
-        name: "haproxy",
-        program: "haproxy",
-        reason: "step `bench`: a peer that the lab compares Weir with",
+        name: "varnish",
+        program: "varnishtest",
+        reason: "step `tests`: plays the scripts in conformance/",
     },
-    Package {
-        name: "nginx",
-        program: "nginx",
-        reason: "step `bench`: a peer that the lab compares Weir with",
-    },
+    Package { name: "haproxy", program: "haproxy", reason: "steps `tests` and `bench`: a peer in the lab" },
+    Package { name: "nginx", program: "nginx", reason: "steps `tests` and `bench`: a peer in the lab" },
+    Package { name: "apache2-utils", program: "ab", reason: "step `bench`: a load generator of the lab" },
+    Package { name: "siege", program: "siege", reason: "step `bench`: a load generator of the lab" },
+    Package { name: "wrk", program: "wrk", reason: "step `bench`: a load generator of the lab" },
     Package { name: "g++", program: "c++", reason: "step `fuzz`: libFuzzer is C++" },
     Package { name: "valgrind", program: "valgrind", reason: "step `instructions`: counts instructions" },
 ];
@@ -87,7 +87,7 @@ fn advice(missing: &[&Package]) -> String {
     let mut text =
         "programs are missing that cannot be installed from here (that takes root on Debian):\n".to_owned();
     for package in missing {
-        text.push_str(&format!("  {:<10} {}\n", package.program, package.reason));
+        text.push_str(&format!("  {:<12} {}\n", package.program, package.reason));
     }
     let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
     text.push_str(&format!("on Debian: sudo apt-get install --no-install-recommends {}", names.join(" ")));
@@ -142,10 +142,14 @@ mod tests {
 
     #[test]
     fn advice_names_program_reason_and_command() {
-        let missing = [&PACKAGES[0], &PACKAGES[3]];
+        let missing = ["apache2-utils", "valgrind"]
+            .map(|name| PACKAGES.iter().find(|package| package.name == name).expect("it is on the list"));
         let text = advice(&missing);
-        assert!(text.contains("haproxy    step `bench`"), "{text}");
-        assert!(text.ends_with("sudo apt-get install --no-install-recommends haproxy valgrind"), "{text}");
+        assert!(text.contains("\n  ab           step `bench`: "), "{text}");
+        assert!(
+            text.ends_with("sudo apt-get install --no-install-recommends apache2-utils valgrind"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -23,7 +23,9 @@ static EXPLICIT_ANCHOR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"\b(?:id|name)="([^"]+)""#).expect("the pattern is constant"));
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let documents = tree.files().iter().filter(|file| file.path.ends_with(".md"));
+    // Markdown among sources is a piece of some other document, and its links are meant from there.
+    let is_document = |file: &&TextFile| file.path.ends_with(".md") && !file.path.contains("/src/");
+    let documents = tree.files().iter().filter(is_document);
     documents
         .flat_map(|document| {
             let mut findings = links(tree, document);
@@ -158,6 +160,7 @@ mod tests {
         assert_eq!(with("![b](docs/b.png)\n"), [(Rule::Link, 1)]);
         assert_eq!(with("[b](../docs/b.md)\n"), [], "above the root is outside of what can be checked");
         assert_eq!(with("`[b](b.md)`\n\n```\n[b](b.md)\n```\n"), [], "code is no link");
+        assert_eq!(found(&[("crates/a/src/piece.md", "[b](b.md)\n")]), [], "a piece of another document");
         assert_eq!(with("| a |\n|---|\n| [b](b.md) |\n"), [(Rule::Link, 3)]);
     }
 
