@@ -1,1 +1,26 @@
-//! See the crate description in Cargo.toml.
+//! The data path of Weir and what keeps it running.
+//!
+//! In the order of the flow: a worker accepts a session, a session carries exchanges, an exchange is relayed to a
+//! server. See ARCHITECTURE.md for the map.
+
+mod proxy;
+mod worker;
+mod snapshot;
+mod view;
+
+mod downstream;
+mod exchange;
+mod relay;
+mod upstream;
+mod control;
+
+mod connection;
+mod socket;
+mod sys;
+mod buffer;
+mod deadline;
+mod clock;
+mod cpus;
+
+pub use downstream::listener::BoundAddress;
+pub use proxy::{Listened, Proxy, StartError, Stopped, workers_by_default};

@@ -1,0 +1,145 @@
+//! Byte buffers of a worker: taken when a socket is ready, given back when empty.
+//!
+//! An idle connection holds none. A buffer that is dropped returns to the stock of its worker, so a worker that
+//! is warm allocates nothing. Must not be sent to another worker.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::{Rc, Weak};
+
+/// Free buffers that a worker keeps at most; beyond it they go back to the allocator.
+const KEPT_MAX: usize = 256;
+
+/// The free buffers of one worker, all of one size.
+#[derive(Debug)]
+pub(crate) struct BufferStock {
+    size: usize,
+    free: RefCell<Vec<Box<[u8]>>>,
+}
+
+impl BufferStock {
+    /// A stock of buffers of `size` bytes each; allocates nothing yet.
+    pub(crate) fn new(size: usize) -> Rc<Self> {
+        Rc::new(Self { size, free: RefCell::new(Vec::new()) })
+    }
+
+    /// Takes a buffer, empty, from the stock or from the allocator.
+    pub(crate) fn take(self: &Rc<Self>) -> Buffer {
+        let bytes = self.free.borrow_mut().pop().unwrap_or_else(|| vec![0; self.size].into_boxed_slice());
+        Buffer { bytes, start: 0, end: 0, stock: Rc::downgrade(self) }
+    }
+
+    fn put_back(&self, bytes: Box<[u8]>) {
+        let mut free = self.free.borrow_mut();
+        if free.len() < KEPT_MAX && bytes.len() == self.size {
+            free.push(bytes);
+        }
+    }
+}
+
+/// A run of received bytes inside a fixed piece of memory.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+    stock: Weak<BufferStock>,
+}
+
+impl Buffer {
+    /// The bytes that were received and not yet consumed.
+    pub(crate) fn filled(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// The same bytes, for decoding in place.
+    pub(crate) fn filled_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
+    /// A range counted from the first unconsumed byte.
+    pub(crate) fn part(&self, range: Range<usize>) -> &[u8] {
+        &self.filled()[range]
+    }
+
+    /// How many bytes wait to be consumed.
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether nothing waits to be consumed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Whether no further byte fits, even after moving what waits to the front.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() == self.bytes.len()
+    }
+
+    /// The free space behind the received bytes; moves them to the front when the end is reached.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        if self.start > 0 && (self.is_empty() || self.end == self.bytes.len()) {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    /// Counts `len` bytes as received into [`Buffer::space`].
+    pub(crate) fn fill(&mut self, len: usize) {
+        debug_assert!(self.end + len <= self.bytes.len());
+        self.end += len;
+    }
+
+    /// Makes room for `size` bytes in all: for the rare head that is longer than a usual buffer.
+    pub(crate) fn grow(&mut self, size: usize) {
+        if size > self.bytes.len() {
+            let mut bytes = vec![0; size].into_boxed_slice();
+            let len = self.len();
+            bytes[..len].copy_from_slice(self.filled());
+            (self.bytes, self.start, self.end) = (bytes, 0, len);
+        }
+    }
+
+    /// Drops the first `len` unconsumed bytes.
+    pub(crate) fn consume(&mut self, len: usize) {
+        debug_assert!(len <= self.len());
+        self.start += len;
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(stock) = self.stock.upgrade() {
+            stock.put_back(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_buffer_is_taken_again() {
+        let stock = BufferStock::new(64);
+        let first = stock.take();
+        let address = first.bytes.as_ptr();
+        drop(first);
+        assert_eq!(stock.take().bytes.as_ptr(), address);
+    }
+
+    #[test]
+    fn space_moves_what_waits_to_the_front() {
+        let stock = BufferStock::new(8);
+        let mut buffer = stock.take();
+        buffer.space().copy_from_slice(b"abcdefgh");
+        buffer.fill(8);
+        assert!(buffer.is_full());
+        buffer.consume(6);
+        assert_eq!(buffer.space().len(), 6);
+        assert_eq!(buffer.filled(), b"gh");
+    }
+}

@@ -1,0 +1,78 @@
+//! A socket together with the bytes that were received on it and not yet consumed.
+//!
+//! Both sides of an exchange are connections. TLS will stand between socket and input here; nothing above may
+//! read or write the socket past this type.
+
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use crate::buffer::{Buffer, BufferStock};
+use crate::socket::Socket;
+
+/// One side's connection: client or server.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) socket: Socket,
+    /// Received and not consumed; absent when empty and nothing is arriving.
+    pub(crate) input: Option<Buffer>,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: Socket) -> Self {
+        Self { socket, input: None }
+    }
+
+    /// The received bytes that wait to be consumed.
+    pub(crate) fn received(&self) -> &[u8] {
+        self.input.as_ref().map_or(&[], Buffer::filled)
+    }
+
+    /// Whether received bytes wait to be consumed.
+    pub(crate) fn has_input(&self) -> bool {
+        self.input.as_ref().is_some_and(|input| !input.is_empty())
+    }
+
+    /// Drops the first `len` received bytes, and the buffer once it is empty.
+    pub(crate) fn consume(&mut self, len: usize) {
+        if let Some(input) = &mut self.input {
+            input.consume(len);
+            if input.is_empty() {
+                self.input = None;
+            }
+        }
+    }
+
+    /// Reads once behind what is already there; `Ok(0)` is the end of the stream. Takes a buffer only when the
+    /// socket is readable. The caller makes sure that the input is not full.
+    pub(crate) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        stock: &Rc<BufferStock>,
+    ) -> Poll<io::Result<usize>> {
+        let input = match &mut self.input {
+            Some(input) => input,
+            none => {
+                ready!(self.socket.poll_readable(cx))?;
+                none.insert(stock.take())
+            }
+        };
+        debug_assert!(!input.is_full());
+        let outcome = self.socket.poll_read(cx, input.space());
+        if let Poll::Ready(Ok(len)) = &outcome {
+            input.fill(*len);
+        }
+        if input.is_empty() {
+            self.input = None;
+        }
+        outcome
+    }
+
+    /// Writes as much of the slices as the kernel takes now, with one system call.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, slices: [&[u8]; 3]) -> Poll<io::Result<usize>> {
+        match slices {
+            [only, [], []] | [[], only, []] | [[], [], only] => self.socket.poll_write(cx, only),
+            slices => self.socket.poll_write_slices(cx, &slices.map(IoSlice::new)),
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The access log: lines rendered by the workers, written by a thread of its own.
+//!
+//! A worker appends lines to a batch and hands full batches over without waiting; when the writer is behind by more than
+//! the limit, lines are dropped and counted. A full disk or a slow syslog never stops traffic.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_config::{AccessLogOutput, Config};
+use weir_http::{ResponseHead, Version};
+use weir_observe::access_log::syslog::{Facility, Framing, Severity};
+use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, LogFormat, UnixMicros};
+
+use crate::clock;
+use crate::downstream::session::{Peer, Session};
+use crate::exchange::Exchange;
+use crate::view::View;
+
+/// A batch goes to the writer when it is this large, or when the worker sweeps.
+const BATCH_BYTES: usize = 32 * 1024;
+
+/// Lines on their way to the writer.
+struct Batch {
+    text: Vec<u8>,
+    /// Where each line ends.
+    ends: Vec<usize>,
+}
+
+/// What the writer is told.
+enum Message {
+    Lines(Batch),
+    /// Open files again, under the same name.
+    Reopen,
+}
+
+/// The writer of one output, shared by every listener that logs there.
+#[derive(Debug)]
+struct Output {
+    sender: Sender<Message>,
+    /// Lines handed over and not yet written; shared with the writer, which must not hold the sender.
+    waiting: Arc<AtomicUsize>,
+    lines_max: usize,
+}
+
+/// One worker's end of the access log of one listener.
+pub(crate) struct LogBatches {
+    format: Arc<LogFormat>,
+    output: Arc<Output>,
+    batch: RefCell<Batch>,
+    shard: Arc<weir_observe::WorkerShard>,
+}
+
+/// All access logs of the process.
+pub(crate) struct AccessLogs {
+    listeners: Vec<Option<(Arc<LogFormat>, Arc<Output>)>>,
+    outputs: Vec<Arc<Output>>,
+    writers: Vec<JoinHandle<()>>,
+}
+
+impl AccessLogs {
+    /// Opens the outputs that the config names and starts a writer for each.
+    ///
+    /// # Errors
+    /// When an output cannot be opened; the message names it.
+    pub(crate) fn open(config: &Config) -> io::Result<Self> {
+        let mut logs = Self { listeners: Vec::new(), outputs: Vec::new(), writers: Vec::new() };
+        let mut by_output: HashMap<AccessLogOutput, Arc<Output>> = HashMap::new();
+        for listener in &config.listeners {
+            let log = &listener.access_log;
+            let Some(format) = &log.format else {
+                logs.listeners.push(None);
+                continue;
+            };
+            let output = match by_output.get(&log.output) {
+                Some(output) => Arc::clone(output),
+                None => {
+                    let output = logs.start(&log.output, log.lines_max)?;
+                    by_output.insert(log.output.clone(), Arc::clone(&output));
+                    output
+                }
+            };
+            logs.listeners.push(Some((Arc::new(format.format().clone()), output)));
+        }
+        Ok(logs)
+    }
+
+    fn start(&mut self, to: &AccessLogOutput, lines_max: usize) -> io::Result<Arc<Output>> {
+        let mut destination = Destination::open(to)?;
+        let (sender, receiver) = channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let output = Arc::new(Output { sender, waiting: Arc::clone(&waiting), lines_max });
+        let writer = std::thread::Builder::new().name("weir-access-log".into());
+        self.writers.push(writer.spawn(move || write_all(&receiver, &mut destination, &waiting))?);
+        self.outputs.push(Arc::clone(&output));
+        Ok(output)
+    }
+
+    /// One worker's ends, one for each listener that logs.
+    pub(crate) fn for_worker(&self, shard: &Arc<weir_observe::WorkerShard>) -> Vec<Option<LogBatches>> {
+        let end = |(format, output): &(Arc<LogFormat>, Arc<Output>)| LogBatches {
+            format: Arc::clone(format),
+            output: Arc::clone(output),
+            batch: RefCell::new(Batch { text: Vec::new(), ends: Vec::new() }),
+            shard: Arc::clone(shard),
+        };
+        self.listeners.iter().map(|log| log.as_ref().map(end)).collect()
+    }
+
+    /// Opens log files again, as after they were renamed by a log rotation.
+    pub(crate) fn reopen(&self) {
+        for output in &self.outputs {
+            let _writer_gone = output.sender.send(Message::Reopen);
+        }
+    }
+
+    /// Waits until every line of the workers, which are gone, is written.
+    pub(crate) fn close(self) {
+        drop(self.listeners);
+        drop(self.outputs);
+        for writer in self.writers {
+            let _panicked = writer.join();
+        }
+    }
+}
+
+impl LogBatches {
+    /// Hands the lines gathered so far to the writer.
+    pub(crate) fn flush(&self) {
+        let mut batch = self.batch.borrow_mut();
+        if batch.ends.is_empty() {
+            return;
+        }
+        let lines = batch.ends.len();
+        if self.output.waiting.load(Ordering::Relaxed) + lines > self.output.lines_max {
+            self.shard.log_lines_dropped.add(lines as u64);
+            batch.text.clear();
+            batch.ends.clear();
+            return;
+        }
+        self.output.waiting.fetch_add(lines, Ordering::Relaxed);
+        let full = std::mem::replace(&mut *batch, Batch { text: Vec::new(), ends: Vec::new() });
+        let _writer_gone = self.output.sender.send(Message::Lines(full));
+    }
+}
+
+/// Writes the line of an exchange, if its listener logs.
+pub(crate) fn write(session: &Session, exchange: &Exchange, view: &View) {
+    let Some(log) = &session.worker.logs[session.listener] else { return };
+    let full = {
+        let mut batch = log.batch.borrow_mut();
+        let Batch { text, ends } = &mut *batch;
+        with_record(session, exchange, view, |record| log.format.render(record, text));
+        ends.push(text.len());
+        text.len() >= BATCH_BYTES
+    };
+    if full {
+        log.flush();
+    }
+}
+
+/// The fields of both heads, for formats that name some.
+struct Heads<'a> {
+    exchange: &'a Exchange,
+}
+
+impl FieldSource for Heads<'_> {
+    fn request_field(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.request_text[..];
+        self.exchange.request.fields().get_by_name(text, name).map(|field| field.value.of(text))
+    }
+
+    fn response_field(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.response_text[..];
+        let response: &ResponseHead = &self.exchange.response;
+        response.fields().get_by_name(text, name).map(|field| field.value.of(text))
+    }
+}
+
+fn with_record(
+    session: &Session,
+    exchange: &Exchange,
+    view: &View,
+    render: impl FnOnce(&ExchangeRecord<'_>),
+) {
+    let snapshot = &view.snapshot;
+    let record = &exchange.record;
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let listener = &snapshot.listeners[session.listener];
+    let upstream = record.upstream.map(|index| &snapshot.upstreams[index]);
+    let server = upstream.zip(record.server).map(|(upstream, index)| &*upstream.config.servers[index].name);
+    let peer = match session.peer {
+        Peer::Inet(addr) => Some(addr),
+        Peer::Unix => None,
+    };
+    // A request whose head could not be read has nothing to show but what its failure says.
+    let whole = !text.is_empty();
+    let client = peer.map(|peer| match whole {
+        true => (crate::exchange::forwarded::client_address(session, exchange, listener), peer.port()).into(),
+        false => peer,
+    });
+    let ago = clock::now().saturating_duration_since(record.began);
+    let began = clock::unix_now().saturating_sub(ago);
+    let head = |span: weir_http::Span| if whole { span.of(text) } else { &[] };
+    render(&ExchangeRecord {
+        time: UnixMicros(u64::try_from(began.as_micros()).unwrap_or(u64::MAX)),
+        listener: &listener.config.name,
+        client,
+        peer,
+        local: None,
+        exchange_number: session.requests,
+        method: head(request.method_span()),
+        target: head(request.target()),
+        version: if !whole {
+            b""
+        } else if request.version() == Version::Http10 {
+            b"HTTP/1.0"
+        } else {
+            b"HTTP/1.1"
+        },
+        host: if whole { request.authority().of(text) } else { b"" },
+        request_id: &record.request_id,
+        fields: &Heads { exchange },
+        status: (record.status != 0).then_some(record.status),
+        failure: record.failure,
+        bytes_in: record.bytes_in,
+        bytes_out: exchange.to_client.sent,
+        body_bytes_in: record.tunnelled.map_or(exchange.request_body.received(), |(up, _)| up),
+        body_bytes_out: record.tunnelled.map_or(exchange.response_relay.moved, |(_, down)| down),
+        route: record.route.map_or("", |index| &listener.route_plans[index].config.name),
+        upstream: upstream.map_or("", |upstream| &upstream.config.name),
+        server: server.unwrap_or(""),
+        attempts: record.attempts,
+        reused: (record.attempts > 0).then_some(record.reused),
+        queue_position: 0,
+        phases: record.times,
+        load: load(session, exchange, view),
+    });
+}
+
+fn load(session: &Session, exchange: &Exchange, view: &View) -> Load {
+    let shared = &session.worker.shared;
+    let process = shared.loads.iter().map(|load| load.0.load(Ordering::Relaxed)).sum();
+    let listener = shared.listener_sessions[session.listener].load(Ordering::Relaxed);
+    let states =
+        exchange.record.upstream.map_or(&[][..], |index| view.snapshot.upstreams[index].balancer.states());
+    Load {
+        process,
+        listener,
+        upstream: states.iter().map(|state| state.in_flight()).sum(),
+        server: exchange
+            .record
+            .server
+            .and_then(|index| states.get(index))
+            .map_or(0, |state| state.in_flight()),
+    }
+}
+
+/// Where lines go.
+enum Destination {
+    Stdout,
+    Stderr,
+    File { path: PathBuf, file: File },
+    SyslogUnix { path: PathBuf, socket: UnixDatagram, framing: Framing },
+    SyslogUdp { socket: UdpSocket, framing: Framing },
+}
+
+impl Destination {
+    fn open(output: &AccessLogOutput) -> io::Result<Self> {
+        Ok(match output {
+            AccessLogOutput::Stdout => Self::Stdout,
+            AccessLogOutput::Stderr => Self::Stderr,
+            AccessLogOutput::File(path) => Self::File { path: path.clone(), file: open_file(path)? },
+            AccessLogOutput::SyslogUnix(path) => {
+                let socket = UnixDatagram::unbound()?;
+                // The log daemon may come up later than Weir: a datagram that cannot be sent is dropped and counted.
+                let _not_there_yet = socket.connect(path);
+                Self::SyslogUnix { path: path.clone(), socket, framing: framing() }
+            }
+            AccessLogOutput::SyslogUdp(addr) => {
+                let any = if addr.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(addr)?;
+                Self::SyslogUdp { socket, framing: framing() }
+            }
+        })
+    }
+
+    fn write(&mut self, batch: &Batch, datagram: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            Self::Stdout => io::stdout().lock().write_all(&batch.text),
+            Self::Stderr => io::stderr().lock().write_all(&batch.text),
+            Self::File { file, .. } => file.write_all(&batch.text),
+            Self::SyslogUnix { path, socket, framing } => {
+                each_datagram(batch, framing, datagram, |datagram| {
+                    if socket.send(datagram).is_err() {
+                        // The daemon was restarted: its socket is a new one.
+                        socket.connect(&*path)?;
+                        socket.send(datagram)?;
+                    }
+                    Ok(())
+                })
+            }
+            Self::SyslogUdp { socket, framing } => {
+                each_datagram(batch, framing, datagram, |datagram| socket.send(datagram).map(|_| ()))
+            }
+        }
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        if let Self::File { path, file } = self {
+            *file = open_file(path)?;
+        }
+        Ok(())
+    }
+}
+
+fn open_file(path: &PathBuf) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("access log {}: {error}", path.display())))
+}
+
+fn framing() -> Framing {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Framing::new(Facility::Local0, &host, "weir", std::process::id(), "access")
+}
+
+fn each_datagram(
+    batch: &Batch,
+    framing: &Framing,
+    datagram: &mut Vec<u8>,
+    mut send: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let now = UnixMicros(u64::try_from(clock::unix_now().as_micros()).unwrap_or(u64::MAX));
+    let mut start = 0;
+    for &end in &batch.ends {
+        datagram.clear();
+        framing.frame(Severity::Informational, now, batch.text[start..end].trim_ascii_end(), datagram);
+        send(datagram)?;
+        start = end;
+    }
+    Ok(())
+}
+
+/// Writes until the last sender is gone. Trouble is logged at most once a second.
+fn write_all(receiver: &Receiver<Message>, destination: &mut Destination, waiting: &AtomicUsize) {
+    let mut datagram = Vec::new();
+    let mut complained = None;
+    while let Ok(message) = receiver.recv() {
+        let outcome = match message {
+            Message::Lines(batch) => {
+                let outcome = destination.write(&batch, &mut datagram);
+                waiting.fetch_sub(batch.ends.len(), Ordering::Relaxed);
+                outcome
+            }
+            Message::Reopen => destination.reopen(),
+        };
+        if let Err(error) = outcome {
+            let now = clock::now();
+            if complained.is_none_or(|before| now.saturating_duration_since(before) >= Duration::from_secs(1))
+            {
+                complained = Some(now);
+                tracing::error!(%error, "the access log cannot be written");
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! What is not on the request path: names of servers, the writer of the access log, the admin listener.
+
+pub(crate) mod access_log;
+pub(crate) mod names;
+pub(crate) mod admin;

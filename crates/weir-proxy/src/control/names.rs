@@ -1,0 +1,115 @@
+//! Names of servers, resolved in the background and again when their TTL is over.
+//!
+//! The data path reads the addresses of a server from an atomic pointer and never waits for DNS. When a name cannot be
+//! resolved any more, the last known addresses stay in use. Must not judge servers: a dead address is found by
+//! connecting to it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::{Resolver, TokioResolver};
+use weir_config::{Dns, ServerAddress};
+
+use crate::clock;
+use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::upstream::connect::Endpoint;
+
+/// Resolves every name of the snapshot once; then keeps the answers fresh until the task is dropped.
+pub(crate) async fn keep_resolved(snapshot: Arc<Snapshot>) {
+    let mut names = tokio::task::JoinSet::new();
+    let resolver = match resolver(&snapshot.dns) {
+        Ok(resolver) => Arc::new(resolver),
+        Err(error) => {
+            tracing::error!(%error, "names of servers cannot be resolved: see the [dns] section");
+            return;
+        }
+    };
+    for upstream in &snapshot.upstreams {
+        for (index, server) in upstream.config.servers.iter().enumerate() {
+            if let ServerAddress::Name { host, port } = &server.address {
+                let name = Name { upstream: Arc::clone(upstream), index, host: host.clone(), port: *port };
+                names.spawn(name.keep_resolved(Arc::clone(&resolver), snapshot.dns.clone()));
+            }
+        }
+    }
+    while names.join_next().await.is_some() {}
+}
+
+fn resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetError> {
+    let provider = TokioRuntimeProvider::default();
+    let mut builder = if dns.resolvers.is_empty() {
+        TokioResolver::builder(provider)?
+    } else {
+        let servers = dns.resolvers.iter().map(|addr| {
+            let mut protocols = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+            for protocol in &mut protocols {
+                protocol.port = addr.port();
+            }
+            NameServerConfig::new(addr.ip(), true, protocols.to_vec())
+        });
+        let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
+        Resolver::builder_with_config(config, provider)
+    };
+    builder.options_mut().timeout = dns.timeout;
+    // The TTL is kept here, between the limits of the config.
+    builder.options_mut().cache_size = 0;
+    builder.build()
+}
+
+/// The name of one server.
+struct Name {
+    upstream: Arc<UpstreamPlan>,
+    index: usize,
+    host: Box<str>,
+    port: u16,
+}
+
+impl Name {
+    async fn keep_resolved(self, resolver: Arc<TokioResolver>, dns: Dns) {
+        let mut failing = false;
+        loop {
+            let now = clock::now();
+            let wait = match resolver.lookup_ip(&*self.host).await {
+                Ok(answer) => {
+                    failing = false;
+                    self.publish(answer.iter().map(|ip| Endpoint::Inet((ip, self.port).into())).collect());
+                    until(answer.valid_until(), now)
+                }
+                Err(error) => {
+                    if !failing {
+                        tracing::warn!(
+                            upstream = &*self.upstream.config.name, name = &*self.host, %error,
+                            "the name of a server cannot be resolved; its last known addresses stay in use"
+                        );
+                    }
+                    failing = true;
+                    Duration::ZERO
+                }
+            };
+            tokio::time::sleep(wait.clamp(dns.ttl_min, dns.ttl_max)).await;
+        }
+    }
+
+    /// Puts new addresses in use, if they are new.
+    fn publish(&self, mut endpoints: Vec<Endpoint>) {
+        endpoints.sort_by_key(ToString::to_string);
+        endpoints.dedup();
+        let place = &self.upstream.endpoints[self.index];
+        if endpoints.is_empty() || **place.load() == endpoints {
+            return;
+        }
+        tracing::info!(
+            upstream = &*self.upstream.config.name,
+            name = &*self.host,
+            addresses = ?endpoints.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "the name of a server has new addresses"
+        );
+        place.store(Arc::new(endpoints));
+    }
+}
+
+fn until(end: Instant, now: Instant) -> Duration {
+    end.saturating_duration_since(now)
+}

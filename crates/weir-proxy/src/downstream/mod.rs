@@ -1,0 +1,5 @@
+//! The client side: from the listening socket to the request.
+
+pub(crate) mod listener;
+pub(crate) mod session;
+pub(crate) mod http1;

@@ -1,0 +1,232 @@
+//! The life of one client connection: one exchange after the other until either side has enough.
+//!
+//! Between exchanges a session holds no buffer and no exchange, only its socket and a timer. Must not know what a
+//! request means.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use weir_observe::{Cause, Failure, Phase};
+use weir_traffic::limit::ClientKey;
+
+use crate::clock;
+use crate::connection::Connection;
+use crate::deadline::Deadline;
+use crate::exchange::{self, After, Exchange, forwarded};
+use crate::socket::Socket;
+use crate::worker::{Accepted, Worker};
+
+/// After an answer that leaves request bytes unread: how long, and how many bytes, they are still taken in, so that
+/// the client reads the answer before it sees a reset (RFC 9112 section 9.6).
+const LINGER_TIME: Duration = Duration::from_secs(2);
+const LINGER_BYTES_MAX: usize = 512 * 1024;
+
+/// Who is at the other end of a client connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// An IP address and port; IPv4 addresses are never mapped into IPv6.
+    Inet(SocketAddr),
+    /// A process on this machine, over a Unix socket.
+    Unix,
+}
+
+impl Peer {
+    /// The address, if there is one.
+    pub fn ip(self) -> Option<IpAddr> {
+        match self {
+            Peer::Inet(addr) => Some(addr.ip()),
+            Peer::Unix => None,
+        }
+    }
+
+    /// The address that stands for this peer where one must be given: the loopback address for a Unix socket.
+    pub(crate) fn ip_or_local(self) -> IpAddr {
+        self.ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+}
+
+/// One client connection.
+pub(crate) struct Session {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) listener: usize,
+    pub(crate) client: Connection,
+    pub(crate) peer: Peer,
+    /// The address of the peer as `X-Forwarded-For` has it.
+    pub(crate) peer_text: Box<[u8]>,
+    pub(crate) local_port: Option<u16>,
+    pub(crate) deadline: Deadline,
+    /// The last reading of the clock.
+    pub(crate) now: Instant,
+    pub(crate) requests: u64,
+    opened_at: Instant,
+    key: Option<usize>,
+    /// The client whose limit on connections counts this one.
+    counted_as: Option<ClientKey>,
+}
+
+impl Session {
+    /// Takes over an accepted connection; `None` when it cannot be served, which is then counted and logged.
+    pub(crate) fn open(worker: Rc<Worker>, accepted: Accepted) -> Option<Self> {
+        let Accepted { listener, fd, peer, port } = accepted;
+        let view = Rc::clone(&worker.view.borrow());
+        let shard = &view.listeners[listener];
+        let socket = match Socket::register(fd) {
+            Ok(socket) => socket,
+            Err(error) => {
+                tracing::warn!(%error, "a new connection cannot be watched");
+                shard.failures.record(Failure::weir(Phase::Accept, Cause::Io));
+                return None;
+            }
+        };
+        let counted_as = match (&worker.shared.clients[listener], peer.ip()) {
+            (Some(limit), Some(ip)) => {
+                let client = ClientKey::from(ip);
+                if limit.try_acquire(client).is_err() {
+                    shard.failures.record(Failure::weir(Phase::Accept, Cause::TooManyClientConnections));
+                    return None;
+                }
+                Some(client)
+            }
+            _ => None,
+        };
+        shard.sessions.increment();
+        shard.sessions_open.increment();
+        let now = clock::now();
+        Some(Self {
+            worker,
+            listener,
+            client: Connection::new(socket),
+            peer,
+            peer_text: forwarded::address_text(peer.ip()),
+            local_port: port,
+            deadline: Deadline::new(),
+            now,
+            requests: 0,
+            opened_at: now,
+            key: None,
+            counted_as,
+        })
+    }
+
+    /// Serves the connection to its end.
+    pub(crate) async fn run(mut self) {
+        std::future::poll_fn(|cx| {
+            self.key = Some(self.worker.enter_session(cx.waker().clone()));
+            Poll::Ready(())
+        })
+        .await;
+        while self.next_request().await {
+            let mut lease = Lease::take(&self.worker).await;
+            match exchange::run(&mut self, &mut lease).await {
+                After::KeepAlive => {}
+                After::Close => return,
+                After::Linger => {
+                    drop(lease);
+                    return self.linger().await;
+                }
+                After::Abort => return self.client.socket.abort_on_close(),
+            }
+        }
+    }
+
+    /// When the age limit of the session ends it, if it has one.
+    pub(crate) fn ends_at(&self) -> Option<Instant> {
+        self.worker.shared.snapshot.listeners[self.listener]
+            .config
+            .timeouts
+            .session
+            .map(|age| self.opened_at + age)
+    }
+
+    /// Waits, without a buffer, until the client sends something; `false` when the session is over.
+    async fn next_request(&mut self) -> bool {
+        if self.client.has_input() {
+            return true;
+        }
+        let idle = self.worker.shared.snapshot.listeners[self.listener].config.timeouts.idle;
+        let idle_ends = self.now + idle;
+        self.deadline.set_at(Some(self.ends_at().map_or(idle_ends, |end| end.min(idle_ends))));
+        std::future::poll_fn(|cx| {
+            if self.worker.is_stopping() {
+                return Poll::Ready(false);
+            }
+            match self.client.socket.poll_readable(cx) {
+                Poll::Ready(outcome) => Poll::Ready(outcome.is_ok()),
+                Poll::Pending => self.deadline.poll_passed(cx).map(|()| false),
+            }
+        })
+        .await
+    }
+
+    /// Ends our direction, then takes in what the client still sends, within bounds, before the connection closes.
+    async fn linger(mut self) {
+        self.client.socket.shutdown_write();
+        self.client.input = None;
+        self.deadline.set_ceiling(None);
+        self.deadline.set(clock::now(), Some(LINGER_TIME));
+        let mut left = LINGER_BYTES_MAX;
+        std::future::poll_fn(|cx| {
+            while left > 0 {
+                match self.client.poll_fill(cx, &self.worker.stock) {
+                    Poll::Ready(Ok(len)) if len > 0 => left = left.saturating_sub(len),
+                    Poll::Ready(_) => return Poll::Ready(()),
+                    Poll::Pending => return self.deadline.poll_passed(cx),
+                }
+                self.client.input = None;
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let view = Rc::clone(&self.worker.view.borrow());
+        view.listeners[self.listener].sessions_open.decrement();
+        if let (Some(limit), Some(client)) = (&self.worker.shared.clients[self.listener], self.counted_as) {
+            limit.release(client);
+        }
+        if std::thread::panicking() {
+            self.worker.shard.panics.increment();
+            view.listeners[self.listener].failures.record(Failure::weir(Phase::Relay, Cause::Panicked));
+        }
+        self.worker.leave_session(self.key, self.listener);
+    }
+}
+
+/// An exchange on loan from the worker; goes back when dropped, unless a panic may have left it in disorder.
+struct Lease {
+    worker: Rc<Worker>,
+    exchange: Option<Box<Exchange>>,
+}
+
+impl Lease {
+    /// Takes an exchange, waiting for one when the buffers of the worker are used up.
+    async fn take(worker: &Rc<Worker>) -> Self {
+        let exchange = worker.begin_exchange().await;
+        Self { worker: Rc::clone(worker), exchange: Some(exchange) }
+    }
+}
+
+impl std::ops::Deref for Lease {
+    type Target = Exchange;
+
+    fn deref(&self) -> &Exchange {
+        self.exchange.as_ref().expect("present until dropped")
+    }
+}
+
+impl std::ops::DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut Exchange {
+        self.exchange.as_mut().expect("present until dropped")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.worker.end_exchange(self.exchange.take().filter(|_| !std::thread::panicking()));
+    }
+}

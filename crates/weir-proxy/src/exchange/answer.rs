@@ -1,0 +1,170 @@
+//! Answers that Weir gives itself: failures, redirects and fixed responses.
+//!
+//! What the client reads says what it can do; what the log says is for the operator. Both name the same reason code.
+
+use std::task::Poll;
+
+use weir_config::{Action, Fixed, Redirect, RedirectPart};
+use weir_http::{FieldName, Method, Version, write};
+use weir_observe::{Failure, Page, Phase, choose_format, status_text};
+
+use super::patience::Awaited;
+use super::{After, Ended, Exchange, fields};
+use crate::downstream::session::Session;
+use crate::relay::reframe::{Reader, Writer};
+use crate::relay::{Sink as _, Source as _};
+use crate::snapshot::RoutePlan;
+
+/// Answers with the page of a failure, or breaks the connection when that is all that is left to do.
+pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, failure: Failure) -> After {
+    exchange.record.failure = Some(failure);
+    session.deadline.set_ceiling(None);
+    if exchange.answered {
+        // What the client has must not pass for the whole.
+        return After::Abort;
+    }
+    let Some(page) = Page::for_failure(failure, &exchange.record.request_id) else {
+        return After::Close;
+    };
+    let text = &exchange.request_text[..];
+    let accept = exchange.request.fields().first(FieldName::Accept).map(|field| field.value.of(text));
+    let format = choose_format(accept);
+    let mut body = Vec::new();
+    page.render(format, &mut body);
+    let status = page.status;
+    if failure.phase == Phase::Request || !take_buffered_body(session, exchange) {
+        exchange.keep_alive = false;
+    }
+    let mut out = std::mem::take(&mut exchange.to_client.staged);
+    write_head(&mut out, session, exchange, status);
+    write::field(&mut out, b"Content-Type", format.content_type().as_bytes());
+    write::field(&mut out, b"Cache-Control", b"no-store");
+    write::field(&mut out, b"weir-reason", failure.reason().as_bytes());
+    write_body(&mut out, exchange, status, &body);
+    exchange.to_client.staged = out;
+    send(session, exchange, status).await.unwrap_or(After::Close)
+}
+
+/// Answers with what the route says: a redirect or a fixed response.
+///
+/// # Errors
+/// When the client does not take the answer.
+pub(crate) async fn from_config(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    route: &RoutePlan,
+) -> Result<After, Ended> {
+    if !take_buffered_body(session, exchange) {
+        exchange.keep_alive = false;
+    }
+    let mut out = std::mem::take(&mut exchange.to_client.staged);
+    let status = match &route.config.action {
+        Action::Redirect(redirect) => {
+            write_head(&mut out, session, exchange, redirect.status);
+            write_location(&mut out, exchange, redirect);
+            fields::write_changes(&mut out, &route.config.response_headers);
+            write_body(&mut out, exchange, redirect.status, b"");
+            redirect.status
+        }
+        Action::Respond(fixed) => {
+            write_head(&mut out, session, exchange, fixed.status);
+            write_fixed(&mut out, fixed);
+            fields::write_changes(&mut out, &route.config.response_headers);
+            write_body(&mut out, exchange, fixed.status, fixed.body.as_bytes());
+            fixed.status
+        }
+        Action::Upstream(_) | Action::Split(_) => unreachable!("only routes without an upstream come here"),
+    };
+    exchange.to_client.staged = out;
+    send(session, exchange, status).await.map_err(Ended::Failed)
+}
+
+/// Drops the part of the request body that is here already; `false` when more of it is still to come.
+fn take_buffered_body(session: &mut Session, exchange: &mut Exchange) -> bool {
+    let stock = &session.worker.stock;
+    let mut source = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+    loop {
+        if source.decode().is_err() {
+            return false;
+        }
+        let len = source.data().len();
+        if len == 0 {
+            return source.is_finished();
+        }
+        source.take(len);
+    }
+}
+
+fn write_head(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, status: u16) {
+    write::status_line(out, Version::Http11, status, status_text(status).as_bytes());
+    write::field(out, b"Date", &session.worker.date());
+    fields::write_connection(out, exchange);
+}
+
+fn write_location(out: &mut Vec<u8>, exchange: &Exchange, redirect: &Redirect) {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    out.extend_from_slice(b"Location: ");
+    for part in &redirect.to {
+        match part {
+            RedirectPart::Literal(literal) => out.extend_from_slice(literal.as_bytes()),
+            RedirectPart::Host => out.extend_from_slice(request.host().of(text)),
+            RedirectPart::Path => out.extend_from_slice(request.path().of(text)),
+            RedirectPart::Query => {
+                if let Some(query) = request.query() {
+                    out.push(b'?');
+                    out.extend_from_slice(query.of(text));
+                }
+            }
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_fixed(out: &mut Vec<u8>, fixed: &Fixed) {
+    if !fixed.body.is_empty() {
+        write::field(out, b"Content-Type", fixed.content_type.as_bytes());
+    }
+    for (name, value) in &fixed.headers {
+        write::field(out, name.as_bytes(), value.as_bytes());
+    }
+}
+
+/// Ends the head and appends the body, as far as status and method allow one (RFC 9110 section 6.4.1).
+fn write_body(out: &mut Vec<u8>, exchange: &Exchange, status: u16, body: &[u8]) {
+    if status == 204 || status == 304 {
+        return out.extend_from_slice(b"\r\n");
+    }
+    write::decimal_field(out, b"Content-Length", body.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    if exchange.request.method() != Method::Head {
+        out.extend_from_slice(body);
+    }
+}
+
+/// Sends what is staged.
+async fn send(session: &mut Session, exchange: &mut Exchange, status: u16) -> Result<After, Failure> {
+    exchange.record.status = status;
+    exchange.answered = true;
+    let view = exchange.record.view(session);
+    exchange.patience.begin(&view.snapshot.listeners[session.listener].client_wait_limits());
+    std::future::poll_fn(|cx| {
+        loop {
+            let mut sink = Writer { connection: &mut session.client, outgoing: &mut exchange.to_client };
+            if !sink.is_waiting() {
+                return Poll::Ready(Ok(()));
+            }
+            match sink.poll_write(cx, &[]) {
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(super::failure::of_response_body(&error))),
+                Poll::Pending => {
+                    let sent = exchange.to_client.sent;
+                    let over =
+                        exchange.patience.poll_over(cx, &mut session.deadline, Awaited::ClientTakes, sent);
+                    return over.map(Err);
+                }
+            }
+        }
+    })
+    .await?;
+    Ok(if exchange.keep_alive { After::KeepAlive } else { After::Linger })
+}

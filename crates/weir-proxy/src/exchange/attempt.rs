@@ -1,0 +1,370 @@
+//! Phases Connect, Send and Response: one attempt of an exchange on one server.
+//!
+//! It ends with a response head that can be relayed, or with a failure that says whether the request may have had an
+//! effect. While it waits for the head it passes on interim responses and the rest of the request body.
+
+use std::future::Future as _;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use weir_http::{Method, Progress, RequestBody, Version};
+use weir_observe::{Cause, Failure, Party, Phase};
+use weir_traffic::retry;
+
+use super::failure::{of_connect, of_io, of_request_body};
+use super::patience::Awaited;
+use super::retry::{Failed, Kind, Tried};
+use super::{Exchange, choose, fields};
+use crate::clock;
+use crate::connection::Connection;
+use crate::downstream::session::Session;
+use crate::relay::reframe::{Framing, Reader, Writer};
+use crate::relay::{RelayError, Sink as _, Waiting};
+use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
+use crate::socket::{PeerState, Socket};
+use crate::upstream::admission::Slot;
+use crate::upstream::connect;
+use crate::upstream::idle::ServerConnection;
+use crate::view::{LocalServer, View};
+
+/// Interim responses that one exchange passes on; more is a server gone wrong.
+const INTERIM_RESPONSES_MAX: u32 = 32;
+
+/// A server that has begun to answer.
+pub(crate) struct Serving {
+    pub(crate) server: ServerConnection,
+    pub(crate) slot: Slot,
+    /// Bytes of the response head at the front of the server's input.
+    pub(crate) head_len: usize,
+    /// Whether the request could not be sent whole: the connection ends with this exchange.
+    pub(crate) send_failed: bool,
+}
+
+/// What an attempt needs to know of the config.
+#[derive(Clone, Copy)]
+pub(crate) struct Plans<'a> {
+    pub(crate) view: &'a Rc<View>,
+    pub(crate) listener: &'a ListenerPlan,
+    pub(crate) route: &'a RoutePlan,
+    pub(crate) upstream: &'a UpstreamPlan,
+    pub(crate) upstream_index: usize,
+}
+
+/// Sends the request to the server of `slot` and waits for the head of its response.
+pub(crate) async fn run(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    slot: Slot,
+    tried: &Tried,
+) -> Result<Serving, Failed> {
+    let index = slot.server.index();
+    let local = &plans.view.upstreams[plans.upstream_index].servers[index];
+    exchange.record.server = Some(index);
+    exchange.record.attempts += 1;
+    local.shard.attempts.increment();
+
+    let mut attempt = Attempt { slot, sent_any: false, received_any: false, reused: false, interim: 0 };
+    let mut server = attempt.connect(session, exchange, plans, local, tried).await?;
+    attempt.reused = server.requests > 0;
+    exchange.record.reused = attempt.reused;
+    server.requests += 1;
+
+    let config = &plans.upstream.config.servers[index];
+    let close = plans.upstream.idle.connections_max == 0;
+    fields::write_request(session, exchange, plans.listener, plans.route, &config.name, close);
+    exchange.to_server.framing = match exchange.request.body() {
+        RequestBody::Chunked => Framing::Chunked,
+        RequestBody::None | RequestBody::Length(_) => Framing::Plain,
+    };
+    let sent_before = exchange.to_server.sent;
+    let mut send_failed = None;
+    let outcome = std::future::poll_fn(|cx| {
+        attempt.poll_response(cx, session, exchange, &mut server, plans, &mut send_failed)
+    })
+    .await;
+    attempt.sent_any = exchange.to_server.sent > sent_before;
+    match outcome {
+        Ok(head_len) => {
+            local.shard.requests.increment();
+            Ok(Serving { server, slot: attempt.slot, head_len, send_failed: send_failed.is_some() })
+        }
+        Err((failure, kind)) => Err(attempt.failed(failure, kind)),
+    }
+}
+
+/// The state of one attempt.
+struct Attempt {
+    slot: Slot,
+    sent_any: bool,
+    received_any: bool,
+    reused: bool,
+    interim: u32,
+}
+
+type AttemptError = (Failure, Kind);
+
+impl Attempt {
+    fn failed(self, failure: Failure, kind: Kind) -> Failed {
+        Failed {
+            failure,
+            server: self.slot.server,
+            kind,
+            sent_any: self.sent_any,
+            received_any: self.received_any,
+            reused: self.reused,
+        }
+    }
+
+    /// An idle connection that is quiet and open, or a new one.
+    async fn connect(
+        &mut self,
+        session: &mut Session,
+        exchange: &mut Exchange,
+        plans: Plans<'_>,
+        local: &LocalServer,
+        tried: &Tried,
+    ) -> Result<ServerConnection, Failed> {
+        // A request that cannot be sent twice gets the more careful check.
+        let careful =
+            !exchange.request.method().is_idempotent() || exchange.request.body() != RequestBody::None;
+        if !tried.fresh
+            && let Some(server) = local.take_idle(session.now, careful)
+        {
+            local.shard.reuses.increment();
+            return Ok(server);
+        }
+        let outcome = open(session, plans, self.slot.server.index()).await;
+        let now = clock::now();
+        let micros = u64::from(clock::micros(now.saturating_duration_since(session.now)));
+        exchange.record.spend(Phase::Connect, now);
+        session.now = now;
+        local.shard.connects.increment();
+        match outcome {
+            Ok(socket) => {
+                local.shard.connect_time.record(micros);
+                Ok(ServerConnection::new(Connection::new(socket), now, Arc::clone(&local.shard)))
+            }
+            Err((failure, kind)) => {
+                local.shard.connect_errors.increment();
+                Err(Failed {
+                    failure,
+                    server: self.slot.server,
+                    kind,
+                    sent_any: false,
+                    received_any: false,
+                    reused: false,
+                })
+            }
+        }
+    }
+
+    /// Sends what is left of the request and reads until the head of the final response is complete; gives its length.
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: &mut Session,
+        exchange: &mut Exchange,
+        server: &mut ServerConnection,
+        plans: Plans<'_>,
+        send_failed: &mut Option<Failure>,
+    ) -> Poll<Result<usize, AttemptError>> {
+        flush_interim(cx, session, exchange)?;
+        if send_failed.is_none() {
+            poll_send(cx, session, exchange, &mut server.connection, send_failed)?;
+        }
+        loop {
+            match server.connection.poll_fill(cx, &session.worker.stock) {
+                Poll::Ready(Ok(len)) if len > 0 => self.received_any = true,
+                Poll::Ready(outcome) => {
+                    let failure = self.server_closed(outcome, *send_failed);
+                    return Poll::Ready(Err((failure, Kind::Server(retry::Cause::Broken))));
+                }
+                Poll::Pending => return poll_wait(cx, session, exchange, send_failed.is_some()).map(Err),
+            }
+            while let Some(len) = parse_head(exchange, &mut server.connection, plans.upstream)? {
+                if !is_interim(exchange.response.status()) {
+                    check_final(exchange, plans)?;
+                    return Poll::Ready(Ok(len));
+                }
+                self.pass_interim(exchange, &mut server.connection, len)?;
+                flush_interim(cx, session, exchange)?;
+            }
+        }
+    }
+
+    /// The server closed or reset the connection before the head of its response was complete.
+    fn server_closed(&self, outcome: std::io::Result<usize>, send_failed: Option<Failure>) -> Failure {
+        match outcome {
+            Ok(_) if self.received_any => Failure::server(Phase::Response, Cause::ResponseIncomplete),
+            // A send that failed says more than the silence that followed.
+            Ok(_) => send_failed.unwrap_or(Failure::server(Phase::Response, Cause::Closed)),
+            Err(error) => of_io(Phase::Response, Party::Server, &error),
+        }
+    }
+
+    /// Stages an interim response for a client that understands it (RFC 9110 section 15.2).
+    fn pass_interim(
+        &mut self,
+        exchange: &mut Exchange,
+        server: &mut Connection,
+        head_len: usize,
+    ) -> Result<(), AttemptError> {
+        self.interim += 1;
+        if self.interim > INTERIM_RESPONSES_MAX {
+            let failure = Failure::server(Phase::Response, Cause::TooManyInterimResponses);
+            return Err((failure, Kind::Other));
+        }
+        if exchange.request.version() == Version::Http11 {
+            fields::write_interim(exchange, &server.received()[..head_len]);
+        }
+        server.consume(head_len);
+        exchange.response.reset();
+        Ok(())
+    }
+}
+
+const fn is_interim(status: u16) -> bool {
+    status < 200 && status != 101
+}
+
+/// Moves the request towards the server. A server that stops reading may have answered already, so a failed write is
+/// only remembered.
+fn poll_send(
+    cx: &mut Context<'_>,
+    session: &mut Session,
+    exchange: &mut Exchange,
+    server: &mut Connection,
+    send_failed: &mut Option<Failure>,
+) -> Result<(), AttemptError> {
+    let stock = &session.worker.stock;
+    let mut source = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+    let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
+    match exchange.request_relay.poll(cx, &mut source, &mut sink) {
+        Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+        Poll::Ready(Err(error @ RelayError::Write(_))) => {
+            *send_failed = Some(of_request_body(&error));
+            Ok(())
+        }
+        Poll::Ready(Err(error)) => Err((of_request_body(&error), Kind::Other)),
+    }
+}
+
+/// Nobody moves: waits for whoever is next, within that party's time.
+fn poll_wait(
+    cx: &mut Context<'_>,
+    session: &mut Session,
+    exchange: &mut Exchange,
+    send_failed: bool,
+) -> Poll<AttemptError> {
+    let relay = &exchange.request_relay;
+    let (awaited, moved) = match (relay.is_done() || send_failed, relay.waiting) {
+        (true, _) => {
+            if !session.client.has_input() && session.client.socket.poll_peer(cx) == PeerState::Gone {
+                return Poll::Ready((Failure::client(Phase::Response, Cause::Reset), Kind::Other));
+            }
+            (Awaited::ResponseHead, relay.moved)
+        }
+        (false, Waiting::Source) => (Awaited::RequestBody, relay.moved),
+        (false, Waiting::Sink) => (Awaited::ServerTakes, exchange.to_server.sent),
+    };
+    let over = exchange.patience.poll_over(cx, &mut session.deadline, awaited, moved);
+    over.map(|failure| {
+        let server = failure.party == Party::Server;
+        (failure, if server { Kind::Server(retry::Cause::Timeout) } else { Kind::Other })
+    })
+}
+
+/// Parses what the server sent; the length of the head when it is complete.
+fn parse_head(
+    exchange: &mut Exchange,
+    server: &mut Connection,
+    plan: &UpstreamPlan,
+) -> Result<Option<usize>, AttemptError> {
+    let received = server.received();
+    if received.is_empty() {
+        return Ok(None);
+    }
+    match exchange.response.parse(received, &plan.head_limits) {
+        Ok(Progress::Complete { len }) => Ok(Some(len)),
+        Ok(Progress::Incomplete) => {
+            if let Some(input) = server.input.as_mut().filter(|input| input.is_full()) {
+                let size = (input.len() * 2).min(plan.head_limits.head_bytes_max + 1).max(input.len() + 1);
+                input.grow(size);
+            }
+            Ok(None)
+        }
+        Err(rule) => {
+            Err((Failure::server(Phase::Response, Cause::Rule(rule)), Kind::Server(retry::Cause::Broken)))
+        }
+    }
+}
+
+/// What makes a well-formed final response unfit to be relayed.
+fn check_final(exchange: &Exchange, plans: Plans<'_>) -> Result<(), AttemptError> {
+    let status = exchange.response.status();
+    let asked = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
+    if status == 101 && !asked {
+        return Err((Failure::server(Phase::Response, Cause::UpgradeUnasked), Kind::Other));
+    }
+    if plans.upstream.retry.on_status.contains(&status) && exchange.request.method() != Method::Connect {
+        let failure = Failure::server(Phase::Response, Cause::Closed);
+        return Err((failure, Kind::Server(retry::Cause::Status(status))));
+    }
+    Ok(())
+}
+
+/// Writes staged interim responses as far as the client takes them now; the rest goes out with the final response.
+fn flush_interim(
+    cx: &mut Context<'_>,
+    session: &mut Session,
+    exchange: &mut Exchange,
+) -> Result<(), AttemptError> {
+    let mut sink = Writer { connection: &mut session.client, outgoing: &mut exchange.to_client };
+    while sink.is_waiting() {
+        match sink.poll_write(cx, &[]) {
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(RelayError::Write(error))) => {
+                return Err((of_io(Phase::Response, Party::Client, &error), Kind::Other));
+            }
+            Poll::Ready(Err(_)) | Poll::Pending => break,
+        }
+    }
+    Ok(())
+}
+
+/// Opens a connection to a server within the time limit of the phase.
+async fn open(session: &mut Session, plans: Plans<'_>, server: usize) -> Result<Socket, AttemptError> {
+    let endpoints = plans.upstream.endpoints[server].load_full();
+    // On the heap, since it is rare and would make every session larger.
+    let mut connecting = Box::pin(connect::connect(&endpoints, session.worker.random() as usize));
+    session.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
+            let outcome = outcome.map_err(|error| of_connect(&error));
+            return Poll::Ready(outcome.map_err(|failure| (failure, Kind::Server(retry::Cause::Connect))));
+        }
+        if !session.client.has_input() && session.client.socket.poll_peer(cx) == PeerState::Gone {
+            return Poll::Ready(Err((Failure::client(Phase::Connect, Cause::Reset), Kind::Other)));
+        }
+        session.deadline.poll_passed(cx).map(|()| {
+            let failure = match session.deadline.ends_with_ceiling() {
+                true => Failure::weir(Phase::Connect, Cause::ExchangeTimedOut),
+                false => Failure::server(Phase::Connect, Cause::TimedOut),
+            };
+            Err((failure, Kind::Server(retry::Cause::Connect)))
+        })
+    })
+    .await
+}
+
+impl Exchange {
+    /// Takes the request back to its beginning, for another attempt.
+    pub(crate) fn rewind(&mut self) {
+        let sent = self.to_server.sent;
+        self.to_server.reset(super::MEMORY_KEPT_MAX);
+        self.to_server.sent = sent;
+        self.response.reset();
+    }
+}

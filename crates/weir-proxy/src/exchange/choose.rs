@@ -1,0 +1,130 @@
+//! Phase Route: which rule takes the request, and which upstream it names.
+
+use std::net::IpAddr;
+
+use weir_config::Action;
+use weir_http::{FieldName, Method, RequestHead, TargetForm};
+use weir_observe::{Cause, Failure, Phase};
+use weir_traffic::route::RouteRequest;
+
+use super::{Ended, Exchange, forwarded};
+use crate::downstream::session::Session;
+use crate::snapshot::{ListenerPlan, RoutePlan};
+
+/// A request as the routes and the hash keys see it.
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a RequestHead,
+    pub(crate) text: &'a [u8],
+    pub(crate) source: IpAddr,
+}
+
+impl RouteRequest for Asked<'_> {
+    fn host(&self) -> &[u8] {
+        self.request.host().of(self.text)
+    }
+
+    fn path(&self) -> &[u8] {
+        match self.request.target_form() {
+            // Asks about the server as a whole (RFC 9112 section 3.2.4), names no path: the route of the root has it.
+            TargetForm::Asterisk | TargetForm::Authority => b"/",
+            TargetForm::Origin | TargetForm::Absolute => self.request.path().of(self.text),
+        }
+    }
+
+    fn query(&self) -> &[u8] {
+        self.request.query().map_or(&[], |query| query.of(self.text))
+    }
+
+    fn method(&self) -> &[u8] {
+        self.request.method_span().of(self.text)
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.request.fields().get_by_name(self.text, name).map(|field| field.value.of(self.text))
+    }
+
+    fn source(&self) -> IpAddr {
+        self.source
+    }
+}
+
+impl Exchange {
+    /// The request as routes and hash keys see it.
+    pub(crate) fn asked<'a>(&'a self, session: &Session, listener: &ListenerPlan) -> Asked<'a> {
+        Asked {
+            request: &self.request,
+            text: &self.request_text,
+            source: forwarded::client_address(session, self, listener),
+        }
+    }
+}
+
+/// The most specific route that matches.
+pub(crate) fn route<'a>(
+    session: &Session,
+    exchange: &mut Exchange,
+    listener: &'a ListenerPlan,
+) -> Result<&'a RoutePlan, Ended> {
+    let Some(id) = listener.routes.lookup(&exchange.asked(session, listener)) else {
+        return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
+    };
+    exchange.record.route = Some(id.index());
+    let route = &listener.route_plans[id.index()];
+    let connects = exchange.request.method() == Method::Connect;
+    if connects && !route.config.allow_connect {
+        return Err(Failure::client(Phase::Route, Cause::ConnectNotAllowed).into());
+    }
+    limit_body(exchange, route)?;
+    rewrite(exchange, route);
+    Ok(route)
+}
+
+/// The upstream that the request goes to; `None` when the config itself has the answer.
+pub(crate) fn upstream(session: &Session, exchange: &mut Exchange, route: &RoutePlan) -> Option<usize> {
+    let chosen = match &route.config.action {
+        Action::Upstream(index) => index.0,
+        Action::Split(parts) => {
+            let split = route.split.as_ref()?;
+            parts[split.choose(session.worker.random())].upstream.0
+        }
+        Action::Redirect(_) | Action::Respond(_) => return None,
+    };
+    exchange.record.upstream = Some(chosen);
+    Some(chosen)
+}
+
+/// The limit on the length of the body, which depends on the route.
+fn limit_body(exchange: &mut Exchange, route: &RoutePlan) -> Result<(), Ended> {
+    if let Some(len) = exchange.request_body.announced()
+        && len > route.body_bytes_max
+    {
+        return Err(Failure::client(Phase::Route, Cause::BodyTooLarge).into());
+    }
+    exchange.request_body.limit(route.body_bytes_max);
+    Ok(())
+}
+
+/// Makes the target that the server gets, when the route changes it.
+fn rewrite(exchange: &mut Exchange, route: &RoutePlan) {
+    let Some(rewrite) = &route.rewrite else { return };
+    if matches!(exchange.request.target_form(), TargetForm::Authority | TargetForm::Asterisk) {
+        return;
+    }
+    let text = &exchange.request_text[..];
+    let path = exchange.request.path().of(text);
+    let query = exchange.request.query().map(|query| query.of(text));
+    rewrite.apply(path, query, &mut exchange.rewritten);
+}
+
+/// Whether the client wants another protocol that the route lets through; the name of the protocol.
+pub(crate) fn upgrade_wanted<'a>(
+    request: &RequestHead,
+    text: &'a [u8],
+    route: &RoutePlan,
+) -> Option<&'a [u8]> {
+    let asked = request.upgrade()?.of(text);
+    // One protocol at a time: a list would leave open which of them the tunnel speaks.
+    let allowed = route.config.upgrades.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(asked));
+    let plain = !request.fields().contains(FieldName::Http2Settings);
+    (allowed && plain).then_some(asked)
+}

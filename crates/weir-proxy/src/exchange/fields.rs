@@ -1,0 +1,327 @@
+//! Which fields pass, which stop here, and which Weir adds (RFC 9110 section 7.6).
+//!
+//! Heads are written anew from the parsed spans: runs of lines that pass are copied as they stand, everything about
+//! framing and connection is Weir's own. Must not read or write a socket.
+
+use weir_config::{ForwardHost, HeaderChanges};
+use weir_http::{
+    Expectation, Field, FieldName, Fields, RequestBody, ResponseBody, TargetForm, Version, write,
+};
+
+use super::{Exchange, choose, forwarded};
+use crate::downstream::session::Session;
+use crate::relay::reframe::Framing;
+use crate::snapshot::{ListenerPlan, RoutePlan};
+
+/// A set of known field names, one bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NameSet(u64);
+
+impl NameSet {
+    /// The set of `names`.
+    pub(crate) const fn of(names: &[FieldName]) -> Self {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < names.len() {
+            bits |= 1 << names[index] as u8;
+            index += 1;
+        }
+        Self(bits)
+    }
+
+    /// Both sets together.
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn contains(self, name: FieldName) -> bool {
+        self.0 >> name as u8 & 1 != 0
+    }
+}
+
+/// Fields of a request that Weir never copies: those of the connection, and those it writes itself.
+pub(crate) const REQUEST_OWN: NameSet = NameSet::of(&[
+    FieldName::Host,
+    FieldName::ContentLength,
+    FieldName::TransferEncoding,
+    FieldName::Connection,
+    FieldName::KeepAlive,
+    FieldName::ProxyConnection,
+    FieldName::Te,
+    FieldName::Upgrade,
+    FieldName::Http2Settings,
+]);
+
+/// Fields by which a client could pass for another one or for another origin; only trusted proxies may send them.
+pub(crate) const REQUEST_ORIGIN: NameSet = NameSet::of(&[
+    FieldName::XForwardedFor,
+    FieldName::XForwardedProto,
+    FieldName::XForwardedHost,
+    FieldName::XForwardedPort,
+    FieldName::Forwarded,
+    FieldName::XRealIp,
+]);
+
+/// Fields of a response that Weir never copies.
+const RESPONSE_OWN: NameSet = NameSet::of(&[
+    FieldName::ContentLength,
+    FieldName::TransferEncoding,
+    FieldName::Connection,
+    FieldName::KeepAlive,
+    FieldName::ProxyConnection,
+    FieldName::Te,
+    FieldName::Upgrade,
+]);
+
+/// What decides, beside the known names, whether a field line passes.
+struct Filter<'a> {
+    drop: NameSet,
+    /// Asked for every field; costs more than the set, so absent when there is nothing to ask.
+    also_drop: Option<&'a dyn Fn(&Field) -> bool>,
+}
+
+/// Appends the field lines of `text` that pass, neighbours in one copy.
+fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<'_>) {
+    let fields = fields.as_slice();
+    let mut run_start = None;
+    for field in fields {
+        let passes = !filter.drop.contains(field.known) && filter.also_drop.is_none_or(|drop| !drop(field));
+        match (passes, run_start) {
+            (true, None) => run_start = Some(field.name.start as usize),
+            (false, Some(start)) => {
+                out.extend_from_slice(&text[start..field.name.start as usize]);
+                run_start = None;
+            }
+            _ => {}
+        }
+    }
+    if let Some(start) = run_start {
+        // Everything up to the empty line that ends the head.
+        out.extend_from_slice(&text[start..text.len() - b"\r\n".len()]);
+    }
+}
+
+/// Whether the changes of a route take this field out.
+fn is_changed_away(changes: &HeaderChanges, name: &[u8]) -> bool {
+    let named = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    changes.remove.iter().any(|other| named(other)) || changes.set.iter().any(|(other, _)| named(other))
+}
+
+/// Appends what a route sets and adds.
+pub(crate) fn write_changes(out: &mut Vec<u8>, changes: &HeaderChanges) {
+    for (name, value) in changes.set.iter().chain(&changes.add) {
+        write::field(out, name.as_bytes(), value.as_bytes());
+    }
+}
+
+/// Stages the head of the request as the server named `server_host` gets it.
+pub(crate) fn write_request(
+    session: &Session,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    route: &RoutePlan,
+    server_host: &str,
+    close: bool,
+) {
+    let mut out = std::mem::take(&mut exchange.to_server.staged);
+    write_request_line(&mut out, exchange);
+    write_host(&mut out, exchange, &route.config.forward_host, server_host);
+    copy_request_fields(&mut out, session, exchange, listener, route);
+    forwarded::write(&mut out, session, exchange, listener);
+    write_request_framing(&mut out, exchange);
+    write_request_connection(&mut out, exchange, route, close);
+    write_changes(&mut out, &route.config.request_headers);
+    out.extend_from_slice(b"\r\n");
+    exchange.to_server.staged = out;
+}
+
+fn write_request_line(out: &mut Vec<u8>, exchange: &Exchange) {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    out.extend_from_slice(request.method_span().of(text));
+    out.push(b' ');
+    if !exchange.rewritten.is_empty() {
+        out.extend_from_slice(&exchange.rewritten);
+    } else if request.target_form() == TargetForm::Absolute {
+        // A server is not a proxy: it gets the origin form (RFC 9112 section 3.2.1).
+        out.extend_from_slice(request.path().of(text));
+        if let Some(query) = request.query() {
+            out.push(b'?');
+            out.extend_from_slice(query.of(text));
+        }
+    } else {
+        out.extend_from_slice(request.target().of(text));
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+}
+
+fn write_host(out: &mut Vec<u8>, exchange: &Exchange, policy: &ForwardHost, server_host: &str) {
+    if exchange.request.target_form() == TargetForm::Authority {
+        return write::field(out, b"Host", exchange.request.authority().of(&exchange.request_text));
+    }
+    let kept = exchange.request.authority().of(&exchange.request_text);
+    let host = match policy {
+        ForwardHost::Literal(host) => host.as_bytes(),
+        ForwardHost::Server => server_host.as_bytes(),
+        // An HTTP/1.0 client may have named no host, but an HTTP/1.1 request must.
+        ForwardHost::Keep if kept.is_empty() && exchange.request.version() == Version::Http10 => {
+            server_host.as_bytes()
+        }
+        ForwardHost::Keep => kept,
+    };
+    write::field(out, b"Host", host);
+}
+
+fn copy_request_fields(
+    out: &mut Vec<u8>,
+    session: &Session,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+    route: &RoutePlan,
+) {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let mut drop = listener.request_drop;
+    if !listener.trusts(session.peer) {
+        drop = drop.with(REQUEST_ORIGIN);
+    }
+    if request.expectation() != Expectation::Continue || request.body() == RequestBody::None {
+        drop = drop.with(NameSet::of(&[FieldName::Expect]));
+    }
+    let changes = &route.config.request_headers;
+    let others = request.connection().others();
+    // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is looked at.
+    let underscores = !listener.config.allow.underscore_names && memchr::memchr(b'_', text).is_some();
+    let own_id = listener.own_id_header();
+    let also_drop = |field: &Field| {
+        let name = field.name.of(text);
+        (underscores && name.contains(&b'_'))
+            || (others && request.is_named_by_connection(text, field))
+            || own_id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            || is_changed_away(changes, name)
+    };
+    let ask = underscores || others || own_id.is_some() || !changes.is_empty();
+    copy_fields(out, text, request.fields(), &Filter { drop, also_drop: ask.then_some(&also_drop) });
+}
+
+fn write_request_framing(out: &mut Vec<u8>, exchange: &Exchange) {
+    match exchange.request.body() {
+        RequestBody::Length(len) => write::decimal_field(out, b"Content-Length", len),
+        RequestBody::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        RequestBody::None if exchange.request.fields().contains(FieldName::ContentLength) => {
+            out.extend_from_slice(b"Content-Length: 0\r\n");
+        }
+        RequestBody::None => {}
+    }
+}
+
+fn write_request_connection(out: &mut Vec<u8>, exchange: &Exchange, route: &RoutePlan, close: bool) {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    if let Some(protocol) = choose::upgrade_wanted(request, text, route) {
+        write::field(out, b"Connection", b"Upgrade");
+        write::field(out, b"Upgrade", protocol);
+        return;
+    }
+    // RFC 9110 section 10.1.4: of TE only `trailers` may be passed on, and Connection has to name it.
+    let trailers = request.fields().all(FieldName::Te).any(|field| {
+        let value = field.value.of(text);
+        value.split(|&byte| byte == b',').any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+    });
+    if trailers {
+        out.extend_from_slice(b"TE: trailers\r\n");
+    }
+    match (trailers, close) {
+        (true, true) => out.extend_from_slice(b"Connection: TE, close\r\n"),
+        (true, false) => out.extend_from_slice(b"Connection: TE\r\n"),
+        (false, true) => out.extend_from_slice(b"Connection: close\r\n"),
+        (false, false) => {}
+    }
+}
+
+/// Stages the head of an interim response (1xx but 101) as the client gets it.
+pub(crate) fn write_interim(exchange: &mut Exchange, text: &[u8]) {
+    let response = &exchange.response;
+    let out = &mut exchange.to_client.staged;
+    write::status_line(out, Version::Http11, response.status(), response.reason().of(text));
+    copy_fields(out, text, response.fields(), &Filter { drop: RESPONSE_OWN, also_drop: None });
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Stages the head of the final response, of which `text` is the received head, and decides how its body is framed.
+pub(crate) fn write_response(session: &Session, exchange: &mut Exchange, route: &RoutePlan, text: &[u8]) {
+    let body = exchange.response.body(exchange.request.method());
+    let http11 = exchange.request.version() == Version::Http11;
+    let delimited = http11 || matches!(body, ResponseBody::None | ResponseBody::Length(_));
+    exchange.keep_alive &= delimited;
+    exchange.to_client.framing = match body {
+        ResponseBody::Chunked | ResponseBody::UntilClose if http11 => Framing::Chunked,
+        _ => Framing::Plain,
+    };
+    let mut out = std::mem::take(&mut exchange.to_client.staged);
+    let response = &exchange.response;
+    write::status_line(&mut out, Version::Http11, response.status(), response.reason().of(text));
+    copy_response_fields(&mut out, exchange, route, text);
+    if !response.fields().contains(FieldName::Date) {
+        write::field(&mut out, b"Date", &session.worker.date());
+    }
+    write_response_framing(&mut out, exchange, body);
+    write_connection(&mut out, exchange);
+    write_changes(&mut out, &route.config.response_headers);
+    out.extend_from_slice(b"\r\n");
+    exchange.to_client.staged = out;
+}
+
+/// Stages the head of a 101: the fields pass, `Upgrade` included.
+pub(crate) fn write_switching(exchange: &mut Exchange, route: &RoutePlan, text: &[u8]) {
+    let mut out = std::mem::take(&mut exchange.to_client.staged);
+    let response = &exchange.response;
+    write::status_line(&mut out, Version::Http11, response.status(), response.reason().of(text));
+    copy_response_fields(&mut out, exchange, route, text);
+    if response.status() == 101 {
+        out.extend_from_slice(b"Connection: Upgrade\r\n");
+        if let Some(field) = response.fields().first(FieldName::Upgrade) {
+            write::field(&mut out, b"Upgrade", field.value.of(text));
+        }
+    }
+    write_changes(&mut out, &route.config.response_headers);
+    out.extend_from_slice(b"\r\n");
+    exchange.to_client.staged = out;
+}
+
+fn copy_response_fields(out: &mut Vec<u8>, exchange: &Exchange, route: &RoutePlan, text: &[u8]) {
+    let response = &exchange.response;
+    let changes = &route.config.response_headers;
+    let others = response.connection().others();
+    let also_drop = |field: &Field| {
+        (others && response.is_named_by_connection(text, field))
+            || is_changed_away(changes, field.name.of(text))
+    };
+    let ask = others || !changes.is_empty();
+    let filter = Filter { drop: RESPONSE_OWN, also_drop: ask.then_some(&also_drop) };
+    copy_fields(out, text, response.fields(), &filter);
+}
+
+fn write_response_framing(out: &mut Vec<u8>, exchange: &Exchange, body: ResponseBody) {
+    match body {
+        ResponseBody::Length(len) => write::decimal_field(out, b"Content-Length", len),
+        ResponseBody::None => {
+            // What GET would have brought (HEAD, 304), or an empty body; none of the two has 204.
+            let status = exchange.response.status();
+            if let Some(len) = exchange.response.content_length().filter(|_| status != 204) {
+                write::decimal_field(out, b"Content-Length", len);
+            }
+        }
+        ResponseBody::Chunked | ResponseBody::UntilClose => {
+            if exchange.to_client.framing == Framing::Chunked {
+                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            }
+        }
+    }
+}
+
+/// What the client is told about its connection (RFC 9112 section 9.3).
+pub(crate) fn write_connection(out: &mut Vec<u8>, exchange: &Exchange) {
+    if !exchange.keep_alive {
+        out.extend_from_slice(b"Connection: close\r\n");
+    } else if exchange.request.version() == Version::Http10 {
+        out.extend_from_slice(b"Connection: keep-alive\r\n");
+    }
+}

@@ -1,0 +1,74 @@
+//! Phase Finish: the server connection becomes idle or closes, the figures are counted, the log line is written.
+
+use std::time::Duration;
+
+use weir_observe::Phase;
+
+use super::attempt::{Plans, Serving};
+use super::{After, Exchange};
+use crate::clock;
+use crate::control::access_log;
+use crate::downstream::session::Session;
+
+/// Gives the server connection back if it can be used again; tells what becomes of the client's.
+pub(crate) fn run(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: Serving,
+) -> After {
+    let now = clock::now();
+    session.now = now;
+    exchange.record.spend(Phase::Relay, now);
+    let request_sent = exchange.request_relay.is_done() && !serving.send_failed;
+    let head_says = exchange.server_keeps_alive;
+    if request_sent && head_says && !session.worker.is_stopping() {
+        let announced = exchange.keep_alive_announced.map(|seconds| Duration::from_secs(u64::from(seconds)));
+        let local = &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()];
+        local.keep_idle(serving.server, now, &plans.upstream.idle, announced);
+    }
+    if !exchange.request_body.is_finished() {
+        return After::Linger;
+    }
+    if exchange.keep_alive { After::KeepAlive } else { After::Close }
+}
+
+/// Counts the exchange and writes its line of the access log.
+pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
+    let view = exchange.record.view(session);
+    let record = &mut exchange.record;
+    record.bytes_in += exchange.request_body.received();
+    let listener = &view.listeners[session.listener];
+    listener.requests.increment();
+    listener.bytes_in.add(record.bytes_in);
+    listener.bytes_out.add(exchange.to_client.sent);
+    if record.status != 0 {
+        listener.responses.record(record.status);
+    }
+    if let Some(failure) = record.failure {
+        listener.failures.record(failure);
+    }
+    if let Some(index) = record.upstream {
+        let upstream = &view.upstreams[index];
+        upstream.shard.requests.increment();
+        if record.status != 0 {
+            upstream.shard.responses.record(record.status);
+        }
+        if let Some(failure) = record.failure {
+            upstream.shard.failures.record(failure);
+        }
+        if let Some(server) = record.server {
+            let shard = &upstream.servers[server].shard;
+            shard.bytes_in.add(exchange.response_relay.moved);
+            shard.bytes_out.add(exchange.to_server.sent);
+        }
+    }
+    if record.failure.is_some() {
+        // The phase in which it ended.
+        let now = clock::now();
+        session.now = now;
+        let phase = record.failure.map_or(Phase::Finish, |failure| failure.phase);
+        exchange.record.spend(phase, now);
+    }
+    access_log::write(session, exchange, &view);
+}

@@ -1,0 +1,150 @@
+//! What servers are told about the client: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via` and the request id.
+//!
+//! What a client claims is believed only when its peer is a trusted proxy; from anybody else it is replaced, never
+//! added to.
+
+use std::io::Write as _;
+use std::net::IpAddr;
+
+use weir_config::Trust;
+use weir_http::{FieldName, Node, Version, write, write_forwarded, x_forwarded_for};
+
+use super::Exchange;
+use super::record::REQUEST_ID_LEN;
+use crate::downstream::session::Session;
+use crate::snapshot::ListenerPlan;
+
+/// Longest request id that is taken over from a client.
+const REQUEST_ID_TAKEN_MAX: usize = 128;
+
+/// The address of the client: the peer's, or the last one that trusted proxies vouch for.
+pub(crate) fn client_address(session: &Session, exchange: &Exchange, listener: &ListenerPlan) -> IpAddr {
+    let peer = session.peer.ip_or_local();
+    if !listener.trusts(session.peer) {
+        return peer;
+    }
+    let text = &exchange.request_text[..];
+    let fields = exchange.request.fields().all(FieldName::XForwardedFor);
+    let nodes = fields.flat_map(|field| x_forwarded_for(field.value.of(text)));
+    weir_http::client_address(peer, nodes, |ip| listener.config.trusted_proxies.contains(Some(ip)))
+}
+
+/// Takes over the request id of the client, or makes one.
+pub(crate) fn take_request_id(session: &Session, exchange: &mut Exchange, listener: &ListenerPlan) {
+    let Some(header) = &listener.config.request_id.header else { return };
+    let believed = match listener.config.request_id.accept {
+        Trust::Never => false,
+        Trust::TrustedProxies => listener.trusts(session.peer),
+        Trust::Always => true,
+    };
+    if believed && let Some(field) = exchange.request.fields().get_by_name(&exchange.request_text, header) {
+        let id = field.value.of(&exchange.request_text);
+        let fits = !id.is_empty() && id.len() <= REQUEST_ID_TAKEN_MAX;
+        if fits && id.iter().all(u8::is_ascii_graphic) {
+            exchange.record.request_id.extend_from_slice(id);
+            return;
+        }
+    }
+    let id = [session.worker.random(), session.worker.random()];
+    exchange.record.request_id.reserve(REQUEST_ID_LEN);
+    for word in id {
+        for shift in (0..16).rev() {
+            let digit = (word >> (shift * 4) & 0xf) as usize;
+            exchange.record.request_id.push(b"0123456789abcdef"[digit]);
+        }
+    }
+}
+
+/// Appends everything the listener wants servers to know.
+pub(crate) fn write(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, listener: &ListenerPlan) {
+    let trusted = listener.trusts(session.peer);
+    if listener.config.forwarded.x_forwarded {
+        write_x_forwarded(out, session, exchange, trusted);
+    }
+    if listener.config.forwarded.rfc7239 {
+        write_rfc7239(out, session, exchange, trusted);
+    }
+    if listener.config.forwarded.via {
+        write_list(out, exchange, FieldName::Via, b"Via", |out| {
+            let version: &[u8] =
+                if exchange.request.version() == Version::Http10 { b"1.0 " } else { b"1.1 " };
+            out.extend_from_slice(version);
+            out.extend_from_slice(listener.via_name.as_bytes());
+        });
+    }
+    if let Some(header) = &listener.config.request_id.header {
+        write::field(out, header.as_bytes(), &exchange.record.request_id);
+    }
+}
+
+fn write_x_forwarded(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trusted: bool) {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let fields = request.fields();
+    let peer = &session.peer_text[..];
+    if trusted {
+        write_list(out, exchange, FieldName::XForwardedFor, b"X-Forwarded-For", |out| {
+            out.extend_from_slice(peer)
+        });
+    } else {
+        write::field(out, b"X-Forwarded-For", peer);
+    }
+    let kept = |name| trusted && fields.contains(name);
+    if !kept(FieldName::XForwardedProto) {
+        out.extend_from_slice(b"X-Forwarded-Proto: http\r\n");
+    }
+    if !kept(FieldName::XForwardedHost) {
+        write::field(out, b"X-Forwarded-Host", request.authority().of(text));
+    }
+    if !kept(FieldName::XForwardedPort)
+        && let Some(port) = session.local_port
+    {
+        write::decimal_field(out, b"X-Forwarded-Port", u64::from(port));
+    }
+}
+
+fn write_rfc7239(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trusted: bool) {
+    let element = |out: &mut Vec<u8>| {
+        let host = exchange.request.authority().of(&exchange.request_text);
+        let client = session.peer.ip().map_or(Node::Unknown, |ip| Node::Address(ip, None));
+        write_forwarded(out, client, None, host, b"http");
+    };
+    if trusted {
+        write_list(out, exchange, FieldName::Forwarded, b"Forwarded", element);
+    } else {
+        out.extend_from_slice(b"Forwarded: ");
+        element(out);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends one line that holds the values of all fields of this name, then what `last` adds.
+fn write_list(
+    out: &mut Vec<u8>,
+    exchange: &Exchange,
+    known: FieldName,
+    name: &[u8],
+    last: impl FnOnce(&mut Vec<u8>),
+) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    for field in exchange.request.fields().all(known) {
+        let value = field.value.of(&exchange.request_text);
+        if !value.is_empty() {
+            out.extend_from_slice(value);
+            out.extend_from_slice(b", ");
+        }
+    }
+    last(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes an address the way `X-Forwarded-For` has it: bare, IPv6 without brackets.
+pub(crate) fn address_text(ip: Option<IpAddr>) -> Box<[u8]> {
+    let mut text = Vec::with_capacity(15);
+    match ip {
+        Some(ip) => write!(text, "{ip}").expect("writing to memory does not fail"),
+        // RFC 7239 section 6 has this word for a peer without an address.
+        None => text.extend_from_slice(b"unknown"),
+    }
+    text.into()
+}

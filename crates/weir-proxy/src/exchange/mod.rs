@@ -1,0 +1,189 @@
+//! One request and its response: the story of an exchange, phase by phase.
+//!
+//! [`run`] names every phase in the order in which they happen; each is told in a file of its own. An exchange is
+//! reused from one request to the next, so that a warm worker allocates nothing. Must not know how bytes travel.
+
+mod record;
+mod admit;
+mod choose;
+pub(crate) mod fields;
+pub(crate) mod forwarded;
+mod attempt;
+mod retry;
+mod respond;
+mod upgrade;
+mod answer;
+mod finish;
+pub(crate) mod failure;
+pub(crate) mod patience;
+
+use weir_http::{RequestHead, ResponseHead};
+use weir_observe::Failure;
+
+use crate::downstream::http1::read_request;
+use crate::downstream::session::Session;
+use crate::relay::Relay;
+use crate::relay::reframe::{Incoming, Outgoing};
+use crate::upstream::admission;
+use attempt::Plans;
+use patience::Patience;
+use record::Record;
+use retry::Tried;
+
+/// Memory that each buffer of an exchange keeps from one request to the next; more goes back to the allocator.
+const MEMORY_KEPT_MAX: usize = 8 * 1024;
+
+/// Carries one request from the client to its response; returns what becomes of the client connection.
+pub(crate) async fn run(session: &mut Session, exchange: &mut Exchange) -> After {
+    let after = match carry(session, exchange).await {
+        Ok(after) => after,
+        Err(Ended::Quietly) => return After::Close,
+        Err(Ended::Failed(failure)) => answer::failure(session, exchange, failure).await,
+    };
+    finish::record(session, exchange);
+    after
+}
+
+/// The phases in their order. An early end is an [`Ended`]; what it means for the client is decided in [`run`].
+async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, Ended> {
+    let view = exchange.record.view(session);
+    let listener = &view.snapshot.listeners[session.listener];
+
+    // Request: the head, whole and well-formed.
+    read_request(session, exchange, &listener.head_limits).await?;
+    admit::request(session, exchange, listener)?;
+
+    // Route: the most specific rule that matches, and what it says.
+    let route = choose::route(session, exchange, listener)?;
+    session.deadline.set_ceiling(route.config.timeouts.exchange.map(|limit| session.now + limit));
+    let Some(upstream_index) = choose::upstream(session, exchange, route) else {
+        return answer::from_config(session, exchange, route).await;
+    };
+    let upstream = &*view.snapshot.upstreams[upstream_index];
+    let plans = Plans { view: &view, listener, route, upstream, upstream_index };
+    exchange.patience.begin(&listener.wait_limits(upstream));
+
+    let mut tried = Tried::new();
+    let mut serving = loop {
+        // Queue: a slot on a server, now or as soon as one is free.
+        let slot = admission::admit(session, exchange, &view, upstream_index, &tried.excluded)
+            .await
+            .map_err(|ended| tried.or_last(ended))?;
+        // Connect, Send, Response: one attempt on that server.
+        match attempt::run(session, exchange, plans, slot, &tried).await {
+            Ok(serving) => break serving,
+            Err(failed) => retry::again(session, exchange, plans, &mut tried, &failed)?,
+        }
+    };
+
+    // Relay: the response on its way to the client, and what is left of the request on its way to the server.
+    if exchange.switches_protocols() {
+        return upgrade::run(session, exchange, plans, serving).await;
+    }
+    respond::run(session, exchange, plans, &mut serving).await?;
+
+    // Finish: the server connection becomes idle, the client connection goes on.
+    Ok(finish::run(session, exchange, plans, serving))
+}
+
+/// What becomes of the client connection after an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// The next request may come.
+    KeepAlive,
+    /// Close: everything was said.
+    Close,
+    /// Close, but take in what the client still sends for a moment, so that it reads the answer.
+    Linger,
+    /// Reset: what the client has is not whole and must not look so.
+    Abort,
+}
+
+/// Why an exchange ended before its response was relayed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ended {
+    /// There was no request.
+    Quietly,
+    Failed(Failure),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Ended::Failed(failure)
+    }
+}
+
+/// The state of one exchange, on the heap once and reused.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) request: RequestHead,
+    /// The bytes that the spans of `request` refer to.
+    pub(crate) request_text: Vec<u8>,
+    /// The path and query that the server gets, when a rewrite changed them.
+    pub(crate) rewritten: Vec<u8>,
+    pub(crate) request_body: Incoming,
+    pub(crate) request_relay: Relay,
+    pub(crate) to_server: Outgoing,
+
+    pub(crate) response: ResponseHead,
+    /// The head of the response as received; kept only when the access log asks for its fields.
+    pub(crate) response_text: Vec<u8>,
+    /// Whether the server keeps its connection open after this response, and for how many seconds if it says so.
+    pub(crate) server_keeps_alive: bool,
+    pub(crate) keep_alive_announced: Option<u32>,
+    pub(crate) response_body: Incoming,
+    pub(crate) response_relay: Relay,
+    pub(crate) to_client: Outgoing,
+    /// Whether a final response head was staged for the client: no other answer can be given any more.
+    pub(crate) answered: bool,
+    /// Whether the client connection may carry another exchange.
+    pub(crate) keep_alive: bool,
+
+    pub(crate) patience: Patience,
+    pub(crate) record: Record,
+}
+
+impl Exchange {
+    pub(crate) fn new() -> Self {
+        Self {
+            request: RequestHead::new(),
+            request_text: Vec::new(),
+            rewritten: Vec::new(),
+            request_body: Incoming::nothing(),
+            request_relay: Relay::new(),
+            to_server: Outgoing::new(),
+            response: ResponseHead::new(),
+            response_text: Vec::new(),
+            server_keeps_alive: false,
+            keep_alive_announced: None,
+            response_body: Incoming::nothing(),
+            response_relay: Relay::new(),
+            to_client: Outgoing::new(),
+            answered: false,
+            keep_alive: false,
+            patience: Patience::new(),
+            record: Record::new(),
+        }
+    }
+
+    /// Forgets the request and the response; keeps the memory.
+    pub(crate) fn reset(&mut self) {
+        self.request.reset();
+        for text in [&mut self.request_text, &mut self.rewritten, &mut self.response_text] {
+            text.clear();
+            text.shrink_to(MEMORY_KEPT_MAX);
+        }
+        self.request_body = Incoming::nothing();
+        self.request_relay = Relay::new();
+        self.to_server.reset(MEMORY_KEPT_MAX);
+        self.response.reset();
+        self.response_body = Incoming::nothing();
+        self.response_relay = Relay::new();
+        self.to_client.reset(MEMORY_KEPT_MAX);
+        self.server_keeps_alive = false;
+        self.keep_alive_announced = None;
+        self.answered = false;
+        self.keep_alive = false;
+        self.record.reset();
+    }
+}

@@ -1,0 +1,114 @@
+//! For whom an exchange waits, and how long it still may.
+//!
+//! Every pending poll of the exchange ends here. The clock is read only when somebody new is waited for or bytes have
+//! moved since; otherwise the deadline stands.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use weir_observe::{Cause, Failure, Phase};
+
+use crate::clock;
+use crate::deadline::Deadline;
+use crate::relay::pace::{Pace, PaceLimit};
+
+/// Whom an exchange can wait for once it has a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// The client's request body.
+    RequestBody,
+    /// The server, to take what is sent.
+    ServerTakes,
+    /// The head of the response.
+    ResponseHead,
+    /// The server's response body.
+    ResponseBody,
+    /// The client, to take what is sent.
+    ClientTakes,
+}
+
+/// The limits on each wait; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct WaitLimits {
+    pub(crate) request_body: Option<PaceLimit>,
+    pub(crate) send: Option<PaceLimit>,
+    pub(crate) response: Option<Duration>,
+    pub(crate) relay: Option<PaceLimit>,
+    pub(crate) client_send: Option<PaceLimit>,
+}
+
+/// What is left of the time that each party has.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    response: Option<Duration>,
+    paces: [Option<Pace>; 4],
+    awaited: Option<(Awaited, u64)>,
+}
+
+impl Patience {
+    pub(crate) const fn new() -> Self {
+        Self { response: None, paces: [None; 4], awaited: None }
+    }
+
+    /// Full credit for everybody.
+    pub(crate) fn begin(&mut self, limits: &WaitLimits) {
+        self.response = limits.response;
+        self.paces = [limits.request_body, limits.send, limits.relay, limits.client_send]
+            .map(|limit| limit.map(Pace::new));
+        self.awaited = None;
+    }
+
+    /// Waits for `awaited`, who has moved `moved` bytes so far; ready when the time is up.
+    pub(crate) fn poll_over(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadline: &mut Deadline,
+        awaited: Awaited,
+        moved: u64,
+    ) -> Poll<Failure> {
+        if self.awaited != Some((awaited, moved)) {
+            let now = clock::now();
+            if let Some((before, moved_before)) = self.awaited
+                && before != awaited
+                && let Some(pace) = self.pace(before)
+            {
+                pace.rest(now, moved_before);
+            }
+            let ends = match awaited {
+                Awaited::ResponseHead => self.response.map(|limit| now + limit),
+                _ => self.pace(awaited).map(|pace| pace.wait(now, moved)),
+            };
+            deadline.set_at(ends);
+            self.awaited = Some((awaited, moved));
+        }
+        deadline.poll_passed(cx).map(|()| {
+            let phase = match awaited {
+                Awaited::RequestBody | Awaited::ServerTakes => Phase::Send,
+                Awaited::ResponseHead => Phase::Response,
+                Awaited::ResponseBody | Awaited::ClientTakes => Phase::Relay,
+            };
+            if deadline.ends_with_ceiling() {
+                return Failure::weir(phase, Cause::ExchangeTimedOut);
+            }
+            let slow = self.pace(awaited).is_some_and(|pace| !pace.was_silent());
+            let cause = if slow { Cause::BodyTooSlow } else { Cause::TimedOut };
+            match awaited {
+                Awaited::RequestBody | Awaited::ClientTakes => Failure::client(phase, cause),
+                Awaited::ServerTakes | Awaited::ResponseHead | Awaited::ResponseBody => {
+                    Failure::server(phase, cause)
+                }
+            }
+        })
+    }
+
+    fn pace(&mut self, awaited: Awaited) -> Option<&mut Pace> {
+        let index = match awaited {
+            Awaited::RequestBody => 0,
+            Awaited::ServerTakes => 1,
+            Awaited::ResponseBody => 2,
+            Awaited::ClientTakes => 3,
+            Awaited::ResponseHead => return None,
+        };
+        self.paces[index].as_mut()
+    }
+}

@@ -1,0 +1,85 @@
+//! What is known about an exchange when it is over: for the counters and the access log.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use weir_observe::{Failure, Phase, PhaseTimes};
+
+use crate::clock;
+use crate::downstream::session::Session;
+use crate::view::View;
+
+/// Bytes of a request id that Weir makes: 128 random bits in hexadecimal.
+pub(crate) const REQUEST_ID_LEN: usize = 32;
+
+/// The figures of one exchange.
+#[derive(Debug)]
+pub(crate) struct Record {
+    view: Option<Rc<View>>,
+    pub(crate) began: Instant,
+    /// The moment up to which `times` accounts.
+    pub(crate) accounted: Instant,
+    pub(crate) times: PhaseTimes,
+    pub(crate) route: Option<usize>,
+    pub(crate) upstream: Option<usize>,
+    pub(crate) server: Option<usize>,
+    pub(crate) attempts: u32,
+    /// Whether the server connection of the last attempt had carried an exchange before.
+    pub(crate) reused: bool,
+    /// The status sent to the client; 0 as long as none was.
+    pub(crate) status: u16,
+    pub(crate) bytes_in: u64,
+    /// Bytes to the server and to the client inside a tunnel.
+    pub(crate) tunnelled: Option<(u64, u64)>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) request_id: Vec<u8>,
+}
+
+impl Record {
+    pub(crate) fn new() -> Self {
+        let now = clock::now();
+        Self {
+            view: None,
+            began: now,
+            accounted: now,
+            times: PhaseTimes::ZERO,
+            route: None,
+            upstream: None,
+            server: None,
+            attempts: 0,
+            reused: false,
+            status: 0,
+            bytes_in: 0,
+            tunnelled: None,
+            failure: None,
+            request_id: Vec::new(),
+        }
+    }
+
+    /// Forgets the exchange.
+    pub(crate) fn reset(&mut self) {
+        self.view = None;
+        self.times.reset();
+        (self.route, self.upstream, self.server) = (None, None, None);
+        self.attempts = 0;
+        self.reused = false;
+        self.status = 0;
+        self.bytes_in = 0;
+        self.tunnelled = None;
+        self.failure = None;
+        self.request_id.clear();
+        self.request_id.shrink_to(REQUEST_ID_LEN);
+    }
+
+    /// The view that this exchange runs on, to its end: the present one of the worker when it began.
+    pub(crate) fn view(&mut self, session: &Session) -> Rc<View> {
+        Rc::clone(self.view.get_or_insert_with(|| Rc::clone(&session.worker.view.borrow())))
+    }
+
+    /// Counts the time since the last call as spent in `phase`.
+    pub(crate) fn spend(&mut self, phase: Phase, now: Instant) {
+        let micros = now.saturating_duration_since(self.accounted).as_micros();
+        self.times.add(phase, u64::try_from(micros).unwrap_or(u64::MAX));
+        self.accounted = now;
+    }
+}

@@ -1,0 +1,109 @@
+//! Phase Relay: the response on its way to the client, and what is left of the request on its way to the server.
+
+use std::task::{Context, Poll};
+
+use weir_http::ResponseBody;
+use weir_observe::{Cause, Failure, Phase};
+
+use super::attempt::{Plans, Serving};
+use super::failure::{of_request_body, of_response_body};
+use super::patience::Awaited;
+use super::{Ended, Exchange, choose, fields};
+use crate::clock;
+use crate::downstream::session::Session;
+use crate::relay::reframe::{Incoming, Reader, Writer};
+use crate::relay::{RelayError, Waiting};
+use crate::socket::PeerState;
+
+/// Relays the response that `serving` has begun.
+///
+/// # Errors
+/// The failure that broke it off; part of the response may have reached the client.
+pub(crate) async fn run(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &mut Serving,
+) -> Result<(), Ended> {
+    begin(session, exchange, plans, serving);
+    std::future::poll_fn(|cx| poll(cx, session, exchange, serving)).await.map_err(Ended::Failed)
+}
+
+/// Accounts for the head and stages it for the client.
+pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans<'_>, serving: &mut Serving) {
+    let now = clock::now();
+    session.now = now;
+    exchange.record.spend(Phase::Response, now);
+    exchange.record.status = exchange.response.status();
+    exchange.answered = true;
+    let shard = &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()].shard;
+    shard.responses.record(exchange.record.status);
+    shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
+
+    exchange.response_body = match exchange.response.body(exchange.request.method()) {
+        ResponseBody::None => Incoming::nothing(),
+        ResponseBody::Length(len) => Incoming::length(len),
+        ResponseBody::Chunked => Incoming::chunked(plans.upstream.chunked_limits),
+        ResponseBody::UntilClose => Incoming::until_close(),
+    };
+    let upgrade = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route);
+    if !exchange.request_relay.is_done() || upgrade.is_some() {
+        // After an early answer what is left of the request has no reader. After a refused upgrade the client may have
+        // sent bytes of the other protocol already, which must not be read as a request.
+        exchange.keep_alive = false;
+    }
+    let until_close = exchange.response.body(exchange.request.method()) == ResponseBody::UntilClose;
+    exchange.server_keeps_alive = exchange.response.keep_alive() && !until_close;
+    let head = &serving.server.connection.received()[..serving.head_len];
+    exchange.keep_alive_announced = exchange.response.keep_alive_timeout(head);
+    if plans.listener.logs_response_fields {
+        exchange.response_text.extend_from_slice(head);
+    }
+    fields::write_response(session, exchange, plans.route, head);
+    serving.server.connection.consume(serving.head_len);
+}
+
+fn poll(
+    cx: &mut Context<'_>,
+    session: &mut Session,
+    exchange: &mut Exchange,
+    serving: &mut Serving,
+) -> Poll<Result<(), Failure>> {
+    let stock = &session.worker.stock;
+    let server = &mut serving.server.connection;
+    let mut source = Reader { connection: server, incoming: &mut exchange.response_body, stock };
+    let mut sink = Writer { connection: &mut session.client, outgoing: &mut exchange.to_client };
+    match exchange.response_relay.poll(cx, &mut source, &mut sink) {
+        Poll::Ready(outcome) => return Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
+        Poll::Pending => {}
+    }
+    let sending = !exchange.request_relay.is_done() && !serving.send_failed;
+    if sending {
+        let mut source =
+            Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+        let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
+        match exchange.request_relay.poll(cx, &mut source, &mut sink) {
+            // The server has answered and reads no further: its answer counts.
+            Poll::Ready(Err(RelayError::Write(_))) => serving.send_failed = true,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(of_request_body(&error))),
+            Poll::Ready(Ok(())) | Poll::Pending => {}
+        }
+    }
+    let sending = sending && !exchange.request_relay.is_done() && !serving.send_failed;
+    let (awaited, moved) = match exchange.response_relay.waiting {
+        Waiting::Sink => (Awaited::ClientTakes, exchange.to_client.sent),
+        Waiting::Source if sending && exchange.request_relay.waiting == Waiting::Source => {
+            (Awaited::RequestBody, exchange.request_relay.moved)
+        }
+        Waiting::Source => {
+            if !sending
+                && !session.client.has_input()
+                && session.client.socket.poll_peer(cx) == PeerState::Gone
+            {
+                return Poll::Ready(Err(Failure::client(Phase::Relay, Cause::Reset)));
+            }
+            (Awaited::ResponseBody, exchange.response_relay.moved)
+        }
+    };
+    exchange.patience.poll_over(cx, &mut session.deadline, awaited, moved).map(Err)
+}

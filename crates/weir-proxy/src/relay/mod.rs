@@ -1,0 +1,152 @@
+//! Moving body bytes from one connection to the other, one bounded buffer at a time.
+//!
+//! A relay pulls from a [`Source`] (framing removed) and pushes into a [`Sink`] (framing added), so that any two
+//! protocols and framings can be joined. It reads the next bytes only when the last ones are written: a slow reader
+//! holds one buffer, whatever the size of the body. Must not decide what a failure means.
+
+pub(crate) mod pace;
+pub(crate) mod reframe;
+pub(crate) mod tunnel;
+
+use std::io;
+use std::task::{Context, Poll};
+
+use weir_http::Rule;
+
+/// Where body bytes come from, with the framing of the wire removed.
+pub(crate) trait Source {
+    /// The body bytes that are decoded and not yet taken.
+    fn data(&self) -> &[u8];
+
+    /// Takes the first `len` bytes of [`Source::data`].
+    fn take(&mut self, len: usize);
+
+    /// Decodes what was received already, without reading; afterwards `data` is empty only if more must be read
+    /// or the body has ended.
+    ///
+    /// # Errors
+    /// A broken rule of the framing.
+    fn decode(&mut self) -> Result<(), RelayError>;
+
+    /// Whether the body has ended and everything was taken.
+    fn is_finished(&self) -> bool;
+
+    /// Reads more; to be called when there is no data and the body has not ended.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>>;
+
+    /// Writes the trailer section as field lines, for a sink that can carry one.
+    fn write_trailers(&self, out: &mut Vec<u8>);
+}
+
+/// Where body bytes go, with the framing of the wire added.
+pub(crate) trait Sink {
+    /// Whether bytes can be added before what waits is written.
+    fn has_room(&self) -> bool;
+
+    /// Whether bytes wait to be written.
+    fn is_waiting(&self) -> bool;
+
+    /// Accepts `data`, framed: copies it and returns its length when it is short, else returns 0 and wants it again
+    /// at every [`Sink::poll_write`] until that has taken all of it.
+    fn accept(&mut self, data: &[u8]) -> usize;
+
+    /// Accepts the end of the body.
+    fn finish(&mut self, source: &impl Source);
+
+    /// Writes what waits; returns how much of `data` (accepted, not copied) was taken.
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>>;
+}
+
+/// Why a relay stopped before the end of the body.
+#[derive(Debug)]
+pub(crate) enum RelayError {
+    /// The source failed.
+    Read(io::Error),
+    /// The source ended before its framing said so.
+    Truncated,
+    /// The source broke its framing.
+    Broken(Rule),
+    /// The body is longer than the limit.
+    TooLarge,
+    /// The sink failed.
+    Write(io::Error),
+}
+
+/// Whom a pending relay waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Source,
+    Sink,
+}
+
+/// The progress of one body.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    pub(crate) waiting: Waiting,
+    /// Body bytes taken from the source, without framing.
+    pub(crate) moved: u64,
+    ended: bool,
+    done: bool,
+}
+
+impl Relay {
+    pub(crate) const fn new() -> Self {
+        Self { waiting: Waiting::Source, moved: 0, ended: false, done: false }
+    }
+
+    /// Whether the last byte, with its framing, was written.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Moves bytes until one side has to wait or the body is over.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut impl Source,
+        sink: &mut impl Sink,
+    ) -> Poll<Result<(), RelayError>> {
+        if self.done {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            // First gather what is here already, so that a head and a short body leave in one packet.
+            if !self.ended && sink.has_room() {
+                source.decode()?;
+                if !source.data().is_empty() {
+                    let copied = sink.accept(source.data());
+                    self.take(source, copied);
+                    continue;
+                }
+                if source.is_finished() {
+                    sink.finish(source);
+                    self.ended = true;
+                }
+            }
+            if sink.is_waiting() {
+                self.waiting = Waiting::Sink;
+                match sink.poll_write(cx, source.data()) {
+                    Poll::Ready(Ok(taken)) => self.take(source, taken),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => return Poll::Pending,
+                }
+                continue;
+            }
+            if self.ended {
+                self.done = true;
+                return Poll::Ready(Ok(()));
+            }
+            self.waiting = Waiting::Source;
+            match source.poll_read(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn take(&mut self, source: &mut impl Source, len: usize) {
+        source.take(len);
+        self.moved += len as u64;
+    }
+}

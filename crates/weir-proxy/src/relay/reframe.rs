@@ -1,0 +1,294 @@
+//! HTTP/1 framing as [`Source`] and [`Sink`]: length, chunked, and until the connection closes.
+//!
+//! The state of each direction outlives a poll and lives in the exchange; the borrowing halves join it with a
+//! connection for the time of one poll. Bodies are decoded and framed anew, so nothing a peer writes as framing
+//! reaches the other side.
+
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use weir_http::{ChunkedDecoder, ChunkedLimits, write};
+
+use super::{RelayError, Sink, Source};
+use crate::buffer::BufferStock;
+use crate::connection::Connection;
+
+/// Data up to this length is copied behind the head, so that both leave in one write without a second slice.
+const COPY_MAX: usize = 4 * 1024;
+
+/// What is still to come of a body, as its framing says.
+#[derive(Debug)]
+enum Left {
+    Nothing,
+    Length(u64),
+    Chunks(ChunkedDecoder),
+    UntilClose,
+}
+
+/// The state of a body on its way in.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    left: Left,
+    /// Decoded bytes at the front of the input.
+    ready: usize,
+    /// Framing bytes behind them.
+    framing: usize,
+    received: u64,
+    size_max: u64,
+    trailers: Option<ChunkedDecoder>,
+}
+
+impl Incoming {
+    /// No body.
+    pub(crate) fn nothing() -> Self {
+        Self::with(Left::Nothing)
+    }
+
+    /// A body of `len` bytes.
+    pub(crate) fn length(len: u64) -> Self {
+        Self::with(if len == 0 { Left::Nothing } else { Left::Length(len) })
+    }
+
+    /// A chunked body.
+    pub(crate) fn chunked(limits: ChunkedLimits) -> Self {
+        Self::with(Left::Chunks(ChunkedDecoder::new(limits)))
+    }
+
+    /// A body that the end of the connection ends.
+    pub(crate) fn until_close() -> Self {
+        Self::with(Left::UntilClose)
+    }
+
+    fn with(left: Left) -> Self {
+        Self { left, ready: 0, framing: 0, received: 0, size_max: u64::MAX, trailers: None }
+    }
+
+    /// The length of the body, when its head announced one.
+    pub(crate) fn announced(&self) -> Option<u64> {
+        match self.left {
+            Left::Length(len) => Some(len),
+            _ => None,
+        }
+    }
+
+    /// Refuses a body of more than `bytes_max` bytes as soon as it is noticed.
+    pub(crate) fn limit(&mut self, bytes_max: u64) {
+        self.size_max = bytes_max;
+    }
+
+    /// Whether the whole body was taken.
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.left, Left::Nothing) && self.ready == 0 && self.framing == 0
+    }
+
+    /// Body bytes decoded so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+}
+
+/// A body read from a connection.
+pub(crate) struct Reader<'a> {
+    pub(crate) connection: &'a mut Connection,
+    pub(crate) incoming: &'a mut Incoming,
+    pub(crate) stock: &'a Rc<BufferStock>,
+}
+
+impl Source for Reader<'_> {
+    fn data(&self) -> &[u8] {
+        &self.connection.received()[..self.incoming.ready]
+    }
+
+    fn take(&mut self, len: usize) {
+        self.incoming.ready -= len;
+        let mut consumed = len;
+        if self.incoming.ready == 0 {
+            consumed += std::mem::take(&mut self.incoming.framing);
+        }
+        self.connection.consume(consumed);
+    }
+
+    fn decode(&mut self) -> Result<(), RelayError> {
+        let incoming = &mut *self.incoming;
+        if incoming.ready > 0 {
+            return Ok(());
+        }
+        let Some(input) = &mut self.connection.input else { return Ok(()) };
+        match &mut incoming.left {
+            Left::Nothing => return Ok(()),
+            Left::Length(left) => {
+                let len = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                incoming.ready = len;
+                *left -= len as u64;
+                if *left == 0 {
+                    incoming.left = Left::Nothing;
+                }
+            }
+            Left::UntilClose => incoming.ready = input.len(),
+            Left::Chunks(decoder) => {
+                let decoded = decoder.decode(input.filled_mut()).map_err(RelayError::Broken)?;
+                incoming.ready = decoded.data.len();
+                incoming.framing = decoded.consumed - decoded.data.end;
+                let skipped = if decoded.data.is_empty() {
+                    incoming.framing = 0;
+                    decoded.consumed
+                } else {
+                    decoded.data.start
+                };
+                if decoded.done {
+                    if let Left::Chunks(decoder) = std::mem::replace(&mut incoming.left, Left::Nothing) {
+                        incoming.trailers = Some(decoder);
+                    }
+                }
+                self.connection.consume(skipped);
+            }
+        }
+        incoming.received += incoming.ready as u64;
+        if incoming.received > incoming.size_max {
+            return Err(RelayError::TooLarge);
+        }
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.incoming.is_finished()
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        let len = ready!(self.connection.poll_fill(cx, self.stock)).map_err(RelayError::Read)?;
+        if len > 0 {
+            return Poll::Ready(Ok(()));
+        }
+        match self.incoming.left {
+            Left::UntilClose => self.incoming.left = Left::Nothing,
+            _ => return Poll::Ready(Err(RelayError::Truncated)),
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn write_trailers(&self, out: &mut Vec<u8>) {
+        if let Some(decoder) = &self.incoming.trailers {
+            for (name, value) in decoder.trailers() {
+                write::field(out, name, value);
+            }
+        }
+    }
+}
+
+/// How a body is framed on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Bytes as they are: the length stands in the head, or the close ends them, or there is no body.
+    Plain,
+    Chunked,
+}
+
+/// What waits to be written on one side: first a head, then a framed body.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) framing: Framing,
+    /// Copied bytes: the head, chunk sizes, short data.
+    pub(crate) staged: Vec<u8>,
+    written: usize,
+    /// How much of the data that was accepted without copying is still to be written.
+    direct: usize,
+    /// Framing behind the direct data.
+    tail: Vec<u8>,
+    /// Bytes written in all, framing included.
+    pub(crate) sent: u64,
+}
+
+impl Outgoing {
+    pub(crate) const fn new() -> Self {
+        Self { framing: Framing::Plain, staged: Vec::new(), written: 0, direct: 0, tail: Vec::new(), sent: 0 }
+    }
+
+    /// Forgets everything but the memory; memory beyond `kept_max` goes too.
+    pub(crate) fn reset(&mut self, kept_max: usize) {
+        self.framing = Framing::Plain;
+        self.staged.clear();
+        self.staged.shrink_to(kept_max);
+        self.written = 0;
+        self.direct = 0;
+        self.tail.clear();
+        self.tail.shrink_to(kept_max);
+        self.sent = 0;
+    }
+
+    /// Whether nothing waits to be written.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.written == self.staged.len() && self.direct == 0 && self.tail.is_empty()
+    }
+
+    /// Counts `len` bytes as written; returns how many of them were direct data.
+    fn advance(&mut self, len: usize) -> usize {
+        self.sent += len as u64;
+        let staged = len.min(self.staged.len() - self.written);
+        self.written += staged;
+        let direct = (len - staged).min(self.direct);
+        self.direct -= direct;
+        let tail = len - staged - direct;
+        if self.direct == 0 && self.written == self.staged.len() {
+            // All copied bytes left: what remains of the tail is the new start.
+            self.staged.clear();
+            self.staged.extend_from_slice(&self.tail[tail..]);
+            self.tail.clear();
+            self.written = 0;
+        }
+        direct
+    }
+}
+
+/// A body written to a connection.
+pub(crate) struct Writer<'a> {
+    pub(crate) connection: &'a mut Connection,
+    pub(crate) outgoing: &'a mut Outgoing,
+}
+
+impl Sink for Writer<'_> {
+    fn has_room(&self) -> bool {
+        self.outgoing.direct == 0
+            && self.outgoing.tail.is_empty()
+            && self.outgoing.staged.len() < 2 * COPY_MAX
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.outgoing.is_flushed()
+    }
+
+    fn accept(&mut self, data: &[u8]) -> usize {
+        let outgoing = &mut *self.outgoing;
+        if outgoing.framing == Framing::Chunked {
+            write::hexadecimal(&mut outgoing.staged, data.len() as u64);
+            outgoing.staged.extend_from_slice(b"\r\n");
+        }
+        let copied = if data.len() <= COPY_MAX {
+            outgoing.staged.extend_from_slice(data);
+            data.len()
+        } else {
+            outgoing.direct = data.len();
+            0
+        };
+        if outgoing.framing == Framing::Chunked {
+            let behind = if copied == 0 { &mut outgoing.tail } else { &mut outgoing.staged };
+            behind.extend_from_slice(b"\r\n");
+        }
+        copied
+    }
+
+    fn finish(&mut self, source: &impl Source) {
+        let outgoing = &mut *self.outgoing;
+        if outgoing.framing == Framing::Chunked {
+            outgoing.staged.extend_from_slice(b"0\r\n");
+            source.write_trailers(&mut outgoing.staged);
+            outgoing.staged.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
+        let outgoing = &mut *self.outgoing;
+        let slices = [&outgoing.staged[outgoing.written..], &data[..outgoing.direct], &outgoing.tail[..]];
+        let len = ready!(self.connection.poll_write(cx, slices)).map_err(RelayError::Write)?;
+        Poll::Ready(Ok(outgoing.advance(len)))
+    }
+}

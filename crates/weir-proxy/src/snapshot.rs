@@ -1,0 +1,289 @@
+//! The config made ready for the data path: what every worker reads and none writes.
+//!
+//! Made once per config; an exchange keeps the snapshot it began with. What changes while it is in use (load, health,
+//! addresses, the queue) changes through atomics or behind a lock that is taken only when all servers are full.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tokio::sync::oneshot;
+use weir_config::{Action, Config, Dns, Listener, Process, Progress, Route, ServerAddress, Upstream};
+use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
+use weir_traffic::balance::{Balancer, Excluded, Member};
+use weir_traffic::queue::Queue;
+use weir_traffic::retry::{RetryBudget, RetryPolicy};
+use weir_traffic::rewrite::Rewrite;
+use weir_traffic::route::{RouteId, RouteTable};
+use weir_traffic::split::Split;
+use weir_traffic::{ServerId, ServerState};
+
+use crate::clock;
+use crate::downstream::session::Peer;
+use crate::exchange::fields::{NameSet, REQUEST_OWN};
+use crate::exchange::patience::WaitLimits;
+use crate::relay::pace::PaceLimit;
+use crate::upstream::connect::Endpoint;
+use crate::upstream::idle::IdleLimits;
+
+/// Everything a worker needs to know of the config.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) process: Process,
+    pub(crate) dns: Dns,
+    pub(crate) listeners: Vec<ListenerPlan>,
+    pub(crate) upstreams: Vec<Arc<UpstreamPlan>>,
+}
+
+/// A listener, its rules in the form the data path uses.
+#[derive(Debug)]
+pub(crate) struct ListenerPlan {
+    pub(crate) config: Listener,
+    pub(crate) head_limits: HeadLimits,
+    pub(crate) chunked_limits: ChunkedLimits,
+    pub(crate) routes: RouteTable,
+    pub(crate) route_plans: Vec<RoutePlan>,
+    /// Known request fields that are not copied, whoever sends them.
+    pub(crate) request_drop: NameSet,
+    /// What Weir calls itself in `Via`.
+    pub(crate) via_name: Box<str>,
+    pub(crate) logs_response_fields: bool,
+    trusts_nobody: bool,
+    /// The request-id field when it is not the usual one, which is among the known names.
+    own_id_header: Option<Box<[u8]>>,
+}
+
+/// A route, ready for use.
+#[derive(Debug)]
+pub(crate) struct RoutePlan {
+    pub(crate) config: Route,
+    pub(crate) split: Option<Split>,
+    pub(crate) rewrite: Option<Rewrite>,
+    pub(crate) body_bytes_max: u64,
+}
+
+/// An upstream: its balancer, addresses and queue, shared by all workers.
+#[derive(Debug)]
+pub(crate) struct UpstreamPlan {
+    pub(crate) config: Upstream,
+    pub(crate) balancer: Balancer,
+    /// The addresses of each server; empty until its name is resolved.
+    pub(crate) endpoints: Box<[ArcSwap<Vec<Endpoint>>]>,
+    pub(crate) head_limits: HeadLimits,
+    pub(crate) chunked_limits: ChunkedLimits,
+    pub(crate) idle: IdleLimits,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) retry_budget: RetryBudget,
+    /// How many wait in the queue, to be read without its lock.
+    pub(crate) waiting: AtomicUsize,
+    queue: Mutex<Queue<Waiter>>,
+    epoch: Instant,
+}
+
+/// One exchange in the queue of an upstream.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) hash: Option<u64>,
+    pub(crate) excluded: Excluded,
+    pub(crate) random: u64,
+    /// Where the server that becomes free is announced.
+    pub(crate) sender: oneshot::Sender<ServerId>,
+}
+
+impl Snapshot {
+    /// Makes a checked config ready; `seed` decides with which server each balancer begins.
+    pub(crate) fn new(config: &Config, via_name: &str, seed: u64) -> Self {
+        Self {
+            process: config.process.clone(),
+            dns: config.dns.clone(),
+            listeners: config
+                .listeners
+                .iter()
+                .map(|listener| ListenerPlan::new(listener, via_name))
+                .collect(),
+            upstreams: config
+                .upstreams
+                .iter()
+                .map(|upstream| Arc::new(UpstreamPlan::new(upstream, seed)))
+                .collect(),
+        }
+    }
+}
+
+impl ListenerPlan {
+    fn new(config: &Listener, via_name: &str) -> Self {
+        let limits = &config.limits;
+        let rules = config.routes.iter().enumerate();
+        let rules = rules.map(|(index, route)| {
+            let id = RouteId(u32::try_from(index).expect("a listener has fewer than 2^32 routes"));
+            (route.matches.clone(), id)
+        });
+        let routes = RouteTable::new(rules.collect()).expect("the config check has found every tie");
+        let usual_id = FieldName::XRequestId.as_str();
+        let id = config.request_id.header.as_deref();
+        let own_id = id.filter(|name| !name.eq_ignore_ascii_case(usual_id));
+        let mut replaced = Vec::new();
+        if config.forwarded.via {
+            replaced.push(FieldName::Via);
+        }
+        if config.forwarded.x_forwarded {
+            replaced.push(FieldName::XForwardedFor);
+        }
+        if config.forwarded.rfc7239 {
+            replaced.push(FieldName::Forwarded);
+        }
+        if id.is_some() && own_id.is_none() {
+            replaced.push(FieldName::XRequestId);
+        }
+        if !config.allow.underscore_names {
+            replaced.push(FieldName::Underscored);
+        }
+        Self {
+            head_limits: HeadLimits {
+                head_bytes_max: limits.head_size.as_usize(),
+                target_bytes_max: limits.target_size.as_usize(),
+                fields_max: limits.headers,
+                lenient: Lenient {
+                    bare_lf: config.allow.bare_lf,
+                    obs_fold: config.allow.obs_fold,
+                    unsafe_target: config.allow.unsafe_target,
+                    repeated_equal_length: config.allow.repeated_length,
+                    padded_length: config.allow.repeated_length,
+                },
+                ..HeadLimits::default()
+            },
+            chunked_limits: ChunkedLimits {
+                extension_bytes_max: limits.chunk_extension_size.as_usize(),
+                trailer_bytes_max: limits.trailer_size.as_usize(),
+                trailer_fields_max: limits.headers,
+            },
+            route_plans: config.routes.iter().map(|route| RoutePlan::new(route, config)).collect(),
+            routes,
+            request_drop: REQUEST_OWN.with(NameSet::of(&replaced)),
+            via_name: via_name.into(),
+            logs_response_fields: config
+                .access_log
+                .format
+                .as_ref()
+                .is_some_and(|format| format.format().response_fields().next().is_some()),
+            trusts_nobody: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
+            own_id_header: own_id.map(|name| name.as_bytes().into()),
+            config: config.clone(),
+        }
+    }
+
+    /// Whether the word of this peer on the origin of a request is believed.
+    pub(crate) fn trusts(&self, peer: Peer) -> bool {
+        !self.trusts_nobody && self.config.trusted_proxies.contains(peer.ip())
+    }
+
+    /// The request-id field when it is not `X-Request-Id`.
+    pub(crate) fn own_id_header(&self) -> Option<&[u8]> {
+        self.own_id_header.as_deref()
+    }
+
+    /// How long each party may keep an exchange waiting that goes to `upstream`.
+    pub(crate) fn wait_limits(&self, upstream: &UpstreamPlan) -> WaitLimits {
+        let timeouts = &upstream.config.timeouts;
+        WaitLimits {
+            request_body: self.config.timeouts.request_body.map(pace),
+            send: timeouts.send.map(pace),
+            response: timeouts.response,
+            relay: timeouts.relay.map(pace),
+            client_send: self.config.timeouts.send.map(pace),
+        }
+    }
+
+    /// How long the client may take for an answer that Weir gives itself.
+    pub(crate) fn client_wait_limits(&self) -> WaitLimits {
+        WaitLimits { client_send: self.config.timeouts.send.map(pace), ..WaitLimits::default() }
+    }
+}
+
+fn pace(progress: Progress) -> PaceLimit {
+    PaceLimit {
+        credit_max: progress.credit,
+        rate_bytes_min: progress.rate_min.map_or(0, weir_config::Rate::bytes_per_second),
+    }
+}
+
+impl RoutePlan {
+    fn new(config: &Route, listener: &Listener) -> Self {
+        let split = match &config.action {
+            Action::Split(parts) => {
+                let weights: Vec<u32> = parts.iter().map(|part| u32::from(part.weight)).collect();
+                Some(Split::new(&weights).expect("the config check has seen the weights"))
+            }
+            Action::Upstream(_) | Action::Redirect(_) | Action::Respond(_) => None,
+        };
+        let body_size = config.body_size.or(listener.limits.body_size);
+        Self {
+            split,
+            rewrite: config.rewrite.clone(),
+            body_bytes_max: body_size.map_or(u64::MAX, weir_config::Size::bytes),
+            config: config.clone(),
+        }
+    }
+}
+
+impl UpstreamPlan {
+    fn new(config: &Upstream, seed: u64) -> Self {
+        let members = config.servers.iter().map(|server| {
+            let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
+            let member = Member::new(&server.name, Arc::new(state));
+            if server.backup { member.as_backup() } else { member }
+        });
+        let limits = &config.limits;
+        Self {
+            balancer: Balancer::new(&config.balance, members.collect(), seed),
+            endpoints: config
+                .servers
+                .iter()
+                .map(|server| ArcSwap::from_pointee(known(&server.address)))
+                .collect(),
+            head_limits: HeadLimits {
+                head_bytes_max: limits.head_size.as_usize(),
+                fields_max: limits.headers,
+                ..HeadLimits::default()
+            },
+            chunked_limits: ChunkedLimits {
+                extension_bytes_max: limits.chunk_extension_size.as_usize(),
+                trailer_bytes_max: limits.trailer_size.as_usize(),
+                trailer_fields_max: limits.headers,
+            },
+            idle: IdleLimits {
+                connections_max: config.idle.connections_max,
+                idle_max: Some(config.timeouts.idle),
+                age_max: config.idle.age_max,
+                requests_max: config.idle.requests_max.unwrap_or(u64::MAX),
+            },
+            retry: config.retry.policy(),
+            retry_budget: config.retry.new_budget(),
+            waiting: AtomicUsize::new(0),
+            queue: Mutex::new(Queue::new(config.queue.length_max)),
+            epoch: clock::now(),
+            config: config.clone(),
+        }
+    }
+
+    /// Milliseconds since this upstream was made: the clock of its queue and its retry budget.
+    pub(crate) fn millis(&self, now: Instant) -> u64 {
+        let since: Duration = now.saturating_duration_since(self.epoch);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn lock_queue(&self) -> MutexGuard<'_, Queue<Waiter>> {
+        // A panic inside leaves a queue that is whole: its operations do not call out while they change it.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The addresses that are known without asking anybody.
+fn known(address: &ServerAddress) -> Vec<Endpoint> {
+    match address {
+        ServerAddress::Ip(addr) => vec![Endpoint::Inet(*addr)],
+        ServerAddress::Unix(path) => vec![Endpoint::Unix(path.clone())],
+        ServerAddress::Name { .. } => Vec::new(),
+    }
+}

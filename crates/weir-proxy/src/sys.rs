@@ -1,0 +1,47 @@
+//! What no safe library offers: two socket options, and the event loop's watch over a descriptor. The only unsafe
+//! code of the crate.
+
+#![expect(unsafe_code, reason = "each block says why it is sound; everything else in the crate is safe")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Registers a non-blocking descriptor with the event loop of this thread.
+///
+/// # Errors
+/// Those of `epoll_ctl(2)`.
+pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the event loop keeps the number of the descriptor and needs it to stay the same and open until it is
+    // deregistered. An `OwnedFd` always gives the same number and stays open until it is dropped, and `AsyncFd`
+    // deregisters before it drops what it owns.
+    unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(io::Error::from)
+}
+
+/// Keeps a connection in the kernel until its first byte is here, for at most `seconds` (tcp(7), `TCP_DEFER_ACCEPT`).
+pub(crate) fn set_defer_accept(fd: BorrowedFd<'_>, seconds: u32) -> io::Result<()> {
+    set_tcp(fd, libc::TCP_DEFER_ACCEPT, seconds)
+}
+
+/// Lets up to `length` connections bring data in their first packet (RFC 7413; tcp(7), `TCP_FASTOPEN`).
+pub(crate) fn set_fast_open(fd: BorrowedFd<'_>, length: u32) -> io::Result<()> {
+    set_tcp(fd, libc::TCP_FASTOPEN, length)
+}
+
+fn set_tcp(fd: BorrowedFd<'_>, name: libc::c_int, value: u32) -> io::Result<()> {
+    let value = libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open for the life of the borrow, and the kernel reads exactly the size of a c_int
+    // from a pointer to a live c_int.
+    let outcome = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,183 @@
+//! Phase Queue: a slot on a server, now or in the order of arrival.
+//!
+//! Whoever finds every server full waits in the queue of the upstream, shared by all workers, and is handed the first
+//! slot that becomes free and that it may use. Must not connect.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+use weir_observe::{Cause, Failure, Phase};
+use weir_traffic::ServerId;
+use weir_traffic::balance::{Choice, Excluded, Pick};
+use weir_traffic::queue::{Full, Ticket};
+
+use crate::clock;
+use crate::downstream::session::Session;
+use crate::exchange::{Ended, Exchange};
+use crate::snapshot::{UpstreamPlan, Waiter};
+use crate::socket::PeerState;
+use crate::view::View;
+
+/// A slot on a server, given back, and passed on to the next in the queue, when dropped.
+pub(crate) struct Slot {
+    view: Rc<View>,
+    upstream: usize,
+    pub(crate) server: ServerId,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let plan = &self.view.snapshot.upstreams[self.upstream];
+        plan.balancer.release(self.server);
+        plan.serve_queue();
+    }
+}
+
+/// Takes a slot for this exchange on a server that it has not failed on yet.
+///
+/// # Errors
+/// When no server may take it, the queue is full, or the wait takes too long.
+pub(crate) async fn admit(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    view: &Rc<View>,
+    upstream: usize,
+    excluded: &Excluded,
+) -> Result<Slot, Ended> {
+    let plan = &view.snapshot.upstreams[upstream];
+    let hash = plan.balancer.hash_key().and_then(|key| {
+        let listener = &view.snapshot.listeners[session.listener];
+        key.hash(&exchange.asked(session, listener))
+    });
+    let slot = |server| Slot { view: Rc::clone(view), upstream, server };
+    let pick = Pick { hash, excluded, random: session.worker.random() };
+    if plan.waiting.load(Ordering::SeqCst) == 0 {
+        match plan.balancer.choose(&pick) {
+            Choice::Server(server) => return Ok(slot(server)),
+            Choice::NoneEligible => return Err(Failure::weir(Phase::Queue, Cause::NoServer).into()),
+            Choice::AllFull => {}
+        }
+    }
+    let shard = &view.upstreams[upstream].shard;
+    shard.queued.increment();
+    shard.queue_length.increment();
+    let began = clock::now();
+    let outcome = wait(session, plan, &pick, began).await;
+    let now = clock::now();
+    shard.queue_length.decrement();
+    shard.queue_time.record(u64::from(clock::micros(now - began)));
+    exchange.record.spend(Phase::Queue, now);
+    session.now = now;
+    outcome.map(slot).map_err(Ended::Failed)
+}
+
+/// Waits in the queue until a server is handed over.
+async fn wait(
+    session: &mut Session,
+    plan: &UpstreamPlan,
+    pick: &Pick<'_>,
+    began: Instant,
+) -> Result<ServerId, Failure> {
+    let (sender, mut receiver) = oneshot::channel();
+    let now_ms = plan.millis(began);
+    let limit = plan.config.timeouts.queue;
+    let waiter = Waiter { hash: pick.hash, excluded: *pick.excluded, random: pick.random, sender };
+    let place = plan.enqueue(waiter, now_ms, now_ms + limit.as_millis() as u64);
+    let Ok(ticket) = place else {
+        return Err(Failure::weir(Phase::Queue, Cause::QueueFull));
+    };
+    let mut claim = Claim { plan, ticket: Some(ticket), receiver: &mut receiver };
+    // A slot may have become free between the look at the servers and the entry into the queue.
+    plan.serve_queue();
+    session.deadline.set(began, Some(limit));
+    std::future::poll_fn(|cx| claim.poll(cx, session)).await
+}
+
+/// A place in the queue, given up when dropped; a slot that was handed over meanwhile goes to the next.
+struct Claim<'a> {
+    plan: &'a UpstreamPlan,
+    ticket: Option<Ticket>,
+    receiver: &'a mut oneshot::Receiver<ServerId>,
+}
+
+impl Claim<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>, session: &mut Session) -> Poll<Result<ServerId, Failure>> {
+        use std::future::Future as _;
+        if let Poll::Ready(outcome) = std::pin::Pin::new(&mut *self.receiver).poll(cx) {
+            self.ticket = None;
+            // The sender is only dropped unused when the upstream goes away.
+            return Poll::Ready(outcome.map_err(|_| Failure::weir(Phase::Queue, Cause::NoServer)));
+        }
+        if session.client.socket.poll_peer(cx) == PeerState::Gone {
+            return Poll::Ready(Err(Failure::client(Phase::Queue, Cause::Reset)));
+        }
+        session.deadline.poll_passed(cx).map(|()| Err(Failure::weir(Phase::Queue, Cause::TimedOut)))
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        self.plan.leave_queue(ticket);
+        self.receiver.close();
+        if let Ok(server) = self.receiver.try_recv() {
+            self.plan.balancer.release(server);
+            self.plan.serve_queue();
+        }
+    }
+}
+
+impl UpstreamPlan {
+    /// Enters a waiter at the end of the queue.
+    fn enqueue(&self, waiter: Waiter, now_ms: u64, deadline_ms: u64) -> Result<Ticket, Full<Waiter>> {
+        let mut queue = self.lock_queue();
+        let place = queue.push(waiter, now_ms, deadline_ms);
+        self.waiting.store(queue.len(), Ordering::SeqCst);
+        place
+    }
+
+    fn leave_queue(&self, ticket: Ticket) {
+        let mut queue = self.lock_queue();
+        queue.remove(ticket);
+        self.waiting.store(queue.len(), Ordering::SeqCst);
+    }
+
+    /// Hands free slots to those who wait, in order of arrival, as long as there are any of both.
+    pub(crate) fn serve_queue(&self) {
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let now_ms = self.millis(clock::now());
+        let mut queue = self.lock_queue();
+        loop {
+            let mut chosen = None;
+            let mut nothing_free = false;
+            let next = queue.pop_front(now_ms, |waiter: &Waiter| {
+                if nothing_free {
+                    return false;
+                }
+                let pick = Pick { hash: waiter.hash, excluded: &waiter.excluded, random: waiter.random };
+                match self.balancer.choose(&pick) {
+                    Choice::Server(server) => {
+                        chosen = Some(server);
+                        true
+                    }
+                    // Nobody behind this one can be served either, unless it is this one's own restriction.
+                    Choice::AllFull => {
+                        nothing_free = waiter.excluded.is_empty();
+                        false
+                    }
+                    Choice::NoneEligible => false,
+                }
+            });
+            let (Some(waiter), Some(server)) = (next, chosen) else { break };
+            if waiter.item.sender.send(server).is_err() {
+                self.balancer.release(server);
+            }
+        }
+        self.waiting.store(queue.len(), Ordering::SeqCst);
+    }
+}

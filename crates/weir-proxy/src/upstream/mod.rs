@@ -1,0 +1,5 @@
+//! The server side: a slot on a server, then a connection to it.
+
+pub(crate) mod admission;
+pub(crate) mod idle;
+pub(crate) mod connect;

@@ -1,0 +1,85 @@
+//! One worker's own side of the snapshot: its idle connections and its counters for every listener, upstream and server.
+//!
+//! An exchange holds the view it began with, so a reload never changes the ground under it.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_observe::{ListenerShard, ServerShard, UpstreamShard, WorkerShard};
+
+use crate::snapshot::Snapshot;
+use crate::upstream::idle::{IdleConnections, IdleLimits, ServerConnection};
+
+/// The snapshot as one worker sees it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) listeners: Vec<Arc<ListenerShard>>,
+    pub(crate) upstreams: Vec<LocalUpstream>,
+}
+
+/// One worker's side of an upstream.
+#[derive(Debug)]
+pub(crate) struct LocalUpstream {
+    pub(crate) shard: Arc<UpstreamShard>,
+    pub(crate) servers: Vec<LocalServer>,
+}
+
+/// One worker's side of a server.
+#[derive(Debug)]
+pub(crate) struct LocalServer {
+    pub(crate) idle: RefCell<IdleConnections>,
+    pub(crate) shard: Arc<ServerShard>,
+}
+
+impl View {
+    /// A view without idle connections that counts into `shard`.
+    pub(crate) fn new(snapshot: &Arc<Snapshot>, shard: &WorkerShard) -> Self {
+        let local = |upstream: &Arc<UpstreamShard>| LocalUpstream {
+            servers: upstream
+                .servers
+                .iter()
+                .map(|shard| LocalServer { idle: RefCell::default(), shard: Arc::clone(shard) })
+                .collect(),
+            shard: Arc::clone(upstream),
+        };
+        Self {
+            snapshot: Arc::clone(snapshot),
+            listeners: shard.listeners.to_vec(),
+            upstreams: shard.upstreams.iter().map(local).collect(),
+        }
+    }
+
+    /// Closes idle connections that the server closed or that are over their time.
+    pub(crate) fn sweep_idle(&self, now: Instant) {
+        for server in self.upstreams.iter().flat_map(|upstream| &upstream.servers) {
+            let mut idle = server.idle.borrow_mut();
+            idle.sweep(now);
+            server.shard.connections_idle.set(idle.len() as i64);
+        }
+    }
+}
+
+impl LocalServer {
+    /// Takes an idle connection that is fit for use, closing those that are not.
+    pub(crate) fn take_idle(&self, now: Instant, thorough: bool) -> Option<ServerConnection> {
+        let mut idle = self.idle.borrow_mut();
+        let taken = idle.take(now, thorough);
+        self.shard.connections_idle.set(idle.len() as i64);
+        taken
+    }
+
+    /// Keeps a connection whose exchange ended cleanly; see [`IdleConnections::keep`].
+    pub(crate) fn keep_idle(
+        &self,
+        connection: ServerConnection,
+        now: Instant,
+        limits: &IdleLimits,
+        announced: Option<Duration>,
+    ) {
+        let mut idle = self.idle.borrow_mut();
+        idle.keep(connection, now, limits, announced);
+        self.shard.connections_idle.set(idle.len() as i64);
+    }
+}
