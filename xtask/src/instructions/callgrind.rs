@@ -3,32 +3,37 @@
 //! valgrind shows programs a processor of its own, the same on every host, so library routines that choose their code by
 //! processor choose alike everywhere.
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::process::Process;
-use crate::workspace::Workspace;
+/// One run under valgrind and the profile that it leaves.
+pub(super) struct Callgrind {
+    profile: PathBuf,
+}
 
-/// Runs `binary` with `args` and the number of exchanges, and returns the instructions of all its threads.
-pub(super) fn count(
-    workspace: &Workspace,
-    binary: &Path,
-    args: &[&str],
-    exchanges: u64,
-) -> anyhow::Result<u64> {
-    let file = workspace.target().join(format!("callgrind.{}.out", std::process::id()));
-    Process::new(workspace, "valgrind")
-        .args(["--tool=callgrind", "--quiet"])
-        .arg(format!("--callgrind-out-file={}", file.display()))
-        .arg(binary)
-        .args(args)
-        .arg(exchanges.to_string())
-        .run()?;
-    let profile = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    fs::remove_file(&file).ok();
-    total(&profile).context("callgrind's profile has no total of instructions")
+impl Callgrind {
+    /// Its profile goes into `folder`.
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { profile: folder.join(format!("callgrind.{}.out", std::process::id())) }
+    }
+
+    /// The arguments of `valgrind`, ahead of the program to run.
+    pub(super) fn args(&self) -> [OsString; 3] {
+        let mut file = OsString::from("--callgrind-out-file=");
+        file.push(&self.profile);
+        ["--tool=callgrind".into(), "--quiet".into(), file]
+    }
+
+    /// The instructions of all threads of the program, which has ended. Removes the profile.
+    pub(super) fn total(self) -> anyhow::Result<u64> {
+        let text = fs::read_to_string(&self.profile);
+        let text = text.with_context(|| format!("cannot read {}", self.profile.display()))?;
+        fs::remove_file(&self.profile).ok();
+        total(&text).context("callgrind's profile has no total of instructions")
+    }
 }
 
 /// The sum over the whole profile: `totals:` at its end, one number per event. The only event here is `Ir`.

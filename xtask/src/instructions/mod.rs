@@ -5,12 +5,14 @@
 //! tenths of the time of an exchange, is no part of it.
 
 mod program;
+mod serve;
+mod peers;
 mod callgrind;
 mod baseline;
 
 use std::collections::BTreeMap;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 
 use self::baseline::{Baseline, Verdict};
@@ -28,9 +30,13 @@ pub(crate) struct Arguments {
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
     let compiler = Process::new(workspace, "rustc").arg("--version").read()?.trim().to_owned();
     let mut counted = BTreeMap::new();
+    program::build(workspace)?;
     for program in PROGRAMS {
-        let binary = program.build(workspace)?;
-        counted.insert(program.name.to_owned(), program.instructions_per_exchange(workspace, &binary)?);
+        let count = program.instructions_per_exchange(workspace);
+        counted.insert(
+            program.name.to_owned(),
+            count.with_context(|| format!("cannot count {}", program.name))?,
+        );
     }
     if arguments.record {
         return Baseline::new(compiler, counted).write(workspace);

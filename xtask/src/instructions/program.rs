@@ -1,14 +1,12 @@
 //! The programs whose instructions are counted.
 //!
-//! Each is an example of some package that takes a number of exchanges as its last argument and does exactly that
-//! many. It is run twice, with different numbers; the difference holds no start-up cost. A program that needs peers
-//! over sockets starts itself once more for them: valgrind follows no child.
-
-use std::path::{Path, PathBuf};
+//! Each is run twice, with different numbers of exchanges; the difference holds no start-up cost.
 
 use anyhow::ensure;
 
-use super::callgrind;
+use super::callgrind::Callgrind;
+use super::peers::Traffic;
+use super::serve;
 use crate::process::Process;
 use crate::workspace::Workspace;
 
@@ -16,59 +14,68 @@ use crate::workspace::Workspace;
 pub(super) struct Program {
     /// Its name in the baseline.
     pub(super) name: &'static str,
-    package: &'static str,
-    example: &'static str,
-    args: &'static [&'static str],
+    subject: Subject,
     /// In the shorter run; the longer one does twice as many.
     exchanges: u64,
 }
 
+/// What is run.
+enum Subject {
+    /// The HTTP/1 codec alone: `xtask/examples/http_codec.rs`, which does what it is told as often as it is told.
+    Codec(&'static str),
+    /// `weir serve` with everything that is on by default, between a client and a server of ours.
+    Serve(&'static Traffic),
+}
+
+const GET: Traffic = Traffic {
+    request: b"GET /products/42?sort=price HTTP/1.1\r\nHost: shop.example.com\r\nUser-Agent: curl/8.5.0\r\n\
+               Accept: */*\r\n\r\n",
+    request_body_bytes: 0,
+    response_body_bytes: 612,
+};
+
+const POST: Traffic = Traffic {
+    request: b"POST /events HTTP/1.1\r\nHost: shop.example.com\r\nUser-Agent: curl/8.5.0\r\n\
+               Content-Type: application/json\r\nContent-Length: 1024\r\n\r\n",
+    request_body_bytes: 1024,
+    response_body_bytes: 612,
+};
+
 pub(super) const PROGRAMS: &[Program] = &[
-    Program {
-        name: "request-head",
-        package: "xtask",
-        example: "http_codec",
-        args: &["request-head"],
-        exchanges: 2_000,
-    },
-    Program {
-        name: "response-head",
-        package: "xtask",
-        example: "http_codec",
-        args: &["response-head"],
-        exchanges: 2_000,
-    },
-    Program {
-        name: "chunked-body",
-        package: "xtask",
-        example: "http_codec",
-        args: &["chunked-body"],
-        exchanges: 2_000,
-    },
+    Program { name: "request-head", subject: Subject::Codec("request-head"), exchanges: 2_000 },
+    Program { name: "response-head", subject: Subject::Codec("response-head"), exchanges: 2_000 },
+    Program { name: "chunked-body", subject: Subject::Codec("chunked-body"), exchanges: 2_000 },
+    Program { name: "exchange-get", subject: Subject::Serve(&GET), exchanges: 4_000 },
+    Program { name: "exchange-post-1k", subject: Subject::Serve(&POST), exchanges: 4_000 },
 ];
 
-impl Program {
-    /// Builds it as released and returns where it is.
-    pub(super) fn build(&self, workspace: &Workspace) -> anyhow::Result<PathBuf> {
-        Process::cargo(workspace)
-            .args(["build", "--release", "--package", self.package, "--example", self.example])
-            .run()?;
-        Ok(workspace.target().join("release").join("examples").join(self.example))
-    }
+/// Builds everything that is counted, as released.
+pub(super) fn build(workspace: &Workspace) -> anyhow::Result<()> {
+    let release = || Process::cargo(workspace).args(["build", "--release"]);
+    release().args(["--package", "weir"]).run()?;
+    release().args(["--package", "xtask", "--example", "http_codec"]).run()
+}
 
-    pub(super) fn instructions_per_exchange(
-        &self,
-        workspace: &Workspace,
-        binary: &Path,
-    ) -> anyhow::Result<u64> {
-        let fewer = self.count(workspace, binary, self.exchanges)?;
-        let more = self.count(workspace, binary, 2 * self.exchanges)?;
+impl Program {
+    pub(super) fn instructions_per_exchange(&self, workspace: &Workspace) -> anyhow::Result<u64> {
+        let fewer = self.count(workspace, self.exchanges)?;
+        let more = self.count(workspace, 2 * self.exchanges)?;
         let per_exchange = more.saturating_sub(fewer) / self.exchanges;
         ensure!(per_exchange > 0, "{} does not do more when it is told to do more", self.name);
         Ok(per_exchange)
     }
 
-    fn count(&self, workspace: &Workspace, binary: &Path, exchanges: u64) -> anyhow::Result<u64> {
-        callgrind::count(workspace, binary, self.args, exchanges)
+    fn count(&self, workspace: &Workspace, exchanges: u64) -> anyhow::Result<u64> {
+        let callgrind = Callgrind::new(workspace.target());
+        let release = workspace.target().join("release");
+        match self.subject {
+            Subject::Codec(what) => {
+                let codec = release.join("examples").join("http_codec");
+                let process = Process::new(workspace, "valgrind").args(callgrind.args()).arg(codec);
+                process.arg(what).arg(exchanges.to_string()).run()?;
+            }
+            Subject::Serve(traffic) => serve::run(&callgrind, &release.join("weir"), traffic, exchanges)?,
+        }
+        callgrind.total()
     }
 }
