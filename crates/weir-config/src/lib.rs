@@ -26,11 +26,11 @@ mod print;
 mod reference;
 
 pub use config::{
-    AccessLog, AccessLogFormat, AccessLogOutput, Action, Config, ConnectionLimit, Dns, Fixed, ForwardHost,
-    Forwarded, HeaderChanges, IdleConnections, Leniency, Listener, ListenerLimits, ListenerTimeouts, Log,
-    LogFormat, LogLevel, Process, Queue, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts,
-    Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts,
-    WorkerCount,
+    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, Config, ConnectionLimit, Dns, Fixed,
+    ForwardHost, Forwarded, HeaderChanges, IdleConnections, Leniency, Listener, ListenerLimits,
+    ListenerTimeouts, Log, LogFormat, LogLevel, Process, Queue, Redirect, RedirectPart, RequestId, Retry,
+    Route, RouteTimeouts, Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
+    UpstreamTimeouts, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

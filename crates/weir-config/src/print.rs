@@ -12,6 +12,7 @@ pub(crate) fn print(document: &Document) -> String {
     push_table(&mut text, "[log]", &document.log);
     push_table(&mut text, "[access_log]", &document.access_log);
     push_table(&mut text, "[dns]", &document.dns);
+    push_table(&mut text, "[admin]", &document.admin);
     for (name, listener) in &document.listener.0 {
         let name = key(&name.value);
         let without_routes = ListenerText { route: Vec::new(), ..listener.value.clone() };

@@ -46,8 +46,8 @@ pub(crate) fn check(document: Document, whole: Span, findings: &mut Vec<Finding>
     }
     sockets::check(&document, findings);
     check_process(&document, findings);
-    let Document { process, log, dns, .. } = document;
-    Config { process: process.value, log, dns: dns.value, listeners, upstreams }
+    let Document { process, log, dns, admin, .. } = document;
+    Config { process: process.value, log, dns: dns.value, admin, listeners, upstreams }
 }
 
 /// The names of the upstreams, and which of them are used.

@@ -14,7 +14,7 @@ pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use listener::{
     Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, RequestId, Trust, TrustedProxies,
 };
-pub use process::{ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, WorkerCount};
+pub use process::{Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, WorkerCount};
 pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, Redirect, RedirectPart, Route, RouteTimeouts, Split,
     UpstreamIndex,
@@ -30,6 +30,8 @@ pub struct Config {
     pub log: Log,
     /// How names of servers are resolved.
     pub dns: Dns,
+    /// Figures about Weir itself.
+    pub admin: Admin,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Listener>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

@@ -172,6 +172,16 @@ choice! {
 }
 
 section! {
+    /// The admin listener: figures about Weir itself, served apart from the traffic.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Admin at "admin" {
+        /// Where metrics are served, at `/metrics` in the Prometheus text format. Whoever can connect can read them, so bind it to
+        /// a loopback or private address.
+        address: Option<SocketAddr> = "off", like "nginx `stub_status`, HAProxy `prometheus-exporter`, Envoy `admin`";
+    }
+}
+
+section! {
     /// How names of servers are resolved. It happens in the background: a request never waits for a name that has been
     /// resolved once.
     #[derive(Debug, Clone, PartialEq, Eq)]

@@ -34,8 +34,7 @@ pub(super) const LATER: &[Later] = &[
     later("listener.NAME.timeouts", "tls", "listeners speak plain HTTP"),
     later("listener.NAME.route", "files", "serve files from a server of an upstream"),
     later("listener.NAME.route", "priority", "requests are served in the order in which they come"),
-    later("", "admin", "there is no status page yet"),
-    later("", "metrics", "there is no metrics endpoint yet"),
+    later("", "metrics", "metrics are served by the admin listener: see `admin.address`"),
 ];
 
 /// What a word of another product is called here.

@@ -1,7 +1,7 @@
 //! The whole document.
 
 use super::{ListenerText, UpstreamText};
-use crate::config::{AccessLog, Dns, Log, Process};
+use crate::config::{AccessLog, Admin, Dns, Log, Process};
 use crate::key::{Located, Map, OneOrMany, section};
 
 section! {
@@ -19,6 +19,8 @@ section! {
         access_log: AccessLog = {};
         /// How names of servers are resolved.
         dns: Located<Dns> = {};
+        /// Figures about Weir itself.
+        admin: Admin = {};
         /// Where clients connect, by name.
         listener: Map<Located<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.
