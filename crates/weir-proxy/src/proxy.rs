@@ -177,7 +177,7 @@ impl Proxy {
     ) -> Result<Option<Listened>, StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut listened = None;
-        if let Some(address) = None::<SocketAddr> {
+        if let Some(address) = config.admin.address {
             let (listener, bound) =
                 admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
             listened = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
