@@ -262,7 +262,7 @@ impl ChunkedDecoder {
         trailers.text.extend_from_slice(&bytes[..taken]);
         let Trailers { text, cursor, fields } = &mut **trailers;
         let full = text.len() >= limit;
-        if !full && cursor.still_waits(text) {
+        if !full && cursor.still_within(text) {
             return Ok(taken);
         }
         let complete = read_fields(text, cursor, fields, self.limits.trailer_fields_max, |_, _, _| Ok(()));

@@ -1,43 +1,62 @@
 //! The field lines of a head or a trailer section, one after another (RFC 9112 section 5).
 //!
 //! A line is read from the left in one go, so the first wrong byte decides which rule is broken, however the bytes
-//! arrive. A line that is not complete yet is read again from its start when its end has come, at most once, so a head
-//! costs linear time even byte by byte. Nothing here knows what a field means.
+//! arrive. A line that ends in the middle is read again only when something else than more of the same has come, so a
+//! head costs linear time even byte by byte. Nothing here knows what a field means.
 
-use crate::bytes::{is_space, is_token_byte, trim, value_run, visible_run};
+use crate::bytes::{is_space, is_token_byte, target_run, token_run, trim, value_run, visible_run};
 use crate::fields::{Field, Fields};
 use crate::name::{FieldName, START_BYTES};
 use crate::rule::Rule;
 use crate::span::Span;
-
-/// Length up to which an incomplete start line is read anew each time, so that what is not HTTP is refused at its first
-/// byte; enough for the longest method.
-pub(crate) const EARLY: usize = 64;
 
 /// How far into its bytes a parser has come.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cursor {
     /// Start of the first line that is not complete.
     pub(crate) position: usize,
-    /// End of the bytes already searched for the end of that line; at or below `position` when none were.
-    pub(crate) searched: usize,
+    /// End of the bytes of that line that have been read.
+    read: usize,
+    /// What the line was in the middle of when the bytes ended.
+    within: Within,
+}
+
+/// The long parts of a line. In the middle of one, new bytes that go on with it need not make the line be read again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Within {
+    /// None: a short part, or a boundary.
+    #[default]
+    None,
+    /// A request target.
+    Target,
+    /// A field name.
+    Name,
+    /// A field value, or a reason phrase.
+    Value,
 }
 
 impl Cursor {
-    /// Whether the line that was incomplete last time still is, found without reading it again.
+    /// Stops before the line at `position`, of which all `bytes` there are have been read.
+    #[cold]
+    pub(crate) fn stop(&mut self, position: usize, bytes: &[u8], within: Within) {
+        *self = Cursor { position, read: bytes.len(), within };
+    }
+
+    /// Whether the new ones among `bytes` only go on with the part of the line in which the parser stopped.
     #[inline]
-    pub(crate) fn still_waits(&mut self, bytes: &[u8]) -> bool {
-        if self.searched <= self.position {
-            return false;
-        }
-        let waits = match bytes.get(self.searched..) {
-            Some(new) => memchr::memchr(b'\n', new).is_none(),
-            None => true,
+    pub(crate) fn still_within(&mut self, bytes: &[u8]) -> bool {
+        let run = match self.within {
+            Within::None => return false,
+            Within::Target => target_run,
+            Within::Name => token_run,
+            Within::Value => value_run,
         };
-        if waits {
-            self.searched = bytes.len();
+        let new = bytes.get(self.read..).unwrap_or_default();
+        let still = run(new) == new.len();
+        if still {
+            self.read = bytes.len();
         }
-        waits
+        still
     }
 }
 
@@ -61,7 +80,7 @@ pub(crate) fn read_fields(
         let line = match read_line(rest) {
             Ok(Some(line)) => line,
             Ok(None) => {
-                *cursor = Cursor { position: bytes.len() - rest.len(), searched: bytes.len() };
+                cursor.stop(bytes.len() - rest.len(), bytes, within(rest));
                 return Ok(false);
             }
             Err(rule) => return Err(blame_line(rule, fields)),
@@ -76,6 +95,16 @@ pub(crate) fn read_fields(
         take(line.known, value, line.value)?;
         fields.push(Field { name, value, known: line.known });
         rest = line.after;
+    }
+}
+
+/// The part of a field line in whose middle the bytes of `line` end.
+#[cold]
+fn within(line: &[u8]) -> Within {
+    match line {
+        [] | [.., b'\r'] => Within::None,
+        _ if memchr::memchr(b':', line).is_some() => Within::Value,
+        _ => Within::Name,
     }
 }
 
@@ -163,7 +192,7 @@ fn read_other_name(line: &[u8]) -> Result<Option<(FieldName, usize)>, Rule> {
         Some(b':') if name_len > 0 => Ok(Some((FieldName::Other, name_len))),
         None => Ok(None),
         _ if rest == b"\r" => Ok(None),
-        _ => blame_name(name, rest),
+        _ => Err(blame_name(name, rest)),
     }
 }
 
@@ -173,23 +202,17 @@ fn blame_line(rule: Rule, fields: &Fields) -> Rule {
     if rule == Rule::ObsFold && fields.is_empty() { Rule::LeadingSpace } else { rule }
 }
 
-/// Which rule is broken by a line that has `rest` where the colon behind `name` should be; `None` when bytes are missing
-/// to tell.
+/// Which rule is broken by a line that has `rest` where the colon behind `name` should be.
 #[cold]
-fn blame_name<T>(name: &[u8], rest: &[u8]) -> Result<Option<T>, Rule> {
-    Err(match (name.len(), rest) {
+fn blame_name(name: &[u8], rest: &[u8]) -> Rule {
+    match (name.len(), rest) {
         (0, [b':', ..]) => Rule::EmptyFieldName,
         (0, [b' ' | b'\t', ..]) => Rule::ObsFold,
-        (_, [b' ' | b'\t', ..]) => match rest.iter().find(|&&byte| !is_space(byte)) {
-            None => return Ok(None),
-            Some(b':') => Rule::SpaceBeforeColon,
-            Some(b'\r' | b'\n') => Rule::MissingColon,
-            Some(_) => Rule::BadFieldName,
-        },
+        (_, [b' ' | b'\t', ..]) => Rule::SpaceBeforeColon,
         (1.., [b'\r', b'\n', ..]) => Rule::MissingColon,
         (_, [b'\r' | b'\n' | 0, ..]) => blame_line_end(rest),
         _ => Rule::BadFieldName,
-    })
+    }
 }
 
 /// Which rule the byte breaks that ended a run of allowed bytes; `rest` starts with it and is not CR LF.

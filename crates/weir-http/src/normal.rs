@@ -6,9 +6,11 @@
 use crate::bytes::{elements, is_space, is_target_byte, trim};
 use crate::framing::parse_length;
 use crate::limits::Lenient;
-use crate::lines::EARLY;
 use crate::name::FieldName;
 use crate::write;
+
+/// Length of what is looked at before the first line end: enough for the longest method.
+const PEEK_BYTES: usize = 64;
 
 /// The rewritten part of one head.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +67,7 @@ impl Normal {
     /// The text followed by the start of what was not rewritten yet: enough to see early that this is not HTTP.
     pub(crate) fn peek(&self, received: &[u8]) -> Vec<u8> {
         let unseen = &received[self.taken..];
-        [&self.text, &unseen[..unseen.len().min(EARLY)]].concat()
+        [&self.text, &unseen[..unseen.len().min(PEEK_BYTES)]].concat()
     }
 
     /// Rewrites the lines that are complete in `received`, which starts as it did last time.

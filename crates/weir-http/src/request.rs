@@ -9,11 +9,11 @@ use crate::connection::{self, ConnectionOptions};
 use crate::fields::{Field, Fields};
 use crate::framing::{Framing, parse_length};
 use crate::limits::HeadLimits;
-use crate::lines::{Cursor, EARLY, read_fields};
+use crate::lines::{Cursor, read_fields};
 use crate::method::Method;
 use crate::name::FieldName;
 use crate::normal::Normal;
-use crate::request_line::{RequestLine, read_method, skip_empty_lines};
+use crate::request_line::{self, RequestLine, read_method, skip_empty_lines};
 use crate::rule::Rule;
 use crate::span::Span;
 use crate::target::TargetForm;
@@ -129,16 +129,13 @@ impl RequestHead {
     /// Goes on from the first incomplete line. Gives the length of the head once it is complete.
     #[inline(never)]
     fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
-        if self.may_skip(bytes.len(), limits) && self.cursor.still_waits(bytes) {
+        if self.cursor.still_within(bytes) && (self.line_read || bytes.len() <= limits.target_bytes_max) {
             return Ok(None);
         }
         if !self.line_read {
-            let next = match skip_empty_lines(bytes)? {
-                Some(start) => self.line.read(bytes, start, limits)?,
-                None => None,
-            };
-            let Some(next) = next else {
-                self.cursor.searched = bytes.len();
+            let Some(start) = skip_empty_lines(bytes)? else { return Ok(None) };
+            let Some(next) = self.line.read(bytes, start, limits)? else {
+                self.cursor.stop(start, bytes, request_line::within(&bytes[start..], limits));
                 return Ok(None);
             };
             self.line_read = true;
@@ -172,14 +169,6 @@ impl RequestHead {
         }
         self.normal = normal;
         Ok(complete?.map(|_| self.normal.taken()))
-    }
-
-    /// Whether an incomplete line may be left unread until its end has come. Not at the limit, where a rule broken
-    /// earlier in the line goes first; and the request line is read early, so that what is not HTTP is refused at once.
-    #[inline]
-    fn may_skip(&self, len: usize, limits: &HeadLimits) -> bool {
-        len < limits.head_bytes_max
-            && (self.line_read || (len > EARLY && len <= limits.target_bytes_max.saturating_add(EARLY)))
     }
 
     /// The bytes that all spans of this head refer to: `received` itself, which was given to `parse`, unless a relaxed

@@ -5,7 +5,7 @@
 
 use crate::bytes::{target_run, token_run};
 use crate::limits::HeadLimits;
-use crate::lines::blame_line_end;
+use crate::lines::{Within, blame_line_end};
 use crate::method::Method;
 use crate::rule::Rule;
 use crate::span::Span;
@@ -95,6 +95,13 @@ fn blame_version<T>(rest: &[u8]) -> Result<Option<T>, Rule> {
         rest @ [b'\r' | b'\n' | 0, ..] => Err(blame_line_end(rest)),
         _ => Err(Rule::BadVersion),
     }
+}
+
+/// The part of a request line in whose middle the bytes of `line` end.
+pub(crate) fn within(line: &[u8], limits: &HeadLimits) -> Within {
+    // Beyond the limit the line is read again, to be refused. Methods and versions are short enough to be read again.
+    let spaces = line.iter().filter(|&&byte| byte == b' ').count();
+    if spaces == 1 && line.len() <= limits.target_bytes_max { Within::Target } else { Within::None }
 }
 
 /// Reads the method at `start` and the space behind it. Gives the method with its length.

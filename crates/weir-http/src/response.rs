@@ -8,7 +8,7 @@ use crate::connection::{self, ConnectionOptions};
 use crate::fields::{Field, Fields};
 use crate::framing::{Framing, parse_length};
 use crate::limits::HeadLimits;
-use crate::lines::{Cursor, EARLY, blame_line_end, read_fields};
+use crate::lines::{Cursor, Within, blame_line_end, read_fields};
 use crate::method::Method;
 use crate::name::FieldName;
 use crate::normal::Normal;
@@ -102,14 +102,18 @@ impl ResponseHead {
     /// Goes on from the first incomplete line. Gives the length of the head once it is complete.
     #[inline(never)]
     fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
-        // Not at the limit, where a rule broken earlier in the line goes first; and the status line is read early.
-        let may_skip = bytes.len() < limits.head_bytes_max && (self.line_read || bytes.len() > EARLY);
-        if may_skip && self.cursor.still_waits(bytes) {
+        if self.cursor.still_within(bytes) {
             return Ok(None);
         }
         if !self.line_read {
             let Some((line, next)) = StatusLine::read(bytes)? else {
-                self.cursor.searched = bytes.len();
+                // Past version and status there is only the reason phrase.
+                let within = if bytes.len() > REASON && !bytes.ends_with(b"\r") {
+                    Within::Value
+                } else {
+                    Within::None
+                };
+                self.cursor.stop(0, bytes, within);
                 return Ok(None);
             };
             self.line = line;
@@ -229,6 +233,9 @@ impl ResponseHead {
     }
 }
 
+/// Where the reason phrase starts in a status line: behind version, status and a space each.
+const REASON: usize = Version::LEN + " 200 ".len();
+
 impl StatusLine {
     /// Reads the status line at the start of `bytes`. Gives it with the start of the next line, or `None` when bytes
     /// are missing.
@@ -237,8 +244,6 @@ impl StatusLine {
     /// mistaken for it.
     #[inline]
     fn read(bytes: &[u8]) -> Result<Option<(StatusLine, usize)>, Rule> {
-        const STATUS: usize = Version::LEN + 1;
-        const REASON: usize = STATUS + 4;
         if bytes.iter().zip(b"HTTP/").any(|(byte, expected)| byte != expected) {
             return Err(Rule::BadStatusLine);
         }

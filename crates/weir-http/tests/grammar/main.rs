@@ -7,3 +7,7 @@ mod lines;
 mod framing;
 mod targets;
 mod relaxed;
+mod responses;
+mod bodies;
+mod generate;
+mod pieces;

@@ -25,14 +25,28 @@ pub(crate) fn outcome(result: &Result<(RequestHead, Progress), Rule>) -> Result<
     result.as_ref().map(|(_, progress)| *progress).map_err(|rule| *rule)
 }
 
+/// As much of `bytes` as a message should show.
+fn start_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned()
+}
+
 /// Parses `bytes` in every way and gives the outcome they agree on.
 pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, Progress), Rule> {
     let whole = parse_whole(bytes, limits);
-    let shown = || String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
-    assert_eq!(outcome(&whole), outcome(&parse_bytewise(bytes, limits)), "byte by byte: {:?}", shown());
+    assert_eq!(
+        outcome(&whole),
+        outcome(&parse_bytewise(bytes, limits)),
+        "byte by byte: {:?}",
+        start_of(bytes)
+    );
     if outcome(&whole) != Ok(Progress::Incomplete) {
         let more = [bytes, b"GET /next HTTP/1.1\r\nHost: next\r\n\r\n"].concat();
-        assert_eq!(outcome(&whole), outcome(&parse_whole(&more, limits)), "with more behind: {:?}", shown());
+        assert_eq!(
+            outcome(&whole),
+            outcome(&parse_whole(&more, limits)),
+            "with more behind: {:?}",
+            start_of(bytes)
+        );
     }
     whole
 }
@@ -40,7 +54,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, P
 #[track_caller]
 pub(crate) fn assert_refused(group: u32, bytes: &[u8], rule: Rule) {
     let result = parse(bytes, &HeadLimits::default());
-    assert_eq!(outcome(&result), Err(rule), "group {group}: {:?}", String::from_utf8_lossy(bytes));
+    assert_eq!(outcome(&result), Err(rule), "group {group}: {:?}", start_of(bytes));
 }
 
 #[track_caller]
@@ -51,7 +65,7 @@ pub(crate) fn assert_accepted(group: u32, bytes: &[u8]) -> RequestHead {
             assert_eq!(head.len(), len, "group {group}");
             head
         }
-        other => panic!("group {group}: {:?}: {:?}", String::from_utf8_lossy(bytes), outcome(&other)),
+        other => panic!("group {group}: {:?}: {:?}", start_of(bytes), outcome(&other)),
     }
 }
 

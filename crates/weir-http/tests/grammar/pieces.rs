@@ -1,0 +1,259 @@
+//! Properties that hold for all bytes: how they are cut into pieces changes nothing, what is written is read back, and
+//! nothing panics.
+
+use proptest::collection::vec;
+use proptest::prelude::{any, prop, prop_assert_eq, proptest};
+use proptest::sample::Index;
+use weir_http::{
+    Authority, ChunkedDecoder, ChunkedLimits, Fields, HeadLimits, Lenient, Method, Progress, RequestHead,
+    ResponseHead, Rule, Span, write,
+};
+
+use crate::generate;
+
+/// What every test case of a split compares: the outcome, and everything that a head says.
+#[derive(Debug, PartialEq)]
+struct Account {
+    progress: Result<Progress, Rule>,
+    text: Vec<u8>,
+    fields: Vec<(Span, Span)>,
+    facts: String,
+}
+
+fn fields_of(fields: &Fields) -> Vec<(Span, Span)> {
+    fields.iter().map(|field| (field.name, field.value)).collect()
+}
+
+/// Lengths at which `bytes` are shown to a parser, ascending, the last being all.
+fn lengths(bytes: &[u8], cuts: &[Index]) -> Vec<usize> {
+    let mut lengths: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+    lengths.sort_unstable();
+    lengths.push(bytes.len());
+    lengths
+}
+
+fn account_of_request(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> Account {
+    let mut head = RequestHead::new();
+    let mut progress = Ok(Progress::Incomplete);
+    for &len in lengths {
+        progress = head.parse(&bytes[..len], limits);
+        if progress != Ok(Progress::Incomplete) {
+            break;
+        }
+    }
+    if !matches!(progress, Ok(Progress::Complete { .. })) {
+        return Account { progress, text: Vec::new(), fields: Vec::new(), facts: String::new() };
+    }
+    let facts = format!(
+        "{:?}",
+        (
+            (head.method(), head.method_span(), head.target(), head.target_form(), head.path(), head.query()),
+            (head.authority(), head.host(), head.port(), head.version(), head.body(), head.connection()),
+            (head.keep_alive(), head.expectation(), head.upgrade(), head.len()),
+        )
+    );
+    let text = head.text(&bytes[..head.len()]).to_vec();
+    Account { progress, text, fields: fields_of(head.fields()), facts }
+}
+
+fn account_of_response(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> Account {
+    let mut head = ResponseHead::new();
+    let mut progress = Ok(Progress::Incomplete);
+    for &len in lengths {
+        progress = head.parse(&bytes[..len], limits);
+        if progress != Ok(Progress::Incomplete) {
+            break;
+        }
+    }
+    if !matches!(progress, Ok(Progress::Complete { .. })) {
+        return Account { progress, text: Vec::new(), fields: Vec::new(), facts: String::new() };
+    }
+    let bodies = [Method::Get, Method::Head, Method::Connect].map(|method| head.body(method));
+    let facts = format!(
+        "{:?}",
+        (
+            head.version(),
+            head.status(),
+            head.reason(),
+            head.connection(),
+            head.keep_alive(),
+            bodies,
+            head.len()
+        )
+    );
+    let text = head.text(&bytes[..head.len()]).to_vec();
+    Account { progress, text, fields: fields_of(head.fields()), facts }
+}
+
+/// Small limits, so that they are met often.
+fn limits(lenient: u8) -> HeadLimits {
+    let bit = |bit: u8| lenient >> bit & 1 == 1;
+    HeadLimits {
+        head_bytes_max: 150,
+        target_bytes_max: 12,
+        fields_max: 5,
+        refuse_encoded_nul: false,
+        lenient: Lenient {
+            bare_lf: bit(0),
+            obs_fold: bit(1),
+            unsafe_target: bit(2),
+            repeated_equal_length: bit(3),
+            padded_length: bit(4),
+        },
+    }
+}
+
+/// Payload, trailers and end of a body decoded in pieces.
+type Decoded = Result<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>, usize, bool), Rule>;
+
+fn decode(bytes: &[u8], lengths: &[usize], limits: ChunkedLimits) -> Decoded {
+    let mut decoder = ChunkedDecoder::new(limits);
+    let (mut payload, mut taken) = (Vec::new(), 0);
+    for &len in lengths {
+        let mut buf = bytes[taken..len].to_vec();
+        let decoded = decoder.decode(&mut buf)?;
+        payload.extend_from_slice(&buf[decoded.data]);
+        taken += decoded.consumed;
+        if decoded.done {
+            break;
+        }
+        assert_eq!(taken, len);
+    }
+    let trailers = decoder.trailers().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+    Ok((payload, trailers, taken, decoder.is_done()))
+}
+
+fn encode(chunks: &[Vec<u8>]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for chunk in chunks {
+        let mut line = [0; write::CHUNK_SIZE_BYTES_MAX];
+        let len = write::chunk_size(chunk.len() as u64, &mut line);
+        body.extend_from_slice(&line[..len]);
+        body.extend_from_slice(chunk);
+        body.extend_from_slice(write::CHUNK_END);
+    }
+    body
+}
+
+proptest! {
+    #[test]
+    fn a_request_does_not_depend_on_its_pieces(
+        bytes in generate::request(), cuts in generate::cuts(), lenient in prop::sample::select(vec![0, 1, 2, 4, 8, 31]),
+    ) {
+        for limits in [HeadLimits { lenient: limits(lenient).lenient, ..HeadLimits::default() }, limits(lenient)] {
+            let whole = account_of_request(&bytes, &[bytes.len()], &limits);
+            prop_assert_eq!(&whole, &account_of_request(&bytes, &lengths(&bytes, &cuts), &limits));
+            let each: Vec<usize> = (0..=bytes.len()).collect();
+            prop_assert_eq!(&whole, &account_of_request(&bytes, &each, &limits));
+        }
+    }
+
+    #[test]
+    fn a_response_does_not_depend_on_its_pieces(
+        bytes in generate::response(), cuts in generate::cuts(), lenient in prop::sample::select(vec![0, 1, 2, 8, 31]),
+    ) {
+        for limits in [HeadLimits { lenient: limits(lenient).lenient, ..HeadLimits::default() }, limits(lenient)] {
+            let whole = account_of_response(&bytes, &[bytes.len()], &limits);
+            prop_assert_eq!(&whole, &account_of_response(&bytes, &lengths(&bytes, &cuts), &limits));
+            let each: Vec<usize> = (0..=bytes.len()).collect();
+            prop_assert_eq!(&whole, &account_of_response(&bytes, &each, &limits));
+        }
+    }
+
+    #[test]
+    fn what_is_relaxed_comes_out_strict(bytes in generate::request(), lenient in 1_u8..32) {
+        let limits = HeadLimits { lenient: limits(lenient).lenient, ..HeadLimits::default() };
+        let account = account_of_request(&bytes, &[bytes.len()], &limits);
+        if let Ok(Progress::Complete { len }) = account.progress {
+            let strict = account_of_request(&account.text, &[account.text.len()], &HeadLimits::default());
+            prop_assert_eq!(strict.progress, Ok(Progress::Complete { len: account.text.len() }));
+            prop_assert_eq!(strict.fields, account.fields);
+            let clean = account_of_request(&bytes, &[bytes.len()], &HeadLimits::default());
+            if clean.progress.is_ok() {
+                prop_assert_eq!(clean.progress, Ok(Progress::Complete { len }));
+            }
+        }
+    }
+
+    #[test]
+    fn a_chunked_body_does_not_depend_on_its_pieces(bytes in generate::chunked_body(), cuts in generate::cuts()) {
+        let small = ChunkedLimits { extension_bytes_max: 4, trailer_bytes_max: 24, trailer_fields_max: 1 };
+        for limits in [ChunkedLimits::default(), small] {
+            let whole = decode(&bytes, &[bytes.len()], limits);
+            prop_assert_eq!(&whole, &decode(&bytes, &lengths(&bytes, &cuts), limits));
+            let each: Vec<usize> = (0..=bytes.len()).collect();
+            prop_assert_eq!(&whole, &decode(&bytes, &each, limits));
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded(
+        chunks in vec(vec(any::<u8>(), 1..300), 0..6), trailer in "[a-z]{1,5}", value in "[!-~]{0,20}", cuts in generate::cuts(),
+    ) {
+        let mut body = encode(&chunks);
+        let name = format!("X-{trailer}");
+        write::last_chunk(&mut body, [(name.as_bytes(), value.as_bytes())]);
+        let trailers = vec![(name.into_bytes(), value.into_bytes())];
+        let expected = Ok((chunks.concat(), trailers, body.len(), true));
+        prop_assert_eq!(decode(&body, &lengths(&body, &cuts), ChunkedLimits::default()), expected);
+        let mut body = encode(&chunks);
+        body.extend_from_slice(write::LAST_CHUNK);
+        let expected = Ok((chunks.concat(), Vec::new(), body.len(), true));
+        prop_assert_eq!(decode(&body, &lengths(&body, &cuts), ChunkedLimits::default()), expected);
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in vec(any::<u8>(), 0..400), lenient in 0_u8..32) {
+        let limits = limits(lenient);
+        _ = RequestHead::new().parse(&bytes, &limits);
+        _ = ResponseHead::new().parse(&bytes, &limits);
+        _ = ChunkedDecoder::default().decode(&mut bytes.clone());
+        _ = Authority::parse(&bytes);
+        _ = weir_http::x_forwarded_for(&bytes).count();
+        for element in weir_http::forwarded(&bytes).flatten() {
+            _ = (element.client.map(|value| value.unquoted().len()), element.host.and_then(|value| value.node()));
+        }
+        _ = weir_http::via_names(&bytes, b"weir");
+    }
+
+    #[test]
+    fn what_is_written_is_read_back(
+        names in vec("[A-Za-z-]{1,20}", 0..8), value in "[!-~]([ -~]{0,20}[!-~])?", status in 200_u16..600, number in any::<u64>(),
+    ) {
+        let mut text = Vec::new();
+        write::status_line(&mut text, weir_http::Version::Http11, status, b"Some Reason");
+        for name in &names {
+            write::field(&mut text, format!("X-{name}").as_bytes(), value.as_bytes());
+        }
+        write::decimal_field(&mut text, b"X-Number", number);
+        text.extend_from_slice(b"\r\n");
+        let mut head = ResponseHead::new();
+        prop_assert_eq!(head.parse(&text, &HeadLimits::default()), Ok(Progress::Complete { len: text.len() }));
+        prop_assert_eq!((head.status(), head.reason().of(&text)), (status, b"Some Reason".as_slice()));
+        prop_assert_eq!(head.fields().len(), names.len() + 1);
+        for (field, name) in head.fields().iter().zip(&names) {
+            prop_assert_eq!(field.name.of(&text).to_vec(), format!("X-{name}").into_bytes());
+            prop_assert_eq!(field.value.of(&text), value.as_bytes());
+        }
+        let last = head.fields().get_by_name(&text, "x-number").map(|field| field.value.of(&text).to_vec());
+        prop_assert_eq!(last, Some(number.to_string().into_bytes()));
+    }
+}
+
+/// The tests above would say nothing if the generator missed one side.
+#[test]
+fn the_generator_meets_both_outcomes() {
+    use proptest::strategy::{Strategy, ValueTree};
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let (mut complete, mut rules) = (0, std::collections::HashSet::new());
+    for _ in 0..2_000 {
+        let bytes = generate::request().new_tree(&mut runner).unwrap().current();
+        match account_of_request(&bytes, &[bytes.len()], &HeadLimits::default()).progress {
+            Ok(Progress::Complete { .. }) => complete += 1,
+            Ok(Progress::Incomplete) => {}
+            Err(rule) => _ = rules.insert(rule),
+        }
+    }
+    assert!(complete > 200, "{complete} of 2000 are valid");
+    assert!(rules.len() > 20, "{} rules are broken", rules.len());
+}
