@@ -144,6 +144,7 @@ impl ServerState {
     }
 
     /// Requests and tunnels that run on the server or wait for a connection to it.
+    #[inline]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::SeqCst)
     }
@@ -213,11 +214,13 @@ impl ServerState {
     }
 
     /// Whether every slot is taken.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.in_flight() >= self.limit.load(Ordering::SeqCst)
     }
 
     /// Whether `in_flight` requests are all the server may have.
+    #[inline]
     pub(crate) fn is_limit(&self, in_flight: u32) -> bool {
         in_flight >= self.limit.load(Ordering::SeqCst)
     }
@@ -243,23 +246,28 @@ impl ServerState {
     }
 
     /// Takes a slot only if exactly `observed` are taken, so that a choice made by comparing loads still holds.
+    #[inline]
     pub(crate) fn try_acquire_at(&self, observed: u32) -> bool {
         self.in_flight.compare_exchange(observed, observed + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Gives back one slot taken before. A release too many is a defect; it is ignored outside debug builds, because a
     /// count that wraps would close the server for good.
+    #[inline]
     pub fn release(&self) {
-        let released =
-            self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |taken| taken.checked_sub(1));
-        debug_assert!(released.is_ok(), "a slot was released twice");
+        if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 0 {
+            self.in_flight.fetch_add(1, Ordering::SeqCst);
+            debug_assert!(false, "a slot was released twice");
+        }
     }
 
     /// Weight times ramp, 0 when the server takes no unbound requests: the unit in which balancers compare servers.
+    #[inline]
     pub(crate) fn share(&self) -> u32 {
         self.posture.load(Ordering::Relaxed) as u32
     }
 
+    #[inline]
     pub(crate) fn turn(&self) -> &AtomicU64 {
         &self.turn
     }

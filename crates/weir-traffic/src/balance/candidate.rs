@@ -99,7 +99,7 @@ impl Group {
         let mut seats: Vec<&Seat> = self.seats.iter().collect();
         seats.sort_by(|a, b| self.preference(a, b, pick));
         let bound = match &self.algorithm {
-            Algorithm::ConsistentHash(algorithm) => algorithm.bound(&self.seats, pick),
+            Algorithm::ConsistentHash(algorithm) if pick.hash.is_some() => algorithm.bound(&self.seats),
             _ => Bound::NONE,
         };
         seats.into_iter().map(|seat| candidate(seat, pick, &bound)).collect()

@@ -3,15 +3,15 @@
 //! Weighted rendezvous hashing (Thaler, Ravishankar 1998; weights as in Schindelhauer, Schomaker 2005): each server draws a cost from the key
 //! and its own name, the lowest cost wins. When a server goes, its keys alone move and spread over all others by weight; when it
 //! comes back it gets exactly those again; a changed weight moves only the difference. There is no ring whose gaps make
-//! one server hotter than another, no table to rebuild, and every node agrees. Cost: two passes over the servers, a few
-//! instructions each; above some thousand servers a table would be quicker.
+//! one server hotter than another, no table to rebuild, and every node agrees. Cost: one or two passes over the servers;
+//! above some thousand servers a table would be quicker.
 //!
 //! Bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): no server goes above its fair share of the requests in flight times
 //! the load factor, so one hot key cannot sink a server; the surplus goes to the key's next server.
 
 use super::least_requests::{LeastRequests, Load};
 use super::policy::LoadFactor;
-use super::{Choice, Pick, Seat};
+use super::{Choice, Seat};
 use crate::hash::mix;
 
 #[derive(Debug)]
@@ -26,60 +26,94 @@ impl ConsistentHash {
         ConsistentHash { load_factor, keyless: LeastRequests::new(seats, seed) }
     }
 
-    /// Lock-free: the loop goes round again only because another worker changed the load of the chosen server.
-    pub(super) fn choose(&self, seats: &[Seat], pick: &Pick<'_>) -> Choice {
-        let Some(hash) = pick.hash else { return self.keyless.choose(seats, pick) };
+    /// Chooses among the seats that are `allowed`. One pass, two when the key's own server has its share already. Lock-free: beyond that the loop
+    /// goes round again only because another worker changed the loads meanwhile.
+    #[inline]
+    pub(super) fn choose(
+        &self,
+        seats: &[Seat],
+        hash: Option<u64>,
+        allowed: impl Fn(&Seat) -> bool + Copy,
+    ) -> Choice {
+        let (Some(hash), Some(any)) = (hash, seats.first()) else {
+            return self.keyless.choose(seats, allowed);
+        };
+        let mut bound = Bound::NONE;
         loop {
-            let bound = self.bound(seats, pick);
-            let mut first: Option<(&Seat, Load, u32)> = None;
+            let mut fresh_bound = Bound::new(self.load_factor);
+            let mut first = First { seat: any, cost: 1, load: Load { in_flight: 0, share: 0 } };
             for seat in seats {
-                let share = seat.share_for(pick);
-                if share == 0 {
+                let share = seat.state.share();
+                if share == 0 || !allowed(seat) {
                     continue;
                 }
                 let load = Load { in_flight: seat.state.in_flight(), share };
+                fresh_bound.add(load);
                 if seat.state.is_limit(load.in_flight) || !bound.admits(load) {
                     continue;
                 }
                 let cost = cost(hash, seat.key);
-                if first.is_none_or(|(_, best, least)| cheaper(cost, share, least, best.share)) {
-                    first = Some((seat, load, cost));
+                if cheaper(cost, share, first.cost, first.load.share) {
+                    first = First { seat, cost, load };
                 }
             }
-            // When every server below the bound is full, one above it is better than none.
-            let Some((seat, load, _)) = first else { return self.keyless.choose(seats, pick) };
-            if seat.state.try_acquire_at(load.in_flight) {
-                return Choice::Server(seat.id);
+            if first.load.share == 0 {
+                // When every server below the bound is full, one above it is better than none.
+                return self.keyless.choose(seats, allowed);
+            }
+            if !fresh_bound.admits(first.load) {
+                bound = fresh_bound;
+                continue;
+            }
+            if first.seat.state.try_acquire_at(first.load.in_flight) {
+                return Choice::Server(first.seat.id);
             }
         }
     }
 
-    /// What servers may carry now; without bound for a request that has no key.
-    pub(super) fn bound(&self, seats: &[Seat], pick: &Pick<'_>) -> Bound {
-        let (Some(percent), Some(_)) = (self.load_factor.percent(), pick.hash) else { return Bound::NONE };
-        let mut bound = Bound { percent, in_flight: 1, share: 0 };
+    /// What servers may carry now.
+    pub(super) fn bound(&self, seats: &[Seat]) -> Bound {
+        let mut bound = Bound::new(self.load_factor);
         for seat in seats {
-            let share = seat.share_for(pick);
-            if share > 0 {
-                bound.in_flight += u64::from(seat.state.in_flight());
-                bound.share += u64::from(share);
-            }
+            bound.add(Load { in_flight: seat.state.in_flight(), share: seat.state.share() });
         }
         bound
     }
 }
 
-/// The load no server may exceed: `percent` of its share of `in_flight`, which counts the request to be placed.
+/// The server that bids least so far; a share of 0 when there is none yet.
+struct First<'a> {
+    seat: &'a Seat,
+    cost: u32,
+    load: Load,
+}
+
+/// The load no server may exceed: `percent` of its share of all requests in flight, the one to be placed included.
 pub(super) struct Bound {
+    /// 0 when there is no bound.
     percent: u32,
     in_flight: u64,
     share: u64,
 }
 
 impl Bound {
-    pub(super) const NONE: Bound = Bound { percent: 0, in_flight: 0, share: 0 };
+    pub(super) const NONE: Bound = Bound { percent: 0, in_flight: 1, share: 0 };
+
+    fn new(load_factor: LoadFactor) -> Bound {
+        Bound { percent: load_factor.percent().unwrap_or(0), ..Bound::NONE }
+    }
+
+    /// Takes a server into account. One without share is none.
+    #[inline]
+    fn add(&mut self, load: Load) {
+        if load.share > 0 {
+            self.in_flight += u64::from(load.in_flight);
+            self.share += u64::from(load.share);
+        }
+    }
 
     /// Whether one more request keeps the server within `ceil(percent% * in_flight * share / total share)`.
+    #[inline]
     pub(super) fn admits(&self, load: Load) -> bool {
         if self.percent == 0 {
             return true;

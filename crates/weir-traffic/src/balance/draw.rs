@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Choice, Pick, Seat};
+use super::{Choice, Seat};
 use crate::hash::mix;
 
 /// Draws before the servers are counted through. With equal weights and all servers available the first draw is kept.
@@ -44,10 +44,11 @@ impl Drum {
     }
 
     /// The index of an available server drawn by weight, never `not`. `Err` tells why there is none.
+    #[inline]
     pub(super) fn draw(
         &self,
         seats: &[Seat],
-        pick: &Pick<'_>,
+        allowed: impl Fn(&Seat) -> bool + Copy,
         not: Option<usize>,
         random: &mut Random,
     ) -> Result<usize, Choice> {
@@ -58,7 +59,7 @@ impl Drum {
         for _ in 0..DRAWS_MAX {
             let drawn = random.below(drawable as u64) as usize;
             let at = if not.is_some_and(|not| drawn >= not) { drawn + 1 } else { drawn };
-            let share = available_share(&seats[at], pick);
+            let share = available_share(&seats[at], allowed);
             let share_max = self.share_max.load(Ordering::Relaxed);
             if share > share_max {
                 self.share_max.fetch_max(share, Ordering::Relaxed);
@@ -67,24 +68,25 @@ impl Drum {
                 return Ok(at);
             }
         }
-        self.count_through(seats, pick, not, random)
+        self.count_through(seats, allowed, not, random)
     }
 
     /// The exact weighted draw over all available servers: one pass to sum, one to find.
+    #[cold]
     fn count_through(
         &self,
         seats: &[Seat],
-        pick: &Pick<'_>,
+        allowed: impl Fn(&Seat) -> bool + Copy,
         not: Option<usize>,
         random: &mut Random,
     ) -> Result<usize, Choice> {
         let others = || seats.iter().enumerate().filter(|(at, _)| Some(*at) != not);
         let (mut total, mut share_max, mut some_full) = (0, 0, false);
         for (_, seat) in others() {
-            let share = available_share(seat, pick);
+            let share = available_share(seat, allowed);
             total += u64::from(share);
             share_max = share_max.max(share);
-            some_full |= share == 0 && seat.share_for(pick) > 0;
+            some_full |= share == 0 && seat.state.share() > 0 && allowed(seat);
         }
         if total == 0 {
             return Err(Choice::without_server(some_full));
@@ -94,7 +96,7 @@ impl Drum {
         let mut left = random.below(total);
         let mut found = Err(Choice::AllFull);
         for (at, seat) in others() {
-            let share = u64::from(available_share(seat, pick));
+            let share = u64::from(available_share(seat, allowed));
             if share > 0 {
                 // Should shares shrink between the two passes, the last one available will do.
                 found = Ok(at);
@@ -109,7 +111,8 @@ impl Drum {
 }
 
 /// The share of a server that can take this request now, else 0.
-fn available_share(seat: &Seat, pick: &Pick<'_>) -> u32 {
-    let share = seat.share_for(pick);
-    if share == 0 || seat.state.is_full() { 0 } else { share }
+#[inline]
+fn available_share(seat: &Seat, allowed: impl Fn(&Seat) -> bool) -> u32 {
+    let share = seat.state.share();
+    if share == 0 || seat.state.is_full() || !allowed(seat) { 0 } else { share }
 }

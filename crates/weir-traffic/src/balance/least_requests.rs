@@ -5,9 +5,10 @@
 //! server still has the load that was compared: two workers that choose at once do not both take the same idle server.
 //! Cost: one pass over the servers.
 
-use super::rotation::{Rotation, Turn};
-use super::{Choice, Pick, Seat};
 use std::cmp::Ordering;
+
+use super::rotation::{Place, Rotation};
+use super::{Choice, Seat};
 
 #[derive(Debug)]
 pub(super) struct LeastRequests {
@@ -21,8 +22,19 @@ pub(super) struct Load {
     pub(super) share: u32,
 }
 
+/// The server with the least load so far.
+struct Least<'a> {
+    seat: &'a Seat,
+    load: Load,
+    place: Place,
+}
+
 impl Load {
+    /// More than any server has.
+    const INFINITE: Load = Load { in_flight: 1, share: 0 };
+
     /// Compares `in_flight / share` of both exactly.
+    #[inline]
     pub(super) fn compare(self, other: Load) -> Ordering {
         let ours = u64::from(self.in_flight) * u64::from(other.share);
         let theirs = u64::from(other.in_flight) * u64::from(self.share);
@@ -35,15 +47,18 @@ impl LeastRequests {
         LeastRequests { rotation: Rotation::new(seats, seed) }
     }
 
-    /// Lock-free: the loop goes round again only because another worker changed the load of the chosen server.
-    pub(super) fn choose(&self, seats: &[Seat], pick: &Pick<'_>) -> Choice {
+    /// Chooses among the seats that are `allowed`. Lock-free: the loop goes round again only because another worker changed the load of
+    /// the chosen server, or to mend turns after a change of weights.
+    #[inline]
+    pub(super) fn choose(&self, seats: &[Seat], allowed: impl Fn(&Seat) -> bool) -> Choice {
+        let Some(any) = seats.first() else { return Choice::NoneEligible };
         loop {
             let clock = self.rotation.clock();
-            let mut least: Option<(&Seat, Load, Turn)> = None;
-            let mut some_full = false;
+            let mut least = Least { seat: any, load: Load::INFINITE, place: Place::LAST };
+            let (mut some_full, mut some_too_far) = (false, false);
             for seat in seats {
-                let share = seat.share_for(pick);
-                if share == 0 {
+                let share = seat.state.share();
+                if share == 0 || !allowed(seat) {
                     continue;
                 }
                 let load = Load { in_flight: seat.state.in_flight(), share };
@@ -51,22 +66,28 @@ impl LeastRequests {
                     some_full = true;
                     continue;
                 }
-                let turn = Rotation::turn_of(clock, &seat.state, share);
-                let before = least.is_none_or(|(_, least_load, first)| {
-                    load.compare(least_load).then(turn.place.cmp(&first.place)).is_lt()
-                });
-                if before {
-                    least = Some((seat, load, turn));
+                let place = Place::of(clock, &seat.state);
+                some_too_far |= place.is_too_far(share);
+                if load.compare(least.load).then(place.cmp(&least.place)).is_lt() {
+                    least = Least { seat, load, place };
                 }
             }
-            let Some((seat, load, turn)) = least else { return Choice::without_server(some_full) };
+            if some_too_far {
+                self.rotation.mend(seats);
+                continue;
+            }
+            let Least { seat, load, place } = least;
+            if load.share == 0 {
+                return Choice::without_server(some_full);
+            }
             if seat.state.try_acquire_at(load.in_flight) {
                 // When this fails, another worker has just moved the turn: the order among equals is theirs.
-                self.rotation.claim(&seat.state, turn);
+                self.rotation.claim(&seat.state, clock, place, load.share);
                 return Choice::Server(seat.id);
             }
         }
     }
+
     /// Which of two equally loaded servers comes first, relative to the others: smaller is sooner.
     pub(super) fn order(&self, seat: &Seat) -> i64 {
         self.rotation.place(seat)

@@ -60,13 +60,6 @@ struct Seat {
     state: Arc<ServerState>,
 }
 
-impl Seat {
-    /// The share of a server that may take this request, full or not, else 0.
-    fn share_for(&self, pick: &Pick<'_>) -> u32 {
-        if pick.excluded.contains(self.id) { 0 } else { self.state.share() }
-    }
-}
-
 impl Choice {
     /// The answer when no server could be taken, `some_full` telling whether any would have been eligible.
     fn without_server(some_full: bool) -> Choice {
@@ -104,13 +97,24 @@ impl Group {
         Group { seats, algorithm }
     }
 
+    #[inline]
     fn choose(&self, pick: &Pick<'_>) -> Choice {
+        // A first attempt has failed nowhere: it need not be asked about each server.
+        if pick.excluded.is_empty() {
+            self.choose_among(pick, |_| true)
+        } else {
+            self.choose_among(pick, |seat| !pick.excluded.contains(seat.id))
+        }
+    }
+
+    fn choose_among(&self, pick: &Pick<'_>, allowed: impl Fn(&Seat) -> bool + Copy) -> Choice {
+        let seats = &self.seats;
         match &self.algorithm {
-            Algorithm::LeastRequests(algorithm) => algorithm.choose(&self.seats, pick),
-            Algorithm::RoundRobin(algorithm) => algorithm.choose(&self.seats, pick),
-            Algorithm::PowerOfTwo(algorithm) => algorithm.choose(&self.seats, pick),
-            Algorithm::Random(algorithm) => algorithm.choose(&self.seats, pick),
-            Algorithm::ConsistentHash(algorithm) => algorithm.choose(&self.seats, pick),
+            Algorithm::LeastRequests(algorithm) => algorithm.choose(seats, allowed),
+            Algorithm::RoundRobin(algorithm) => algorithm.choose(seats, allowed),
+            Algorithm::PowerOfTwo(algorithm) => algorithm.choose(seats, pick.random, allowed),
+            Algorithm::Random(algorithm) => algorithm.choose(seats, pick.random, allowed),
+            Algorithm::ConsistentHash(algorithm) => algorithm.choose(seats, pick.hash, allowed),
         }
     }
 }
@@ -154,20 +158,25 @@ impl Balancer {
     ///
     /// Safe to call from all workers at once; no lock, no allocation. Time grows with the number of servers except for the
     /// random policies.
+    #[inline]
     pub fn choose(&self, pick: &Pick<'_>) -> Choice {
-        match self.choose_outside(pick) {
-            Choice::NoneEligible => match pick.excluded.without_avoided() {
-                Some(excluded) => self.choose_outside(&Pick { excluded: &excluded, ..*pick }),
-                None => Choice::NoneEligible,
-            },
+        match self.primaries.choose(pick) {
+            Choice::NoneEligible => self.choose_otherwise(pick),
             choice => choice,
         }
     }
 
-    /// Chooses among the servers that are neither excluded nor avoided.
-    fn choose_outside(&self, pick: &Pick<'_>) -> Choice {
-        match self.primaries.choose(pick) {
-            Choice::NoneEligible => self.backups.choose(pick),
+    /// What is left when no primary is eligible: a backup, or a server that was to be avoided.
+    #[cold]
+    fn choose_otherwise(&self, pick: &Pick<'_>) -> Choice {
+        let backup = self.backups.choose(pick);
+        if backup != Choice::NoneEligible {
+            return backup;
+        }
+        let Some(excluded) = pick.excluded.without_avoided() else { return Choice::NoneEligible };
+        let pick = Pick { excluded: &excluded, ..*pick };
+        match self.primaries.choose(&pick) {
+            Choice::NoneEligible => self.backups.choose(&pick),
             choice => choice,
         }
     }

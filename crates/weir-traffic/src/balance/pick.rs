@@ -30,8 +30,6 @@ pub enum Choice {
 /// It holds [`Excluded::LEN_MAX`] servers; the oldest is forgotten when one more comes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Excluded {
-    /// Bit `id % 64` of every member: the empty set answers with one shift.
-    mask: u64,
     ids: [u32; Self::LEN_MAX],
     /// Bit `i` is set when `ids[i]` is to be avoided only.
     avoided: u8,
@@ -47,7 +45,7 @@ impl Excluded {
 
     /// An empty set.
     pub const fn new() -> Excluded {
-        Excluded { mask: 0, ids: [0; Self::LEN_MAX], avoided: 0, len: 0 }
+        Excluded { ids: [0; Self::LEN_MAX], avoided: 0, len: 0 }
     }
 
     /// Adds a server that is not to be chosen again.
@@ -62,7 +60,7 @@ impl Excluded {
 
     /// Whether `server` is in the set, excluded or avoided.
     pub fn contains(&self, server: ServerId) -> bool {
-        self.mask >> (server.0 % 64) & 1 != 0 && self.ids().contains(&server.0)
+        self.ids().contains(&server.0)
     }
 
     /// Whether the set is empty.
@@ -95,7 +93,6 @@ impl Excluded {
         self.ids[self.len as usize] = server.0;
         self.avoided |= u8::from(avoided) << self.len;
         self.len += 1;
-        self.mask = self.ids().iter().fold(0, |mask, id| mask | 1 << (id % 64));
     }
 
     fn ids(&self) -> &[u32] {
@@ -116,7 +113,6 @@ mod tests {
             set.insert(ServerId(id));
         }
         assert!(!set.contains(ServerId(0)) && set.contains(ServerId(1)) && set.contains(ServerId(8)));
-        assert!(!set.contains(ServerId(65)), "same bit as 1, another server");
     }
 
     #[test]

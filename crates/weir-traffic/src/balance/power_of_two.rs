@@ -5,7 +5,7 @@
 
 use super::draw::{Drum, Random};
 use super::least_requests::Load;
-use super::{Choice, Pick, Seat};
+use super::{Choice, Seat};
 
 #[derive(Debug)]
 pub(super) struct PowerOfTwo {
@@ -17,15 +17,16 @@ impl PowerOfTwo {
         PowerOfTwo { drum: Drum::new(seats) }
     }
 
-    /// Goes round again only when another worker took the last slot of the preferred server.
-    pub(super) fn choose(&self, seats: &[Seat], pick: &Pick<'_>) -> Choice {
-        let mut random = Random::new(pick.random);
+    /// Chooses among the seats that are `allowed` with `word` as the source of chance. Goes round again only when another worker took the last slot of the preferred server.
+    #[inline]
+    pub(super) fn choose(&self, seats: &[Seat], word: u64, allowed: impl Fn(&Seat) -> bool + Copy) -> Choice {
+        let mut random = Random::new(word);
         loop {
-            let first = match self.drum.draw(seats, pick, None, &mut random) {
+            let first = match self.drum.draw(seats, allowed, None, &mut random) {
                 Ok(at) => at,
                 Err(choice) => return choice,
             };
-            let second = self.drum.draw(seats, pick, Some(first), &mut random).unwrap_or(first);
+            let second = self.drum.draw(seats, allowed, Some(first), &mut random).unwrap_or(first);
             let (first, second) = (&seats[first], &seats[second]);
             let better = if load(second).compare(load(first)).is_lt() { second } else { first };
             if better.state.try_acquire() {

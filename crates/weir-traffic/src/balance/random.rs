@@ -3,7 +3,7 @@
 //! Good where many balancers share many servers and none sees the load of the others. Cost: one draw.
 
 use super::draw::{Drum, Random};
-use super::{Choice, Pick, Seat};
+use super::{Choice, Seat};
 
 #[derive(Debug)]
 pub(super) struct WeightedRandom {
@@ -15,11 +15,12 @@ impl WeightedRandom {
         WeightedRandom { drum: Drum::new(seats) }
     }
 
-    /// Goes round again only when another worker took the last slot of the drawn server.
-    pub(super) fn choose(&self, seats: &[Seat], pick: &Pick<'_>) -> Choice {
-        let mut random = Random::new(pick.random);
+    /// Chooses among the seats that are `allowed` with `word` as the source of chance. Goes round again only when another worker took the last slot of the drawn server.
+    #[inline]
+    pub(super) fn choose(&self, seats: &[Seat], word: u64, allowed: impl Fn(&Seat) -> bool + Copy) -> Choice {
+        let mut random = Random::new(word);
         loop {
-            match self.drum.draw(seats, pick, None, &mut random) {
+            match self.drum.draw(seats, allowed, None, &mut random) {
                 Ok(at) if seats[at].state.try_acquire() => return Choice::Server(seats[at].id),
                 Ok(_) => {}
                 Err(choice) => return choice,

@@ -21,16 +21,6 @@ pub(super) struct Rotation {
     clock: AtomicU64,
 }
 
-/// A server's claim to go next, as seen at one moment.
-#[derive(Clone, Copy)]
-pub(super) struct Turn {
-    clock: u64,
-    turn: u64,
-    share: u32,
-    /// Turn relative to the clock: the smallest goes first. Negative: was passed over, by how much.
-    pub(super) place: i64,
-}
-
 impl Rotation {
     /// A clock for `seats`, with their turns spread over one round. `seed` decides who is first, so that a thousand balancers
     /// started at once do not all begin with the same server.
@@ -38,56 +28,39 @@ impl Rotation {
         let step = u64::MAX / (seats.len() as u64).max(1);
         let mut phase = seed;
         for seat in seats {
-            let stride = STRIDE_MAX / u64::from(seat.state.share().max(1));
-            let offset = (u128::from(phase) * u128::from(stride)) >> 64;
+            let offset = (u128::from(phase) * u128::from(stride(seat.state.share().max(1)))) >> 64;
             seat.state.turn().store(offset as u64, Ordering::Relaxed);
             phase = phase.wrapping_add(step);
         }
         Rotation { clock: AtomicU64::new(0) }
     }
 
+    #[inline]
     pub(super) fn clock(&self) -> u64 {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// Where `state` stands at `clock`. `share` is its share, above 0.
-    pub(super) fn turn_of(clock: u64, state: &ServerState, share: u32) -> Turn {
-        let mut turn = state.turn().load(Ordering::Relaxed);
-        let mut place = turn.wrapping_sub(clock) as i64;
-        // No turn is further ahead than one stride, unless the weight was raised since (then the long stride is cut short) or it comes from
-        // another age of the clock (a server away for days, a new config: it goes next).
-        if place > STRIDE_MAX as i64 {
-            place = i64::MIN;
-        } else if place > 0 && place as u64 * u64::from(share) > STRIDE_MAX {
-            place = (STRIDE_MAX / u64::from(share)) as i64;
-            let cut = clock.wrapping_add(place as u64);
-            // When another worker was faster, its value is as good.
-            match state.turn().compare_exchange(turn, cut, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => turn = cut,
-                Err(newer) => turn = newer,
-            }
-        }
-        Turn { clock, turn, share, place }
-    }
-
-    /// Where the server in `seat` stands now: the smallest goes first.
+    /// Where the server in `seat` stands now, relative to the others.
     pub(super) fn place(&self, seat: &Seat) -> i64 {
-        Rotation::turn_of(self.clock(), &seat.state, seat.state.share().max(1)).place
+        Place::of(self.clock(), &seat.state).0
     }
 
     /// Moves the server's turn on by one stride; false when another worker was faster. A server that was passed over starts from
     /// now: it goes first once but does not make up for what it missed.
-    pub(super) fn claim(&self, state: &ServerState, seen: Turn) -> bool {
-        let start = seen.clock.wrapping_add(seen.place.max(0) as u64);
-        let next = start.wrapping_add(STRIDE_MAX / u64::from(seen.share));
-        if state.turn().compare_exchange(seen.turn, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    #[inline]
+    pub(super) fn claim(&self, state: &ServerState, clock: u64, place: Place, share: u32) -> bool {
+        let turn = clock.wrapping_add(place.0 as u64);
+        let start = clock.wrapping_add(place.0.max(0) as u64);
+        let next = start.wrapping_add(stride(share));
+        if state.turn().compare_exchange(turn, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return false;
         }
-        self.advance(seen.clock, start);
+        self.advance(clock, start);
         true
     }
 
     /// Moves the clock forward to `to`, never back.
+    #[inline]
     fn advance(&self, mut clock: u64, to: u64) {
         while to.wrapping_sub(clock) as i64 > 0 {
             match self.clock.compare_exchange_weak(clock, to, Ordering::Relaxed, Ordering::Relaxed) {
@@ -96,4 +69,56 @@ impl Rotation {
             }
         }
     }
+
+    /// Puts right all turns that are too far ahead. Either the weight was raised since: then the rest of the long stride is cut. Or the
+    /// turn comes from another age of the clock (a server away for days, a new config): then the server goes next.
+    #[cold]
+    pub(super) fn mend(&self, seats: &[Seat]) {
+        let clock = self.clock();
+        for seat in seats {
+            let share = seat.state.share();
+            if share == 0 {
+                continue;
+            }
+            let place = Place::of(clock, &seat.state);
+            if !place.is_too_far(share) {
+                continue;
+            }
+            let mended = if place.0 > STRIDE_MAX as i64 {
+                clock.wrapping_sub(STRIDE_MAX)
+            } else {
+                clock.wrapping_add(stride(share))
+            };
+            let turn = clock.wrapping_add(place.0 as u64);
+            // When another worker was faster, its value is as good.
+            let _ = seat.state.turn().compare_exchange(turn, mended, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A turn relative to the clock: the smallest goes first. Negative: was passed over, by how much.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place(i64);
+
+impl Place {
+    /// Behind every server.
+    pub(super) const LAST: Place = Place(i64::MAX);
+
+    #[inline]
+    pub(super) fn of(clock: u64, state: &ServerState) -> Place {
+        Place(state.turn().load(Ordering::Relaxed).wrapping_sub(clock) as i64)
+    }
+
+    /// Whether it is more than one stride ahead, which no turn is by itself: see [`Rotation::mend`].
+    #[inline]
+    pub(super) fn is_too_far(self, share: u32) -> bool {
+        // `place * share > STRIDE_MAX`, in units of 2^20 so that nothing overflows.
+        (self.0 >> 20) * i64::from(share) > (STRIDE_MAX >> 20) as i64
+    }
+}
+
+/// How far the turn of a server moves with each request.
+#[inline]
+fn stride(share: u32) -> u64 {
+    STRIDE_MAX / u64::from(share)
 }

@@ -3,12 +3,19 @@
 //! All workers take from one rotation. A server that is down, full or excluded is passed over and its share goes to
 //! all others in proportion, not to its neighbour in the list. Cost: one pass over the servers.
 
-use super::rotation::{Rotation, Turn};
-use super::{Choice, Pick, Seat};
+use super::rotation::{Place, Rotation};
+use super::{Choice, Seat};
 
 #[derive(Debug)]
 pub(super) struct RoundRobin {
     rotation: Rotation,
+}
+
+/// The server whose turn comes first so far; a share of 0 when there is none yet.
+struct Next<'a> {
+    seat: &'a Seat,
+    share: u32,
+    place: Place,
 }
 
 impl RoundRobin {
@@ -16,29 +23,40 @@ impl RoundRobin {
         RoundRobin { rotation: Rotation::new(seats, seed) }
     }
 
-    /// Lock-free: the loop goes round again only because another worker took the same turn or the last slot.
-    pub(super) fn choose(&self, seats: &[Seat], pick: &Pick<'_>) -> Choice {
+    /// Chooses among the seats that are `allowed`. Lock-free: the loop goes round again only because another worker took the same turn or
+    /// the last slot, or to mend turns after a change of weights.
+    #[inline]
+    pub(super) fn choose(&self, seats: &[Seat], allowed: impl Fn(&Seat) -> bool) -> Choice {
+        let Some(any) = seats.first() else { return Choice::NoneEligible };
         loop {
             let clock = self.rotation.clock();
-            let mut next: Option<(&Seat, Turn)> = None;
-            let mut some_full = false;
+            let mut next = Next { seat: any, share: 0, place: Place::LAST };
+            let (mut some_full, mut some_too_far) = (false, false);
             for seat in seats {
-                let share = seat.share_for(pick);
-                if share == 0 {
+                let share = seat.state.share();
+                if share == 0 || !allowed(seat) {
                     continue;
                 }
                 if seat.state.is_full() {
                     some_full = true;
                     continue;
                 }
-                let turn = Rotation::turn_of(clock, &seat.state, share);
-                if next.is_none_or(|(_, first)| turn.place < first.place) {
-                    next = Some((seat, turn));
+                let place = Place::of(clock, &seat.state);
+                some_too_far |= place.is_too_far(share);
+                if place < next.place {
+                    next = Next { seat, share, place };
                 }
             }
-            let Some((seat, turn)) = next else { return Choice::without_server(some_full) };
+            if some_too_far {
+                self.rotation.mend(seats);
+                continue;
+            }
+            let Next { seat, share, place } = next;
+            if share == 0 {
+                return Choice::without_server(some_full);
+            }
             // The turn first: a slot taken and given back could make another worker believe that all are full.
-            if self.rotation.claim(&seat.state, turn) && seat.state.try_acquire() {
+            if self.rotation.claim(&seat.state, clock, place, share) && seat.state.try_acquire() {
                 return Choice::Server(seat.id);
             }
         }
