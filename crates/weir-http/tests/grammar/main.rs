@@ -11,3 +11,4 @@ mod responses;
 mod bodies;
 mod generate;
 mod pieces;
+mod oracles;
