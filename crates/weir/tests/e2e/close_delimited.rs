@@ -23,7 +23,7 @@ fn to_an_http_1_1_client() {
         assert_eq!((response.status, response.body.bytes.len()), (200, BODY_LEN), "{version}");
         assert_eq!(response.field("content-length"), None);
         if response.body.until_close {
-            assert!(response.fields().lists("connection", "close"), "{version}: {:?}", response.head);
+            assert!(response.closes(), "{version}: {:?}", response.head);
         } else {
             client.send_get("/again");
             assert_eq!(client.response().body.bytes.len(), BODY_LEN, "the client's own connection goes on");

@@ -36,7 +36,7 @@ fn a_running_exchange_is_finished_and_the_exit_is_clean() {
         gate.open();
         let response = client.response();
         assert_eq!((response.status, response.text()), (200, "/slow".to_owned()));
-        assert!(response.fields().lists("connection", "close"), "the client must know: {response:?}");
+        assert!(response.closes(), "the client must know: {response:?}");
         client.assert_closed();
         assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
     }

@@ -11,7 +11,7 @@ fn one_client_connection_uses_one_server_connection() {
         client.send_get(&format!("/{n}"));
         let response = client.response();
         assert_eq!((response.status, response.text()), (200, "fine".to_owned()));
-        assert!(!response.fields().lists("connection", "close"), "{response:?}");
+        assert!(!response.closes(), "{response:?}");
     }
     assert_eq!((origin.requests().len(), origin.connections()), (20, 1));
 }
@@ -34,7 +34,7 @@ fn a_client_that_says_close_is_closed_and_the_server_connection_stays() {
         let mut client = Client::connect(weir.web());
         client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: {value}\r\n\r\n"));
         let response = client.response();
-        assert!(response.fields().lists("connection", "close"), "{value}: {response:?}");
+        assert!(response.closes(), "{value}: {response:?}");
         client.assert_closed();
     }
     assert_eq!(origin.connections(), 1, "what the client says is not passed on");
@@ -56,7 +56,7 @@ fn a_server_that_says_close_is_closed_and_the_client_connection_stays() {
         client.send_get(&format!("/{n}"));
         let response = client.response();
         assert_eq!(response.text(), "fine");
-        assert!(!response.fields().lists("connection", "close"), "{response:?}");
+        assert!(!response.closes(), "{response:?}");
     }
     assert_eq!(origin.connections(), 5);
     (0..5).for_each(|index| {
@@ -158,7 +158,7 @@ fn a_session_ends_after_its_requests() {
     for n in 1..=3 {
         client.send_get("/");
         let response = client.response();
-        assert_eq!(response.fields().lists("connection", "close"), n == 3, "request {n}: {response:?}");
+        assert_eq!(response.closes(), n == 3, "request {n}: {response:?}");
     }
     client.assert_closed();
 }

@@ -26,7 +26,7 @@ fn routes_by_every_rule() -> String {
         respond("header", "host = \"a.test\", path = \"/api\", header = { x-canary = \"yes\" }"),
         respond(
             "header-prefix",
-            "host = \"a.test\", path = \"/api\", header = { user-agent = { prefix = \"curl/\" } }",
+            "host = \"a.test\", path = \"/api\", header = { user-agent = { prefix = \"curl/\" } }, priority = 1",
         ),
         respond("header-present", "host = \"h.test\", header = { x-any = true }"),
         respond("header-absent", "host = \"n.test\", header = { x-any = false }"),

@@ -148,7 +148,7 @@ fn judge(status: Option<u16>, client: &mut Client) -> Result<(), String> {
             client.send_get("/next");
             match client.try_response_to("GET") {
                 Ok(next) if next.text() == "sound" => Ok(()),
-                Err(End::Closed) if response.fields().lists("connection", "close") => Ok(()),
+                Err(End::Closed) if response.closes() => Ok(()),
                 other => Err(format!("the right status, then {other:?}")),
             }
         }

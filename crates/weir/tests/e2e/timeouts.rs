@@ -51,7 +51,7 @@ fn a_head_that_does_not_end() {
         client.send(part);
         let response = client.response();
         assert_eq!((response.status, response.reason()), (408, Some("request-head-timeout")), "{part:?}");
-        assert!(response.fields().lists("connection", "close"), "{response:?}");
+        assert!(response.closes(), "{response:?}");
         client.assert_closed();
     }
     assert_eq!(origin.connections(), 0);
@@ -254,7 +254,7 @@ fn an_old_session() {
         match client.try_response_to("GET") {
             Ok(response) => {
                 assert_eq!(response.status, 200);
-                if response.fields().lists("connection", "close") {
+                if response.closes() {
                     client.assert_closed();
                     break;
                 }

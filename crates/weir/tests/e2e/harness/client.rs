@@ -33,6 +33,11 @@ impl Response {
         latin1(&self.body.bytes)
     }
 
+    /// Whether the sender announces that it closes the connection.
+    pub(crate) fn closes(&self) -> bool {
+        self.head.fields.lists("connection", "close")
+    }
+
     /// The reason code of an answer that Weir gave itself.
     pub(crate) fn reason(&self) -> Option<&str> {
         self.field("weir-reason")

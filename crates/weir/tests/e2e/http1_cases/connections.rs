@@ -44,7 +44,7 @@ fn row_44_nothing_is_served_after_close() {
         "GET /first HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\nGET /second HTTP/1.1\r\nHost: a.test\r\n\r\n",
     );
     let response = client.response();
-    assert!(response.fields().lists("connection", "close"), "{response:?}");
+    assert!(response.closes(), "{response:?}");
     client.assert_closed();
     assert_eq!(Client::get(weir.web(), "/fence").status, 200);
     assert_eq!(origin.targets(), ["/first", "/fence"]);

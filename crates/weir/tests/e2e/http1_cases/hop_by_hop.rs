@@ -27,7 +27,7 @@ fn row_35_connection_names_fields() {
 
     let (request, response) = &played[0];
     assert_eq!(response.status, 200);
-    assert!(response.fields().lists("connection", "close"), "the client asked for a close: {response:?}");
+    assert!(response.closes(), "the client asked for a close: {response:?}");
     assert_eq!(request.field("host"), Some("a.test"), "Host stays: {request:?}");
     assert_eq!(request.field("authorization"), Some("Basic eDp5"), "Authorization stays: {request:?}");
     assert_eq!(request.field("content-length"), Some("5"), "the framing stays: {request:?}");
