@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The longest host name there is, without the trailing dot (RFC 1035 section 3.1).
-pub(super) const HOST_LEN_MAX: usize = 253;
+const HOST_LEN_MAX: usize = 253;
 
 /// Which hosts a route takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

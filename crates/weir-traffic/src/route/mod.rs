@@ -20,6 +20,7 @@ mod host;
 mod path;
 mod field;
 mod specificity;
+mod text_map;
 mod table;
 mod tie;
 mod overlap;

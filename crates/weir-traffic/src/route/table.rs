@@ -4,25 +4,19 @@
 //! regexes are tried one by one. A lookup allocates nothing and its time does not depend on what a client sends, beyond the
 //! length of host and path.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use ipnet::IpNet;
-use twox_hash::XxHash64;
 
-use super::host::{self, HOST_LEN_MAX, HostPattern};
+use super::host::{self, HostPattern};
 use super::overlap;
 use super::path::{self, PathMatch};
 use super::pattern::Pattern;
 use super::specificity::Specificity;
+use super::text_map::TextMap;
 use super::tie::{self, Tie};
 use super::{FieldMatch, QueryMatch, RouteId, RouteMatch, RouteRequest, query_value};
 
-/// Texts of the config are hashed without a random key: nobody but the author of the config can make them collide.
-type TextMap<V> = HashMap<Box<[u8]>, V, BuildHasherDefault<TextHasher>>;
-
 /// The routes of a listener.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RouteTable {
     routes: Vec<(RouteMatch, RouteId)>,
     exact_hosts: TextMap<Paths>,
@@ -73,7 +67,13 @@ impl RouteTable {
     /// # Errors
     /// Every pair of routes that are equally specific and that one request could both match.
     pub fn new(routes: Vec<(RouteMatch, RouteId)>) -> Result<RouteTable, Vec<Tie>> {
-        let mut table = RouteTable { routes, ..RouteTable::default() };
+        let mut table = RouteTable {
+            routes,
+            exact_hosts: TextMap::ignoring_case(),
+            below_hosts: TextMap::ignoring_case(),
+            below_lens: Vec::new(),
+            any_host: Paths::default(),
+        };
         for rules in 0..table.routes.len() {
             table.insert(rules);
         }
@@ -112,23 +112,17 @@ impl RouteTable {
     fn lookup_by_host(&self, request: &impl RouteRequest) -> Option<RouteId> {
         let host = request.host();
         let host = host.strip_suffix(b".").unwrap_or(host);
-        let mut lower = [0; HOST_LEN_MAX];
-        let lower = lower.get_mut(..host.len())?;
-        lower.copy_from_slice(host);
-        lower.make_ascii_lowercase();
-        let lower: &[u8] = lower;
-
-        if let Some(paths) = self.exact_hosts.get(lower)
+        if let Some(paths) = self.exact_hosts.get(host)
             && let Some(found) = paths.lookup(&self.routes, request)
         {
             return Some(found);
         }
         self.below_lens.iter().find_map(|&len| {
-            let dot = lower.len().checked_sub(len + 1)?;
-            if dot == 0 || lower[dot] != b'.' {
+            let dot = host.len().checked_sub(len + 1)?;
+            if dot == 0 || host[dot] != b'.' {
                 return None;
             }
-            self.below_hosts.get(&lower[dot + 1..])?.lookup(&self.routes, request)
+            self.below_hosts.get(&host[dot + 1..])?.lookup(&self.routes, request)
         })
     }
 
@@ -139,8 +133,8 @@ impl RouteTable {
         for host in hosts {
             let paths = match host.kind() {
                 host::Kind::Any => &mut self.any_host,
-                host::Kind::Exact(name) => self.exact_hosts.entry(name.as_bytes().into()).or_default(),
-                host::Kind::Below(name) => self.below_hosts.entry(name.as_bytes().into()).or_default(),
+                host::Kind::Exact(name) => self.exact_hosts.entry(name.as_bytes()),
+                host::Kind::Below(name) => self.below_hosts.entry(name.as_bytes()),
             };
             let sources = route.sources.iter().map(|net| Some(net.trunc()));
             for source in sources.chain(route.sources.is_empty().then_some(None)) {
@@ -165,7 +159,7 @@ impl Paths {
     fn insert(&mut self, path: &PathMatch, entry: Entry) {
         match path.kind() {
             path::Kind::Any => self.any.push(entry),
-            path::Kind::Exact(text) => self.exact.entry(text.as_bytes().into()).or_default().push(entry),
+            path::Kind::Exact(text) => self.exact.entry(text.as_bytes()).push(entry),
             path::Kind::Regex(pattern) => self.patterns.push((pattern.clone(), entry)),
             path::Kind::Prefix(text) => {
                 let text = text.as_bytes();
@@ -236,28 +230,18 @@ impl Paths {
         if let Some((_, entry)) = self.patterns.iter().find(by_pattern) {
             return Some(entry.route);
         }
-        let mut longest = self.longest_prefix(path);
-        while let Some(prefix) = longest {
+        // The last prefix that does not sort behind the path: every prefix of the path is this one or among its parents.
+        let mut next = self.prefixes.partition_point(|prefix| &*prefix.text <= path).checked_sub(1);
+        while let Some(at) = next {
+            let prefix = &self.prefixes[at];
             if path::has_prefix(path, &prefix.text)
                 && let Some(route) = in_bucket(&prefix.bucket)
             {
                 return Some(route);
             }
-            longest = prefix.parent.map(|parent| &self.prefixes[parent]);
+            next = prefix.parent;
         }
         in_bucket(&self.any)
-    }
-
-    /// The longest prefix whose bytes `path` begins with; all others are its ancestors.
-    fn longest_prefix(&self, path: &[u8]) -> Option<&Prefix> {
-        // The last one not behind the path: whatever the path begins with, this one begins with as well.
-        let at = self.prefixes.partition_point(|prefix| &*prefix.text <= path);
-        let mut prefix = &self.prefixes[at.checked_sub(1)?];
-        let shared = prefix.text.iter().zip(path).take_while(|(a, b)| a == b).count();
-        while prefix.text.len() > shared {
-            prefix = &self.prefixes[prefix.parent?];
-        }
-        Some(prefix)
     }
 }
 
@@ -300,24 +284,5 @@ impl FieldMatch {
 impl QueryMatch {
     pub(super) fn matches(&self, request: &impl RouteRequest) -> bool {
         self.value().matches(query_value(request.query(), self.name().as_bytes()))
-    }
-}
-
-/// XXH64, each piece seeded with the hash of those before it.
-#[derive(Debug, Default)]
-struct TextHasher(u64);
-
-impl Hasher for TextHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = XxHash64::oneshot(self.0, bytes);
-    }
-
-    /// The length that slices announce: it need not be mixed, since the bytes follow.
-    fn write_usize(&mut self, len: usize) {
-        self.0 ^= len as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
