@@ -143,3 +143,79 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
 pub(crate) fn elements(value: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::{any, prop_assert_eq, prop_oneof, proptest};
+
+    use super::*;
+
+    /// The run of `bytes` for which `allowed` holds, found one by one.
+    fn naive_run(bytes: &[u8], allowed: impl Fn(u8) -> bool) -> usize {
+        bytes.iter().position(|&byte| !allowed(byte)).unwrap_or(bytes.len())
+    }
+
+    fn assert_runs(bytes: &[u8]) {
+        assert_eq!(value_run(bytes), naive_run(bytes, is_value_byte), "{bytes:?}");
+        assert_eq!(
+            visible_run(bytes),
+            naive_run(bytes, |byte| is_value_byte(byte) && byte != b'\t'),
+            "{bytes:?}"
+        );
+        assert_eq!(target_run(bytes), naive_run(bytes, is_target_byte), "{bytes:?}");
+        assert_eq!(token_run(bytes), naive_run(bytes, is_token_byte), "{bytes:?}");
+        assert_eq!(
+            find_either(bytes, b'?', b'%'),
+            naive_run(bytes, |byte| !b"?%".contains(&byte)),
+            "{bytes:?}"
+        );
+    }
+
+    /// Each byte at each place in a word, with each neighbour that arithmetic could carry into it.
+    #[test]
+    fn runs_end_at_the_right_byte_whatever_it_is() {
+        for byte in 0..=255 {
+            for place in 0..17 {
+                for filler in *b"a~ \x21\x80\xff" {
+                    let mut bytes = [filler; 17];
+                    bytes[place] = byte;
+                    assert_runs(&bytes);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn classes_follow_the_grammar() {
+        let members = |class: fn(u8) -> bool| (0..=255).filter(|&byte| class(byte)).collect::<Vec<u8>>();
+        let alphanumeric = (0..=255_u8).filter(u8::is_ascii_alphanumeric);
+        let mut token: Vec<u8> = alphanumeric.chain(*b"!#$%&'*+-.^_`|~").collect();
+        token.sort_unstable();
+        assert_eq!(members(is_token_byte), token);
+        let target: Vec<u8> = (0x21..=0x7e).filter(|byte| !b"\"#<>".contains(byte)).collect();
+        assert_eq!(members(is_target_byte), target);
+        let value: Vec<u8> = std::iter::once(9).chain(0x20..=0x7e).chain(0x80..=0xff).collect();
+        assert_eq!(members(is_value_byte), value);
+        assert!(is_token(b"a-1") && !is_token(b"") && !is_token(b"a b"));
+        assert!(is_space(b' ') && is_space(b'\t') && !is_space(b'\r'));
+    }
+
+    #[test]
+    fn lists_are_split_and_trimmed() {
+        assert_eq!(trim(b" \t a b\t "), b"a b");
+        assert_eq!(trim(b" \t "), b"");
+        let parts: Vec<_> = elements(b"a, b\t,, c d ,").collect();
+        assert_eq!(parts, [b"a".as_slice(), b"b", b"", b"c d", b""]);
+    }
+
+    proptest! {
+        #[test]
+        fn runs_are_those_of_the_bytes_one_by_one(
+            bytes in vec(prop_oneof![8 => 0x20_u8..0x7f, 1 => any::<u8>()], 0..80),
+        ) {
+            assert_runs(&bytes);
+            prop_assert_eq!(host_run(&bytes), naive_run(&bytes, is_host_byte));
+        }
+    }
+}

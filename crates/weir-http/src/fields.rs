@@ -118,3 +118,30 @@ impl<'a> IntoIterator for &'a Fields {
         self.iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{FieldName, HeadLimits, RequestHead};
+
+    #[test]
+    fn fields_are_found_by_what_they_are_called() {
+        let text =
+            b"GET / HTTP/1.1\r\nHost: a\r\nX-Foo: 1\r\nvia: 2\r\nx-foo: 3\r\nVIA: 4\r\nx_foo: 5\r\n\r\n";
+        let mut head = RequestHead::new();
+        head.parse(text, &HeadLimits::default()).expect("the head is valid");
+        let fields = head.fields();
+        let value =
+            |field: &crate::Field| std::str::from_utf8(field.value.of(text)).expect("the text is ASCII");
+        assert_eq!(fields.len(), 6);
+        assert!(fields.contains(FieldName::Via) && fields.contains(FieldName::Other));
+        assert!(!fields.contains(FieldName::Cookie) && fields.first(FieldName::Cookie).is_none());
+        assert_eq!(fields.first(FieldName::Via).map(value), Some("2"));
+        assert_eq!(fields.all(FieldName::Via).map(value).collect::<Vec<_>>(), ["2", "4"]);
+        assert_eq!(fields.all(FieldName::Via).rev().map(value).collect::<Vec<_>>(), ["4", "2"]);
+        assert_eq!(fields.get_by_name(text, "Via").map(value), Some("2"));
+        assert_eq!(fields.all_by_name(text, "X-FOO").map(value).collect::<Vec<_>>(), ["1", "3"]);
+        assert_eq!(fields.get_by_name(text, "x_foo").map(value), Some("5"));
+        assert!(fields.get_by_name(text, "x-bar").is_none() && fields.get_by_name(text, "cookie").is_none());
+        assert_eq!(fields.into_iter().map(value).collect::<String>(), "a12345");
+    }
+}

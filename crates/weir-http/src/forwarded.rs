@@ -287,3 +287,137 @@ fn write_value(out: &mut Vec<u8>, value: &[u8]) {
     }
     out.push(b'"');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn nodes() {
+        let rows: &[(&str, Option<Node<'_>>)] = &[
+            ("1.2.3.4", Some(Node::Address(address("1.2.3.4"), None))),
+            ("1.2.3.4:80", Some(Node::Address(address("1.2.3.4"), Some(80)))),
+            ("2001:db8::1", Some(Node::Address(address("2001:db8::1"), None))),
+            ("[2001:db8::1]", Some(Node::Address(address("2001:db8::1"), None))),
+            ("[2001:db8::1]:443", Some(Node::Address(address("2001:db8::1"), Some(443)))),
+            ("unknown", Some(Node::Unknown)),
+            ("Unknown", Some(Node::Unknown)),
+            ("_hidden.1", Some(Node::Obfuscated(b"_hidden.1"))),
+            ("_", None),
+            ("_a b", None),
+            ("1.2.3.4:0", None),
+            ("1.2.3.4:99999", None),
+            ("1.2.3.256", None),
+            ("01.2.3.4", None),
+            ("[1.2.3.4]", None),
+            ("[::1", None),
+            ("[::1]80", None),
+            ("example.com", None),
+            ("", None),
+            ("\u{e9}", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(Node::parse(text.as_bytes()), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_client_is_the_last_address_that_trust_reaches() {
+        let rows: &[(&str, &str, &str)] = &[
+            ("9.9.9.9", "1.1.1.1, 2.2.2.2", "9.9.9.9"),
+            ("10.0.0.1", "", "10.0.0.1"),
+            ("10.0.0.1", "1.1.1.1", "1.1.1.1"),
+            ("10.0.0.1", "6.6.6.6, 1.1.1.1", "1.1.1.1"),
+            ("10.0.0.1", "6.6.6.6, 1.1.1.1, 10.0.0.2", "1.1.1.1"),
+            ("10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.3"),
+            ("10.0.0.1", "6.6.6.6, unknown, 10.0.0.2", "10.0.0.2"),
+            ("10.0.0.1", "6.6.6.6, garbage", "10.0.0.1"),
+            ("10.0.0.1", "1.1.1.1:4711,, ", "1.1.1.1"),
+            ("10.0.0.1", "::ffff:10.0.0.7", "10.0.0.7"),
+            ("10.0.0.1", "2001:db8::1, ::ffff:10.0.0.7", "2001:db8::1"),
+        ];
+        let trusted = |peer: IpAddr| peer.to_string().starts_with("10.");
+        for (peer, value, expected) in rows {
+            let found = client_address(address(peer), x_forwarded_for(value.as_bytes()), trusted);
+            assert_eq!(found, address(expected), "{value}");
+        }
+    }
+
+    /// The elements of `value`, each as `for|by|host|proto`.
+    fn shown(value: &str) -> Vec<Option<String>> {
+        let text = |value: Option<Value<'_>>| {
+            value.map_or("-".to_owned(), |value| String::from_utf8_lossy(&value.unquoted()).into_owned())
+        };
+        let parts = |element: Forwarded<'_>| {
+            [element.client, element.receiver, element.host, element.scheme].map(text)
+        };
+        forwarded(value.as_bytes()).map(|element| element.map(|element| parts(element).join("|"))).collect()
+    }
+
+    #[test]
+    fn elements_of_forwarded() {
+        let rows: &[(&str, &[Option<&str>])] = &[
+            ("", &[]),
+            ("for=1.2.3.4", &[Some("1.2.3.4|-|-|-")]),
+            (
+                "For=\"[2001:db8::1]:80\";Proto=http;by=203.0.113.43;host=a",
+                &[Some("[2001:db8::1]:80|203.0.113.43|a|http")],
+            ),
+            ("for=_a, for=unknown", &[Some("_a|-|-|-"), Some("unknown|-|-|-")]),
+            ("for=a;x=y;z=\"1,2;3\", ,proto=https", &[Some("a|-|-|-"), Some("-|-|-|https")]),
+            ("for=\"a\\\"b\\\\\"", &[Some("a\"b\\|-|-|-")]),
+            ("for=1.2.3.4:80", &[Some("1.2.3.4:80|-|-|-")]),
+            ("for=a ; host=b", &[Some("a|-|b|-")]),
+            ("for=a;", &[Some("a|-|-|-")]),
+            ("for=a;for=b", &[None]),
+            ("for=\"a", &[None]),
+            ("for=", &[None]),
+            ("for=\"\"", &[None]),
+            ("for", &[None]),
+            ("=a", &[None]),
+            ("for=a b, for=c", &[None]),
+            ("for=a, for=\"b, for=c", &[Some("a|-|-|-"), None]),
+        ];
+        for (value, expected) in rows {
+            let expected: Vec<_> = expected.iter().map(|element| element.map(str::to_owned)).collect();
+            assert_eq!(shown(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_client_claimed_in_forwarded() {
+        let value = b"for=6.6.6.6, for=\"[2001:db8::1]:80\", for=10.0.0.2";
+        let nodes = forwarded(value).map(|element| element.and_then(|element| element.client?.node()));
+        let found = client_address(address("10.0.0.1"), nodes, |peer| peer.to_string().starts_with("10."));
+        assert_eq!(found, address("2001:db8::1"));
+    }
+
+    #[test]
+    fn written_elements_are_read_back() {
+        let v4 = Node::Address(address("1.2.3.4"), None);
+        let v6 = Node::Address(address("2001:db8::1"), Some(443));
+        let rows: &[(Node<'_>, Option<Node<'_>>, &str, &str, &str)] = &[
+            (v4, None, "", "http", "for=1.2.3.4;proto=http"),
+            (v4, Some(v6), "a:80", "https", "for=1.2.3.4;by=\"[2001:db8::1]:443\";host=\"a:80\";proto=https"),
+            (Node::Address(address("1.2.3.4"), Some(80)), None, "a", "", "for=\"1.2.3.4:80\";host=a"),
+            (Node::Address(address("::1"), None), None, "", "", "for=\"[::1]\""),
+            (Node::Address(address("::ffff:1.2.3.4"), None), None, "", "", "for=1.2.3.4"),
+            (Node::Unknown, Some(Node::Obfuscated(b"_weir")), "", "", "for=unknown;by=_weir"),
+        ];
+        for (client, receiver, host, scheme, expected) in rows {
+            let mut out = Vec::new();
+            write_forwarded(&mut out, *client, *receiver, host.as_bytes(), scheme.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&out), *expected);
+            let element = forwarded(&out).next().flatten().expect("what is written is well-formed");
+            assert!(element.client.and_then(Value::node).is_some(), "{expected}");
+            assert_eq!(element.receiver.and_then(Value::node), *receiver, "{expected}");
+        }
+        let mut out = Vec::new();
+        write_forwarded(&mut out, Node::Unknown, None, b"a\"\\;\r\nX: y", b"");
+        assert_eq!(String::from_utf8_lossy(&out), "for=unknown;host=\"a\\\"\\\\;X: y\"");
+    }
+}

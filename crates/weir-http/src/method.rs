@@ -75,3 +75,30 @@ impl Method {
         self.is_safe() || matches!(self, Method::Put | Method::Delete)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Method;
+
+    #[test]
+    fn methods_are_case_sensitive_and_keep_their_promises() {
+        let rows = [
+            (Method::Get, true, true),
+            (Method::Head, true, true),
+            (Method::Options, true, true),
+            (Method::Trace, true, true),
+            (Method::Put, false, true),
+            (Method::Delete, false, true),
+            (Method::Post, false, false),
+            (Method::Patch, false, false),
+            (Method::Connect, false, false),
+        ];
+        for (method, safe, idempotent) in rows {
+            assert_eq!(Method::recognise(method.as_str().as_bytes()), method);
+            assert_eq!(Method::recognise(method.as_str().to_lowercase().as_bytes()), Method::Other);
+            assert_eq!((method.is_safe(), method.is_idempotent()), (safe, idempotent), "{method:?}");
+        }
+        assert_eq!(Method::recognise(b""), Method::Other);
+        assert!(!Method::Other.is_safe() && !Method::Other.is_idempotent());
+    }
+}

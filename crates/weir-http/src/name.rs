@@ -98,6 +98,8 @@ const WORDS: usize = START_BYTES / WORD_BYTES;
 #[derive(Clone, Copy)]
 struct Spelling {
     known: FieldName,
+    /// Number of bytes. Compared as well, or a name with NUL bytes behind it would match.
+    len: usize,
     /// The name in lower case, padded with zeros.
     lower: [u64; WORDS],
     /// The bit that makes lower case of upper case, at the letters of the name only.
@@ -120,13 +122,13 @@ const fn slot(name: [u64; WORDS]) -> usize {
 }
 
 const fn spellings() -> [Spelling; SLOTS] {
-    let none = Spelling { known: FieldName::Other, lower: [u64::MAX; WORDS], fold: [0; WORDS] };
+    let none = Spelling { known: FieldName::Other, len: 0, lower: [u64::MAX; WORDS], fold: [0; WORDS] };
     let mut table = [none; SLOTS];
     let mut index = 0;
     while index < FieldName::KNOWN.len() {
         let known = FieldName::KNOWN[index];
         let name = known.as_str().as_bytes();
-        let mut spelling = Spelling { known, lower: [0; WORDS], fold: [0; WORDS] };
+        let mut spelling = Spelling { known, len: name.len(), lower: [0; WORDS], fold: [0; WORDS] };
         let mut at = 0;
         while at < name.len() {
             let (word, shift) = (at / WORD_BYTES, at % WORD_BYTES * 8);
@@ -175,9 +177,9 @@ impl FieldName {
         } else {
             return None;
         };
-        let Spelling { known, lower, fold } = &SPELLINGS[slot(name)];
-        let same = (0..WORDS).all(|index| name[index] | fold[index] == lower[index]);
-        same.then_some((*known, len))
+        let spelling = &SPELLINGS[slot(name)];
+        let same = |index| name[index] | spelling.fold[index] == spelling.lower[index];
+        (spelling.len == len && (0..WORDS).all(same)).then_some((spelling.known, len))
     }
 
     /// [`FieldName::Underscored`] when `name` is a known name with `_` for `-`, else [`FieldName::Other`].
@@ -228,5 +230,87 @@ impl FieldName {
     #[inline]
     pub const fn is_allowed_in_trailers(self) -> bool {
         matches!(self, FieldName::Other | FieldName::Etag | FieldName::Date | FieldName::LastModified)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FieldName;
+
+    /// What `recognise` must give, found one by one.
+    fn naive(name: &[u8]) -> FieldName {
+        let same = |known: &&FieldName| known.as_str().as_bytes().eq_ignore_ascii_case(name);
+        FieldName::KNOWN.iter().find(same).copied().unwrap_or(FieldName::Other)
+    }
+
+    #[test]
+    fn known_names_are_recognised_in_any_case_and_nothing_else_is() {
+        for known in FieldName::KNOWN {
+            let name = known.as_str();
+            for spelling in [name.to_owned(), name.to_lowercase(), name.to_uppercase()] {
+                assert_eq!(FieldName::recognise(spelling.as_bytes()), *known);
+                let line = [spelling.as_bytes(), b": a value that is long enough"].concat();
+                let start = line.first_chunk().expect("the line is long enough");
+                assert_eq!(FieldName::recognise_start(start), Some((*known, name.len())));
+            }
+            for at in 0..name.len() {
+                for byte in 0..=255 {
+                    let mut other = name.as_bytes().to_vec();
+                    other[at] = byte;
+                    let expected = match naive(&other) {
+                        FieldName::Other if name.as_bytes()[at] == b'-' && byte == b'_' => {
+                            FieldName::Underscored
+                        }
+                        // A colon ends a name; one within is none of this function's business.
+                        known => known,
+                    };
+                    assert_eq!(
+                        FieldName::recognise(&other),
+                        expected,
+                        "{:?}",
+                        String::from_utf8_lossy(&other)
+                    );
+                }
+                assert_eq!(FieldName::recognise(&name.as_bytes()[..at]), naive(&name.as_bytes()[..at]));
+            }
+            for more in ["x", "-", "_", " ", "\0"] {
+                assert_eq!(FieldName::recognise(format!("{name}{more}").as_bytes()), FieldName::Other);
+            }
+        }
+    }
+
+    #[test]
+    fn underscored_names_are_told_from_harmless_ones() {
+        for name in
+            ["Content_Length", "transfer_encoding", "X_Forwarded-For", "x-forwarded_for", "Set_Cookie"]
+        {
+            assert_eq!(FieldName::recognise(name.as_bytes()), FieldName::Underscored, "{name}");
+        }
+        for name in [
+            "my_field",
+            "_",
+            "Content__Length",
+            "_Content-Length",
+            "a_very_long_name_with_underscores_in_it",
+            "",
+        ] {
+            assert_eq!(FieldName::recognise(name.as_bytes()), FieldName::Other, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_peer_may_have_stripped() {
+        for known in FieldName::KNOWN {
+            if known.is_hop_by_hop() {
+                assert!(known.is_strippable() && !known.is_allowed_in_trailers(), "{known:?}");
+            }
+        }
+        for known in
+            [FieldName::Host, FieldName::ContentLength, FieldName::Authorization, FieldName::XForwardedFor]
+        {
+            assert!(!known.is_strippable() && !known.is_allowed_in_trailers(), "{known:?}");
+        }
+        assert!(FieldName::Other.is_strippable() && FieldName::Other.is_allowed_in_trailers());
+        assert!(!FieldName::Underscored.is_allowed_in_trailers());
     }
 }

@@ -78,3 +78,22 @@ rules! {
     BadTrailer "bad-trailer" "RFC 9112 section 7.1.2" "The trailer section is malformed.",
     TrailersTooLarge "trailers-too-large" "limit" "The trailer section is larger than the limit.",
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::Rule;
+
+    #[test]
+    fn names_are_labels_and_sentences_are_sentences() {
+        let names: HashSet<_> = Rule::ALL.iter().map(|rule| rule.name()).collect();
+        assert_eq!(names.len(), Rule::ALL.len(), "names are unique");
+        for (index, rule) in Rule::ALL.iter().enumerate() {
+            assert_eq!(*rule as usize, index, "{rule:?}");
+            let label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            assert!(rule.name().bytes().all(label), "{rule:?}");
+            assert!(rule.sentence().ends_with('.') && !rule.source().is_empty(), "{rule:?}");
+        }
+    }
+}

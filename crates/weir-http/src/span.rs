@@ -46,3 +46,18 @@ impl Span {
         self.len == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Span;
+
+    #[test]
+    fn a_span_of_another_text_is_empty_rather_than_wrong() {
+        let span = Span::new(2, 5);
+        assert_eq!((span.range(), span.end(), span.is_empty()), (2..5, 5, false));
+        assert_eq!(span.of(b"abcdef"), b"cde");
+        assert_eq!(span.of(b"abcd"), b"");
+        assert_eq!(Span { start: u32::MAX, len: u32::MAX }.of(b"abcd"), b"");
+        assert_eq!(size_of::<Span>(), 8);
+    }
+}

@@ -36,3 +36,30 @@ fn split_element(value: &[u8]) -> (&[u8], &[u8]) {
     });
     value.split_at(end.unwrap_or(value.len()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::via_names;
+
+    #[test]
+    fn our_own_token_is_recognised_where_it_counts() {
+        let rows: &[(&str, bool)] = &[
+            ("1.1 weir-1", true),
+            ("1.1 WEIR-1", true),
+            ("1.0 a, HTTP/1.1 weir-1 (x, y)", true),
+            ("1.1 a (b, (c)), 1.1\tweir-1", true),
+            ("1.1 a (\\), 1.1 weir-1), 1.1 b", false),
+            ("1.1 weir-10", false),
+            ("1.1 a weir-1", false),
+            ("1.1 a (1.1 weir-1)", false),
+            ("1.1 a (, 1.1 weir-1", false),
+            ("weir-1", false),
+            ("1.1 (weir-1)", false),
+            (",, ,1.1 weir-1", true),
+            ("", false),
+        ];
+        for (value, expected) in rows {
+            assert_eq!(via_names(value.as_bytes(), b"weir-1"), *expected, "{value}");
+        }
+    }
+}

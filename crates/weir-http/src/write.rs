@@ -240,3 +240,88 @@ pub const fn reason_phrase(status: u16) -> &'static str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).expect("what is written is ASCII")
+    }
+
+    #[test]
+    fn lines() {
+        assert_eq!(
+            written(|out| request_line(out, b"GET", b"/a?b", Version::Http11)),
+            "GET /a?b HTTP/1.1\r\n"
+        );
+        assert_eq!(
+            written(|out| status_line(out, Version::Http10, 404, b"Not Found")),
+            "HTTP/1.0 404 Not Found\r\n"
+        );
+        assert_eq!(written(|out| status_line(out, Version::Http11, 299, b"")), "HTTP/1.1 299 \r\n");
+        assert_eq!(written(|out| field(out, b"X", b"y z")), "X: y z\r\n");
+        assert_eq!(written(|out| decimal_field(out, b"Content-Length", 0)), "Content-Length: 0\r\n");
+        let trailers: [(&[u8], &[u8]); 2] = [(b"A", b"1"), (b"B", b"")];
+        assert_eq!(written(|out| last_chunk(out, trailers)), "0\r\nA: 1\r\nB: \r\n\r\n");
+        assert_eq!(written(|out| last_chunk(out, [])).as_bytes(), LAST_CHUNK);
+    }
+
+    #[test]
+    fn addresses() {
+        let rows = [
+            ("0.0.0.0", "0.0.0.0"),
+            ("192.168.100.255", "192.168.100.255"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+        ];
+        for (given, expected) in rows {
+            assert_eq!(written(|out| address(out, given.parse().expect("an address"))), expected);
+        }
+    }
+
+    #[test]
+    fn dates() {
+        let rows = [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (951_827_696, "Tue, 29 Feb 2000 12:34:56 GMT"),
+            (4_107_542_399, "Sun, 28 Feb 2100 23:59:59 GMT"),
+            (4_107_542_400, "Mon, 01 Mar 2100 00:00:00 GMT"),
+            (253_402_300_799, "Fri, 31 Dec 9999 23:59:59 GMT"),
+            (u64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ];
+        for (seconds, expected) in rows {
+            assert_eq!(date(seconds), *expected.as_bytes(), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn reasons() {
+        assert_eq!((reason_phrase(200), reason_phrase(502), reason_phrase(299)), ("OK", "Bad Gateway", ""));
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_those_of_the_standard_library(number in any::<u64>(), shift in 0..64) {
+            let number = number >> shift;
+            prop_assert_eq!(written(|out| decimal(out, number)), number.to_string());
+            prop_assert_eq!(written(|out| hexadecimal(out, number)), format!("{number:x}"));
+            let mut line = [0; CHUNK_SIZE_BYTES_MAX];
+            let len = chunk_size(number, &mut line);
+            prop_assert_eq!(line[..len].to_vec(), format!("{number:x}\r\n").into_bytes());
+        }
+
+        #[test]
+        fn dates_are_those_of_another_implementation(seconds in 0_u64..253_402_300_800) {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            prop_assert_eq!(date(seconds).to_vec(), httpdate::fmt_http_date(time).into_bytes());
+        }
+    }
+}
