@@ -51,8 +51,10 @@ fn routes(
         findings.push(Finding::new(MistakeKind::MissingKey, listener.at, what).hint(hint));
     }
     check_route_names(text, &mut routes, findings);
-    let rules =
-        routes.iter().enumerate().map(|(index, route)| (route.matches.clone(), RouteId(index as u32)));
+    // A route that could not be read in full may take other requests than it seems to.
+    let is_sound = |index: usize| text.value.route.get(index).is_none_or(|route| route.is_sound);
+    let sound = routes.iter().enumerate().filter(|(index, _)| is_sound(*index));
+    let rules = sound.map(|(index, route)| (route.matches.clone(), RouteId(index as u32)));
     match RouteTable::new(rules.collect()) {
         Ok(table) => redirect::check_loops(text, &routes, &table, findings),
         Err(ties) => {

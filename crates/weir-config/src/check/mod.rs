@@ -33,13 +33,10 @@ pub(crate) fn check(document: Document, whole: Span, findings: &mut Vec<Finding>
     }
     let upstreams =
         document.upstream.0.iter().map(|(name, text)| upstream::check(name, text, findings)).collect();
-    for (index, (name, _)) in document.upstream.0.iter().enumerate() {
+    for (name, _) in &document.upstream.0 {
         check_name(name, "upstream", findings);
-        if !upstream_names.is_used(index) {
-            let what = format!("the upstream `{}` is not used by any route", name.value);
-            findings.push(Finding::new(MistakeKind::Unused, name.at, what));
-        }
     }
+    warn_unused(&document, &upstream_names, findings);
     if document.listener.0.is_empty() {
         let hint = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
         findings.push(Finding::new(MistakeKind::MissingKey, whole, "there is no listener").hint(hint));
@@ -47,7 +44,7 @@ pub(crate) fn check(document: Document, whole: Span, findings: &mut Vec<Finding>
     sockets::check(&document, findings);
     check_process(&document, findings);
     let Document { process, log, dns, admin, .. } = document;
-    Config { process: process.value, log, dns: dns.value, admin, listeners, upstreams }
+    Config { process: process.value, log, dns: dns.value, admin: admin.value, listeners, upstreams }
 }
 
 /// The names of the upstreams, and which of them are used.
@@ -80,6 +77,21 @@ impl<'a> UpstreamNames<'a> {
                 findings.push(Finding::new(MistakeKind::UnknownName, name.at, what).hint(hint));
                 UpstreamIndex(0)
             }
+        }
+    }
+}
+
+/// Warns of upstreams that no route names, unless a name that could not be read or found may have been meant for one.
+fn warn_unused(document: &Document, upstreams: &UpstreamNames<'_>, findings: &mut Vec<Finding>) {
+    let all_read = document.listener.0.iter().all(|(_, listener)| listener.is_sound);
+    let all_found = findings.iter().all(|finding| finding.kind != MistakeKind::UnknownName);
+    if !(all_read && all_found) {
+        return;
+    }
+    for (index, (name, _)) in document.upstream.0.iter().enumerate() {
+        if !upstreams.is_used(index) {
+            let what = format!("the upstream `{}` is not used by any route", name.value);
+            findings.push(Finding::new(MistakeKind::Unused, name.at, what));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -43,18 +44,24 @@ impl FromStr for AccessLogFormat {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         match weir_observe::access_log::LogFormat::parse(text) {
             Ok(format) => Ok(Self { text: text.into(), format }),
-            Err(error) => {
-                let leading = text.len() - text.trim_start_matches(' ').len();
-                let mut characters = text[leading..].char_indices().skip(error.column.saturating_sub(1));
-                let range =
-                    characters.next().map(|(start, c)| leading + start..leading + start + c.len_utf8());
-                Err(ValueError {
-                    what: error.what,
-                    hint: error.hint,
-                    range: range.filter(|_| error.column > 1),
-                })
-            }
+            Err(error) => Err(ValueError {
+                range: mistake_range(text, error.column),
+                what: error.what,
+                hint: error.hint,
+            }),
         }
+    }
+}
+
+/// The bytes of what stands at a column of a format: a placeholder or one character; the whole format at its first column.
+fn mistake_range(text: &str, column: usize) -> Option<Range<usize>> {
+    let leading = text.len() - text.trim_start_matches(' ').len();
+    let (offset, first) = text[leading..].char_indices().nth(column.saturating_sub(1))?;
+    let start = leading + offset;
+    match text[start..].find('}') {
+        Some(length) if first == '{' => Some(start..start + length + 1),
+        _ if column <= 1 => None,
+        _ => Some(start..start + first.len_utf8()),
     }
 }
 
@@ -161,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_mistake_in_a_format_is_pointed_at() {
-        let error = "{status} {nonsense}".parse::<AccessLogFormat>().unwrap_err();
-        assert_eq!(error.range.map(|range| range.start >= 9), Some(true), "{:?}", error.what);
+        for (text, range) in [("{status} {nonsense}", Some(9..19)), (" {x}", Some(1..4)), ("plain", None)] {
+            assert_eq!(text.parse::<AccessLogFormat>().unwrap_err().range, range, "{text}");
+        }
     }
 }

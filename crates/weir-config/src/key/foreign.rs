@@ -33,7 +33,6 @@ pub(super) const LATER: &[Later] = &[
     later("listener.NAME", "compression", "let the servers compress"),
     later("listener.NAME.timeouts", "tls", "listeners speak plain HTTP"),
     later("listener.NAME.route", "files", "serve files from a server of an upstream"),
-    later("listener.NAME.route", "priority", "requests are served in the order in which they come"),
     later("", "metrics", "metrics are served by the admin listener: see `admin.address`"),
 ];
 
@@ -59,8 +58,12 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
         "worker_processes" | "nbthread" | "nbproc" | "threads" => {
             "the number of workers is `workers` in `[process]`"
         }
-        "worker_connections" | "maxconn" => {
+        "worker_connections" | "maxconn" | "max_conns" | "max_connections" => {
             "connections are limited by `connections_max`, requests per server by `max_requests`"
+        }
+        "lb_policy" | "load_balancing" | "algorithm" | "strategy" => "how a server is chosen is `balance`",
+        "max_fails" | "fail_timeout" => {
+            "failed attempts are covered by `retry`; servers are not ejected by this version"
         }
         "keepalive" => "connections are kept by default; see `idle` of an upstream",
         "client_max_body_size" => "the size of a body is limited by `body_size` in `limits`",
@@ -75,4 +78,19 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
         _ => return None,
     };
     Some(instead.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::sections;
+
+    #[test]
+    fn no_key_is_both_declared_and_for_later() {
+        for later in LATER {
+            let section = sections().into_iter().find(|section| section.path == later.section);
+            let section = section.unwrap_or_else(|| panic!("there is no table `{}`", later.section));
+            assert!(section.key(later.key).is_none(), "`{}` is declared", later.key);
+        }
+    }
 }

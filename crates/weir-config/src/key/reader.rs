@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     ) {
         let (min, max) = bounds;
         let range = if has_max { format!("from {min} to {max}") } else { format!("at least {min}") };
-        let what = format!("`{}` is {range}; this is {found}", self.key);
+        let what = format!("`{}` has to be {range}; this is {found}", self.key);
         self.report(Finding::new(MistakeKind::BadValue, node.at, what));
     }
 
@@ -139,10 +139,10 @@ impl<'a> Reader<'a> {
         }
         let what = format!("`{}` is {}; this is {}", self.key, kind.describe(), node.tree.describe());
         let finding = Finding::new(MistakeKind::WrongType, node.at, what);
+        let unquote = Some("write it without quotes".to_owned());
         let hint = match (&node.tree, kind) {
-            (Tree::Text(text), Kind::Integer(_) | Kind::Boolean) if !text.substituted => {
-                Some("write it without quotes".to_owned())
-            }
+            (Tree::Text(text), Kind::Boolean) if matches!(text.value.as_str(), "true" | "false") => unquote,
+            (Tree::Text(text), Kind::Integer(_)) if text.value.parse::<u64>().is_ok() => unquote,
             (Tree::Integer(Some(number)), Kind::Text(text, _)) => unit_hint(*number, text.name),
             (Tree::Integer(Some(number)), Kind::Either(kinds)) => kinds.iter().find_map(|kind| match kind {
                 Kind::Text(text, _) => unit_hint(*number, text.name),

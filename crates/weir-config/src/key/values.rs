@@ -80,6 +80,9 @@ macro_rules! integers {
 
 integers! { u16 u32 u64 usize }
 
+/// Words that people try for [`OFF`].
+const NOT_OFF: [&str; 8] = ["none", "no", "never", "disabled", "unlimited", "infinite", "infinity", "false"];
+
 /// A limit that can be off.
 impl<T: Value> Value for Option<T> {
     fn kind(bounds: Bounds) -> Kind {
@@ -89,6 +92,11 @@ impl<T: Value> Value for Option<T> {
     fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
         match &node.tree {
             Tree::Text(text) if text.value == OFF[0].name => Some(None),
+            Tree::Text(text) if NOT_OFF.contains(&text.value.as_str()) => {
+                let error = ValueError::new(format!("`{}` is not understood here", text.value));
+                reader.report_value(node, error.hint("a limit that need not exist is `\"off\"`"));
+                None
+            }
             tree if T::kind(bounds).accepts(tree) => T::read(node, bounds, reader).map(Some),
             Tree::Text(text) => {
                 reader.report_word(node, &text.value, &Self::kind(bounds));
@@ -220,7 +228,15 @@ text_values! {
 }
 
 fn parse_socket_addr(text: &str) -> Result<SocketAddr, ValueError> {
-    text.parse().map_err(|_| ValueError::new(format!("`{text}` is not an IP address with its port")))
+    text.parse().map_err(|_| {
+        let error = ValueError::new(format!("`{text}` is not an IP address with its port"));
+        match text.strip_prefix(':') {
+            Some(port) => {
+                error.hint(format!("write `127.0.0.1:{port}`, or `0.0.0.0:{port}` for all addresses"))
+            }
+            None => error.hint("write for example `127.0.0.1:53` or `[::1]:53`"),
+        }
+    })
 }
 
 static DURATION: TextKind = TextKind {

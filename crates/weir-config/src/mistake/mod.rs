@@ -129,6 +129,17 @@ impl Finding {
         self
     }
 
+    /// Takes out what would move the cursor of a terminal or begin a new line: sentences quote what the config holds.
+    fn make_printable(&mut self) {
+        let hint = self.hint.iter_mut();
+        let related = self.related.iter_mut().map(|(_, what)| what);
+        for text in [&mut self.what].into_iter().chain(hint).chain(related) {
+            if text.contains(char::is_control) {
+                *text = text.replace(char::is_control, "\u{FFFD}");
+            }
+        }
+    }
+
     pub(crate) fn related(mut self, at: Span, what: impl Into<String>) -> Self {
         self.related.push((at, what.into()));
         self
@@ -145,6 +156,7 @@ pub struct Mistakes {
 
 impl Mistakes {
     pub(crate) fn new(sources: Sources, mut findings: Vec<Finding>) -> Self {
+        findings.iter_mut().for_each(Finding::make_printable);
         findings.sort_by_key(|finding| (finding.at, finding.kind));
         findings.dedup();
         let list = findings.iter().map(|finding| locate(&sources, finding)).collect();

@@ -37,7 +37,7 @@ impl Mistakes {
 
     fn group<'a>(&'a self, finding: &'a Finding) -> Group<'a> {
         let level = if finding.kind.is_warning() { Level::WARNING } else { Level::ERROR };
-        let title = level.primary_title(printable(&finding.what)).id(finding.kind.name());
+        let title = level.primary_title(finding.what.as_str()).id(finding.kind.name());
         let mut group = Group::with_title(title);
         let mut spans = vec![(finding.at, "", AnnotationKind::Primary)];
         spans.extend(finding.related.iter().map(|(at, what)| (*at, what.as_str(), AnnotationKind::Context)));
@@ -46,13 +46,13 @@ impl Mistakes {
                 spans.into_iter().partition(|(at, ..)| at.file == first.file);
             let source = self.sources.file(first.file);
             let snippet = Snippet::source(source.text.as_str()).path(source.name.as_str()).annotations(
-                here.into_iter().map(|(at, label, kind)| kind.span(self.visible(at)).label(printable(label))),
+                here.into_iter().map(|(at, label, kind)| kind.span(self.visible(at)).label(label)),
             );
             group = group.element(snippet);
             spans = elsewhere;
         }
         match &finding.hint {
-            Some(hint) => group.element(Level::HELP.message(printable(hint))),
+            Some(hint) => group.element(Level::HELP.message(hint.as_str())),
             None => group,
         }
     }
@@ -110,9 +110,4 @@ fn place_json(place: &Place) -> Value {
         "start": place.span.start,
         "end": place.span.end,
     })
-}
-
-/// Text from a config without what would move the cursor of a terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }

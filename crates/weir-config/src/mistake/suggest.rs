@@ -5,19 +5,28 @@ pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = 
     nearest(word, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
 }
 
-/// The candidate with the least edits to it: one for a short word, up to a third of a longer one.
+/// Characters that a word needs at least before the candidate that continues it, or that it continues, is offered.
+const PREFIX_LEN_MIN: usize = 4;
+
+/// The candidate with the least edits to it: one for a short word, up to a third of a longer one. Failing that, one that the word is
+/// the beginning of, or that begins the word.
 fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_lowercase().replace('-', "_");
-    candidates
-        .into_iter()
-        .map(|candidate| {
-            let plain = candidate.to_lowercase().replace('-', "_");
-            let bound = (word.chars().count().max(plain.chars().count()) / 3).max(1);
-            (strsim::damerau_levenshtein(&word, &plain), bound, candidate)
-        })
-        .filter(|(distance, bound, _)| distance <= bound)
-        .min_by_key(|(distance, _, _)| *distance)
-        .map(|(_, _, candidate)| candidate)
+    let word = plain(word);
+    let edits = |candidate: &&str| strsim::damerau_levenshtein(&word, &plain(candidate));
+    let bound = |candidate: &&str| (word.chars().count().max(candidate.chars().count()) / 3).max(1);
+    let continues = |candidate: &&str| {
+        let candidate = plain(candidate);
+        let length = word.len().min(candidate.len());
+        length >= PREFIX_LEN_MIN && (candidate.starts_with(&word) || word.starts_with(&candidate))
+    };
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let near = candidates.iter().copied().filter(|candidate| edits(candidate) <= bound(candidate));
+    near.min_by_key(edits).or_else(|| candidates.iter().copied().find(continues))
+}
+
+/// Case does not count, and neither does which of `-` and `_` it is.
+fn plain(word: &str) -> String {
+    word.to_lowercase().replace('-', "_")
 }
 
 /// `` `a`, `b` or `c` ``.
@@ -43,6 +52,9 @@ mod tests {
             ("timeout", Some("timeouts")),
             ("adress", Some("address")),
             ("hosts", Some("host")),
+            ("hostname", Some("host")),
+            ("addr", Some("address")),
+            ("ad", None),
             ("x", None),
             ("proxy_pass", None),
             ("", None),

@@ -20,7 +20,7 @@ section! {
         /// How names of servers are resolved.
         dns: Located<Dns> = {};
         /// Figures about Weir itself.
-        admin: Admin = {};
+        admin: Located<Admin> = {};
         /// Where clients connect, by name.
         listener: Map<Located<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.

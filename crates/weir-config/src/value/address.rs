@@ -148,7 +148,7 @@ fn split_port(text: &str) -> Result<(Host<'_>, u16), ValueError> {
     if text.parse::<Ipv6Addr>().is_ok() && text.len() > 1 {
         return Err(ValueError::new(format!("`{text}` is an IPv6 address without brackets and port")));
     }
-    let Some((host, port)) = text.rsplit_once(':') else {
+    let Some((host, port)) = text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
         let what = if text.bytes().all(|byte| byte.is_ascii_digit()) { "has no `:`" } else { "has no port" };
         return Err(ValueError::new(format!("`{text}` {what}")));
     };
@@ -256,6 +256,7 @@ mod tests {
             ),
             (":99999", format!("`:99999`: `99999` is not a port; ports are 0 to 65535 {hint}")),
             (":+80", format!("`:+80`: `+80` is not a port; ports are 0 to 65535 {hint}")),
+            ("[::1]", format!("`[::1]` has no port {hint}")),
             ("::1", format!("`::1` is an IPv6 address without brackets and port {hint}")),
             ("[::g]:80", format!("`[::g]:80`: `::g` is not an IPv6 address {hint}")),
             ("1.2.3.400:80", format!("`1.2.3.400:80`: `1.2.3.400` is not an IPv4 address {hint}")),

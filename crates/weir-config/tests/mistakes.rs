@@ -1,0 +1,98 @@
+//! Bad configurations and what is said of them: each `mistakes/NAME.toml` has its `mistakes/NAME.txt`.
+//!
+//! `UPDATE=1` writes the expected texts anew; read the difference before committing it.
+
+use std::path::{Path, PathBuf};
+
+use weir_config::{Checked, Colour, Mistakes};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mistakes")
+}
+
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "ADDRESS" => Some("127.0.0.1".to_owned()),
+        "PORT" => Some("8080".to_owned()),
+        "BROKEN" => Some("10s\"\nbacklog = 1".to_owned()),
+        _ => None,
+    }
+}
+
+fn cases() -> Vec<(String, String)> {
+    let mut cases: Vec<(String, String)> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    cases.sort();
+    cases
+}
+
+fn mistakes(text: &str) -> Mistakes {
+    Checked::parse_alone(text, "weir.toml", &environment).mistakes
+}
+
+#[test]
+fn every_mistake_is_shown_as_expected() {
+    let mut stale = Vec::new();
+    for (name, text) in cases() {
+        let rendered = format!("{}\n", mistakes(&text).render(Colour::Never));
+        let path = folder().join(format!("{name}.txt"));
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &rendered).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        if rendered != expected {
+            stale.push(format!("--- {name}.txt\n{expected}\n+++ now\n{rendered}"));
+        }
+    }
+    assert!(stale.is_empty(), "run with UPDATE=1 if these are right:\n{}", stale.join("\n"));
+}
+
+#[test]
+fn every_bad_configuration_is_refused() {
+    for (name, text) in cases() {
+        assert!(Checked::parse_alone(&text, "weir.toml", &environment).into_result().is_err(), "{name}");
+    }
+}
+
+#[test]
+fn lines_and_json_say_the_same() {
+    for (name, text) in cases() {
+        let mistakes = mistakes(&text);
+        let lines: Vec<String> = mistakes.to_string().lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), mistakes.len(), "{name}: one line per mistake");
+        let json: serde_json::Value = serde_json::from_str(&mistakes.to_json()).unwrap();
+        for ((line, object), mistake) in lines.iter().zip(json.as_array().unwrap()).zip(&mistakes) {
+            let place = &object["place"];
+            let start = format!("weir.toml:{}:{}: ", place["line"], place["column"]);
+            assert!(line.starts_with(&start), "{name}: {line}");
+            assert!(line.contains(object["what"].as_str().unwrap()), "{name}: {line}");
+            assert_eq!(object["kind"], mistake.kind.name());
+            assert!(text.get(mistake.place.span.clone()).is_some(), "{name}: a span lies in its file");
+        }
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    for (name, text) in cases() {
+        let mistakes = mistakes(&text);
+        let coloured = mistakes.render(Colour::Always);
+        assert!(coloured.contains("\x1b["), "{name}");
+        let mut plain = String::new();
+        let mut rest = coloured.as_str();
+        while let Some((before, after)) = rest.split_once("\x1b[") {
+            plain.push_str(before);
+            rest = after.split_once('m').unwrap().1;
+        }
+        plain.push_str(rest);
+        let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        assert_eq!(trimmed(&plain), trimmed(&mistakes.render(Colour::Never)), "{name}");
+    }
+}
