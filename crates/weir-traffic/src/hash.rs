@@ -1,7 +1,8 @@
 //! The one hash of Weir: XXH64 with seed 0, the same in every worker, on every node and in every version.
 //!
-//! Consistent hashing maps keys to servers with it and sticky splits map clients to upstreams, so a changed hash moves every client.
-//! It is not keyed: a client can search for keys that land on one server, which is what the bounded load is for.
+//! Consistent hashing maps keys to servers with it and sticky splits map clients to upstreams, so a changed
+//! hash moves every client. It is not keyed: a client can search for keys that land on one server, which is
+//! what the bounded load is for.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,8 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
     XxHash64::oneshot(0, bytes)
 }
 
-/// XXH64 of the address in network byte order: 4 or 16 bytes, an IPv4-mapped IPv6 address as its IPv4 address.
+/// XXH64 of the address in network byte order: 4 or 16 bytes, an IPv4-mapped IPv6 address as its IPv4
+/// address.
 pub fn hash_address(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(v4) => hash_bytes(&v4.octets()),
@@ -20,7 +22,8 @@ pub fn hash_address(address: IpAddr) -> u64 {
     }
 }
 
-/// Spreads the entropy of `word` over all 64 bits: the finaliser of SplitMix64 (variant 13 of Stafford's mixers).
+/// Spreads the entropy of `word` over all 64 bits: the finaliser of SplitMix64 (variant 13 of Stafford's
+/// mixers).
 pub(crate) const fn mix(word: u64) -> u64 {
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,7 +1,7 @@
 //! Which server, now or later: routes, balancing, queue, retries, limits.
 //!
-//! Pure: no I/O, no clock, no randomness of its own; time and random numbers are passed in. So the proxy, the property
-//! tests and a simulator run the same code. Knows no other crate of Weir.
+//! Pure: no I/O, no clock, no randomness of its own; time and random numbers are passed in. So the proxy, the
+//! property tests and a simulator run the same code. Knows no other crate of Weir.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! The queue of an upstream whose servers are all full: who waits, in what order, for how long.
 //!
-//! A plain data structure, generic over the waiter: whoever owns it locks it, wakes waiters and looks at the clock. Waiters leave in
-//! the order in which they came; leaving from the middle takes constant time. Its length is bounded. Times are
-//! milliseconds on any clock that does not go back.
+//! A plain data structure, generic over the waiter: whoever owns it locks it, wakes waiters and looks at the
+//! clock. Waiters leave in the order in which they came; leaving from the middle takes constant time. Its
+//! length is bounded. Times are milliseconds on any clock that does not go back.
 
 /// Stands for "no neighbour" in the links.
 const NONE: u32 = u32::MAX;
@@ -107,8 +107,9 @@ impl<T> Queue<T> {
         Ok(Ticket { place: at, generation })
     }
 
-    /// Takes out the first waiter in order of arrival that is `eligible` (for the server that has become free, say) and whose deadline
-    /// is not reached. Those passed over keep their places. Takes constant time when the first one is eligible.
+    /// Takes out the first waiter in order of arrival that is `eligible` (for the server that has become
+    /// free, say) and whose deadline is not reached. Those passed over keep their places. Takes constant time
+    /// when the first one is eligible.
     pub fn pop_front(&mut self, now_ms: u64, mut eligible: impl FnMut(&T) -> bool) -> Option<Waiter<T>> {
         let at = self.find(|waiter| now_ms < waiter.deadline_ms && eligible(&waiter.item))?;
         self.unlink(at)
@@ -120,7 +121,8 @@ impl<T> Queue<T> {
         self.unlink(at)
     }
 
-    /// Takes out a waiter that gave up, wherever it stands, in constant time; `None` when it has left already.
+    /// Takes out a waiter that gave up, wherever it stands, in constant time; `None` when it has left
+    /// already.
     pub fn remove(&mut self, ticket: Ticket) -> Option<Waiter<T>> {
         let place = self.places.get(ticket.place as usize)?;
         if place.generation != ticket.generation || place.waiter.is_none() {

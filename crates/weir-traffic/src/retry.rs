@@ -1,7 +1,8 @@
 //! Whether a failed attempt may go again: one decision for the whole of Weir.
 //!
-//! Two questions, in this order: is it safe (RFC 9110 section 9.2.2: a request that may have had an effect is not repeated unless its method
-//! is idempotent), and is it wise (attempts, time, budget). The facts are plain data; nothing here knows connections.
+//! Two questions, in this order: is it safe (RFC 9110 section 9.2.2: a request that may have had an effect is
+//! not repeated unless its method is idempotent), and is it wise (attempts, time, budget). The facts are
+//! plain data; nothing here knows connections.
 
 mod budget;
 
@@ -16,7 +17,8 @@ pub struct RetryPolicy {
     pub attempts_max: u32,
     /// No retry begins later than this after the request's first attempt began.
     pub elapsed_max: Duration,
-    /// Whether an idempotent request goes again when the connection broke, or the answer was malformed, after it was sent.
+    /// Whether an idempotent request goes again when the connection broke, or the answer was malformed, after
+    /// it was sent.
     pub on_broken: bool,
     /// Whether an idempotent request goes again when no answer came in time.
     pub on_timeout: bool,
@@ -94,10 +96,11 @@ pub enum Verdict {
 pub enum NextServer {
     /// To the same server on a new connection: only the old connection was at fault.
     SameFresh,
-    /// To another server, or to the same one when there is no other: see [`Excluded::avoid`](crate::balance::Excluded::avoid).
+    /// To another server, or to the same one when there is no other: see
+    /// [`Excluded::avoid`](crate::balance::Excluded::avoid).
     OtherFirst,
-    /// To another server, or not at all, because the same one would only be given more of what it could not do: see
-    /// [`Excluded::insert`](crate::balance::Excluded::insert).
+    /// To another server, or not at all, because the same one would only be given more of what it could not
+    /// do: see [`Excluded::insert`](crate::balance::Excluded::insert).
     OtherOnly,
 }
 
@@ -136,8 +139,8 @@ impl Reason {
 }
 
 impl RetryPolicy {
-    /// Decides about a failed attempt. `take_from_budget` is called at most once and only when nothing else speaks against a retry;
-    /// it says whether the budget allows one more, and takes it.
+    /// Decides about a failed attempt. `take_from_budget` is called at most once and only when nothing else
+    /// speaks against a retry; it says whether the budget allows one more, and takes it.
     pub fn judge(&self, failed: &FailedAttempt, take_from_budget: impl FnOnce() -> bool) -> Verdict {
         match self.objection(failed) {
             Some(reason) => Verdict::GiveUp(reason),
@@ -191,8 +194,9 @@ impl Cause {
 }
 
 impl FailedAttempt {
-    /// Whether a kept connection broke before it gave one byte: the server closed it while the request was on its way, which says nothing
-    /// about the server. At most once per attempt, since what follows uses a fresh connection.
+    /// Whether a kept connection broke before it gave one byte: the server closed it while the request was on
+    /// its way, which says nothing about the server. At most once per attempt, since what follows uses a
+    /// fresh connection.
     fn is_stale(&self) -> bool {
         self.reused_connection
             && self.cause == Cause::Broken

@@ -1,7 +1,8 @@
 //! Rewriting the path of a request before it is forwarded.
 //!
-//! Works on the raw bytes and never decodes. The query is kept. The result always begins with a slash. It may begin with two, when the request did
-//! so after the stripped prefix: whoever puts it into a `Location` must write a full URL.
+//! Works on the raw bytes and never decodes. The query is kept. The result always begins with a slash. It may
+//! begin with two, when the request did so after the stripped prefix: whoever puts it into a `Location` must
+//! write a full URL.
 
 use crate::route::{PathError, Pattern, check_path, has_prefix};
 
@@ -30,7 +31,8 @@ pub enum RewriteError {
 }
 
 impl Rewrite {
-    /// Removes `prefix`: with `/api`, `/api/x` becomes `/x` and `/api` becomes `/`. Other paths, also `/apix`, stay as they are.
+    /// Removes `prefix`: with `/api`, `/api/x` becomes `/x` and `/api` becomes `/`. Other paths, also
+    /// `/apix`, stay as they are.
     ///
     /// # Errors
     /// When `prefix` is not a path.
@@ -38,8 +40,9 @@ impl Rewrite {
         Rewrite::replace_prefix(prefix, "/")
     }
 
-    /// Puts `to` in the place of `prefix`, with exactly one slash where they meet: with `/api` and `/v2` or `/v2/`, `/api/x` becomes
-    /// `/v2/x` (as `ReplacePrefixMatch` of the Gateway API). Other paths stay as they are.
+    /// Puts `to` in the place of `prefix`, with exactly one slash where they meet: with `/api` and `/v2` or
+    /// `/v2/`, `/api/x` becomes `/v2/x` (as `ReplacePrefixMatch` of the Gateway API). Other paths stay as
+    /// they are.
     ///
     /// # Errors
     /// When either is not a path.
@@ -49,11 +52,13 @@ impl Rewrite {
         Ok(Rewrite(Kind::Prefix { from: prefix.as_bytes().into(), to: to.as_bytes().into() }))
     }
 
-    /// Replaces the first match of `pattern` by `replacement`, in which `$1`, `${1}` and `${name}` stand for groups and `$$` for a dollar.
-    /// A `?` in the replacement begins a query, which the request's own query is added to.
+    /// Replaces the first match of `pattern` by `replacement`, in which `$1`, `${1}` and `${name}` stand for
+    /// groups and `$$` for a dollar. A `?` in the replacement begins a query, which the request's own query
+    /// is added to.
     ///
     /// # Errors
-    /// When `pattern` is malformed, or `replacement` names a group that is not there or could not stand in a request line.
+    /// When `pattern` is malformed, or `replacement` names a group that is not there or could not stand in a
+    /// request line.
     pub fn regex(pattern: &str, replacement: &str) -> Result<Rewrite, RewriteError> {
         let pattern = Pattern::build(pattern).map_err(|error| PathError::BadRegex(error.to_string()))?;
         if let Some(bad) = replacement.chars().find(|&c| !c.is_ascii_graphic() || c == '#') {
@@ -63,7 +68,8 @@ impl Rewrite {
         Ok(Rewrite(Kind::Regex { pattern, replacement: replacement.as_bytes().into() }))
     }
 
-    /// Appends the rewritten path and query to `out`, with a `?` between them if there is a query. Returns whether anything was changed.
+    /// Appends the rewritten path and query to `out`, with a `?` between them if there is a query. Returns
+    /// whether anything was changed.
     pub fn apply(&self, path: &[u8], query: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let changed = match &self.0 {

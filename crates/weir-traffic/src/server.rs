@@ -1,8 +1,8 @@
 //! What all workers know about one server: load, limit, weight, health.
 //!
-//! One [`ServerState`] per server, shared by every worker and kept over a reload, so that a request admitted under the
-//! old config still counts under the new one. The balancer reads it, takes slots in it and gives them back; health
-//! checks and operators write it. It must not know addresses, connections or time.
+//! One [`ServerState`] per server, shared by every worker and kept over a reload, so that a request admitted
+//! under the old config still counts under the new one. The balancer reads it, takes slots in it and gives
+//! them back; health checks and operators write it. It must not know addresses, connections or time.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -43,7 +43,8 @@ impl Health {
     }
 }
 
-/// What the operator wants of a server; independent of its health, so that ending a drain does not revive a dead server.
+/// What the operator wants of a server; independent of its health, so that ending a drain does not revive a
+/// dead server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Ordinary service.
@@ -65,8 +66,8 @@ impl Mode {
     }
 }
 
-/// Weight, ramp, health and mode in one word, together with the share that follows from them, so that the balancer learns
-/// with one load whether a server may be chosen and how much it should get.
+/// Weight, ramp, health and mode in one word, together with the share that follows from them, so that the
+/// balancer learns with one load whether a server may be chosen and how much it should get.
 ///
 /// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,11 +109,13 @@ impl Posture {
 
 /// The shared counters and settings of one server.
 ///
-/// Aligned to 128 bytes: two servers never share a cache line, nor the pair of lines that x86 prefetches together.
+/// Aligned to 128 bytes: two servers never share a cache line, nor the pair of lines that x86 prefetches
+/// together.
 ///
-/// All accesses to the load are sequentially consistent. A worker that finds every server full puts its request into the
-/// queue and then looks again; a worker that releases a slot then looks at the queue. With this order, one of the two
-/// sees the other, so no request waits beside a free server. On x86 it costs nothing over relaxed order.
+/// All accesses to the load are sequentially consistent. A worker that finds every server full puts its
+/// request into the queue and then looks again; a worker that releases a slot then looks at the queue. With
+/// this order, one of the two sees the other, so no request waits beside a free server. On x86 it costs
+/// nothing over relaxed order.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct ServerState {
@@ -127,7 +130,8 @@ pub struct ServerState {
 impl ServerState {
     /// A server that is up and serving, with nothing in flight.
     ///
-    /// `weight` above [`WEIGHT_MAX`] counts as [`WEIGHT_MAX`], 0 means no new requests. `max_requests` 0 means no limit.
+    /// `weight` above [`WEIGHT_MAX`] counts as [`WEIGHT_MAX`], 0 means no new requests. `max_requests` 0
+    /// means no limit.
     pub fn new(weight: u32, max_requests: u32) -> ServerState {
         let posture = Posture {
             weight: weight.min(WEIGHT_MAX),
@@ -202,12 +206,14 @@ impl ServerState {
         self.change(|posture| posture.mode = mode);
     }
 
-    /// Whether the balancer may choose the server for any request: up, serving, weight above 0. It may still be full.
+    /// Whether the balancer may choose the server for any request: up, serving, weight above 0. It may still
+    /// be full.
     pub fn is_eligible(&self) -> bool {
         self.share() != 0
     }
 
-    /// Whether the server takes requests bound to it (by a cookie, say): up, serving or draining, whatever its weight.
+    /// Whether the server takes requests bound to it (by a cookie, say): up, serving or draining, whatever
+    /// its weight.
     pub fn accepts_bound(&self) -> bool {
         let posture = self.posture();
         posture.health == Health::Up && posture.mode != Mode::Maintenance
@@ -245,14 +251,15 @@ impl ServerState {
         false
     }
 
-    /// Takes a slot only if exactly `observed` are taken, so that a choice made by comparing loads still holds.
+    /// Takes a slot only if exactly `observed` are taken, so that a choice made by comparing loads still
+    /// holds.
     #[inline]
     pub(crate) fn try_acquire_at(&self, observed: u32) -> bool {
         self.in_flight.compare_exchange(observed, observed + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Gives back one slot taken before. A release too many is a defect; it is ignored outside debug builds, because a
-    /// count that wraps would close the server for good.
+    /// Gives back one slot taken before. A release too many is a defect; it is ignored outside debug builds,
+    /// because a count that wraps would close the server for good.
     #[inline]
     pub fn release(&self) {
         if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 0 {
@@ -261,7 +268,8 @@ impl ServerState {
         }
     }
 
-    /// Weight times ramp, 0 when the server takes no unbound requests: the unit in which balancers compare servers.
+    /// Weight times ramp, 0 when the server takes no unbound requests: the unit in which balancers compare
+    /// servers.
     #[inline]
     pub(crate) fn share(&self) -> u32 {
         self.posture.load(Ordering::Relaxed) as u32

@@ -46,11 +46,11 @@ impl Split {
         if sums.last() == Some(&0) { Err(SplitError::AllZero) } else { Ok(Split { sums }) }
     }
 
-    /// The part that `word` falls into: fresh random bits, or the hash of a client for a split that each client always falls on
-    /// the same side of. Exact in proportion to within one part in 2^43.
+    /// The part that `word` falls into: fresh random bits, or the hash of a client for a split that each
+    /// client always falls on the same side of. Exact in proportion to within one part in 2^43.
     ///
-    /// Parts lie in the order given, so raising the weight of the first (from 5 of 100 to 10 of 100, the rest lowered)
-    /// only adds clients to it.
+    /// Parts lie in the order given, so raising the weight of the first (from 5 of 100 to 10 of 100, the rest
+    /// lowered) only adds clients to it.
     pub fn choose(&self, word: u64) -> usize {
         let total = self.sums[self.sums.len() - 1];
         let point = ((u128::from(word) * u128::from(total)) >> 64) as u64;

@@ -74,8 +74,8 @@ impl Standing {
 }
 
 impl Balancer {
-    /// All servers as candidates for one request: first those that could be chosen, in the order in which the policy would take
-    /// them now (heaviest first where chance decides), then the others.
+    /// All servers as candidates for one request: first those that could be chosen, in the order in which the
+    /// policy would take them now (heaviest first where chance decides), then the others.
     pub fn candidates(&self, pick: &Pick<'_>) -> Vec<Candidate> {
         let mut primaries = self.primaries.ranked(pick);
         let primary_eligible = primaries.iter().any(|candidate| candidate.standing.is_taking_part());
@@ -99,7 +99,9 @@ impl Group {
         let mut seats: Vec<&Seat> = self.seats.iter().collect();
         seats.sort_by(|a, b| self.preference(a, b, pick));
         let bound = match &self.algorithm {
-            Algorithm::ConsistentHash(algorithm) if pick.hash.is_some() => algorithm.bound(&self.seats),
+            Algorithm::ConsistentHash(algorithm) if pick.hash.is_some() => {
+                algorithm.bound(&self.seats, |seat| !pick.excluded.contains(seat.id))
+            }
             _ => Bound::NONE,
         };
         seats.into_iter().map(|seat| candidate(seat, pick, &bound)).collect()

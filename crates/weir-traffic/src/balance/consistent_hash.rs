@@ -1,13 +1,15 @@
 //! Consistent hash with bounded load: a key keeps its server while that server is there and not overloaded.
 //!
-//! Weighted rendezvous hashing (Thaler, Ravishankar 1998; weights as in Schindelhauer, Schomaker 2005): each server draws a cost from the key
-//! and its own name, the lowest cost wins. When a server goes, its keys alone move and spread over all others by weight; when it
-//! comes back it gets exactly those again; a changed weight moves only the difference. There is no ring whose gaps make
-//! one server hotter than another, no table to rebuild, and every node agrees. Cost: one or two passes over the servers;
-//! above some thousand servers a table would be quicker.
+//! Weighted rendezvous hashing (Thaler, Ravishankar 1998; weights as in Schindelhauer, Schomaker 2005): each
+//! server draws a cost from the key and its own name, the lowest cost wins. When a server goes, its keys
+//! alone move and spread over all others by weight; when it comes back it gets exactly those again; a changed
+//! weight moves only the difference. There is no ring whose gaps make one server hotter than another, no
+//! table to rebuild, and every node agrees. Cost: one or two passes over the servers; above some thousand
+//! servers a table would be quicker.
 //!
-//! Bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): no server goes above its fair share of the requests in flight times
-//! the load factor, so one hot key cannot sink a server; the surplus goes to the key's next server.
+//! Bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): no server goes above its fair share of the requests
+//! in flight times the load factor, so one hot key cannot sink a server; the surplus goes to the key's next
+//! server.
 
 use super::least_requests::{LeastRequests, Load};
 use super::policy::LoadFactor;
@@ -26,8 +28,9 @@ impl ConsistentHash {
         ConsistentHash { load_factor, keyless: LeastRequests::new(seats, seed) }
     }
 
-    /// Chooses among the seats that are `allowed`. One pass, two when the key's own server has its share already. Lock-free: beyond that the loop
-    /// goes round again only because another worker changed the loads meanwhile.
+    /// Chooses among the seats that are `allowed`. One pass, two when the key's own server has its share
+    /// already. Lock-free: beyond that the loop goes round again only because another worker changed the
+    /// loads meanwhile.
     #[inline]
     pub(super) fn choose(
         &self,
@@ -71,10 +74,10 @@ impl ConsistentHash {
         }
     }
 
-    /// What servers may carry now.
-    pub(super) fn bound(&self, seats: &[Seat]) -> Bound {
+    /// What the servers that are `allowed` may carry now.
+    pub(super) fn bound(&self, seats: &[Seat], allowed: impl Fn(&Seat) -> bool) -> Bound {
         let mut bound = Bound::new(self.load_factor);
-        for seat in seats {
+        for seat in seats.iter().filter(|seat| allowed(seat)) {
             bound.add(Load { in_flight: seat.state.in_flight(), share: seat.state.share() });
         }
         bound
@@ -88,7 +91,8 @@ struct First<'a> {
     load: Load,
 }
 
-/// The load no server may exceed: `percent` of its share of all requests in flight, the one to be placed included.
+/// The load no server may exceed: `percent` of its share of all requests in flight, the one to be placed
+/// included.
 pub(super) struct Bound {
     /// 0 when there is no bound.
     percent: u32,
@@ -130,15 +134,18 @@ fn cheaper(cost: u32, share: u32, other_cost: u32, other_share: u32) -> bool {
     u64::from(cost) * u64::from(other_share) < u64::from(other_cost) * u64::from(share)
 }
 
-/// What `server` (the hash of its name) bids for `key`: minus the binary logarithm of a uniform number drawn from both, in 1/2^26.
+/// What `server` (the hash of its name) bids for `key`: minus the binary logarithm of a uniform number drawn
+/// from both, in 1/2^26.
 ///
-/// Divided by the weight this is exponentially distributed with the weight as its rate, and of such numbers each is the least
-/// with a probability in proportion to its weight. Integers only, so that every machine gets the same bits.
+/// Divided by the weight this is exponentially distributed with the weight as its rate, and of such numbers
+/// each is the least with a probability in proportion to its weight. Integers only, so that every machine
+/// gets the same bits.
 pub(super) fn cost(key: u64, server: u64) -> u32 {
     minus_log2(mix(key ^ server))
 }
 
-/// `-log2(word / 2^64)` in units of 2^-26: exact at powers of two, else interpolated between 256 points of an octave.
+/// `-log2(word / 2^64)` in units of 2^-26: exact at powers of two, else interpolated between 256 points of an
+/// octave.
 fn minus_log2(word: u64) -> u32 {
     // The two lowest words of 2^64 are given up, so that the result stays below 2^32.
     let uniform = word | 2;

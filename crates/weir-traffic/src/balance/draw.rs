@@ -1,14 +1,17 @@
-//! Drawing servers at random in proportion to their weights, without a table that a changed weight would spoil.
+//! Drawing servers at random in proportion to their weights, without a table that a changed weight would
+//! spoil.
 //!
-//! A server is drawn with equal chances and kept with a chance of its share over the largest share; what is kept is distributed
-//! exactly by weight. A miss or two is normal; after several, one pass over all servers decides, with the same distribution.
+//! A server is drawn with equal chances and kept with a chance of its share over the largest share; what is
+//! kept is distributed exactly by weight. A miss or two is normal; after several, one pass over all servers
+//! decides, with the same distribution.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Choice, Seat};
 use crate::hash::mix;
 
-/// Draws before the servers are counted through. With equal weights and all servers available the first draw is kept.
+/// Draws before the servers are counted through. With equal weights and all servers available the first draw
+/// is kept.
 const DRAWS_MAX: u32 = 8;
 
 /// A stream of random words grown from one (SplitMix64).
@@ -33,7 +36,8 @@ impl Random {
 /// The drum the servers are drawn from.
 #[derive(Debug)]
 pub(super) struct Drum {
-    /// The largest share, as far as known. Too large costs misses, never fairness, and is set right when misses have led to a count.
+    /// The largest share, as far as known. Too large costs misses, never fairness, and is set right when
+    /// misses have led to a count.
     share_max: AtomicU32,
 }
 

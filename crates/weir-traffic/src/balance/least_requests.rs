@@ -1,9 +1,9 @@
 //! Least requests: the server with the fewest requests in flight for its weight. The default.
 //!
-//! Loads are compared as fractions by cross-multiplication, so nothing is lost to rounding, and over all workers, because they
-//! count in the same place. Equal servers take turns by weight, so idle servers share evenly. The slot is taken only if the
-//! server still has the load that was compared: two workers that choose at once do not both take the same idle server.
-//! Cost: one pass over the servers.
+//! Loads are compared as fractions by cross-multiplication, so nothing is lost to rounding, and over all
+//! workers, because they count in the same place. Equal servers take turns by weight, so idle servers share
+//! evenly. The slot is taken only if the server still has the load that was compared: two workers that choose
+//! at once do not both take the same idle server. Cost: one pass over the servers.
 
 use std::cmp::Ordering;
 
@@ -47,8 +47,8 @@ impl LeastRequests {
         LeastRequests { rotation: Rotation::new(seats, seed) }
     }
 
-    /// Chooses among the seats that are `allowed`. Lock-free: the loop goes round again only because another worker changed the load of
-    /// the chosen server, or to mend turns after a change of weights.
+    /// Chooses among the seats that are `allowed`. Lock-free: the loop goes round again only because another
+    /// worker changed the load of the chosen server, or to mend turns after a change of weights.
     #[inline]
     pub(super) fn choose(&self, seats: &[Seat], allowed: impl Fn(&Seat) -> bool) -> Choice {
         let Some(any) = seats.first() else { return Choice::NoneEligible };

@@ -1,8 +1,8 @@
 //! Which server of an upstream: one file per algorithm behind one [`Balancer`].
 //!
-//! The balancer is built once per config and shared by all workers. [`Balancer::choose`] also takes the slot, because between
-//! looking and taking another worker may come. It takes no lock and allocates nothing. It must not open connections, read a
-//! clock or draw randomness: the caller passes that in.
+//! The balancer is built once per config and shared by all workers. [`Balancer::choose`] also takes the slot,
+//! because between looking and taking another worker may come. It takes no lock and allocates nothing. It
+//! must not open connections, read a clock or draw randomness: the caller passes that in.
 
 mod policy;
 mod pick;
@@ -132,8 +132,8 @@ pub struct Balancer {
 impl Balancer {
     /// A balancer over `members`, whose positions are their [`ServerId`]s.
     ///
-    /// `seed` is 64 random bits that decide which server is first, so that many balancers started together do not
-    /// begin with the same one. Any constant will do where that does not matter.
+    /// `seed` is 64 random bits that decide which server is first, so that many balancers started together do
+    /// not begin with the same one. Any constant will do where that does not matter.
     pub fn new(policy: &Policy, members: Vec<Member>, seed: u64) -> Balancer {
         let states = members.iter().map(|member| Arc::clone(&member.state)).collect();
         let hash_key = match policy {
@@ -156,8 +156,8 @@ impl Balancer {
 
     /// Chooses a server for one request and takes a slot on it, which the caller has to release.
     ///
-    /// Safe to call from all workers at once; no lock, no allocation. Time grows with the number of servers except for the
-    /// random policies.
+    /// Safe to call from all workers at once; no lock, no allocation. Time grows with the number of servers
+    /// except for the random policies.
     #[inline]
     pub fn choose(&self, pick: &Pick<'_>) -> Choice {
         match self.primaries.choose(pick) {

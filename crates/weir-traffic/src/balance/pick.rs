@@ -5,7 +5,8 @@ use crate::server::ServerId;
 /// One request as the balancer sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Pick<'a> {
-    /// The hash of the request's key for [`Policy::ConsistentHash`](super::Policy::ConsistentHash), else ignored.
+    /// The hash of the request's key for [`Policy::ConsistentHash`](super::Policy::ConsistentHash), else
+    /// ignored.
     pub hash: Option<u64>,
     /// Servers this request has already failed on.
     pub excluded: &'a Excluded,

@@ -87,7 +87,8 @@ impl HashKey {
         QueryMatch::new(name, ValueMatch::Present).map(|rule| HashKey::Query(rule.name().to_owned()))
     }
 
-    /// The hash of the key in `request`; `None` when the request has none, and then the least loaded server is as good as any.
+    /// The hash of the key in `request`; `None` when the request has none, and then the least loaded server
+    /// is as good as any.
     pub fn hash(&self, request: &impl RouteRequest) -> Option<u64> {
         match self {
             HashKey::ClientAddress => Some(hash_address(request.source())),
@@ -143,7 +144,8 @@ impl LoadFactor {
     }
 }
 
-/// 125 percent: the value the authors of bounded loads found to cost little locality (Mirrokni, Thorup, Zadimoghaddam 2016).
+/// 125 percent: the value the authors of bounded loads found to cost little locality (Mirrokni, Thorup,
+/// Zadimoghaddam 2016).
 impl Default for LoadFactor {
     fn default() -> LoadFactor {
         LoadFactor(125)

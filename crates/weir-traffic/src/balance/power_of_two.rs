@@ -1,7 +1,8 @@
 //! Power of two choices: two servers drawn by weight, and the less loaded of them.
 //!
-//! Nearly as even as least requests at a cost that does not grow with the number of servers, and without the herd that many balancers
-//! make when all of them see the same least loaded server (Mitzenmacher 2001). Cost: two draws.
+//! Nearly as even as least requests at a cost that does not grow with the number of servers, and without the
+//! herd that many balancers make when all of them see the same least loaded server (Mitzenmacher 2001). Cost:
+//! two draws.
 
 use super::draw::{Drum, Random};
 use super::least_requests::Load;
@@ -17,7 +18,8 @@ impl PowerOfTwo {
         PowerOfTwo { drum: Drum::new(seats) }
     }
 
-    /// Chooses among the seats that are `allowed` with `word` as the source of chance. Goes round again only when another worker took the last slot of the preferred server.
+    /// Chooses among the seats that are `allowed` with `word` as the source of chance. Goes round again only
+    /// when another worker took the last slot of the preferred server.
     #[inline]
     pub(super) fn choose(&self, seats: &[Seat], word: u64, allowed: impl Fn(&Seat) -> bool + Copy) -> Choice {
         let mut random = Random::new(word);
@@ -36,7 +38,8 @@ impl PowerOfTwo {
     }
 }
 
-/// A server that became ineligible since it was drawn has a share of 0, which would compare as no load at all.
+/// A server that became ineligible since it was drawn has a share of 0, which would compare as no load at
+/// all.
 fn load(seat: &Seat) -> Load {
     Load { in_flight: seat.state.in_flight(), share: seat.state.share().max(1) }
 }

@@ -15,7 +15,8 @@ impl WeightedRandom {
         WeightedRandom { drum: Drum::new(seats) }
     }
 
-    /// Chooses among the seats that are `allowed` with `word` as the source of chance. Goes round again only when another worker took the last slot of the drawn server.
+    /// Chooses among the seats that are `allowed` with `word` as the source of chance. Goes round again only
+    /// when another worker took the last slot of the drawn server.
     #[inline]
     pub(super) fn choose(&self, seats: &[Seat], word: u64, allowed: impl Fn(&Seat) -> bool + Copy) -> Choice {
         let mut random = Random::new(word);

@@ -1,17 +1,18 @@
 //! Whose turn is it: fair, weighted rotation over servers without a lock.
 //!
-//! Every server has a turn, a point in virtual time; the server with the earliest turn goes next and its turn moves on by
-//! its stride, which is short for heavy servers. The clock is the turn of the last choice. This is start-time fair queueing
-//! (Goyal, Vin, Cheng 1996): shares are exact over any stretch of time, weights may change at any moment, and what an absent
-//! server does not take is spread over all others. Round robin is this and nothing else; least requests breaks ties with it.
+//! Every server has a turn, a point in virtual time; the server with the earliest turn goes next and its turn
+//! moves on by its stride, which is short for heavy servers. The clock is the turn of the last choice. This
+//! is start-time fair queueing (Goyal, Vin, Cheng 1996): shares are exact over any stretch of time, weights
+//! may change at any moment, and what an absent server does not take is spread over all others. Round robin
+//! is this and nothing else; least requests breaks ties with it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Seat;
 use crate::server::ServerState;
 
-/// The stride of a share of one, the longest there is. A power of two far above the largest share (2^16), so that rounding
-/// a stride down costs less than one part in 2^24.
+/// The stride of a share of one, the longest there is. A power of two far above the largest share (2^16), so
+/// that rounding a stride down costs less than one part in 2^24.
 const STRIDE_MAX: u64 = 1 << 40;
 
 /// The virtual clock of one upstream.
@@ -22,8 +23,8 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// A clock for `seats`, with their turns spread over one round. `seed` decides who is first, so that a thousand balancers
-    /// started at once do not all begin with the same server.
+    /// A clock for `seats`, with their turns spread over one round. `seed` decides who is first, so that a
+    /// thousand balancers started at once do not all begin with the same server.
     pub(super) fn new(seats: &[Seat], seed: u64) -> Rotation {
         let step = u64::MAX / (seats.len() as u64).max(1);
         let mut phase = seed;
@@ -45,8 +46,8 @@ impl Rotation {
         Place::of(self.clock(), &seat.state).0
     }
 
-    /// Moves the server's turn on by one stride; false when another worker was faster. A server that was passed over starts from
-    /// now: it goes first once but does not make up for what it missed.
+    /// Moves the server's turn on by one stride; false when another worker was faster. A server that was
+    /// passed over starts from now: it goes first once but does not make up for what it missed.
     #[inline]
     pub(super) fn claim(&self, state: &ServerState, clock: u64, place: Place, share: u32) -> bool {
         let turn = clock.wrapping_add(place.0 as u64);
@@ -70,8 +71,9 @@ impl Rotation {
         }
     }
 
-    /// Puts right all turns that are too far ahead. Either the weight was raised since: then the rest of the long stride is cut. Or the
-    /// turn comes from another age of the clock (a server away for days, a new config): then the server goes next.
+    /// Puts right all turns that are too far ahead. Either the weight was raised since: then the rest of the
+    /// long stride is cut. Or the turn comes from another age of the clock (a server away for days, a new
+    /// config): then the server goes next.
     #[cold]
     pub(super) fn mend(&self, seats: &[Seat]) {
         let clock = self.clock();

@@ -1,7 +1,7 @@
 //! Round robin: every server in its turn, in proportion to the weights, smoothly interleaved.
 //!
-//! All workers take from one rotation. A server that is down, full or excluded is passed over and its share goes to
-//! all others in proportion, not to its neighbour in the list. Cost: one pass over the servers.
+//! All workers take from one rotation. A server that is down, full or excluded is passed over and its share
+//! goes to all others in proportion, not to its neighbour in the list. Cost: one pass over the servers.
 
 use super::rotation::{Place, Rotation};
 use super::{Choice, Seat};
@@ -23,8 +23,8 @@ impl RoundRobin {
         RoundRobin { rotation: Rotation::new(seats, seed) }
     }
 
-    /// Chooses among the seats that are `allowed`. Lock-free: the loop goes round again only because another worker took the same turn or
-    /// the last slot, or to mend turns after a change of weights.
+    /// Chooses among the seats that are `allowed`. Lock-free: the loop goes round again only because another
+    /// worker took the same turn or the last slot, or to mend turns after a change of weights.
     #[inline]
     pub(super) fn choose(&self, seats: &[Seat], allowed: impl Fn(&Seat) -> bool) -> Choice {
         let Some(any) = seats.first() else { return Choice::NoneEligible };
@@ -55,7 +55,8 @@ impl RoundRobin {
             if share == 0 {
                 return Choice::without_server(some_full);
             }
-            // The turn first: a slot taken and given back could make another worker believe that all are full.
+            // The turn first: a slot taken and given back could make another worker believe that all are
+            // full.
             if self.rotation.claim(&seat.state, clock, place, share) && seat.state.try_acquire() {
                 return Choice::Server(seat.id);
             }

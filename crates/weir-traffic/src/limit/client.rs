@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-/// One client for limits. An IPv6 client owns at least its whole /64 (RFC 6177) and could come from a new address each time.
+/// One client for limits. An IPv6 client owns at least its whole /64 (RFC 6177) and could come from a new
+/// address each time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientKey(pub(super) u64);
 

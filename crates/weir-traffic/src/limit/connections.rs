@@ -1,7 +1,7 @@
 //! Limits on open connections: of the process or a listener, and of one client.
 //!
-//! Asked once per connection, not per request. The table of clients is bounded and sharded, so that workers that accept at the
-//! same moment rarely meet on one lock.
+//! Asked once per connection, not per request. The table of clients is bounded and sharded, so that workers
+//! that accept at the same moment rarely meet on one lock.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -82,8 +82,9 @@ pub enum Refusal {
 }
 
 impl ClientLimit {
-    /// At most `count_max` connections for each of about `clients_max` clients. A client is in the table only while it has a connection,
-    /// so the process's limit on connections is enough for `clients_max`. `seed` is 64 random bits.
+    /// At most `count_max` connections for each of about `clients_max` clients. A client is in the table only
+    /// while it has a connection, so the process's limit on connections is enough for `clients_max`. `seed`
+    /// is 64 random bits.
     pub fn new(count_max: u32, clients_max: usize, seed: u64) -> ClientLimit {
         // Clients do not spread evenly over the shards: leave each half as much room again, and some.
         let clients_per_shard_max = clients_max.div_ceil(SHARDS) * 3 / 2 + 16;

@@ -1,8 +1,8 @@
 //! Requests per second of one client, with a burst: a token bucket per client in a table of fixed size.
 //!
-//! A bucket is one number, the time at which it will be full again (the generic cell rate algorithm, ITU-T I.371). When more clients come than the
-//! table holds, the fullest bucket gives way: a client that has hardly used its own loses next to nothing, and nobody is ever
-//! refused for the sake of others.
+//! A bucket is one number, the time at which it will be full again (the generic cell rate algorithm, ITU-T
+//! I.371). When more clients come than the table holds, the fullest bucket gives way: a client that has
+//! hardly used its own loses next to nothing, and nobody is ever refused for the sake of others.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -81,7 +81,8 @@ impl Rate {
 }
 
 impl RateLimit {
-    /// Buckets for about `clients_max` clients at once, 16 bytes each, taken at once. `seed` is 64 random bits.
+    /// Buckets for about `clients_max` clients at once, 16 bytes each, taken at once. `seed` is 64 random
+    /// bits.
     pub fn new(rate: Rate, clients_max: usize, seed: u64) -> RateLimit {
         let sets_per_shard = clients_max.div_ceil(SHARDS * WAYS).max(1);
         let empty = || vec![Set::default(); sets_per_shard].into_boxed_slice();
@@ -96,7 +97,8 @@ impl RateLimit {
     /// Takes one request from the bucket of `client` at `now_ns`.
     ///
     /// # Errors
-    /// When it is empty: how many nanoseconds until it holds one again (for `Retry-After`). Nothing was taken.
+    /// When it is empty: how many nanoseconds until it holds one again (for `Retry-After`). Nothing was
+    /// taken.
     pub fn try_take(&self, client: ClientKey, now_ns: u64) -> Result<(), u64> {
         let key = mix(client.0 ^ self.seed);
         let shard = &self.shards[(key >> 58) as usize];

@@ -96,7 +96,8 @@ proptest! {
         prop_assert_eq!(limit.clients(), model.values().filter(|count| **count > 0).count());
     }
 
-    /// In no stretch of time more than the burst plus the rate, and no refusal below that: against a bucket that is filled drop by drop.
+    /// In no stretch of time more than the burst plus the rate, and no refusal below that: against a bucket
+    /// that is filled drop by drop.
     #[test]
     fn rates_are_what_they_say(
         requests in 1..50_u32,

@@ -1,8 +1,8 @@
 //! The retry budget of an upstream: retries are a share of its requests, never a multiple.
 //!
-//! Without it every server that fails doubles the load on those that still work. A window of the last ten seconds, so that the
-//! budget follows the traffic, plus a small allowance per second, so that a single failure on a quiet upstream is repeated.
-//! Lock-free; time is passed in.
+//! Without it every server that fails doubles the load on those that still work. A window of the last ten
+//! seconds, so that the budget follows the traffic, plus a small allowance per second, so that a single
+//! failure on a quiet upstream is repeated. Lock-free; time is passed in.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +21,8 @@ pub struct RetryBudget {
     retries: [Slot; SLOTS],
 }
 
-/// What happened in one second: the second in the upper half, the count in the lower. One word, so that they change together.
+/// What happened in one second: the second in the upper half, the count in the lower. One word, so that they
+/// change together.
 #[derive(Debug, Default)]
 struct Slot(AtomicU64);
 
@@ -47,8 +48,8 @@ impl RetryBudget {
         slot_of(&self.requests, second).add(second);
     }
 
-    /// Takes one retry from the budget at `now_ms`; false when it is used up. However many threads ask at once, the budget is not
-    /// exceeded; threads that ask at the very end of it may all be refused.
+    /// Takes one retry from the budget at `now_ms`; false when it is used up. However many threads ask at
+    /// once, the budget is not exceeded; threads that ask at the very end of it may all be refused.
     pub fn try_take(&self, now_ms: u64) -> bool {
         let second = now_ms / 1_000;
         let slot = slot_of(&self.retries, second);

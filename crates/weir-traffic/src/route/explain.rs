@@ -33,8 +33,8 @@ pub enum Outcome {
 }
 
 impl RouteTable {
-    /// Every route with what became of it for `request`: the chosen one first, then those less specific, then those that do not match, each in
-    /// the order given.
+    /// Every route with what became of it for `request`: the chosen one first, then those less specific, then
+    /// those that do not match, each in the order given.
     pub fn explain(&self, request: &impl RouteRequest) -> Vec<Considered> {
         let chosen = self.lookup(request);
         let mut considered: Vec<Considered> = self

@@ -1,7 +1,7 @@
 //! Rules on header fields and query parameters.
 //!
-//! Of several fields (or parameters) with one name the first counts, so that a rule has one answer. Values are compared as the bytes that
-//! were sent.
+//! Of several fields (or parameters) with one name the first counts, so that a rule has one answer. Values
+//! are compared as the bytes that were sent.
 
 use std::fmt;
 
@@ -111,7 +111,8 @@ impl ValueMatch {
         ValueMatch::Prefix(text.into())
     }
 
-    /// Every value in which the regular expression is found; `^` and `$` tie it to the ends. It works on bytes.
+    /// Every value in which the regular expression is found; `^` and `$` tie it to the ends. It works on
+    /// bytes.
     ///
     /// # Errors
     /// [`FieldError::BadRegex`].

@@ -46,8 +46,9 @@ impl HostPattern {
     /// Every host, also none.
     pub const ANY: HostPattern = HostPattern(Kind::Any);
 
-    /// Reads `example.com` (this host alone), `*.example.com` (every host below it at any depth, but not `example.com` itself), `[2001:db8::1]`
-    /// or `*` (any host). Case does not matter; one trailing dot is ignored.
+    /// Reads `example.com` (this host alone), `*.example.com` (every host below it at any depth, but not
+    /// `example.com` itself), `[2001:db8::1]` or `*` (any host). Case does not matter; one trailing dot is
+    /// ignored.
     ///
     /// # Errors
     /// The first rule that the text breaks.

@@ -10,9 +10,10 @@
 //! 6. the longest network that the client's address is in;
 //! 7. the higher `priority`, which exists for what 1 to 6 leave open (two regexes, say).
 //!
-//! Steps 1 to 5 are those of the Kubernetes Gateway API, with regexes where nginx has them: before prefixes. Two routes that are equal in
-//! all seven and that one request could both match are a [`Tie`], a mistake in the config: order of writing never decides.
-//! A route of a less specific host does take a request that none of the more specific host's routes match.
+//! Steps 1 to 5 are those of the Kubernetes Gateway API, with regexes where nginx has them: before prefixes.
+//! Two routes that are equal in all seven and that one request could both match are a [`Tie`], a mistake in
+//! the config: order of writing never decides. A route of a less specific host does take a request that none
+//! of the more specific host's routes match.
 
 mod request;
 mod pattern;

@@ -1,7 +1,8 @@
 //! Whether two patterns can be found in one and the same text: what makes two regex routes a tie.
 //!
-//! Exact: the automata of both are run in parallel over every text there can be, until both have matched or nothing new
-//! comes. Used while a table is built, never for a request. Bounded: beyond a size the answer is the careful one, that they can.
+//! Exact: the automata of both are run in parallel over every text there can be, until both have matched or
+//! nothing new comes. Used while a table is built, never for a request. Bounded: beyond a size the answer is
+//! the careful one, that they can.
 
 use std::collections::HashSet;
 
@@ -73,7 +74,8 @@ fn start(automaton: &Dense) -> Option<StateID> {
 
 fn advance(automaton: &Dense, progress: Progress, byte: u8) -> Progress {
     let next = automaton.next_state(progress?, byte);
-    // A match is reported one byte late. On bytes that the automaton cannot judge it gives up: taken as a match, to be careful.
+    // A match is reported one byte late. On bytes that the automaton cannot judge it gives up: taken as a
+    // match, to be careful.
     if automaton.is_match_state(next) || automaton.is_quit_state(next) { None } else { Some(next) }
 }
 
@@ -158,7 +160,8 @@ mod tests {
             let (a, b) = (pattern(&a), pattern(&b));
             let common = short_paths(6).into_iter().find(|path| a.is_match(path) && b.is_match(path));
             prop_assert!(common.is_none() || in_paths(&a, &b), "{common:?}");
-            // Patterns of at most four short parts each have a common path of few bytes, if any, when both are tied to both ends.
+            // Patterns of at most four short parts each have a common path of few bytes, if any, when both
+            // are tied to both ends.
             let tied = |pattern: &Pattern| pattern.as_str().starts_with('^') && pattern.as_str().ends_with('$');
             prop_assert!(common.is_some() || !in_paths(&a, &b) || !(tied(&a) && tied(&b)));
         }

@@ -36,7 +36,8 @@ impl PathMatch {
     /// Every path, also the `*` of OPTIONS.
     pub const ANY: PathMatch = PathMatch(Kind::Any);
 
-    /// `/api` matches `/api` and everything below it (`/api/x`), not `/apix`; `/api/` matches only what is below.
+    /// `/api` matches `/api` and everything below it (`/api/x`), not `/apix`; `/api/` matches only what is
+    /// below.
     ///
     /// # Errors
     /// [`PathError::NoSlash`], [`PathError::BadCharacter`].
@@ -54,8 +55,8 @@ impl PathMatch {
         Ok(PathMatch(Kind::Exact(text.into())))
     }
 
-    /// Every path in which the regular expression is found; `^` and `$` tie it to the ends. It works on bytes: `\d`, `\w` and
-    /// the like are ASCII.
+    /// Every path in which the regular expression is found; `^` and `$` tie it to the ends. It works on
+    /// bytes: `\d`, `\w` and the like are ASCII.
     ///
     /// # Errors
     /// [`PathError::BadRegex`].

@@ -1,7 +1,8 @@
 //! Regular expressions of the config: compiled once, matched without a lock.
 //!
-//! Matched by an automaton that needs no working memory, so that workers do not meet in the pool of caches that an ordinary
-//! regex keeps. Only what is too large for that, and finding groups, goes the ordinary way. Patterns work on bytes; their classes are ASCII.
+//! Matched by an automaton that needs no working memory, so that workers do not meet in the pool of caches
+//! that an ordinary regex keeps. Only what is too large for that, and finding groups, goes the ordinary way.
+//! Patterns work on bytes; their classes are ASCII.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! What a request must tell to be routed, and reading its query.
 //!
-//! All bytes are those that will be forwarded: nothing is decoded or normalised here, so that what a route matched is what the
-//! server sees. Deciding on one spelling of a path and forwarding another is how access rules are got round.
+//! All bytes are those that will be forwarded: nothing is decoded or normalised here, so that what a route
+//! matched is what the server sees. Deciding on one spelling of a path and forwarding another is how access
+//! rules are got round.
 
 use std::net::IpAddr;
 
@@ -21,7 +22,8 @@ pub trait RouteRequest {
     fn source(&self) -> IpAddr;
 }
 
-/// The value of the first parameter called `name` in a query, as sent: not decoded. A parameter without `=` is empty.
+/// The value of the first parameter called `name` in a query, as sent: not decoded. A parameter without `=`
+/// is empty.
 pub fn query_value<'a>(query: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     if query.is_empty() {
         return None;

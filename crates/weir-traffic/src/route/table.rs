@@ -1,8 +1,9 @@
-//! The table of a listener's routes, arranged so that a lookup meets the most specific routes first and stops at the first match.
+//! The table of a listener's routes, arranged so that a lookup meets the most specific routes first and stops
+//! at the first match.
 //!
-//! Hosts and exact paths are found by hash; prefixes by binary search and then upwards from prefix to shorter prefix; only
-//! regexes are tried one by one. A lookup allocates nothing and its time does not depend on what a client sends, beyond the
-//! length of host and path.
+//! Hosts and exact paths are found by hash; prefixes by binary search and then upwards from prefix to shorter
+//! prefix; only regexes are tried one by one. A lookup allocates nothing and its time does not depend on what
+//! a client sends, beyond the length of host and path.
 
 use ipnet::IpNet;
 
@@ -62,7 +63,8 @@ struct Entry {
 }
 
 impl RouteTable {
-    /// Arranges `routes`, each under the name the caller gives it. Entries with one name are alternatives of one route.
+    /// Arranges `routes`, each under the name the caller gives it. Entries with one name are alternatives of
+    /// one route.
     ///
     /// # Errors
     /// Every pair of routes that are equally specific and that one request could both match.
@@ -230,7 +232,8 @@ impl Paths {
         if let Some((_, entry)) = self.patterns.iter().find(by_pattern) {
             return Some(entry.route);
         }
-        // The last prefix that does not sort behind the path: every prefix of the path is this one or among its parents.
+        // The last prefix that does not sort behind the path: every prefix of the path is this one or among
+        // its parents.
         let mut next = self.prefixes.partition_point(|prefix| &*prefix.text <= path).checked_sub(1);
         while let Some(at) = next {
             let prefix = &self.prefixes[at];

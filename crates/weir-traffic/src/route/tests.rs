@@ -377,8 +377,8 @@ fn request() -> impl Strategy<Value = Request> {
 }
 
 proptest! {
-    /// Routes are added one by one; one that ties is left out. Then every request takes the route that the oracle ranks highest, and
-    /// nothing else ranks as high: no tie went unnoticed.
+    /// Routes are added one by one; one that ties is left out. Then every request takes the route that the
+    /// oracle ranks highest, and nothing else ranks as high: no tie went unnoticed.
     #[test]
     fn tables_agree_with_the_oracle(
         candidates in prop::collection::vec(route_match(), 1..12),

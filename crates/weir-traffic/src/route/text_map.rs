@@ -1,14 +1,15 @@
-//! A map from texts of the config, looked up with bytes of a request as they came: no copy, no lower-casing beforehand.
+//! A map from texts of the config, looked up with bytes of a request as they came: no copy, no lower-casing
+//! beforehand.
 //!
-//! The hash is quick and has no random key: what is in the map comes from the config, so nobody but its author can make texts
-//! collide, and a request cannot add to it.
+//! The hash is quick and has no random key: what is in the map comes from the config, so nobody but its
+//! author can make texts collide, and a request cannot add to it.
 
 use std::fmt;
 
 use hashbrown::HashTable;
 
-/// The bit that tells small ASCII letters from large ones, in eight bytes at once. Set in all of them before hashing, it makes some
-/// other bytes alike as well, which costs nothing: texts are compared after that.
+/// The bit that tells small ASCII letters from large ones, in eight bytes at once. Set in all of them before
+/// hashing, it makes some other bytes alike as well, which costs nothing: texts are compared after that.
 const CASE_BITS: u64 = 0x2020_2020_2020_2020;
 
 /// An odd number without pattern: the fraction of the golden ratio.

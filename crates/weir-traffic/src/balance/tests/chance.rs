@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Whether `count` of `total` is within five standard deviations of its share: false once in two million tries, and the seeds are fixed.
+/// Whether `count` of `total` is within five standard deviations of its share: false once in two million
+/// tries, and the seeds are fixed.
 fn is_plausible(count: usize, total: usize, share: f64) -> bool {
     let due = total as f64 * share;
     (count as f64 - due).abs() <= 5.0 * (due * (1.0 - share)).sqrt()

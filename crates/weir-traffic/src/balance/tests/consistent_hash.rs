@@ -56,7 +56,8 @@ proptest! {
         }
     }
 
-    /// When a server goes, its keys alone move, to all others by weight; when it returns, exactly they come back.
+    /// When a server goes, its keys alone move, to all others by weight; when it returns, exactly they come
+    /// back.
     #[test]
     fn only_the_lost_keys_move(weights in prop::collection::vec(1..=8_u32, 2..8), lost in any::<usize>()) {
         let lost = lost % weights.len();
@@ -120,7 +121,8 @@ proptest! {
         }
     }
 
-    /// At no moment has a server more than its share of all requests in flight times the load factor, rounded up.
+    /// At no moment has a server more than its share of all requests in flight times the load factor, rounded
+    /// up.
     #[test]
     fn the_bound_holds(
         weights in prop::collection::vec(1..=8_u32, 1..8),
@@ -131,7 +133,8 @@ proptest! {
         let total_weight: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         let mut running = Vec::new();
         for (number, finish) in steps {
-            // A request ends only from the server that has most, so that ending never pushes another above its bound.
+            // A request ends only from the server that has most, so that ending never pushes another above
+            // its bound.
             if finish && let Some(at) = fullest(&upstream, &running) {
                 upstream.balancer.release(running.swap_remove(at));
                 continue;

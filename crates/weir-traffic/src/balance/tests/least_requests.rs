@@ -23,7 +23,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happened before, no eligible server had strictly fewer requests for its weight than the chosen one.
+    /// Whatever happened before, no eligible server had strictly fewer requests for its weight than the
+    /// chosen one.
     #[test]
     fn nobody_had_less(
         servers in prop::collection::vec((1..=8_u32, 0..6_u32), 1..8),

@@ -186,7 +186,8 @@ fn backups_serve_only_when_no_primary_is_eligible() {
     }
 }
 
-/// Eight threads at once: no server ever has more than its limit, no slot is lost, and while one is free it is found.
+/// Eight threads at once: no server ever has more than its limit, no slot is lost, and while one is free it
+/// is found.
 #[test]
 fn limits_hold_under_concurrency() {
     for policy in policies() {

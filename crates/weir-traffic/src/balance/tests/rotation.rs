@@ -25,7 +25,8 @@ proptest! {
         }
     }
 
-    /// While some servers are away, the others share in proportion to their weights, none more than another for its place in the list.
+    /// While some servers are away, the others share in proportion to their weights, none more than another
+    /// for its place in the list.
     #[test]
     fn the_share_of_absent_servers_goes_to_all_others(
         weights in prop::collection::vec(1_u32..=WEIGHTS_MAX, 2..8),
