@@ -1,4 +1,4 @@
-//! Counts the instructions that a program executes, with valgrind's callgrind.
+//! Counts the instructions that a program executes, with valgrind's callgrind, and keeps the profile as long as it lives.
 //!
 //! valgrind shows programs a processor of its own, the same on every host, so library routines that choose their code by
 //! processor choose alike everywhere.
@@ -27,12 +27,23 @@ impl Callgrind {
         ["--tool=callgrind".into(), "--quiet".into(), file]
     }
 
-    /// The instructions of all threads of the program, which has ended. Removes the profile.
-    pub(super) fn total(self) -> anyhow::Result<u64> {
+    /// The file that is there once the program has ended.
+    pub(super) fn profile(&self) -> &Path {
+        &self.profile
+    }
+
+    /// The instructions of all threads of the program, which has ended.
+    pub(super) fn total(&self) -> anyhow::Result<u64> {
         let text = fs::read_to_string(&self.profile);
         let text = text.with_context(|| format!("cannot read {}", self.profile.display()))?;
-        fs::remove_file(&self.profile).ok();
         total(&text).context("callgrind's profile has no total of instructions")
+    }
+}
+
+impl Drop for Callgrind {
+    fn drop(&mut self) {
+        // There is none when the program did not come to its end.
+        fs::remove_file(&self.profile).ok();
     }
 }
 

@@ -65,7 +65,17 @@ impl Program {
         Ok(per_exchange)
     }
 
+    /// Runs it once and prints the functions in the order of their instructions, start-up included.
+    pub(super) fn show_profile(&self, workspace: &Workspace) -> anyhow::Result<()> {
+        let callgrind = self.run(workspace, 2 * self.exchanges)?;
+        Process::new(workspace, "callgrind_annotate").arg("--auto=no").arg(callgrind.profile()).run()
+    }
+
     fn count(&self, workspace: &Workspace, exchanges: u64) -> anyhow::Result<u64> {
+        self.run(workspace, exchanges)?.total()
+    }
+
+    fn run(&self, workspace: &Workspace, exchanges: u64) -> anyhow::Result<Callgrind> {
         let callgrind = Callgrind::new(workspace.target());
         let release = workspace.target().join("release");
         match self.subject {
@@ -76,6 +86,6 @@ impl Program {
             }
             Subject::Serve(traffic) => serve::run(&callgrind, &release.join("weir"), traffic, exchanges)?,
         }
-        callgrind.total()
+        Ok(callgrind)
     }
 }
