@@ -4,7 +4,6 @@
 //! is warm allocates nothing. Must not be sent to another worker.
 
 use std::cell::RefCell;
-use std::ops::Range;
 use std::rc::{Rc, Weak};
 
 /// Free buffers that a worker keeps at most; beyond it they go back to the allocator.
@@ -55,11 +54,6 @@ impl Buffer {
     /// The same bytes, for decoding in place.
     pub(crate) fn filled_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.end]
-    }
-
-    /// A range counted from the first unconsumed byte.
-    pub(crate) fn part(&self, range: Range<usize>) -> &[u8] {
-        &self.filled()[range]
     }
 
     /// How many bytes wait to be consumed.

@@ -86,11 +86,6 @@ impl Deadline {
             timer.set(at);
         }
     }
-
-    /// Waits for the deadline alone.
-    pub(crate) async fn passed(&mut self) {
-        std::future::poll_fn(|cx| self.poll_passed(cx)).await;
-    }
 }
 
 impl Timer {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,9 @@ use crate::worker::{self, Listening, Load, Shared, WorkerStart};
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
 const CLIENTS_MAX: usize = 1 << 20;
+
+/// How much longer than one DNS answer may take the start waits for names.
+const NAMES_GRACE: Duration = Duration::from_millis(500);
 
 /// Why the proxy did not start.
 #[derive(Debug, thiserror::Error)]
@@ -192,10 +196,13 @@ impl Proxy {
             });
             runtime.spawn(admin::serve(listener, metrics));
         }
-        runtime.spawn(names::keep_resolved(Arc::clone(snapshot)));
+        let (asked, all_asked) = channel();
+        runtime.spawn(names::keep_resolved(Arc::clone(snapshot), asked));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control = Some(control.spawn(move || runtime.block_on(stop.notified()))?);
+        // Ends when every name has had its first answer, or with patience: a name may also come up later.
+        let _timed_out = all_asked.recv_timeout(config.dns.timeout + NAMES_GRACE);
         Ok(listened)
     }
 

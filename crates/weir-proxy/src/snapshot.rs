@@ -25,7 +25,7 @@ use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
 use crate::relay::pace::PaceLimit;
 use crate::upstream::connect::Endpoint;
-use crate::upstream::idle::IdleLimits;
+use crate::upstream::idle::{IdleLimits, SharedIdle};
 
 /// Everything a worker needs to know of the config.
 #[derive(Debug)]
@@ -73,6 +73,8 @@ pub(crate) struct UpstreamPlan {
     pub(crate) head_limits: HeadLimits,
     pub(crate) chunked_limits: ChunkedLimits,
     pub(crate) idle: IdleLimits,
+    /// The idle connections of each server that has a limit on its requests.
+    pub(crate) shared_idle: Box<[Option<SharedIdle>]>,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: RetryBudget,
     /// How many wait in the queue, to be read without its lock.
@@ -149,16 +151,16 @@ impl ListenerPlan {
                     obs_fold: config.allow.obs_fold,
                     unsafe_target: config.allow.unsafe_target,
                     repeated_equal_length: config.allow.repeated_length,
-                    padded_length: config.allow.repeated_length,
+                    padded_length: config.allow.padded_length,
                 },
-                ..HeadLimits::default()
+                refuse_encoded_nul: !config.allow.encoded_nul,
             },
             chunked_limits: ChunkedLimits {
                 extension_bytes_max: limits.chunk_extension_size.as_usize(),
                 trailer_bytes_max: limits.trailer_size.as_usize(),
                 trailer_fields_max: limits.headers,
             },
-            route_plans: config.routes.iter().map(|route| RoutePlan::new(route, config)).collect(),
+            route_plans: config.routes.iter().map(RoutePlan::new).collect(),
             routes,
             request_drop: REQUEST_OWN.with(NameSet::of(&replaced)),
             via_name: via_name.into(),
@@ -209,7 +211,7 @@ fn pace(progress: Progress) -> PaceLimit {
 }
 
 impl RoutePlan {
-    fn new(config: &Route, listener: &Listener) -> Self {
+    fn new(config: &Route) -> Self {
         let split = match &config.action {
             Action::Split(parts) => {
                 let weights: Vec<u32> = parts.iter().map(|part| u32::from(part.weight)).collect();
@@ -217,11 +219,10 @@ impl RoutePlan {
             }
             Action::Upstream(_) | Action::Redirect(_) | Action::Respond(_) => None,
         };
-        let body_size = config.body_size.or(listener.limits.body_size);
         Self {
             split,
             rewrite: config.rewrite.clone(),
-            body_bytes_max: body_size.map_or(u64::MAX, weir_config::Size::bytes),
+            body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
             config: config.clone(),
         }
     }
@@ -258,6 +259,11 @@ impl UpstreamPlan {
                 age_max: config.idle.age_max,
                 requests_max: config.idle.requests_max.unwrap_or(u64::MAX),
             },
+            shared_idle: config
+                .servers
+                .iter()
+                .map(|server| server.max_requests.map(|_| SharedIdle::default()))
+                .collect(),
             retry: config.retry.policy(),
             retry_budget: config.retry.new_budget(),
             waiting: AtomicUsize::new(0),

@@ -4,7 +4,7 @@
 //! is drained, which saves the extra system call that would find it empty. Must not buffer, frame or time anything.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
@@ -113,18 +113,28 @@ impl Socket {
 
     /// What the event loop has heard of the peer since the last read; registers `cx` for the next news.
     pub(crate) fn poll_peer(&self, cx: &mut Context<'_>) -> PeerState {
-        match self.fd.poll_read_ready(cx) {
-            Poll::Pending => PeerState::Quiet,
-            Poll::Ready(Err(_)) => PeerState::Gone,
-            Poll::Ready(Ok(guard)) => {
-                let ready = guard.ready();
-                if ready.is_error() || ready.is_write_closed() {
-                    PeerState::Gone
-                } else {
-                    PeerState::Readable
+        loop {
+            let mut guard = match self.fd.poll_read_ready(cx) {
+                Poll::Pending => return PeerState::Quiet,
+                Poll::Ready(Err(_)) => return PeerState::Gone,
+                Poll::Ready(Ok(guard)) => guard,
+            };
+            match self.peek() {
+                Ok(_) => return PeerState::Readable,
+                // A closed stream stays ready: waiting for its next news would spin.
+                Err(rustix::io::Errno::AGAIN) if guard.ready().is_read_closed() => {
+                    return PeerState::Readable;
                 }
+                Err(rustix::io::Errno::AGAIN) => guard.clear_ready(),
+                Err(_) => return PeerState::Gone,
             }
         }
+    }
+
+    /// Looks at the next byte without taking it; `Ok(0)` is the end of the stream.
+    fn peek(&self) -> rustix::io::Result<usize> {
+        let mut byte = [0_u8; 1];
+        rustix::net::recv(&self.fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).map(|(len, _)| len)
     }
 
     /// Whether the peer has neither sent nor closed anything: the check before an idle connection is used again.
@@ -139,8 +149,7 @@ impl Socket {
             Poll::Ready(Ok(guard)) => Some(guard),
             Poll::Ready(Err(_)) => return false,
         };
-        let mut byte = [0_u8; 1];
-        match rustix::net::recv(&self.fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        match self.peek() {
             Err(rustix::io::Errno::AGAIN) => {
                 if let Some(mut guard) = guard {
                     guard.clear_ready();
@@ -166,8 +175,8 @@ impl Socket {
         let _gone = rustix::net::sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
     }
 
-    /// The descriptor, for socket options.
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.get_ref().as_fd()
+    /// Takes the descriptor back from the event loop, for another worker.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.fd.into_inner()
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use weir_observe::{ListenerShard, ServerShard, UpstreamShard, WorkerShard};
 
-use crate::snapshot::Snapshot;
-use crate::upstream::idle::{IdleConnections, IdleLimits, ServerConnection};
+use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::upstream::idle::{IdleConnections, ServerConnection};
 
 /// The snapshot as one worker sees it.
 #[derive(Debug)]
@@ -53,6 +53,11 @@ impl View {
 
     /// Closes idle connections that the server closed or that are over their time.
     pub(crate) fn sweep_idle(&self, now: Instant) {
+        for shared in
+            self.snapshot.upstreams.iter().flat_map(|upstream| upstream.shared_idle.iter().flatten())
+        {
+            shared.sweep(now);
+        }
         for server in self.upstreams.iter().flat_map(|upstream| &upstream.servers) {
             let mut idle = server.idle.borrow_mut();
             idle.sweep(now);
@@ -61,25 +66,42 @@ impl View {
     }
 }
 
-impl LocalServer {
-    /// Takes an idle connection that is fit for use, closing those that are not.
-    pub(crate) fn take_idle(&self, now: Instant, thorough: bool) -> Option<ServerConnection> {
-        let mut idle = self.idle.borrow_mut();
+impl LocalUpstream {
+    /// Takes an idle connection to a server that is fit for use, closing those that are not.
+    ///
+    /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop.
+    pub(crate) fn take_idle(
+        &self,
+        plan: &UpstreamPlan,
+        server: usize,
+        now: Instant,
+        thorough: bool,
+    ) -> Option<ServerConnection> {
+        let local = &self.servers[server];
+        if let Some(shared) = &plan.shared_idle[server] {
+            return shared.take(now, &local.shard);
+        }
+        let mut idle = local.idle.borrow_mut();
         let taken = idle.take(now, thorough);
-        self.shard.connections_idle.set(idle.len() as i64);
+        local.shard.connections_idle.set(idle.len() as i64);
         taken
     }
 
-    /// Keeps a connection whose exchange ended cleanly; see [`IdleConnections::keep`].
+    /// Keeps a connection whose exchange ended cleanly; `announced` is the server's `Keep-Alive: timeout`.
     pub(crate) fn keep_idle(
         &self,
+        plan: &UpstreamPlan,
+        server: usize,
         connection: ServerConnection,
         now: Instant,
-        limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        let mut idle = self.idle.borrow_mut();
-        idle.keep(connection, now, limits, announced);
-        self.shard.connections_idle.set(idle.len() as i64);
+        if let Some(shared) = &plan.shared_idle[server] {
+            return shared.keep(connection, now, &plan.idle, announced);
+        }
+        let local = &self.servers[server];
+        let mut idle = local.idle.borrow_mut();
+        idle.keep(connection, now, &plan.idle, announced);
+        local.shard.connections_idle.set(idle.len() as i64);
     }
 }

@@ -5,6 +5,7 @@
 //! connecting to it.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
@@ -16,8 +17,10 @@ use crate::clock;
 use crate::snapshot::{Snapshot, UpstreamPlan};
 use crate::upstream::connect::Endpoint;
 
-/// Resolves every name of the snapshot once; then keeps the answers fresh until the task is dropped.
-pub(crate) async fn keep_resolved(snapshot: Arc<Snapshot>) {
+/// Resolves every name of the snapshot, then keeps the answers fresh until the task is dropped.
+///
+/// Each name drops its clone of `asked` when it has been answered or refused for the first time.
+pub(crate) async fn keep_resolved(snapshot: Arc<Snapshot>, asked: Sender<()>) {
     let mut names = tokio::task::JoinSet::new();
     let resolver = match resolver(&snapshot.dns) {
         Ok(resolver) => Arc::new(resolver),
@@ -30,10 +33,11 @@ pub(crate) async fn keep_resolved(snapshot: Arc<Snapshot>) {
         for (index, server) in upstream.config.servers.iter().enumerate() {
             if let ServerAddress::Name { host, port } = &server.address {
                 let name = Name { upstream: Arc::clone(upstream), index, host: host.clone(), port: *port };
-                names.spawn(name.keep_resolved(Arc::clone(&resolver), snapshot.dns.clone()));
+                names.spawn(name.keep_resolved(Arc::clone(&resolver), snapshot.dns.clone(), asked.clone()));
             }
         }
     }
+    drop(asked);
     while names.join_next().await.is_some() {}
 }
 
@@ -67,7 +71,8 @@ struct Name {
 }
 
 impl Name {
-    async fn keep_resolved(self, resolver: Arc<TokioResolver>, dns: Dns) {
+    async fn keep_resolved(self, resolver: Arc<TokioResolver>, dns: Dns, asked: Sender<()>) {
+        let mut asked = Some(asked);
         let mut failing = false;
         loop {
             let now = clock::now();
@@ -88,6 +93,7 @@ impl Name {
                     Duration::ZERO
                 }
             };
+            drop(asked.take());
             tokio::time::sleep(wait.clamp(dns.ttl_min, dns.ttl_max)).await;
         }
     }

@@ -25,7 +25,7 @@ const LINGER_BYTES_MAX: usize = 512 * 1024;
 
 /// Who is at the other end of a client connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
+pub(crate) enum Peer {
     /// An IP address and port; IPv4 addresses are never mapped into IPv6.
     Inet(SocketAddr),
     /// A process on this machine, over a Unix socket.
@@ -34,7 +34,7 @@ pub enum Peer {
 
 impl Peer {
     /// The address, if there is one.
-    pub fn ip(self) -> Option<IpAddr> {
+    pub(crate) fn ip(self) -> Option<IpAddr> {
         match self {
             Peer::Inet(addr) => Some(addr.ip()),
             Peer::Unix => None,

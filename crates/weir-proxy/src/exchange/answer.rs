@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use weir_config::{Action, Fixed, Redirect, RedirectPart};
 use weir_http::{FieldName, Method, Version, write};
-use weir_observe::{Failure, Page, Phase, choose_format, status_text};
+use weir_observe::{Failure, Page, Party, choose_format, status_text};
 
 use super::patience::Awaited;
 use super::{After, Ended, Exchange, fields};
@@ -32,7 +32,11 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
     let mut body = Vec::new();
     page.render(format, &mut body);
     let status = page.status;
-    if failure.phase == Phase::Request || !take_buffered_body(session, exchange) {
+    if failure.party == Party::Client
+        || !take_buffered_body(session, exchange)
+        || session.worker.is_stopping()
+    {
+        // What a client got wrong once leaves doubt about where its next request begins.
         exchange.keep_alive = false;
     }
     let mut out = std::mem::take(&mut exchange.to_client.staged);
@@ -75,6 +79,24 @@ pub(crate) async fn from_config(
         }
         Action::Upstream(_) | Action::Split(_) => unreachable!("only routes without an upstream come here"),
     };
+    exchange.to_client.staged = out;
+    send(session, exchange, status).await.map_err(Ended::Failed)
+}
+
+/// Answers a TRACE or OPTIONS that may go no further (RFC 9110 section 7.6.2). TRACE is not reflected: it would show
+/// what proxies before this one added.
+///
+/// # Errors
+/// When the client does not take the answer.
+pub(crate) async fn as_last_hop(session: &mut Session, exchange: &mut Exchange) -> Result<After, Ended> {
+    if !take_buffered_body(session, exchange) {
+        exchange.keep_alive = false;
+    }
+    let status = if exchange.request.method() == Method::Options { 200 } else { 405 };
+    let mut out = std::mem::take(&mut exchange.to_client.staged);
+    write_head(&mut out, session, exchange, status);
+    write::field(&mut out, b"Allow", b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS");
+    write_body(&mut out, exchange, status, b"");
     exchange.to_client.staged = out;
     send(session, exchange, status).await.map_err(Ended::Failed)
 }

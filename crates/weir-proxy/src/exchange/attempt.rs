@@ -20,12 +20,12 @@ use crate::clock;
 use crate::connection::Connection;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
-use crate::relay::{RelayError, Sink as _, Waiting};
+use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::socket::{PeerState, Socket};
 use crate::upstream::admission::Slot;
 use crate::upstream::connect;
-use crate::upstream::idle::ServerConnection;
+use crate::upstream::idle::{ServerConnection, SharedIdle};
 use crate::view::{LocalServer, View};
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
@@ -129,13 +129,15 @@ impl Attempt {
         // A request that cannot be sent twice gets the more careful check.
         let careful =
             !exchange.request.method().is_idempotent() || exchange.request.body() != RequestBody::None;
-        if !tried.fresh
-            && let Some(server) = local.take_idle(session.now, careful)
-        {
+        let index = self.slot.server.index();
+        let upstream = &plans.view.upstreams[plans.upstream_index];
+        if tried.fresh {
+            plans.upstream.shared_idle[index].iter().for_each(SharedIdle::clear);
+        } else if let Some(server) = upstream.take_idle(plans.upstream, index, session.now, careful) {
             local.shard.reuses.increment();
             return Ok(server);
         }
-        let outcome = open(session, plans, self.slot.server.index()).await;
+        let outcome = open(session, plans, index).await;
         let now = clock::now();
         let micros = u64::from(clock::micros(now.saturating_duration_since(session.now)));
         exchange.record.spend(Phase::Connect, now);
@@ -365,6 +367,8 @@ impl Exchange {
         let sent = self.to_server.sent;
         self.to_server.reset(super::MEMORY_KEPT_MAX);
         self.to_server.sent = sent;
+        // No byte of the body has been taken, or there would be no other attempt.
+        self.request_relay = Relay::new();
         self.response.reset();
     }
 }

@@ -5,7 +5,7 @@
 
 use weir_config::{ForwardHost, HeaderChanges};
 use weir_http::{
-    Expectation, Field, FieldName, Fields, RequestBody, ResponseBody, TargetForm, Version, write,
+    Expectation, Field, FieldName, Fields, Method, RequestBody, ResponseBody, TargetForm, Version, write,
 };
 
 use super::{Exchange, choose, forwarded};
@@ -129,6 +129,9 @@ pub(crate) fn write_request(
     copy_request_fields(&mut out, session, exchange, listener, route);
     forwarded::write(&mut out, session, exchange, listener);
     write_request_framing(&mut out, exchange);
+    if let Some(left) = exchange.max_forwards() {
+        write::decimal_field(&mut out, b"Max-Forwards", left.saturating_sub(1));
+    }
     write_request_connection(&mut out, exchange, route, close);
     write_changes(&mut out, &route.config.request_headers);
     out.extend_from_slice(b"\r\n");
@@ -141,6 +144,9 @@ fn write_request_line(out: &mut Vec<u8>, exchange: &Exchange) {
     out.push(b' ');
     if !exchange.rewritten.is_empty() {
         out.extend_from_slice(&exchange.rewritten);
+    } else if asks_about_server(exchange) {
+        // RFC 9112 section 3.2.4: OPTIONS of an absolute target without a path becomes the asterisk form.
+        out.push(b'*');
     } else if request.target_form() == TargetForm::Absolute {
         // A server is not a proxy: it gets the origin form (RFC 9112 section 3.2.1).
         out.extend_from_slice(request.path().of(text));
@@ -152,6 +158,14 @@ fn write_request_line(out: &mut Vec<u8>, exchange: &Exchange) {
         out.extend_from_slice(request.target().of(text));
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
+}
+
+/// `OPTIONS http://host`: a question about the server, not about its root.
+fn asks_about_server(exchange: &Exchange) -> bool {
+    let request = &exchange.request;
+    request.method() == Method::Options
+        && request.target_form() == TargetForm::Absolute
+        && request.target().end() == request.authority().end()
 }
 
 fn write_host(out: &mut Vec<u8>, exchange: &Exchange, policy: &ForwardHost, server_host: &str) {
@@ -185,6 +199,9 @@ fn copy_request_fields(
     }
     if request.expectation() != Expectation::Continue || request.body() == RequestBody::None {
         drop = drop.with(NameSet::of(&[FieldName::Expect]));
+    }
+    if exchange.max_forwards().is_some() {
+        drop = drop.with(NameSet::of(&[FieldName::MaxForwards]));
     }
     let changes = &route.config.request_headers;
     let others = request.connection().others();

@@ -24,13 +24,15 @@ pub(crate) fn run(
     let head_says = exchange.server_keeps_alive;
     if request_sent && head_says && !session.worker.is_stopping() {
         let announced = exchange.keep_alive_announced.map(|seconds| Duration::from_secs(u64::from(seconds)));
-        let local = &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()];
-        local.keep_idle(serving.server, now, &plans.upstream.idle, announced);
+        let local = &plans.view.upstreams[plans.upstream_index];
+        local.keep_idle(plans.upstream, serving.slot.server.index(), serving.server, now, announced);
     }
-    if !exchange.request_body.is_finished() {
-        return After::Linger;
+    match (exchange.keep_alive, session.client.has_input()) {
+        (true, _) if exchange.request_body.is_finished() => After::KeepAlive,
+        (false, false) if exchange.request_body.is_finished() => After::Close,
+        // Bytes that nobody reads would turn the close into a reset, and the client might lose the response.
+        _ => After::Linger,
     }
-    if exchange.keep_alive { After::KeepAlive } else { After::Close }
 }
 
 /// Counts the exchange and writes its line of the access log.

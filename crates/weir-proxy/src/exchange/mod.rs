@@ -53,6 +53,10 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     read_request(session, exchange, &listener.head_limits).await?;
     admit::request(session, exchange, listener)?;
 
+    if exchange.max_forwards() == Some(0) {
+        return answer::as_last_hop(session, exchange).await;
+    }
+
     // Route: the most specific rule that matches, and what it says.
     let route = choose::route(session, exchange, listener)?;
     session.deadline.set_ceiling(route.config.timeouts.exchange.map(|limit| session.now + limit));

@@ -46,12 +46,8 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
         ResponseBody::Chunked => Incoming::chunked(plans.upstream.chunked_limits),
         ResponseBody::UntilClose => Incoming::until_close(),
     };
-    let upgrade = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route);
-    if !exchange.request_relay.is_done() || upgrade.is_some() {
-        // After an early answer what is left of the request has no reader. After a refused upgrade the client may have
-        // sent bytes of the other protocol already, which must not be read as a request.
-        exchange.keep_alive = false;
-    }
+    let server = &serving.server.connection;
+    exchange.keep_alive &= may_go_on(session, exchange, plans, server.received().len() - serving.head_len);
     let until_close = exchange.response.body(exchange.request.method()) == ResponseBody::UntilClose;
     exchange.server_keeps_alive = exchange.response.keep_alive() && !until_close;
     let head = &serving.server.connection.received()[..serving.head_len];
@@ -61,6 +57,17 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     }
     fields::write_response(session, exchange, plans.route, head);
     serving.server.connection.consume(serving.head_len);
+}
+
+/// Whether another request may follow this response, as far as is known when its head goes out.
+fn may_go_on(session: &Session, exchange: &Exchange, plans: Plans<'_>, body_received: usize) -> bool {
+    // An early answer that is whole already: nobody waits for what is left of the request.
+    let whole = exchange.response_body.announced().is_none_or(|len| len <= body_received as u64);
+    let early = !exchange.request_relay.is_done() && whole;
+    // A client that began to speak another protocol before it was accepted: its bytes must not be read as a request.
+    let upgrade = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route);
+    let spoke_early = upgrade.is_some() && session.client.has_input();
+    !early && !spoke_early && !session.worker.is_stopping()
 }
 
 fn poll(

@@ -20,7 +20,7 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Where a server can be reached: one resolved address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Endpoint {
+pub(crate) enum Endpoint {
     /// IPv4 or IPv6 address and port.
     Inet(SocketAddr),
     /// Path of a Unix stream socket.

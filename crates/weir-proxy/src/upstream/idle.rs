@@ -1,14 +1,16 @@
-//! The idle connections of one worker to one server, most recently used first.
+//! Idle connections to one server, most recently used first: those of one worker, or those that all workers share.
 //!
 //! A kept connection can die at any moment: it is handed out only when it is quiet and open, young and little used
 //! enough, and not beyond the time the server announced. Must not open connections.
 
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_observe::ServerShard;
 
 use crate::connection::Connection;
+use crate::socket::Socket;
 
 /// How many idle connections are kept, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -30,25 +32,107 @@ pub(crate) struct ServerConnection {
     pub(crate) requests: u64,
     /// When the server said, or the limits say, that it must not be used any more.
     usable_until: Option<Instant>,
-    shard: Arc<ServerShard>,
+    _counted: CountedOpen,
+}
+
+/// Counts a connection as open until it is dropped.
+#[derive(Debug)]
+struct CountedOpen(Arc<ServerShard>);
+
+impl Drop for CountedOpen {
+    fn drop(&mut self) {
+        self.0.connections_open.decrement();
+    }
 }
 
 impl ServerConnection {
     /// A connection that has just been opened; counted as open until it is dropped.
     pub(crate) fn new(connection: Connection, opened_at: Instant, shard: Arc<ServerShard>) -> Self {
         shard.connections_open.increment();
-        Self { connection, opened_at, requests: 0, usable_until: None, shard }
+        Self { connection, opened_at, requests: 0, usable_until: None, _counted: CountedOpen(shard) }
     }
 
-    /// Whether an exchange was carried before the current one.
-    pub(crate) fn is_reused(&self) -> bool {
-        self.requests > 1
+    /// Until when the connection may be used again, which may be forever; `None` when it must not be kept at all.
+    fn usable_until(
+        &self,
+        now: Instant,
+        limits: &IdleLimits,
+        announced: Option<Duration>,
+    ) -> Option<Option<Instant>> {
+        let aged = limits.age_max.map(|age| self.opened_at + age);
+        // A server closes at its announced time: a second earlier is safe.
+        let announced = announced.map(|time| now + time.saturating_sub(Duration::from_secs(1)));
+        let idle = limits.idle_max.map(|idle| now + idle);
+        let end = [aged, announced, idle].into_iter().flatten().min();
+        let fit = limits.connections_max > 0
+            && self.requests < limits.requests_max
+            && !self.connection.has_input()
+            && end.is_none_or(|end| now < end);
+        fit.then_some(end)
     }
 }
 
-impl Drop for ServerConnection {
-    fn drop(&mut self) {
-        self.shard.connections_open.decrement();
+/// An idle connection without an event loop, so that any worker can take it.
+#[derive(Debug)]
+struct Parked {
+    fd: OwnedFd,
+    opened_at: Instant,
+    requests: u64,
+    usable_until: Option<Instant>,
+}
+
+/// The idle connections of all workers to a server with a limit on its requests.
+///
+/// Such a server may be unable to serve one connection while another is open, so a worker must not keep one to itself
+/// while another worker opens a new one: connections, too, never exceed the limit.
+#[derive(Debug, Default)]
+pub(crate) struct SharedIdle {
+    parked: Mutex<Vec<Parked>>,
+}
+
+impl SharedIdle {
+    /// Takes the most recently used connection that is still good; closes those that are not.
+    pub(crate) fn take(&self, now: Instant, shard: &Arc<ServerShard>) -> Option<ServerConnection> {
+        let mut parked = self.lock();
+        while let Some(Parked { fd, opened_at, requests, usable_until }) = parked.pop() {
+            let in_time = usable_until.is_none_or(|until| now < until);
+            let Some(socket) = Socket::register(fd).ok().filter(|socket| in_time && socket.is_quiet(true))
+            else {
+                continue;
+            };
+            let mut connection = ServerConnection::new(Connection::new(socket), opened_at, Arc::clone(shard));
+            connection.requests = requests;
+            return Some(connection);
+        }
+        None
+    }
+
+    /// Keeps a connection whose exchange ended cleanly.
+    pub(crate) fn keep(
+        &self,
+        kept: ServerConnection,
+        now: Instant,
+        limits: &IdleLimits,
+        announced: Option<Duration>,
+    ) {
+        let Some(usable_until) = kept.usable_until(now, limits, announced) else { return };
+        let (opened_at, requests) = (kept.opened_at, kept.requests);
+        let fd = kept.connection.socket.into_fd();
+        self.lock().push(Parked { fd, opened_at, requests, usable_until });
+    }
+
+    /// Closes all: one of them has just proved to be dead.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// Closes what is over its time.
+    pub(crate) fn sweep(&self, now: Instant) {
+        self.lock().retain(|parked| parked.usable_until.is_none_or(|until| now < until));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Parked>> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,19 +171,8 @@ impl IdleConnections {
         limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        let aged = limits.age_max.map(|age| connection.opened_at + age);
-        if limits.connections_max == 0
-            || connection.requests >= limits.requests_max
-            || connection.connection.has_input()
-            || aged.is_some_and(|end| end <= now)
-        {
-            return;
-        }
-        // A server closes at its announced time: stop a second earlier, or halfway when that is shorter.
-        let announced =
-            announced.map(|time| now + time.saturating_sub((time / 2).min(Duration::from_secs(1))));
-        let idle = limits.idle_max.map(|idle| now + idle);
-        connection.usable_until = [aged, announced, idle].into_iter().flatten().min();
+        let Some(usable_until) = connection.usable_until(now, limits, announced) else { return };
+        connection.usable_until = usable_until;
         if self.kept.len() >= limits.connections_max {
             self.kept.remove(0);
         }
