@@ -81,7 +81,9 @@ fn run_step(workspace: &Workspace, step: &Step) -> Outcome {
 }
 
 fn format(workspace: &Workspace) -> anyhow::Result<()> {
-    Process::cargo(workspace).args(["fmt", "--all", "--check"]).run()
+    Process::cargo(workspace).args(["fmt", "--all", "--check"]).run()?;
+    // Not a member of the workspace: it is compiled with flags of its own.
+    Process::cargo(workspace).args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]).run()
 }
 
 fn clippy(workspace: &Workspace) -> anyhow::Result<()> {

@@ -53,7 +53,10 @@ pub(crate) fn install(workspace: &Workspace) -> anyhow::Result<()> {
         bail!(advice(&missing));
     }
     let _policy = ServicePolicy::forbid(Path::new(SERVICE_POLICY))?;
-    apt_get(workspace).arg("update").run()?;
+    if let Err(error) = apt_get(workspace).arg("update").run() {
+        // The lists that are there may do; if not, the installation says so.
+        println!("{error:#}");
+    }
     apt_get(workspace)
         .args(["install", "--yes", "--no-install-recommends"])
         .args(missing.iter().map(|package| package.name))
