@@ -1,0 +1,41 @@
+//! Forwarding fields: whatever was claimed, what Weir writes on from it is well-formed and reads back the same.
+
+#![no_main]
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use libfuzzer_sys::fuzz_target;
+use weir_http::{Node, client_address, forwarded, via_names, write_forwarded, x_forwarded_for};
+
+fn check_node(node: Node<'_>, host: &[u8]) {
+    let mut out = Vec::new();
+    write_forwarded(&mut out, node, Some(node), host, b"http");
+    assert!(out.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f)));
+    let elements: Vec<_> = forwarded(&out).collect();
+    let [Some(element)] = elements[..] else { panic!("not one element: {elements:?}") };
+    assert_eq!(element.client, element.receiver);
+    let read = element.client.and_then(|value| value.node());
+    match node {
+        // An IPv4 address in IPv6 clothes is written without them.
+        Node::Address(address, port) => assert_eq!(read, Some(Node::Address(address.to_canonical(), port))),
+        node => assert_eq!(read, Some(node)),
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    for node in x_forwarded_for(input).flatten() {
+        check_node(node, input);
+    }
+    for element in forwarded(input).flatten() {
+        for value in [element.client, element.receiver, element.host, element.scheme].into_iter().flatten() {
+            let host = value.unquoted();
+            if let Some(node) = value.node() {
+                check_node(node, &host);
+            }
+        }
+    }
+    assert_eq!(client_address(peer, x_forwarded_for(input), |_| false), peer);
+    _ = client_address(peer, x_forwarded_for(input), |address| address.is_loopback());
+    _ = via_names(input, b"weir");
+});

@@ -1,0 +1,46 @@
+//! Response heads: the same however they arrive, valid for `httparse` when valid for Weir, and strict after relaxing.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_fuzz::{assert_same_fields, growths, limits};
+use weir_http::{HeadLimits, Method, Progress, ResponseHead, Rule};
+
+fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (ResponseHead, Result<Progress, Rule>) {
+    let mut head = ResponseHead::new();
+    let mut progress = Ok(Progress::Incomplete);
+    for &len in growth {
+        progress = head.parse(&input[..len], limits);
+        if progress != Ok(Progress::Incomplete) {
+            break;
+        }
+    }
+    (head, progress)
+}
+
+fuzz_target!(|input: &[u8]| {
+    for limits in limits() {
+        let (head, progress) = parse(input, &[input.len()], &limits);
+        for growth in growths(input) {
+            let (other, found) = parse(input, &growth, &limits);
+            assert_eq!(found, progress);
+            if let Ok(Progress::Complete { .. }) = progress {
+                assert_eq!(other.fields().as_slice(), head.fields().as_slice());
+                assert_eq!(other.text(input), head.text(input));
+                assert_eq!(other.body(Method::Get), head.body(Method::Get));
+            }
+        }
+        let Ok(Progress::Complete { len }) = progress else { continue };
+        let text = if limits.lenient.any() { head.text(input) } else { &input[..len] };
+        let mut headers = [httparse::EMPTY_HEADER; 128];
+        let mut other = httparse::Response::new(&mut headers);
+        assert_eq!(other.parse(text), Ok(httparse::Status::Complete(text.len())));
+        assert_eq!(other.code, Some(head.status()));
+        assert_same_fields(text, head.fields(), other.headers);
+        let generous = HeadLimits { head_bytes_max: usize::MAX, ..HeadLimits::default() };
+        let (strict, progress) = parse(text, &[text.len()], &generous);
+        assert_eq!(progress, Ok(Progress::Complete { len: text.len() }));
+        assert_eq!(strict.body(Method::Get), head.body(Method::Get));
+        _ = head.keep_alive_timeout(text);
+    }
+});
