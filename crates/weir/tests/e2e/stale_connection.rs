@@ -54,15 +54,16 @@ fn unasked_bytes_on_an_idle_connection_are_not_served() {
     let sent = Gate::new();
     let gate = sent.clone();
     let origin = Origin::start(move |conn| {
-        conn.request()?;
-        conn.send(ok("fine"))?;
-        if conn.index == 0 {
-            gate.wait("the first response has reached its client");
-            conn.send("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")?;
-            conn.finish();
+        loop {
+            conn.request()?;
+            conn.send(ok("fine"))?;
+            if conn.index == 0 {
+                gate.wait("the first response has reached its client");
+                conn.send("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")?;
+                conn.finish();
+                conn.wait_for_end();
+            }
         }
-        conn.wait_for_end();
-        Some(())
     });
     let weir = Weir::proxying_with(&origin, "process.workers = 1");
     let mut client = Client::connect(weir.web());

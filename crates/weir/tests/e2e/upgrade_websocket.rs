@@ -159,26 +159,6 @@ fn a_silent_tunnel_ends_after_its_time() {
 }
 
 #[test]
-fn a_request_after_a_refused_upgrade() {
-    let origin = Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(if request.target() == "/socket" {
-                "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno".to_owned()
-            } else {
-                ok("plain")
-            })?;
-        }
-    });
-    let weir = Weir::proxying(&origin);
-    let mut client = Client::connect(weir.web());
-    client.send(HANDSHAKE);
-    assert_eq!(client.response().status, 403);
-    client.send_get("/plain");
-    assert_eq!(client.response().text(), "plain");
-}
-
-#[test]
 fn many_tunnels_at_a_time() {
     let origin = switching(|conn| {
         loop {

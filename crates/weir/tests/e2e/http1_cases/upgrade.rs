@@ -68,9 +68,15 @@ fn row_38_a_refusal_is_an_ordinary_response() {
         client.send(HANDSHAKE);
         let response = client.response();
         assert_eq!((response.status.to_string(), response.text()), (status[..3].to_owned(), "no".to_owned()));
-        client.send_get("/alive");
-        assert_eq!(client.response().text(), "no", "{status}: the connection goes on");
-        assert_eq!(origin.targets(), ["/chat", "/alive"]);
+        // Bytes for a tunnel may be on their way, so Weir may close; if it does not, the next request is served.
+        if response.closes() {
+            client.assert_closed();
+            assert_eq!(origin.targets(), ["/chat"]);
+        } else {
+            client.send_get("/alive");
+            assert_eq!(client.response().text(), "no", "{status}: the connection goes on");
+            assert_eq!(origin.targets(), ["/chat", "/alive"]);
+        }
     }
 }
 
