@@ -126,7 +126,7 @@ fn warn_limits(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
         warn_unreachable(limit("request", timeouts.value.request), session, findings);
     }
     let (target, head) = (limits.value.target_size, limits.value.head_size);
-    if let Some(at) = limits.written("target_size").filter(|_| target > head) {
+    if let Some(at) = limits.changed("target_size").filter(|_| target > head) {
         let what = format!("`target_size` ({target}) is never reached: the whole head may have {head}");
         findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint("raise `head_size`"));
     }

@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::config::{Config, ConnectionLimit, UpstreamIndex};
-use crate::key::{Located, Spanned};
+use crate::key::{Located, Sectional, Spanned};
 use crate::mistake::{Finding, MistakeKind, did_you_mean};
 use crate::source::Span;
 use crate::text::Document;
@@ -133,13 +133,13 @@ fn check_process(document: &Document, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Warns when one time limit, which the text sets, can never be reached because of another.
-fn warn_unreachable<T, U>(
+/// Warns when one time limit, which the text changes, can never be reached because of another.
+fn warn_unreachable<T: Sectional + Default, U>(
     (table, key, limit): (&Located<T>, &str, Duration),
     (other_table, other_key, other): (&Located<U>, &str, Duration),
     findings: &mut Vec<Finding>,
 ) {
-    if let (Some(at), Some(other_at)) = (table.written(key), other_table.written(other_key))
+    if let (Some(at), Some(other_at)) = (table.changed(key), other_table.written(other_key))
         && limit > other
     {
         let what = format!("`{key}` ({}) is never reached", print_duration(limit));

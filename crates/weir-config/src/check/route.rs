@@ -184,7 +184,7 @@ fn report_without_server(text: &Located<RouteText>, findings: &mut Vec<Finding>)
     ];
     let action = if text.value.redirect.is_some() { "redirect" } else { "respond" };
     for key in KEYS {
-        if let Some(at) = text.written(key) {
+        if let Some(at) = text.changed(key) {
             let what = format!("`{key}` does nothing here: with `{action}`, no server gets the request");
             findings.push(Finding::new(MistakeKind::Conflict, at, what));
         }

@@ -91,7 +91,7 @@ fn balance(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) -> Policy 
     let name = text.value.balance.0;
     if name != "consistent-hash" {
         for key in ["hash_key", "hash_load_factor"] {
-            if let Some(at) = text.written(key) {
+            if let Some(at) = text.changed(key) {
                 let what = format!("`{key}` does nothing with `balance = \"{name}\"`");
                 let hint = "write `balance = \"consistent-hash\"`";
                 findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
@@ -130,7 +130,7 @@ fn consistent_hash(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) ->
 fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], findings: &mut Vec<Finding>) {
     let value = &text.value;
     let nobody_waits = !servers.is_empty() && servers.iter().all(|server| server.max_requests.is_none());
-    for (at, key) in [(text.written("queue"), "queue"), (value.timeouts.written("queue"), "queue")] {
+    for (at, key) in [(text.changed("queue"), "queue"), (value.timeouts.changed("queue"), "queue")] {
         if let Some(at) = at.filter(|_| nobody_waits) {
             let what =
                 format!("`{key}` does nothing: no server has `max_requests`, so no request ever waits");
@@ -139,8 +139,8 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
     }
     if value.idle.value.connections_max == 0 {
         let of_idle =
-            ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.idle.written(key)?, key)));
-        let of_timeouts = value.timeouts.written("idle").map(|at| (at, "idle"));
+            ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.idle.changed(key)?, key)));
+        let of_timeouts = value.timeouts.changed("idle").map(|at| (at, "idle"));
         for (at, key) in of_idle.chain(of_timeouts) {
             let what = format!("`{key}` does nothing: with `connections_max = 0` no connection is kept");
             findings.push(Finding::new(MistakeKind::Unused, at, what));
@@ -148,7 +148,7 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
     }
     if value.retry.value.attempts_max == 1 {
         for key in ["elapsed_max", "on_broken", "on_timeout", "on_status", "budget", "budget_per_second"] {
-            if let Some(at) = value.retry.written(key) {
+            if let Some(at) = value.retry.changed(key) {
                 let what = format!("`{key}` does nothing: with `attempts_max = 1` there are no retries");
                 findings.push(Finding::new(MistakeKind::Unused, at, what));
             }
@@ -162,7 +162,7 @@ fn warn_time_limits(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) {
         warn_unreachable((timeouts, "idle", timeouts.value.idle), (idle, "age_max", age_max), findings);
     }
     let (connect, elapsed_max) = (timeouts.value.connect, retry.value.elapsed_max);
-    let at = retry.written("elapsed_max").or_else(|| timeouts.written("connect"));
+    let at = retry.changed("elapsed_max").or_else(|| timeouts.changed("connect"));
     if let Some(at) = at.filter(|_| connect >= elapsed_max && retry.value.attempts_max > 1) {
         let (connect, elapsed_max) = (print_duration(connect), print_duration(elapsed_max));
         let what = format!("an attempt that runs into `connect` ({connect}) leaves no time for a retry");

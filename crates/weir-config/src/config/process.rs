@@ -189,9 +189,9 @@ section! {
         /// The resolvers that are asked. Empty means what the system has in `/etc/resolv.conf`, after `/etc/hosts`.
         resolvers: Vec<SocketAddr> = [], like "nginx `resolver`, HAProxy `nameserver`";
         /// How long one answer may take before the next resolver is asked.
-        timeout: Duration = "2s", like "nginx `resolver_timeout`, HAProxy `timeout resolve`";
+        timeout: Duration = "2s", like "nginx `resolver_timeout`, HAProxy `timeout retry` (in `resolvers`)";
         /// Shortest time after which a name is asked for again, whatever its TTL: a TTL of 0 must not become a flood.
-        ttl_min: Duration = "1s", like "HAProxy `hold valid`";
+        ttl_min: Duration = "1s";
         /// Longest time after which a name is asked for again, whatever its TTL: a TTL of a day must not pin a server
         /// for a day.
         ttl_max: Duration = "5m", like "nginx `resolver valid=`, HAProxy `hold valid`";

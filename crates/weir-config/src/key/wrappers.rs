@@ -49,6 +49,16 @@ impl<T> Located<T> {
         self.keys.iter().find(|(known, _)| known == key).map(|(_, at)| *at)
     }
 
+    /// Where a key stands; `None` when the text does not set it, or to what holds anyway.
+    pub(crate) fn changed(&self, key: &str) -> Option<Span>
+    where
+        T: Sectional + Default,
+    {
+        let entry =
+            |table: &T| table.entries().into_iter().find(|(name, _)| *name == key).map(|(_, value)| value);
+        self.written(key).filter(|_| entry(&self.value) != entry(&T::default()))
+    }
+
     /// Where a key stands; the table when it is not set.
     pub(crate) fn key_at(&self, key: &str) -> Span {
         self.written(key).unwrap_or(self.at)

@@ -13,6 +13,9 @@ const SAMPLE: &str = include_str!("sample.toml");
 /// Tables that can stand in several places: they are described among the kinds of value.
 const SHARED: [&str; 3] = ["progress", "rule", "headers"];
 
+/// Tables of which there can be several in one place.
+const LISTS: [&str; 3] = ["listener.NAME.route", "listener.NAME.route.split", "upstream.NAME.servers"];
+
 /// The reference of the configuration in Markdown.
 pub fn reference_markdown() -> String {
     let mut page = INTRODUCTION.replace("{sample}", SAMPLE.trim_end());
@@ -58,7 +61,7 @@ fn push_section(page: &mut String, section: &Section) {
 fn title(section: &Section) -> String {
     match section.path {
         "" => "The top of the file".to_owned(),
-        "listener.NAME.route" => "`[[listener.NAME.route]]`".to_owned(),
+        path if LISTS.contains(&path) => format!("`[[{path}]]`"),
         path if SHARED.contains(&path) => path.to_owned(),
         path => format!("`[{path}]`"),
     }
@@ -81,7 +84,8 @@ fn push_key(page: &mut String, key: &Key) {
     let kind = (key.kind)();
     let default = match key.presence {
         Presence::Required => "required".to_owned(),
-        Presence::Optional => String::new(),
+        // A table without keys: its own keys have their defaults.
+        Presence::Optional | Presence::Default("{}") => String::new(),
         Presence::Default(text) => format!("`{text}`"),
     };
     let mut meaning = prose(key.about);

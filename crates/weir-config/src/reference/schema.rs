@@ -82,16 +82,17 @@ fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
         Kind::Boolean => or_variable(&json!({ "type": "boolean" })),
         Kind::Integer(bounds) => or_variable(&integer_schema(*bounds)),
         Kind::Text(text, _) => {
-            if !definitions.contains_key(text.name) {
+            let name = text.name.replace(' ', "-");
+            if !definitions.contains_key(&name) {
                 let mut schema =
                     json!({ "description": prose(text.about), "type": "string", "examples": text.examples });
                 if !text.pattern.is_empty() {
                     schema["pattern"] = json!(text.pattern);
                     schema = or_variable(&schema);
                 }
-                definitions.insert(text.name.to_owned(), schema);
+                definitions.insert(name.clone(), schema);
             }
-            reference(text.name)
+            reference(&name)
         }
         Kind::Choice(words) => {
             let word =

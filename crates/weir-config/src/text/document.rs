@@ -5,7 +5,7 @@ use crate::config::{AccessLog, Admin, Dns, Log, Process};
 use crate::key::{Located, Map, OneOrMany, section};
 
 section! {
-    /// The top of the file.
+    /// Everything is in one of these tables. At least one listener has to be there.
     #[derive(Debug, Clone)]
     pub(crate) struct Document at "" {
         /// Files that are read as if they were part of this one, as paths or patterns (`*`, `?`, `[a-z]`, `**`) relative to this file.

@@ -15,7 +15,7 @@ section! {
         /// The longest standstill.
         credit: Duration = required;
         /// The rate that the transfer must keep up once its credit is used. Off: any byte gives all of the credit back.
-        rate_min: Option<Rate> = "off", in 1..=1_000_000_000_000;
+        rate_min: Option<Rate> = "off", in 1..=1_099_511_627_776;
     }
 }
 

@@ -6,8 +6,14 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{Checked, Colour, Mistakes};
 
+use crate::{files, is_current, read};
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mistakes")
+}
+
+pub(crate) fn cases() -> Vec<(String, String)> {
+    files(&folder(), "toml")
 }
 
 fn environment(name: &str) -> Option<String> {
@@ -19,21 +25,7 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-fn cases() -> Vec<(String, String)> {
-    let mut cases: Vec<(String, String)> = std::fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .map(|path| {
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            (name, std::fs::read_to_string(path).unwrap())
-        })
-        .collect();
-    cases.sort();
-    cases
-}
-
-fn mistakes(text: &str) -> Mistakes {
+pub(crate) fn mistakes(text: &str) -> Mistakes {
     Checked::parse_alone(text, "weir.toml", &environment).mistakes
 }
 
@@ -43,11 +35,8 @@ fn every_mistake_is_shown_as_expected() {
     for (name, text) in cases() {
         let rendered = format!("{}\n", mistakes(&text).render(Colour::Never));
         let path = folder().join(format!("{name}.txt"));
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(&path, &rendered).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        if rendered != expected {
+        if !is_current(&path, &rendered) {
+            let expected = if path.exists() { read(&path) } else { String::new() };
             stale.push(format!("--- {name}.txt\n{expected}\n+++ now\n{rendered}"));
         }
     }
@@ -95,4 +84,12 @@ fn colour_changes_nothing_but_colour() {
         let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         assert_eq!(trimmed(&plain), trimmed(&mistakes.render(Colour::Never)), "{name}");
     }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_mistake() {
+    let checked = Checked::load(Path::new("nowhere/weir.toml"));
+    assert!(checked.config.is_none());
+    let line = checked.mistakes.to_string();
+    assert!(line.starts_with("nowhere/weir.toml:1:1: error: the file cannot be read: "), "{line}");
 }

@@ -1,0 +1,68 @@
+//! What holds when nothing is written, and what is printed.
+
+use std::time::Duration;
+
+use weir_config::{Checked, Config, Listener, Progress, Rate, Route, Server, Size, Upstream, UpstreamIndex};
+
+use crate::{checked, config, examples};
+
+const MINIMAL: &str =
+    "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\nservers = [\"a:80\"]\n";
+
+fn shown(config: &Config) -> String {
+    format!("{config:#?}")
+}
+
+#[test]
+fn what_is_printed_is_the_same_configuration() {
+    let minimal = ("minimal".to_owned(), MINIMAL.to_owned());
+    for (name, text) in examples().into_iter().chain([minimal]) {
+        let first = Checked::parse_alone(&text, "weir.toml", &|_| None);
+        let printed = first.print();
+        let second = checked(&printed);
+        assert!(second.mistakes.is_empty(), "{name}: {}\n{printed}", second.mistakes);
+        assert_eq!(second.print(), printed, "{name}");
+        assert_eq!(shown(&second.config.unwrap()), shown(&first.config.unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn text_with_dollars_survives_printing() {
+    let text = format!(
+        "{MINIMAL}[[listener.web.route]]\npath_regex = '^/(a|b)$'\nupstream = \"app\"\n\
+         replace_regex = {{ pattern = '^/(a)$', with = '/$1/$${{1}}/$$$$' }}\n\
+         request_headers.set = {{ x-price = \"$$${{PRICE:-5}}\", \"x.dotted\" = 'quote \"' }}\n"
+    );
+    let first = checked(&text);
+    assert!(first.mistakes.is_empty(), "{}", first.mistakes);
+    let second = checked(&first.print());
+    assert_eq!(
+        shown(second.config.as_ref().unwrap()),
+        shown(first.config.as_ref().unwrap()),
+        "{}",
+        first.print()
+    );
+}
+
+#[test]
+fn types_and_texts_have_the_same_defaults() {
+    let server = Server::new("a:80".parse().unwrap());
+    let upstream = Upstream::new("app", vec![server]);
+    let route = Route::to_upstream("*", UpstreamIndex(0));
+    let listener = Listener::new("web", vec![":0".parse().unwrap()], vec![route]);
+    let built = Config { listeners: vec![listener], upstreams: vec![upstream], ..Config::default() };
+    assert_eq!(shown(&config(MINIMAL)), shown(&built));
+}
+
+#[test]
+fn a_few_defaults_are_what_the_documents_promise() {
+    let config = config(MINIMAL);
+    let listener = &config.listeners[0];
+    assert_eq!(listener.timeouts.idle, Duration::from_secs(75));
+    let rate = Rate::from_bytes_per_second(500);
+    assert_eq!(listener.timeouts.request_body, Some(Progress::with_rate(Duration::from_secs(30), rate)));
+    assert_eq!(listener.limits.head_size, Size::from_kib(32));
+    assert_eq!(config.process.stop_grace, Duration::from_secs(30));
+    assert!(listener.access_log.format.is_none() && listener.limits.body_size.is_none());
+    assert_eq!(config.upstreams[0].balance.name(), "least-requests");
+}

@@ -1,0 +1,51 @@
+//! The examples of the repository: nothing is wrong with them, and each shows what it says.
+
+use weir_config::{Action, Checked, Config};
+
+use crate::{examples, root};
+
+fn example(name: &str) -> Config {
+    let checked = Checked::load(&root().join(format!("examples/{name}.toml")));
+    checked.config.unwrap_or_else(|| panic!("{}", checked.mistakes))
+}
+
+#[test]
+fn no_example_has_a_mistake_or_a_warning() {
+    let examples = examples();
+    assert!(examples.len() >= 8, "{} examples", examples.len());
+    for (name, text) in examples {
+        let checked = Checked::load(&root().join(format!("examples/{name}.toml")));
+        assert!(checked.mistakes.is_empty(), "{name}:\n{}", checked.mistakes);
+        assert!(checked.config.is_some(), "{name}");
+        assert!(text.starts_with("# "), "{name} begins by saying what it shows");
+    }
+}
+
+#[test]
+fn the_canary_gets_its_share() {
+    let config = example("canary");
+    let Action::Split(parts) = &config.listeners[0].routes[0].action else {
+        panic!("the first route splits")
+    };
+    let shares: Vec<(&str, u32)> =
+        parts.iter().map(|part| (&*config.upstream(part.upstream).name, part.weight)).collect();
+    assert_eq!(shares, [("stable", 95), ("canary", 5)]);
+}
+
+#[test]
+fn each_listener_has_the_access_log_that_it_should() {
+    let config = example("access-log");
+    let formats: Vec<(&str, bool, String)> = config
+        .listeners
+        .iter()
+        .map(|listener| {
+            (&*listener.name, listener.access_log.format.is_some(), listener.access_log.output.to_string())
+        })
+        .collect();
+    let expected = [
+        ("web", true, "file:/var/log/weir/access.log"),
+        ("api", true, "syslog:/dev/log"),
+        ("internal", false, "stdout"),
+    ];
+    assert_eq!(formats, expected.map(|(name, is_on, output)| (name, is_on, output.to_owned())));
+}

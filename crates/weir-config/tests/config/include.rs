@@ -1,0 +1,111 @@
+//! Several files that are read as one.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+use weir_config::Checked;
+
+/// Writes files into a new folder and loads the first of them.
+fn load(files: &[(&str, &str)]) -> (TempDir, Checked) {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        let written =
+            path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+        written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+    let checked = Checked::load(&folder.path().join(files[0].0));
+    (folder, checked)
+}
+
+/// The mistakes with paths relative to the folder.
+fn lines(folder: &Path, checked: &Checked) -> Vec<String> {
+    let prefix = format!("{}/", folder.display());
+    checked.mistakes.to_string().lines().map(|line| line.replace(&prefix, "")).collect()
+}
+
+#[test]
+fn listeners_routes_and_upstreams_come_together() {
+    let (_folder, checked) = load(&[
+        ("weir.toml", "include = [\"conf.d/*.toml\"]\n[listener.web]\naddress = \":0\"\n"),
+        (
+            "conf.d/a.toml",
+            "[[listener.web.route]]\npath = \"/a\"\nupstream = \"a\"\n[upstream.a]\nservers = [\"a:80\"]\n",
+        ),
+        (
+            "conf.d/b.toml",
+            "[[listener.web.route]]\npath = \"/b\"\nupstream = \"b\"\n[upstream.b]\nservers = [\"b:80\"]\n",
+        ),
+        ("conf.d/ignored.txt", "not TOML"),
+    ]);
+    assert!(checked.mistakes.is_empty(), "{}", checked.mistakes);
+    let config = checked.config.unwrap();
+    let routes: Vec<&str> = config.listeners[0].routes.iter().map(|route| &*route.name).collect();
+    assert_eq!(routes, ["/a", "/b"]);
+    assert_eq!(config.upstreams.len(), 2);
+}
+
+#[test]
+fn mistakes_have_the_place_in_their_own_file() {
+    let (folder, checked) = load(&[
+        ("weir.toml", "include = \"more.toml\"\n[listener.web]\naddress = \":0\"\nupstream = \"a\"\n"),
+        ("more.toml", "# comment\n[upstream.a]\nservers = [\"a\"]\n[upstream.b\n"),
+    ]);
+    let lines = lines(folder.path(), &checked);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].starts_with("more.toml:3:12: error: `a` has no port"), "{lines:?}");
+    assert!(lines[1].starts_with("more.toml:4:12: error: this is not TOML"), "{lines:?}");
+}
+
+#[test]
+fn a_key_that_two_files_set_is_a_mistake_in_the_second() {
+    let (folder, checked) = load(&[
+        (
+            "weir.toml",
+            "include = \"more.toml\"\n[process]\nworkers = 1\n[listener.web]\naddress = \":0\"\nupstream = \"a\"\n\
+             [upstream.a]\nservers = [\"a:80\"]\n",
+        ),
+        (
+            "more.toml",
+            "[process]\nworkers = 2\n[listener.web]\nbacklog = 5\naddress = \":1\"\n[upstream.a]\nbalance = \"random\"\n",
+        ),
+    ]);
+    let lines = lines(folder.path(), &checked);
+    assert_eq!(
+        lines,
+        [
+            "more.toml:1:2: error: `process` is set twice",
+            "more.toml:5:1: error: `listener.web.address` is set twice",
+            "more.toml:6:11: error: `upstream.a` is set twice",
+        ]
+    );
+    let related = &checked.mistakes.iter().next().unwrap().related[0];
+    assert_eq!((related.0.line, related.0.column), (2, 2));
+}
+
+#[test]
+fn circles_and_files_that_are_not_there_are_mistakes() {
+    let (folder, checked) = load(&[
+        ("weir.toml", "include = [\"a.toml\", \"gone.toml\", \"none/*.toml\", \"[\"]\n"),
+        ("a.toml", "include = [\"b.toml\", \"./b.toml\"]\n"),
+        ("b.toml", "include = [\"weir.toml\"]\n"),
+    ]);
+    let lines = lines(folder.path(), &checked);
+    let starts = [
+        "weir.toml:1:1: error: there is no listener",
+        "weir.toml:1:22: error: there is no file `gone.toml`",
+        "weir.toml:1:50: error: this is not a pattern of file names",
+        "a.toml:1:22: error: `./b.toml` is included twice",
+        "b.toml:1:12: error: `weir.toml` is included twice",
+    ];
+    assert_eq!(lines.len(), starts.len(), "{lines:#?}");
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line}\n{start}");
+    }
+}
+
+#[test]
+fn nothing_is_included_when_a_text_stands_alone() {
+    let checked = Checked::parse_alone("include = [\"/**\"]\n", "weir.toml", &|_| None);
+    assert_eq!(checked.mistakes.to_string().lines().count(), 1, "{}", checked.mistakes);
+}

@@ -1,0 +1,65 @@
+//! What a configuration means, from the outside: one binary, a file per question.
+
+mod arguments;
+mod defaults;
+mod environment;
+mod examples;
+mod include;
+mod meaning;
+mod mistakes;
+mod properties;
+mod reference;
+
+use std::path::{Path, PathBuf};
+
+use weir_config::{Checked, Config};
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The content of a file that has to be there.
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The files of a folder with an extension: name without it, and content, in the order of the names.
+fn files(folder: &Path, extension: &str) -> Vec<(String, String)> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<(String, String)> = entries
+        .map(|entry| entry.expect("a folder can be read").path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .map(|path| {
+            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            (name, read(&path))
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// The examples of the repository.
+fn examples() -> Vec<(String, String)> {
+    files(&root().join("examples"), "toml")
+}
+
+/// A text without environment and files of its own.
+fn checked(text: &str) -> Checked {
+    Checked::parse_alone(text, "weir.toml", &|_| None)
+}
+
+/// The configuration of a text in which nothing is wrong.
+fn config(text: &str) -> Config {
+    let checked = checked(text);
+    assert!(checked.mistakes.is_empty(), "{}\n{text}", checked.mistakes);
+    checked.config.expect("a text without mistakes is a configuration")
+}
+
+/// Whether a committed file is what is generated now; with `UPDATE=1` it is written anew first.
+fn is_current(path: &Path, generated: &str) -> bool {
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, generated).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+    std::fs::read_to_string(path).is_ok_and(|committed| committed == generated)
+}

@@ -1,0 +1,177 @@
+//! The reference, the schema and the parser say the same.
+//!
+//! The committed files are compared with what is generated; `UPDATE=1` writes them anew.
+
+use std::collections::BTreeMap;
+
+use jsonschema::Validator;
+use weir_config::{MistakeKind, json_schema, reference_markdown};
+
+use crate::mistakes::{cases, mistakes};
+use crate::{checked, examples, is_current, root};
+
+/// A value that no key accepts.
+const WRONG: &str = "1979-05-27";
+
+#[test]
+fn the_reference_is_current() {
+    let path = root().join("docs/configuration.md");
+    assert!(is_current(&path, &reference_markdown()), "docs/configuration.md is stale: run with UPDATE=1");
+}
+
+#[test]
+fn the_schema_is_current() {
+    let path = root().join("docs/weir.schema.json");
+    assert!(is_current(&path, &json_schema()), "docs/weir.schema.json is stale: run with UPDATE=1");
+}
+
+/// The keys that the reference documents, by the heading of their table.
+fn documented() -> BTreeMap<String, Vec<String>> {
+    let page = reference_markdown();
+    let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut heading = "";
+    for line in page.lines() {
+        if let Some(title) = line.strip_prefix("### ") {
+            heading = title;
+        } else if let Some(row) = line.strip_prefix("| `").filter(|row| !row.starts_with('{')) {
+            let key = row.split('`').next().unwrap_or_default();
+            tables.entry(heading.to_owned()).or_default().push(key.to_owned());
+        }
+    }
+    tables
+}
+
+/// The header under which a key of a documented table is written.
+fn header(heading: &str) -> String {
+    match heading {
+        "The top of the file" => String::new(),
+        "`[[listener.NAME.route]]`" => "[[listener.web.route]]".to_owned(),
+        "`[[listener.NAME.route.split]]`" => {
+            "[[listener.web.route]]\n[[listener.web.route.split]]".to_owned()
+        }
+        "`[[upstream.NAME.servers]]`" => "[[upstream.app.servers]]".to_owned(),
+        "progress" => "[listener.web.timeouts.send]".to_owned(),
+        "rule" => "[[listener.web.route]]\n[listener.web.route.header.x]".to_owned(),
+        "headers" => "[[listener.web.route]]\n[listener.web.route.request_headers]".to_owned(),
+        table if table.starts_with("`[listener.NAME.route.") => {
+            let rest = table.trim_start_matches("`[listener.NAME.route.").trim_end_matches("]`");
+            format!("[[listener.web.route]]\n[listener.web.route.{rest}]")
+        }
+        table => {
+            let path = table.trim_matches(['`', '[', ']']);
+            format!(
+                "[{}]",
+                path.replace("listener.NAME", "listener.web").replace("upstream.NAME", "upstream.app")
+            )
+        }
+    }
+}
+
+/// What is said of a document that consists of one table with one key.
+fn kinds_at(heading: &str, key: &str) -> Vec<MistakeKind> {
+    let text = format!("{}\n{key} = {WRONG}\n", header(heading));
+    let place = text.rfind(key).expect("the key was just written");
+    let mistakes = checked(&text).mistakes;
+    mistakes.iter().filter(|mistake| mistake.place.span.start >= place).map(|mistake| mistake.kind).collect()
+}
+
+#[test]
+fn the_parser_knows_every_key_of_the_reference() {
+    let tables = documented();
+    assert!(tables.values().map(Vec::len).sum::<usize>() > 90, "{tables:?}");
+    for (heading, keys) in &tables {
+        for key in keys {
+            assert_eq!(kinds_at(heading, key), [MistakeKind::WrongType], "{heading}: {key}");
+        }
+    }
+}
+
+#[test]
+fn the_reference_knows_every_key_of_the_parser() {
+    // Every key of any table, tried in every table: where the parser takes it, the reference has it.
+    let tables = documented();
+    let all: std::collections::BTreeSet<&String> = tables.values().flatten().collect();
+    for (heading, keys) in &tables {
+        for key in &all {
+            let is_known = kinds_at(heading, key) == [MistakeKind::WrongType];
+            assert_eq!(is_known, keys.contains(key), "{heading}: {key}");
+        }
+    }
+}
+
+#[test]
+fn the_schema_has_the_keys_of_the_reference() {
+    let schema: serde_json::Value = serde_json::from_str(&json_schema()).unwrap();
+    for (heading, keys) in documented() {
+        let path = heading.trim_matches(['`', '[', ']']).to_owned();
+        let table = match path.as_str() {
+            "The top of the file" => &schema,
+            path => &schema["$defs"][format!("table.{path}")],
+        };
+        let mut in_schema: Vec<&String> =
+            table["properties"].as_object().unwrap_or_else(|| panic!("{path}")).keys().collect();
+        in_schema.sort();
+        let mut keys: Vec<&String> = keys.iter().collect();
+        keys.sort();
+        assert_eq!(in_schema, keys, "{path}");
+    }
+}
+
+fn validator() -> Validator {
+    let schema = serde_json::from_str(&json_schema()).expect("the schema is JSON");
+    jsonschema::validator_for(&schema).expect("the schema is a schema")
+}
+
+fn as_json(text: &str) -> Option<serde_json::Value> {
+    let table: toml::Table = text.parse().ok()?;
+    serde_json::to_value(table).ok()
+}
+
+#[test]
+fn the_schema_accepts_what_the_parser_accepts() {
+    let validator = validator();
+    let sample = reference_markdown()
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .unwrap()
+        .to_owned();
+    let texts = examples().into_iter().chain([("sample".to_owned(), sample)]);
+    for (name, text) in texts {
+        let checked = checked(&text);
+        assert!(checked.mistakes.is_empty(), "{name}: {}", checked.mistakes);
+        for text in [text, checked.print()] {
+            let errors: Vec<String> = validator
+                .iter_errors(&as_json(&text).unwrap())
+                .map(|error| format!("{}: {error}", error.instance_path()))
+                .collect();
+            assert!(errors.is_empty(), "{name}: {errors:#?}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_schema_rejects_unknown_keys_and_wrong_types() {
+    let validator = validator();
+    let mut rejected = 0;
+    for (name, text) in cases() {
+        let has_kind = |kind| mistakes(&text).iter().any(|mistake| mistake.kind == kind);
+        let kinds = [
+            MistakeKind::UnknownKey,
+            MistakeKind::MisplacedKey,
+            MistakeKind::NotSupported,
+            MistakeKind::WrongType,
+        ];
+        if let Some(json) = as_json(&text).filter(|_| kinds.into_iter().any(has_kind)) {
+            assert!(!validator.is_valid(&json), "{name}");
+            rejected += 1;
+        }
+    }
+    assert!(rejected >= 3, "{rejected}");
+}
+
+#[test]
+fn the_schema_takes_variables_for_values_of_any_type() {
+    let text = "[process]\nworkers = \"${N:-4}\"\npin_workers = \"${PIN}\"\nstop_grace = \"${GRACE}\"\n";
+    assert!(validator().is_valid(&as_json(text).unwrap()));
+}
