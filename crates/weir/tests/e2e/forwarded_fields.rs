@@ -58,6 +58,28 @@ fn a_peer_outside_the_trusted_networks_is_not_believed() {
 }
 
 #[test]
+fn a_peer_on_a_unix_socket_can_be_trusted() {
+    let origin = Origin::serving("seen");
+    for (trust, expected) in [("trusted_proxies = [\"unix\"]", true), ("trusted_proxies = []", false)] {
+        let weir = Weir::start(&format!(
+            "listener.web.address = \"unix:{{dir}}/web.sock\"\nlistener.web.upstream = \"app\"\nlistener.web.{trust}\n\
+             upstream.app.servers = [\"{}\"]\n",
+            origin.address()
+        ));
+        let request =
+            "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\n\r\n";
+        assert_eq!(Client::exchange(weir.listening("web").clone(), request).status, 200);
+        let seen = origin.last_request();
+        let believed = seen.fields().lists("x-forwarded-for", "6.6.6.6");
+        assert_eq!(
+            (believed, seen.field("x-forwarded-proto") == Some("https")),
+            (expected, expected),
+            "{seen:?}"
+        );
+    }
+}
+
+#[test]
 fn rfc_7239() {
     let on = "listener.web.forwarded.rfc7239 = true";
     let request = forwarded(on, "Forwarded: for=6.6.6.6\r\n");

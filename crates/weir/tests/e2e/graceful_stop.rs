@@ -96,6 +96,29 @@ fn the_grace_period_has_an_end() {
     gate.open();
 }
 
+/// A tunnel has no end of its own: it may go on for the grace period, then it is cut.
+#[test]
+fn a_tunnel_is_cut_at_the_end_of_the_grace_period() {
+    let origin = Origin::start(|conn| {
+        conn.request()?;
+        conn.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")?;
+        loop {
+            let bytes = conn.take(4)?;
+            conn.send(bytes)?;
+        }
+    });
+    let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"500ms\"");
+    let address = weir.web();
+    let mut client = Client::connect(address);
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert_eq!(client.head().status(), Ok(101));
+    weir.signal(Signal::TERM);
+    client.send("ping");
+    assert_eq!(client.take(4), b"ping", "the tunnel still runs");
+    assert!(client.take_to_end().0.is_empty());
+    assert!(weir.wait_for_exit().code().is_some());
+}
+
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let gate = Gate::new();
