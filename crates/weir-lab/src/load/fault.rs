@@ -100,6 +100,16 @@ impl Faults {
         }
     }
 
+    /// Takes over those of another tally.
+    pub fn join(&mut self, other: Self) {
+        self.total += other.total;
+        for (kind, number) in other.kinds {
+            *self.kinds.entry(kind).or_default() += number;
+        }
+        self.examples.extend(other.examples);
+        self.examples.truncate(EXAMPLES_MAX);
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.total == 0

@@ -20,7 +20,7 @@ pub fn findings(run: &Run) -> String {
         text.push_str(&format!("- {target} FAILED and was left out from then on: {failure}\n"));
     }
     text.push('\n');
-    text.push_str(&table::write(&cells(run, &rows)));
+    text.push_str(&table::write(&cells(run, &rows), 1 + usize::from(has_cases(&rows))));
     text.push('\n');
     for note in run.notes.iter().cloned().chain(remarks(run, &rows)) {
         text.push_str(&format!("- {note}\n"));
@@ -67,10 +67,14 @@ fn main_figure(run: &Run, columns: &[Metric]) -> Option<Metric> {
     })
 }
 
+fn has_cases(rows: &[Row]) -> bool {
+    rows.iter().any(|row| !row.case.is_empty())
+}
+
 fn cells(run: &Run, rows: &[Row]) -> Vec<Vec<String>> {
     let columns = run.scenario.columns();
     let main = main_figure(run, &columns);
-    let has_cases = rows.iter().any(|row| !row.case.is_empty());
+    let has_cases = has_cases(rows);
     let has_limits = rows.iter().any(|row| row.limit.is_some());
     let has_faults = run.scenario.crowd.is_none();
     let mut heading: Vec<String> = vec!["target".to_owned()];

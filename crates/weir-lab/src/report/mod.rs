@@ -49,7 +49,7 @@ pub struct Run {
     pub tools: BTreeMap<String, String>,
     /// All measurements, in the order in which they were made.
     pub measurements: Vec<Measurement>,
-    /// Targets that failed, and how.
+    /// Targets, or single loads on them, that failed, and how.
     pub failed: BTreeMap<String, String>,
     /// What a reader should know.
     pub notes: Vec<String>,

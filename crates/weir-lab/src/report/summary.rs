@@ -3,13 +3,13 @@
 //! The best peer of a figure is the one with the better median over all rounds. The ratio is taken within each round, where
 //! both saw the same machine, and the median of these ratios is given with its bootstrap interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::measure::metric::{Better, Metric};
 use crate::run::Measurement;
 use crate::run::measurement::Limit;
 use crate::stats::{self, Estimate, Spread};
-use crate::target::Target;
+use crate::target::{Product, Target};
 
 use super::Run;
 
@@ -55,12 +55,17 @@ pub fn rows(run: &Run) -> Vec<Row> {
 
 fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
     let own: Vec<&Measurement> = of(good, case, target);
-    let metrics: Vec<Metric> =
-        own.first().map_or_else(Vec::new, |first| first.values.keys().copied().collect());
+    let metrics: BTreeSet<Metric> =
+        own.iter().flat_map(|measurement| measurement.values.keys().copied()).collect();
+    // Without a target in between there is nothing to compare.
+    let is_compared = target != Product::Direct.name();
     let spreads: BTreeMap<Metric, Spread> =
         metrics.iter().filter_map(|metric| Some((*metric, stats::spread(&values(&own, *metric))?))).collect();
-    let ratios =
-        metrics.iter().filter_map(|metric| Some((*metric, ratio(good, case, &own, *metric)?))).collect();
+    let ratios = metrics
+        .iter()
+        .filter(|_| is_compared)
+        .filter_map(|metric| Some((*metric, ratio(good, case, &own, *metric)?)))
+        .collect();
     Row {
         case: case.to_owned(),
         target: target.to_owned(),

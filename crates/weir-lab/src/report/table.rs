@@ -1,7 +1,7 @@
 //! A table as aligned Markdown, which reads as well in a terminal.
 
-/// Rows of cells; the first is the heading, the first column is text, the others are numbers.
-pub(super) fn write(rows: &[Vec<String>]) -> String {
+/// Rows of cells; the first is the heading. The first `words` columns are text, the others numbers.
+pub(super) fn write(rows: &[Vec<String>], words: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| rows.iter().map(|row| width(row.get(column))).max().unwrap_or(0).max(3))
@@ -11,14 +11,14 @@ pub(super) fn write(rows: &[Vec<String>]) -> String {
         for (column, width_max) in widths.iter().enumerate() {
             let cell = row.get(column).map_or("", String::as_str);
             let padding = " ".repeat(width_max - width(Some(&cell.to_owned())));
-            let (left, right) = if column == 0 { ("", padding.as_str()) } else { (padding.as_str(), "") };
+            let (left, right) = if column < words { ("", padding.as_str()) } else { (padding.as_str(), "") };
             text.push_str(&format!("| {left}{cell}{right} "));
         }
         text.push_str("|\n");
         if index == 0 {
             for (column, width_max) in widths.iter().enumerate() {
                 let line = "-".repeat(width_max + 1);
-                text.push_str(&if column == 0 { format!("|{line}-") } else { format!("|{line}:") });
+                text.push_str(&if column < words { format!("|{line}-") } else { format!("|{line}:") });
             }
             text.push_str("|\n");
         }
@@ -44,6 +44,6 @@ mod tests {
 | weir    |  11.20 |
 | haproxy |      3 |
 ";
-        assert_eq!(write(&rows), expected);
+        assert_eq!(write(&rows, 1), expected);
     }
 }

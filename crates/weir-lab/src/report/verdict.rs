@@ -31,7 +31,12 @@ fn verdicts_on(bar: &Bar, run: &Run, own: &[&Row]) -> Vec<Verdict> {
             format!("{}: weir {why}; bar {}: not judged", capital(bar.metric.phrase()), bound(bar));
         return vec![Verdict { sentence, is_met: None }];
     }
-    let judged: Vec<Verdict> = own.iter().map(|row| judge(bar, row)).collect();
+    let mut judged: Vec<Verdict> = own.iter().map(|row| judge(bar, row)).collect();
+    let lost = run.failed.keys().filter(|name| name.starts_with("weir, "));
+    judged.extend(lost.map(|name| Verdict {
+        sentence: format!("{} ({name}) was not measured: not judged", capital(bar.metric.phrase())),
+        is_met: None,
+    }));
     let all_met = judged.len() > 1 && judged.iter().all(|verdict| verdict.is_met == Some(true));
     if !all_met {
         return judged;

@@ -45,7 +45,7 @@ pub(super) fn measure(
     rounds: &Rounds,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand(target)?;
+    let mut stand = bench.stand(target, case.clients as u64)?;
     let tally = match case.tool {
         Tool::Driver => drive(bench, &stand, case.clients, rounds)?,
         other => {

@@ -153,7 +153,7 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
     for round in 1..=scenario.rounds.count {
         for case in &cases {
             for target in &scenario.targets {
-                if run.failed.contains_key(&target.to_string()) {
+                if run.failed.contains_key(&name_of(*target, *case)) {
                     continue;
                 }
                 let result = measure(bench, scenario, *case, rate, *target);
@@ -180,6 +180,11 @@ fn measure(
     }
 }
 
+/// What is left out when it fails: a target, or one load on it.
+fn name_of(target: Target, case: Option<Case>) -> String {
+    case.map_or_else(|| target.to_string(), |case| format!("{target}, {case}"))
+}
+
 /// Keeps a measurement, says so, and leaves a target out that failed.
 fn note(run: &mut Run, round: u32, case: Option<Case>, target: Target, result: anyhow::Result<Measurement>) {
     let mut measurement = result.unwrap_or_else(|error| Measurement {
@@ -191,7 +196,7 @@ fn note(run: &mut Run, round: u32, case: Option<Case>, target: Target, result: a
     measurement.case = case.map(|case| case.to_string()).unwrap_or_default();
     eprintln!("{}", progress_line(run, &measurement));
     if let Some(failure) = &measurement.failure {
-        run.failed.insert(measurement.target.clone(), format!("round {round}: {failure}"));
+        run.failed.insert(name_of(target, case), format!("round {round}: {failure}"));
     }
     run.measurements.push(measurement);
 }

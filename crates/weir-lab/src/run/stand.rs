@@ -16,7 +16,7 @@ use super::Options;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::probe;
 use crate::origin::PAGE_LEN;
-use crate::place::{self, Placement};
+use crate::place::Placement;
 use crate::process::{Guarded, Job};
 use crate::target::installed::Catalogue;
 use crate::target::{Class, Description, Product, Target, render};
@@ -80,15 +80,15 @@ impl Bench<'_> {
         self.placement.map(|placement| vec![placement.target]).unwrap_or_default()
     }
 
-    /// Starts an origin and `target` in front of it, and sees that the page comes through.
+    /// Starts an origin and `target` in front of it with room for `clients`, and sees that the page comes through.
     ///
     /// # Errors
     /// When one of them does not start, or the page is wrong.
-    pub fn stand(&self, target: Target) -> anyhow::Result<Stand> {
+    pub fn stand(&self, target: Target, clients: u64) -> anyhow::Result<Stand> {
         let (origin, origin_addr) = self.start_origin().context("origin")?;
         let mut stand = Stand { origin, origin_addr, target: None, addr: origin_addr };
         if target.product != Product::Direct {
-            let (child, addr) = self.start_target(target, origin_addr)?;
+            let (child, addr) = self.start_target(target, origin_addr, clients)?;
             (stand.target, stand.addr) = (Some(child), addr);
         }
         let shape = Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false };
@@ -111,17 +111,27 @@ impl Bench<'_> {
         Ok((origin, addr))
     }
 
-    fn start_target(&self, target: Target, origin: SocketAddr) -> anyhow::Result<(Guarded, SocketAddr)> {
+    fn start_target(
+        &self,
+        target: Target,
+        origin: SocketAddr,
+        clients: u64,
+    ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let mut attempt = 1;
         loop {
-            match self.try_target(target, origin) {
+            match self.try_target(target, origin, clients) {
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
                 result => return result,
             }
         }
     }
 
-    fn try_target(&self, target: Target, origin: SocketAddr) -> anyhow::Result<(Guarded, SocketAddr)> {
+    fn try_target(
+        &self,
+        target: Target,
+        origin: SocketAddr,
+        clients: u64,
+    ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let name = target.product.name();
         let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
         let dir = self.dir.path().join(target.to_string().replace('/', "-"));
@@ -132,7 +142,7 @@ impl Bench<'_> {
             origin,
             class: self.class,
             server_reuse: target.server_reuse,
-            descriptors: place::descriptor_limit(),
+            clients,
             dir: &dir,
         };
         let Some(rendered) = render(target.product, &description) else { bail!("{name} is no program") };

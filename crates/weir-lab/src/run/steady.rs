@@ -23,6 +23,9 @@ use crate::target::{Installed, Target};
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Clients the targets have room for: no limit of theirs is to be felt.
+const ROOM: u64 = 4096;
+
 /// After so many faults a measurement is over.
 const FAULTS_MAX: u64 = 1000;
 
@@ -56,7 +59,7 @@ pub(super) fn measure(
     rate: Option<f64>,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand(target)?;
+    let mut stand = bench.stand(target, ROOM)?;
     let plan = plan(&stand, steady, rounds, rate);
     let mut measurement = Measurement::default();
     let (before, after) = match bench.options.tool {

@@ -15,9 +15,8 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
 }
 
 fn tuned(description: &Description<'_>) -> String {
-    let Description { listen, origin, descriptors, .. } = description;
-    // Each connection may need a descriptor on both sides; the rest is for listeners, checks and pipes.
-    let connections = descriptors.saturating_sub(500) / 2;
+    let Description { listen, origin, clients, .. } = description;
+    let connections = clients + 64;
     let reuse = if description.server_reuse {
         "    # By default the first request of each client connection opens a new one to the server; the manual allows
     # `always` where servers keep idle connections long, as this one does. Without it, short client connections
@@ -32,7 +31,7 @@ fn tuned(description: &Description<'_>) -> String {
         "global
     # One thread for the one CPU of the target, as the others have.
     nbthread 1
-    # What the descriptors allow, on both sides.
+    # Room for the clients of the scenario; by default as many as descriptors allow, both sides counted.
     maxconn {connections}
 
 defaults

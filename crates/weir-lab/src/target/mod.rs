@@ -139,8 +139,8 @@ pub struct Description<'a> {
     pub class: Class,
     /// Whether it reuses its connections to servers.
     pub server_reuse: bool,
-    /// Descriptors it may open.
-    pub descriptors: u64,
+    /// Clients it must have room for at once.
+    pub clients: u64,
     /// A folder for its files.
     pub dir: &'a Path,
 }

@@ -34,10 +34,15 @@ const OWN_FOLDERS: &str = "\
     scgi_temp_path scgi;
 ";
 
+/// Connections to servers, log files, listeners.
+const RESERVE: u64 = 512;
+
 fn tuned(description: &Description<'_>) -> String {
-    let Description { listen, origin, descriptors, .. } = description;
+    let Description { listen, origin, clients, .. } = description;
     let user = user_line();
-    let connections = descriptors.saturating_sub(500);
+    // Connections to servers count as well.
+    let connections = clients + RESERVE;
+    let descriptors = connections + RESERVE;
     let reuse = if description.server_reuse {
         "        # Idle connections kept to the servers; none by default in this version, and the most effective line of all.
         keepalive 256;
@@ -60,7 +65,7 @@ fn tuned(description: &Description<'_>) -> String {
 worker_processes 1;
 pid nginx.pid;
 error_log error.log error;
-# As many descriptors as the system gives, and as many connections (both sides count).
+# Room for the clients of the scenario and some hundred connections to the server; 512 by default.
 worker_rlimit_nofile {descriptors};
 
 events {{

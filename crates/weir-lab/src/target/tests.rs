@@ -25,7 +25,7 @@ fn every_product_gets_the_same_addresses() {
                 origin: "127.0.0.1:8002".parse().unwrap(),
                 class,
                 server_reuse,
-                descriptors: 20_000,
+                clients: 9_000,
                 dir: dir.path(),
             };
             for product in PRODUCTS {

@@ -65,26 +65,64 @@ pub fn run(
     cpus: &[usize],
     mut interrupted: impl FnMut() -> bool,
 ) -> anyhow::Result<Tally> {
-    let args = match tool {
-        Tool::Wrk => wrk::args(order),
-        Tool::Ab => ab::args(order),
-        Tool::Siege => siege::args(order)?,
-        Tool::Driver => bail!("the driver is not a program of its own"),
-    };
-    let log = order.dir.join(format!("{}.log", tool.name()));
-    let job = Job { program: installed.program.clone(), args, cpus: cpus.to_vec(), log: log.clone() };
-    let mut running = Guarded::start(launcher, &job)?;
-    let Some(how) = running.wait(order.window + GRACE, &mut interrupted) else {
-        bail!("{} did not end within {GRACE:?} after its time", tool.name());
-    };
-    let printed = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
-    let tally = match tool {
-        Tool::Wrk => wrk::read(&printed),
-        Tool::Ab => ab::read(&printed),
-        Tool::Siege => siege::read(&printed),
+    let mut running = Vec::new();
+    for (number, clients) in parts(tool, order.clients).into_iter().enumerate() {
+        let order = Order { clients, ..*order };
+        let args = match tool {
+            Tool::Wrk => wrk::args(&order),
+            Tool::Ab => ab::args(&order),
+            Tool::Siege => siege::args(&order)?,
+            Tool::Driver => bail!("the driver is not a program of its own"),
+        };
+        let log = order.dir.join(format!("{}-{number}.log", tool.name()));
+        let job = Job { program: installed.program.clone(), args, cpus: cpus.to_vec(), log: log.clone() };
+        running.push((Guarded::start(launcher, &job)?, log));
+    }
+    let mut sum: Option<Tally> = None;
+    for (mut process, log) in running {
+        let Some(how) = process.wait(order.window + GRACE, &mut interrupted) else {
+            bail!("{} did not end within {GRACE:?} after its time", tool.name());
+        };
+        let printed = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+        let tally =
+            read(tool, &printed).with_context(|| format!("{} printed no result ({how})", tool.name()))?;
+        sum = Some(sum.map_or(tally.clone(), |sum| sum.and(tally)));
+    }
+    sum.context("no clients")
+}
+
+/// How the clients are shared out over processes of the tool.
+///
+/// siege (4.0.7 and 4.1.5 at least) watches the wrong descriptor once a descriptor's number reaches FD_SETSIZE, 1024, and
+/// then reports failures that never were: each process of it gets at most 500 clients.
+fn parts(tool: Tool, clients: usize) -> Vec<usize> {
+    let most = if tool == Tool::Siege { siege::CLIENTS_MAX } else { usize::MAX };
+    let number = clients.div_ceil(most).max(1);
+    (0..number).map(|part| clients * (part + 1) / number - clients * part / number).collect()
+}
+
+fn read(tool: Tool, printed: &str) -> Option<Tally> {
+    match tool {
+        Tool::Wrk => wrk::read(printed),
+        Tool::Ab => ab::read(printed),
+        Tool::Siege => siege::read(printed),
         Tool::Driver => None,
-    };
-    tally.with_context(|| format!("{} printed no result ({how})", tool.name()))
+    }
+}
+
+impl Tally {
+    /// Both together, having run side by side. Percentiles cannot be added up and are left out.
+    fn and(mut self, other: Self) -> Self {
+        self.faults.join(other.faults);
+        Self {
+            answered: self.answered + other.answered,
+            faults: self.faults,
+            rate: self.rate + other.rate,
+            p50: None,
+            p99: None,
+            longest: self.longest.zip(other.longest).map(|(one, two)| one.max(two)),
+        }
+    }
 }
 
 /// The number at the start of `text`, after blanks.
@@ -102,4 +140,37 @@ fn number_after(printed: &str, label: &str) -> Option<f64> {
 /// Finds a tool on the PATH.
 pub fn installed(tool: Tool) -> Option<Installed> {
     crate::target::installed::find_tool(tool.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tally, parts};
+    use crate::load::Faults;
+    use crate::scenario::Tool;
+
+    #[test]
+    fn siege_never_gets_descriptors_it_cannot_watch() {
+        assert_eq!(parts(Tool::Siege, 500), [500]);
+        assert_eq!(parts(Tool::Siege, 1001), [333, 334, 334]);
+        assert_eq!(parts(Tool::Siege, 5000), [500; 10]);
+        assert_eq!(parts(Tool::Wrk, 5000), [5000]);
+    }
+
+    #[test]
+    fn tallies_of_processes_side_by_side_add_up() {
+        let mut faults = Faults::default();
+        faults.note_many("failed", 2, || "siege: two".to_owned());
+        let one = Tally {
+            answered: 10,
+            faults: faults.clone(),
+            rate: 5.0,
+            p50: Some(1.0),
+            p99: None,
+            longest: Some(9.0),
+        };
+        let two = Tally { answered: 20, faults, rate: 7.0, p50: Some(2.0), p99: None, longest: Some(11.0) };
+        let both = one.and(two);
+        assert_eq!((both.answered, both.faults.total, both.rate), (30, 4, 12.0));
+        assert_eq!((both.p50, both.longest, both.faults.kinds["failed"]), (None, Some(11.0), 4));
+    }
 }

@@ -4,11 +4,14 @@ use anyhow::Context as _;
 
 use super::{Order, Tally, number_after};
 
+/// Clients of one process: with their descriptors it stays well below FD_SETSIZE.
+pub(super) const CLIENTS_MAX: usize = 500;
+
 pub(super) fn args(order: &Order<'_>) -> anyhow::Result<Vec<String>> {
     let rc = order.dir.join("siegerc");
-    // Its limit of 255 clients is lifted, and it is not to give up after 1024 failures; the rest is its default.
+    // Its limit of 255 clients is lifted, and it is not to give up after 1024 failures; a request may take 30 s.
     let text = format!(
-        "verbose = false\nlogging = false\njson_output = true\nlimit = {}\nfailures = 1000000000\n",
+        "verbose = false\nlogging = false\njson_output = true\nlimit = {}\ntimeout = 30\nfailures = 1000000000\n",
         order.clients
     );
     std::fs::write(&rc, text).context("cannot write siege's configuration")?;
