@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
 use weir_config::{Config, WorkerCount};
 use weir_observe::{Figures, Names, ShardSizes, UpstreamNames, WorkerShard};
-use weir_traffic::limit::ClientLimit;
+use weir_traffic::limit::{ClientLimit, ConnectionLimit};
 
 use crate::clock;
 use crate::control::access_log::AccessLogs;
@@ -112,7 +112,12 @@ impl Proxy {
             snapshot: Arc::clone(&snapshot),
             loads: (0..worker_count).map(|_| Load::default()).collect(),
             hand_over: senders.into(),
-            listener_sessions: config.listeners.iter().map(|_| AtomicU32::new(0)).collect(),
+            connections: ConnectionLimit::new(config.process.connections_max.resolve(open_files_max())),
+            listener_connections: config
+                .listeners
+                .iter()
+                .map(|listener| ConnectionLimit::new(listener.connections_max.unwrap_or(u32::MAX)))
+                .collect(),
             clients: config
                 .listeners
                 .iter()
@@ -121,7 +126,6 @@ impl Proxy {
                 })
                 .collect(),
             stopping: AtomicBool::new(false),
-            connections_max: config.process.connections_max.resolve(open_files_max()),
         });
         let servers: Vec<usize> = config.upstreams.iter().map(|upstream| upstream.servers.len()).collect();
         let sizes = ShardSizes { listeners: config.listeners.len(), servers: &servers };

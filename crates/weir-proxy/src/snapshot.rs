@@ -214,7 +214,7 @@ impl RoutePlan {
     fn new(config: &Route) -> Self {
         let split = match &config.action {
             Action::Split(parts) => {
-                let weights: Vec<u32> = parts.iter().map(|part| u32::from(part.weight)).collect();
+                let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
                 Some(Split::new(&weights).expect("the config check has seen the weights"))
             }
             Action::Upstream(_) | Action::Redirect(_) | Action::Respond(_) => None,

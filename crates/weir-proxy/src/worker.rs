@@ -15,7 +15,7 @@ use slab::Slab;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use weir_observe::WorkerShard;
-use weir_traffic::limit::ClientLimit;
+use weir_traffic::limit::{ClientLimit, ConnectionLimit};
 
 use crate::buffer::BufferStock;
 use crate::clock;
@@ -44,12 +44,12 @@ pub(crate) struct Shared {
     pub(crate) loads: Box<[Load]>,
     /// How a worker reaches another to hand a connection over.
     pub(crate) hand_over: Box<[UnboundedSender<Accepted>]>,
-    /// Sessions per listener, over all workers.
-    pub(crate) listener_sessions: Box<[AtomicU32]>,
+    /// Client connections of the process and of each listener, with their limits.
+    pub(crate) connections: ConnectionLimit,
+    pub(crate) listener_connections: Box<[ConnectionLimit]>,
     /// Sessions per client address, for each listener that limits them.
     pub(crate) clients: Box<[Option<ClientLimit>]>,
     pub(crate) stopping: AtomicBool,
-    pub(crate) connections_max: u32,
 }
 
 /// The number of sessions of one worker, on its own cache lines.
@@ -97,6 +97,10 @@ pub(crate) struct Worker {
     pub(crate) logs: Vec<Option<LogBatches>>,
     /// One waker per session: to tell them that the worker stops.
     sessions: RefCell<Slab<Waker>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "an exchange is lent out and taken back; a move of its 2 KiB would cost more"
+    )]
     exchanges: RefCell<Vec<Box<Exchange>>>,
     /// Exchanges that may still begin before the buffers run out.
     exchanges_left: Cell<u32>,
@@ -206,21 +210,27 @@ impl Worker {
         self.shared.stopping.load(Ordering::Relaxed)
     }
 
-    /// Whether the process and the listener may have one more session.
-    pub(crate) fn has_room(&self, listener: usize) -> bool {
-        let total: u32 = self.shared.loads.iter().map(|load| load.0.load(Ordering::Relaxed)).sum();
-        if total >= self.shared.connections_max {
+    /// Reserves the place of one more connection on a listener, if process and listener may have one.
+    pub(crate) fn try_reserve(&self, listener: usize) -> bool {
+        if !self.shared.connections.try_acquire() {
             return false;
         }
-        match self.shared.snapshot.listeners[listener].config.connections_max {
-            Some(max) => self.shared.listener_sessions[listener].load(Ordering::Relaxed) < max,
-            None => true,
+        let reserved = self.shared.listener_connections[listener].try_acquire();
+        if !reserved {
+            self.shared.connections.release();
         }
+        reserved
     }
 
-    /// Waits until [`Worker::has_room`]; connections wait in the backlog of the kernel meanwhile.
-    pub(crate) async fn room_for_session(&self, listener: usize) {
-        while !self.has_room(listener) {
+    /// Gives back what [`Worker::try_reserve`] took.
+    pub(crate) fn unreserve(&self, listener: usize) {
+        self.shared.connections.release();
+        self.shared.listener_connections[listener].release();
+    }
+
+    /// Reserves the place of one more connection; those that come meanwhile wait in the backlog of the kernel.
+    pub(crate) async fn reserve(&self, listener: usize) {
+        while !self.try_reserve(listener) {
             // Sessions of other workers end without a word to this one: look again now and then.
             let _woken = tokio::time::timeout(Duration::from_millis(20), self.room.notified()).await;
         }
@@ -232,7 +242,6 @@ impl Worker {
         self.shard.sessions_accepted.increment();
         let chosen = self.least_busy_of_two();
         self.shared.loads[chosen].0.fetch_add(1, Ordering::Relaxed);
-        self.shared.listener_sessions[listener].fetch_add(1, Ordering::Relaxed);
         if chosen == self.index {
             self.start_session(accepted);
             return;
@@ -265,7 +274,7 @@ impl Worker {
 
     fn forget(&self, worker: usize, listener: usize) {
         self.shared.loads[worker].0.fetch_sub(1, Ordering::Relaxed);
-        self.shared.listener_sessions[listener].fetch_sub(1, Ordering::Relaxed);
+        self.unreserve(listener);
     }
 
     /// Counts an accept that failed for want of descriptors.

@@ -250,7 +250,7 @@ fn with_record(
 fn load(session: &Session, exchange: &Exchange, view: &View) -> Load {
     let shared = &session.worker.shared;
     let process = shared.loads.iter().map(|load| load.0.load(Ordering::Relaxed)).sum();
-    let listener = shared.listener_sessions[session.listener].load(Ordering::Relaxed);
+    let listener = shared.listener_connections[session.listener].count();
     let states =
         exchange.record.upstream.map_or(&[][..], |index| view.snapshot.upstreams[index].balancer.states());
     Load {

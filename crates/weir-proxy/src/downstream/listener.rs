@@ -143,25 +143,25 @@ pub(crate) async fn accept(worker: Rc<Worker>, listening: Listening) {
         }
     };
     loop {
-        worker.room_for_session(listener).await;
         let Ok(mut ready) = socket.readable().await else { return };
         for _ in 0..ACCEPT_BATCH {
+            // Before the accept, so that a connection beyond the limit stays in the backlog.
+            worker.reserve(listener).await;
             match rustix::net::acceptfrom_with(&socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok((fd, addr)) => worker.place(Accepted { listener, fd, peer: peer_of(addr), port }),
                 Err(rustix::io::Errno::AGAIN) => {
+                    worker.unreserve(listener);
                     ready.clear_ready();
                     break;
                 }
                 Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                    worker.unreserve(listener);
                     worker.count_exhausted(listener);
                     tokio::time::sleep(EXHAUSTED_PAUSE).await;
                     break;
                 }
                 // The client left before it was accepted, or the network failed for it alone.
-                Err(_) => {}
-            }
-            if !worker.has_room(listener) {
-                break;
+                Err(_) => worker.unreserve(listener),
             }
         }
         // The next batch comes after the sessions of this one had their turn.

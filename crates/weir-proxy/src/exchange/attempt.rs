@@ -78,6 +78,7 @@ pub(crate) async fn run(
         RequestBody::Chunked => Framing::Chunked,
         RequestBody::None | RequestBody::Length(_) => Framing::Plain,
     };
+    exchange.patience.begin_attempt();
     let sent_before = exchange.to_server.sent;
     let mut send_failed = None;
     let outcome = std::future::poll_fn(|cx| {

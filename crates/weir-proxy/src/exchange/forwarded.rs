@@ -83,7 +83,7 @@ fn write_x_forwarded(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, 
     let peer = &session.peer_text[..];
     if trusted {
         write_list(out, exchange, FieldName::XForwardedFor, b"X-Forwarded-For", |out| {
-            out.extend_from_slice(peer)
+            out.extend_from_slice(peer);
         });
     } else {
         write::field(out, b"X-Forwarded-For", peer);

@@ -58,6 +58,11 @@ impl Patience {
         self.awaited = None;
     }
 
+    /// The deadline was used for something else meanwhile: the next wait sets it anew.
+    pub(crate) fn begin_attempt(&mut self) {
+        self.awaited = None;
+    }
+
     /// Waits for `awaited`, who has moved `moved` bytes so far; ready when the time is up.
     pub(crate) fn poll_over(
         &mut self,

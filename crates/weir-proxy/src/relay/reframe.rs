@@ -135,10 +135,10 @@ impl Source for Reader<'_> {
                 } else {
                     decoded.data.start
                 };
-                if decoded.done {
-                    if let Left::Chunks(decoder) = std::mem::replace(&mut incoming.left, Left::Nothing) {
-                        incoming.trailers = Some(decoder);
-                    }
+                if decoded.done
+                    && let Left::Chunks(decoder) = std::mem::replace(&mut incoming.left, Left::Nothing)
+                {
+                    incoming.trailers = Some(decoder);
                 }
                 self.connection.consume(skipped);
             }
