@@ -52,6 +52,7 @@ impl LeastRequests {
     #[inline]
     pub(super) fn choose(&self, seats: &[Seat], allowed: impl Fn(&Seat) -> bool) -> Choice {
         let Some(any) = seats.first() else { return Choice::NoneEligible };
+        let mut may_mend = true;
         loop {
             let clock = self.rotation.clock();
             let mut least = Least { seat: any, load: Load::INFINITE, place: Place::LAST };
@@ -72,7 +73,8 @@ impl LeastRequests {
                     least = Least { seat, load, place };
                 }
             }
-            if some_too_far {
+            if some_too_far && may_mend {
+                may_mend = false;
                 self.rotation.mend(seats);
                 continue;
             }

@@ -28,6 +28,7 @@ impl RoundRobin {
     #[inline]
     pub(super) fn choose(&self, seats: &[Seat], allowed: impl Fn(&Seat) -> bool) -> Choice {
         let Some(any) = seats.first() else { return Choice::NoneEligible };
+        let mut may_mend = true;
         loop {
             let clock = self.rotation.clock();
             let mut next = Next { seat: any, share: 0, place: Place::LAST };
@@ -47,7 +48,8 @@ impl RoundRobin {
                     next = Next { seat, share, place };
                 }
             }
-            if some_too_far {
+            if some_too_far && may_mend {
+                may_mend = false;
                 self.rotation.mend(seats);
                 continue;
             }

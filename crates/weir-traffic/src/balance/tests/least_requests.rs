@@ -116,24 +116,26 @@ fn two_workers_do_not_take_the_same_idle_server() {
     const SERVERS: usize = 4;
     let upstream = Upstream::new(&LEAST_REQUESTS, &[1; SERVERS]);
     let barrier = Barrier::new(SERVERS);
+    let shared = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..SERVERS {
             scope.spawn(|| {
                 for _ in 0..500 {
                     barrier.wait();
-                    let choice =
-                        upstream.balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0 });
+                    let pick = Pick { hash: None, excluded: Excluded::NONE, random: 0 };
+                    let choice = upstream.balancer.choose(&pick);
                     barrier.wait();
-                    let loads: Vec<u32> =
-                        upstream.balancer.states().iter().map(|state| state.in_flight()).collect();
-                    assert_eq!(loads, [1; SERVERS]);
+                    // Counted, not asserted: a thread that panics would leave the others at the barrier.
+                    let alone = |server| upstream.balancer.state(server).in_flight() == 1;
+                    let is_fair = matches!(choice, Choice::Server(server) if alone(server));
+                    shared.fetch_add(u32::from(!is_fair), Ordering::Relaxed);
                     barrier.wait();
-                    match choice {
-                        Choice::Server(server) => upstream.balancer.release(server),
-                        choice => panic!("{choice:?}"),
+                    if let Choice::Server(server) = choice {
+                        upstream.balancer.release(server);
                     }
                 }
             });
         }
     });
+    assert_eq!(shared.into_inner(), 0);
 }
