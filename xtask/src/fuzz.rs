@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::process::Process;
 use crate::workspace::Workspace;
 
-/// What `cargo fuzz` passes, less the sanitizer; debug assertions and overflow checks come from the profile.
+/// What `cargo fuzz` passes, less the sanitizer; debug assertions and overflow checks are on in the profile of `fuzz/`.
 const RUSTFLAGS: &[&str] = &[
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -24,8 +24,6 @@ const RUSTFLAGS: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Ccodegen-units=1",
-    "-Cdebug-assertions=on",
-    "-Coverflow-checks=on",
 ];
 
 /// One input that takes longer than this is a finding.
