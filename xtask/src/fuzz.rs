@@ -102,7 +102,7 @@ fn run_target(
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        .arg("-print_final_stats=1")
+        .args(["-verbosity=0", "-print_final_stats=1"])
         .arg(found);
     let seeds = folder.join("corpus").join(target);
     if seeds.is_dir() {
