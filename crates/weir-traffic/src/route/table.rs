@@ -146,7 +146,7 @@ impl RouteTable {
                         route: *name,
                         rules,
                         source,
-                        specificity: Specificity::new(route, host, source),
+                        specificity: Specificity::new(route, source),
                         is_plain: route.methods.is_empty()
                             && route.headers.is_empty()
                             && route.query.is_empty(),
