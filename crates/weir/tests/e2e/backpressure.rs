@@ -137,3 +137,35 @@ fn an_upload_to_a_slow_server() {
     assert!(furthest < IN_FLIGHT_MAX, "the client was {} MiB ahead of the server", furthest / MIB);
     check_growth(&weir, before, "after the upload");
 }
+
+/// Requests without end from a client that reads no response: Weir stops reading them.
+#[test]
+fn a_client_that_pipelines_and_does_not_read() {
+    let origin = Origin::start(|conn| {
+        let body = "r".repeat(10_000);
+        loop {
+            conn.request()?;
+            conn.send(ok(&body))?;
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    assert_eq!(Client::get(weir.web(), "/warm").status, 200);
+    let before = weir.resident_bytes();
+    let mut client = Client::connect(weir.web());
+    let request = "GET /p HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let block = request.repeat(1_000);
+    let mut writer = client.duplicate();
+    const REQUESTS: usize = 8_000;
+    let writing = thread::spawn(move || (0..REQUESTS / 1_000).for_each(|_| writer.send(&block)));
+    // Many exchanges of others later, only what fits into socket buffers has been answered.
+    for _ in 0..200 {
+        assert_eq!(Client::get(weir.web(), "/other").status, 200);
+    }
+    let served = origin.requests().len();
+    assert!(served < REQUESTS, "responses of {} MiB that nobody reads", (served * 10_000) as u64 / MIB);
+    check_growth(&weir, before, "with a client that only asks");
+    for _ in 0..REQUESTS {
+        assert_eq!(client.response().body.bytes.len(), 10_000);
+    }
+    writing.join().expect("the writing thread ends with the responses");
+}

@@ -7,6 +7,8 @@ mod harness;
 
 mod http1_cases;
 
+mod messages_pass;
+mod random_segments;
 mod keep_alive;
 mod pipelining;
 mod expect_continue;

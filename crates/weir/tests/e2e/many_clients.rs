@@ -50,3 +50,28 @@ fn one_request_each() {
         client.assert_closed();
     }
 }
+
+/// Slow clients take room, not turns: half a request each from a thousand of them keeps nobody waiting.
+#[test]
+fn half_requests() {
+    let origin = echo();
+    let weir = Weir::proxying(&origin);
+    let mut slow: Vec<Client> = (0..CLIENTS)
+        .map(|_| {
+            let mut client = Client::connect(weir.web());
+            client.send("POST /slow HTTP/1.1\r\nHost: a.test\r\nContent-Le");
+            client
+        })
+        .collect();
+    let mut quick = Client::connect(weir.web());
+    for n in 0..100 {
+        quick.send_get(&format!("/{n}"));
+        assert_eq!(quick.response().text(), format!("/{n}"));
+    }
+    for client in &mut slow {
+        client.send("ngth: 4\r\n\r\nbody");
+    }
+    for client in &mut slow {
+        assert_eq!(client.response().text(), "/slowbody");
+    }
+}

@@ -341,10 +341,10 @@ impl Connection {
     }
 
     fn note<T>(&mut self, result: Result<T, End>) -> Option<T> {
-        let received = self.wire.received().to_vec();
         let index = self.index;
         self.shared.change(|record| {
-            record.connections[index].received = received;
+            let seen = &mut record.connections[index].received;
+            seen.extend_from_slice(&self.wire.received()[seen.len()..]);
             if let Err(end) = &result {
                 record.connections[index].end = Some(end.clone());
             }
