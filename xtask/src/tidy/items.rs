@@ -1,6 +1,6 @@
-//! Checks on what a source file holds: the length of functions, the names of types, allowed lints, `unwrap`.
+//! Checks on what a source file holds: the length of functions, the names of types, allowed lints, `unwrap`, `unsafe`.
 //!
-//! Test code may be long and may unwrap; everything else holds for it too. Bodies of macros are not looked into.
+//! Test code may be long, may unwrap and may be unsafe; everything else holds for it too. Bodies of macros are not looked into.
 
 use proc_macro2::Span;
 use syn::visit::{self, Visit};
@@ -22,6 +22,9 @@ const NO_UNWRAP: &[&str] = &[
     "crates/weir-observe/src/",
     "crates/weir-proxy/src/",
 ];
+
+/// The one module that may be unsafe: what it offers is safe, and each block says why.
+const UNSAFE_MODULE: &str = "crates/weir-proxy/src/sys.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.sources().iter().flat_map(check_source).collect()
@@ -106,6 +109,12 @@ impl Items<'_> {
         }
     }
 
+    fn unsafe_code(&mut self, span: Span) {
+        if !self.test && self.path != UNSAFE_MODULE {
+            self.find(Rule::Unsafe, span, "", format!("`unsafe` belongs into {UNSAFE_MODULE}"));
+        }
+    }
+
     fn type_name(&mut self, ident: &syn::Ident) {
         let name = ident.to_string();
         if let Some(word) = words(&name).into_iter().find(|word| is_empty_word(word)) {
@@ -127,7 +136,24 @@ impl<'ast> Visit<'ast> for Items<'_> {
     }
 
     fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
-        self.inside(&block.attrs, |items| visit::visit_item_impl(items, block));
+        self.inside(&block.attrs, |items| {
+            if let Some(token) = &block.unsafety {
+                items.unsafe_code(token.span);
+            }
+            visit::visit_item_impl(items, block);
+        });
+    }
+
+    fn visit_signature(&mut self, signature: &'ast syn::Signature) {
+        if let syn::Safety::Unsafe(token) = &signature.safety {
+            self.unsafe_code(token.span);
+        }
+        visit::visit_signature(self, signature);
+    }
+
+    fn visit_expr_unsafe(&mut self, block: &'ast syn::ExprUnsafe) {
+        self.unsafe_code(block.unsafe_token.span);
+        visit::visit_expr_unsafe(self, block);
     }
 
     fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
@@ -256,6 +282,17 @@ mod tests {
         assert_eq!(found("crates/weir-lab/src/a.rs", text), []);
         assert_eq!(found("crates/weir-http/src/a/tests.rs", text), []);
         assert_eq!(found("crates/weir-http/src/a.rs", &format!("#[test]\n{text}")), []);
+    }
+
+    #[test]
+    fn unsafe_code_has_one_place() {
+        let text = "fn a() {\n    unsafe { b() }\n}\nunsafe fn b() {}\nunsafe impl Send for C {}\n";
+        let lines =
+            |path: &str, text: &str| found(path, text).iter().map(|found| found.1).collect::<Vec<_>>();
+        assert_eq!(lines("crates/weir-proxy/src/a.rs", text), [2, 4, 5]);
+        assert_eq!(lines(UNSAFE_MODULE, text), [0; 0]);
+        assert_eq!(lines("crates/weir-proxy/tests/a.rs", text), [0; 0]);
+        assert_eq!(lines("crates/weir-proxy/src/a.rs", "#![forbid(unsafe_code)]\n// unsafe { }\n"), [0; 0]);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) enum Rule {
     Allow,
     /// `unwrap` where bytes from the network pass.
     Unwrap,
+    /// `unsafe` outside of the one module for it.
+    Unsafe,
     /// A link in a document leads nowhere.
     Link,
     /// A decision record lacks its heading or its date.
