@@ -163,6 +163,20 @@ fn remarks(run: &Run, rows: &[Row]) -> Vec<String> {
     if rows.iter().any(|row| row.limit == Some(Limit::RateMissed)) {
         remarks.push("The given rate was not held everywhere: see the column `limit`.".to_owned());
     }
+    if run.disturbed() > 0 {
+        let most = |metric: Metric| {
+            let values = run.measurements.iter().filter_map(|measurement| measurement.values.get(&metric));
+            values.copied().fold(0.0, f64::max)
+        };
+        remarks.push(format!(
+            "{} of {} measurements were disturbed: other processes used up to {:.0} % of a CPU, the hypervisor took up to \
+             {:.0} %.",
+            run.disturbed(),
+            run.measurements.len(),
+            most(Metric::ForeignCpu),
+            most(Metric::Stolen)
+        ));
+    }
     for measurement in &run.measurements {
         for note in &measurement.notes {
             let case = if measurement.case.is_empty() { "" } else { ", " };

@@ -108,12 +108,19 @@ impl Run {
         }
     }
 
+    /// Number of measurements during which others had a share of the CPUs.
+    pub fn disturbed(&self) -> usize {
+        self.measurements.iter().filter(|measurement| measurement.is_disturbed()).count()
+    }
+
     /// Why its figures must not be quoted, if so.
     pub fn caveat(&self) -> Option<&'static str> {
         if self.debug_build {
             Some("The lab was built for debugging: these figures mean nothing.")
         } else if self.short {
             Some("A short run, to see that everything works: these figures mean nothing.")
+        } else if self.disturbed() * 2 > self.measurements.len() {
+            Some("Other processes used the CPUs during most measurements: repeat on a quiet machine.")
         } else {
             None
         }

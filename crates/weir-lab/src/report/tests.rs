@@ -215,6 +215,20 @@ fn figures_of_a_short_run_carry_a_warning() {
 }
 
 #[test]
+fn disturbed_measurements_are_counted_and_when_they_prevail_warned_of() {
+    let mut run = run_with(&[("weir", &[8.0, 8.0, 8.0]), ("nginx", &[10.0, 10.0, 10.0])]);
+    for (index, foreign) in [(0, 80.0), (1, 4.0), (2, 6.0)] {
+        run.measurements[index].values.insert(Metric::ForeignCpu, foreign);
+    }
+    run.measurements[3].values.insert(Metric::Stolen, 2.5);
+    let text = markdown::findings(&run);
+    assert!(text.contains("3 of 6 measurements were disturbed: other processes used up to 80 %"), "{text}");
+    assert_eq!(run.caveat(), None);
+    run.measurements[4].values.insert(Metric::Stolen, 2.5);
+    assert!(run.caveat().is_some_and(|caveat| caveat.contains("quiet machine")));
+}
+
+#[test]
 fn command_lines_are_told_without_folders() {
     let args =
         ["run", "l7-short", "--weir", "/opt/build/weir", "--save=/srv/runs", "--targets", "nginx/no-reuse"];

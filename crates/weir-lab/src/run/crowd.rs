@@ -57,8 +57,7 @@ pub(super) fn measure(
                 window: rounds.window,
                 dir: bench.dir.path(),
             };
-            let interrupted = || bench.options.is_interrupted();
-            tool::run(other, &installed, &order, &bench.options.launcher, &[], interrupted)?
+            tool::run(other, &installed, &order, &bench.options.runner(&[]))?
         }
     };
     anyhow::ensure!(!bench.options.is_interrupted(), "interrupted");
@@ -96,6 +95,7 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
         p50: at(0.5),
         p99: at(0.99),
         longest: Some(outcome.latency.max() as f64 / 1000.0),
+        hung: 0,
     })
 }
 
@@ -117,6 +117,11 @@ fn note(stand: &Stand, tally: Tally) -> Measurement {
     }
     if !tally.faults.is_empty() {
         measurement.notes.push(format!("failed: {}", tally.faults));
+    }
+    if tally.hung > 0 {
+        measurement
+            .notes
+            .push(format!("the tool itself did not end {} times and was started again", tally.hung));
     }
     measurement.faults = tally.faults;
     measurement

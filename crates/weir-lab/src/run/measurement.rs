@@ -22,6 +22,8 @@ pub enum Limit {
     RateMissed,
     /// No CPU was full: waiting, for instance for each other.
     Waiting,
+    /// Other processes had a share of the CPUs, or the hypervisor: it cannot be told.
+    Disturbed,
 }
 
 impl Limit {
@@ -33,6 +35,7 @@ impl Limit {
             Self::Rate => "given rate",
             Self::RateMissed => "rate missed",
             Self::Waiting => "waiting",
+            Self::Disturbed => "disturbed",
         }
     }
 }
@@ -62,10 +65,22 @@ pub struct Measurement {
     pub failure: Option<String>,
 }
 
+/// Above this share of one CPU, other processes disturb a measurement, percent.
+const FOREIGN_MAX: f64 = 5.0;
+
+/// Above this share of a CPU, the hypervisor disturbs a measurement, percent.
+const STOLEN_MAX: f64 = 2.0;
+
 /// Percentiles kept in the raw data.
 const PERCENTILES: &[f64] = &[1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 100.0];
 
 impl Measurement {
+    /// Whether others had so much of the CPUs that the figures suffer.
+    pub fn is_disturbed(&self) -> bool {
+        let above = |metric, bound| self.values.get(&metric).is_some_and(|value| *value > bound);
+        above(Metric::ForeignCpu, FOREIGN_MAX) || above(Metric::Stolen, STOLEN_MAX)
+    }
+
     /// Notes the latencies of a histogram of nanoseconds.
     pub fn note_latency(&mut self, latency: &Histogram<u64>) {
         let at = |percentile: f64| latency.value_at_quantile(percentile / 100.0) as f64 / 1000.0;

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use measurement::Measurement;
 pub use rounds::run;
 
+use crate::load::tool::Runner;
 use crate::process::Launcher;
 use crate::scenario::Tool;
 use crate::target::{Product, Target};
@@ -48,6 +49,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// How a load tool is run on `cpus`.
+    pub fn runner<'a>(&'a self, cpus: &'a [usize]) -> Runner<'a> {
+        Runner { launcher: &self.launcher, cpus, interrupted: &self.interrupted }
+    }
+
     /// Whether the user wants it to end.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)

@@ -228,6 +228,13 @@ fn progress_line(run: &Run, measurement: &Measurement) -> String {
     if let Some(limit) = measurement.limit {
         line.push_str(&format!("  limit: {}", limit.label()));
     }
+    if let (true, Some(foreign), Some(stolen)) = (
+        measurement.is_disturbed(),
+        measurement.values.get(&Metric::ForeignCpu),
+        measurement.values.get(&Metric::Stolen),
+    ) {
+        line.push_str(&format!("  [disturbed: {foreign:.0} % of a CPU by others, {stolen:.0} % stolen]"));
+    }
     for note in measurement.notes.iter().chain(&measurement.failure) {
         line.push_str(&format!("  [{note}]"));
     }

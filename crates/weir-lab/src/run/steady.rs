@@ -35,12 +35,6 @@ const FULL: f64 = 0.95;
 /// Requests of a constant rate that go out later than this say that the client cannot keep up, µs.
 const LATENESS_MAX: f64 = 1000.0;
 
-/// Above this share of one CPU, others disturb the measurement.
-const FOREIGN_MAX: f64 = 0.05;
-
-/// Above this share of both CPUs, the hypervisor disturbs the measurement.
-const STOLEN_MAX: f64 = 0.02;
-
 /// Readings at one end of the window.
 struct Mark {
     target: Option<cpu::Snapshot>,
@@ -152,9 +146,7 @@ fn drive_wrk(bench: &Bench<'_>, stand: &mut Stand, plan: &Plan) -> anyhow::Resul
         tool::Order { target: stand.addr, clients: plan.clients, window: plan.window, dir: bench.dir.path() };
     let before = mark(stand, bench.placement, 0);
     let cpus = bench.client_cpus();
-    let tally = tool::run(Tool::Wrk, &installed, &order, &bench.options.launcher, &cpus, || {
-        bench.options.is_interrupted()
-    })?;
+    let tally = tool::run(Tool::Wrk, &installed, &order, &bench.options.runner(&cpus))?;
     let after = mark(stand, bench.placement, tally.answered);
     Ok(((before, after), tally))
 }
@@ -238,15 +230,10 @@ fn note_limit(measurement: &mut Measurement, before: &Mark, after: &Mark, rate: 
     measurement.values.insert(Metric::ClientCpu, client.busy * 100.0);
     measurement.values.insert(Metric::ForeignCpu, foreign * 100.0);
     measurement.values.insert(Metric::Stolen, stolen * 100.0);
-    if foreign > FOREIGN_MAX {
-        measurement.notes.push(format!("disturbed: others used {:.0} % of a CPU", foreign * 100.0));
-    }
-    if stolen > STOLEN_MAX {
-        measurement.notes.push(format!("disturbed: the hypervisor took {:.0} % of a CPU", stolen * 100.0));
-    }
     if rate.is_none() {
         measurement.limit = Some(match (target >= FULL, client.busy >= FULL) {
             (true, _) => Limit::Target,
+            (false, _) if measurement.is_disturbed() => Limit::Disturbed,
             (false, true) => Limit::Client,
             (false, false) => Limit::Waiting,
         });

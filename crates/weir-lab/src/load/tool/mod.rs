@@ -8,11 +8,13 @@ pub mod siege;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use super::fault::Faults;
+use crate::clock;
 use crate::process::{Guarded, Job, Launcher};
 use crate::scenario::Tool;
 use crate::target::Installed;
@@ -45,13 +47,29 @@ pub struct Tally {
     pub p99: Option<f64>,
     /// Longest latency, µs.
     pub longest: Option<f64>,
+    /// How often the tool did not end by itself and was started again.
+    pub hung: u32,
 }
 
-/// How much longer than its window a tool may run: slow clients, connection set-up, timeouts of its own.
-const GRACE: Duration = Duration::from_secs(60);
+/// How much longer than its window a tool may run: connection set-up, and its own timeout of 30 s.
+const GRACE: Duration = Duration::from_secs(40);
 
 /// How to get the tools.
 pub const HOW_TO_GET: &str = "apt-get install wrk siege apache2-utils";
+
+/// How often a tool is started again that did not end by itself: siege (4.0) now and then waits for itself forever.
+const RETRIES: u32 = 2;
+
+/// Where and how tools run.
+#[derive(Debug, Clone, Copy)]
+pub struct Runner<'a> {
+    /// How to start the lab's own program again.
+    pub launcher: &'a Launcher,
+    /// CPUs for the tool; empty leaves the choice to the kernel.
+    pub cpus: &'a [usize],
+    /// Set when the user wants it to end.
+    pub interrupted: &'a AtomicBool,
+}
 
 /// Runs `tool` and reads its result.
 ///
@@ -61,34 +79,54 @@ pub fn run(
     tool: Tool,
     installed: &Installed,
     order: &Order<'_>,
-    launcher: &Launcher,
-    cpus: &[usize],
-    mut interrupted: impl FnMut() -> bool,
+    runner: &Runner<'_>,
 ) -> anyhow::Result<Tally> {
+    for hung in 0..=RETRIES {
+        if let Some(tally) = try_once(tool, installed, order, runner)? {
+            return Ok(Tally { hung, ..tally });
+        }
+        ensure!(!runner.interrupted.load(Ordering::Relaxed), "interrupted");
+    }
+    bail!("{} did not end within {GRACE:?} after its time, in {} attempts", tool.name(), RETRIES + 1)
+}
+
+/// Nothing when the tool did not end.
+fn try_once(
+    tool: Tool,
+    installed: &Installed,
+    order: &Order<'_>,
+    runner: &Runner<'_>,
+) -> anyhow::Result<Option<Tally>> {
+    if tool == Tool::Siege {
+        siege::prepare(order)?;
+    }
     let mut running = Vec::new();
     for (number, clients) in parts(tool, order.clients).into_iter().enumerate() {
         let order = Order { clients, ..*order };
         let args = match tool {
             Tool::Wrk => wrk::args(&order),
             Tool::Ab => ab::args(&order),
-            Tool::Siege => siege::args(&order)?,
+            Tool::Siege => siege::args(&order),
             Tool::Driver => bail!("the driver is not a program of its own"),
         };
         let log = order.dir.join(format!("{}-{number}.log", tool.name()));
-        let job = Job { program: installed.program.clone(), args, cpus: cpus.to_vec(), log: log.clone() };
-        running.push((Guarded::start(launcher, &job)?, log));
+        let job =
+            Job { program: installed.program.clone(), args, cpus: runner.cpus.to_vec(), log: log.clone() };
+        running.push((Guarded::start(runner.launcher, &job)?, log));
     }
+    let deadline = clock::now() + order.window + GRACE;
     let mut sum: Option<Tally> = None;
     for (mut process, log) in running {
-        let Some(how) = process.wait(order.window + GRACE, &mut interrupted) else {
-            bail!("{} did not end within {GRACE:?} after its time", tool.name());
+        let left = deadline.saturating_duration_since(clock::now());
+        let Some(how) = process.wait(left, || runner.interrupted.load(Ordering::Relaxed)) else {
+            return Ok(None);
         };
         let printed = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
         let tally =
             read(tool, &printed).with_context(|| format!("{} printed no result ({how})", tool.name()))?;
         sum = Some(sum.map_or(tally.clone(), |sum| sum.and(tally)));
     }
-    sum.context("no clients")
+    Ok(sum)
 }
 
 /// How the clients are shared out over processes of the tool.
@@ -121,6 +159,7 @@ impl Tally {
             p50: None,
             p99: None,
             longest: self.longest.zip(other.longest).map(|(one, two)| one.max(two)),
+            hung: 0,
         }
     }
 }
@@ -167,8 +206,17 @@ mod tests {
             p50: Some(1.0),
             p99: None,
             longest: Some(9.0),
+            hung: 0,
         };
-        let two = Tally { answered: 20, faults, rate: 7.0, p50: Some(2.0), p99: None, longest: Some(11.0) };
+        let two = Tally {
+            answered: 20,
+            faults,
+            rate: 7.0,
+            p50: Some(2.0),
+            p99: None,
+            longest: Some(11.0),
+            hung: 0,
+        };
         let both = one.and(two);
         assert_eq!((both.answered, both.faults.total, both.rate), (30, 4, 12.0));
         assert_eq!((both.p50, both.longest, both.faults.kinds["failed"]), (None, Some(11.0), 4));

@@ -4,25 +4,30 @@ use anyhow::Context as _;
 
 use super::{Order, Tally, number_after};
 
+/// Name of its configuration file.
+const RC: &str = "siegerc";
+
 /// Clients of one process: with their descriptors it stays well below FD_SETSIZE.
 pub(super) const CLIENTS_MAX: usize = 500;
 
-pub(super) fn args(order: &Order<'_>) -> anyhow::Result<Vec<String>> {
-    let rc = order.dir.join("siegerc");
+/// Writes its configuration, once for all processes.
+pub(super) fn prepare(order: &Order<'_>) -> anyhow::Result<()> {
     // Its limit of 255 clients is lifted, and it is not to give up after 1024 failures; a request may take 30 s.
     let text = format!(
-        "verbose = false\nlogging = false\njson_output = true\nlimit = {}\ntimeout = 30\nfailures = 1000000000\n",
-        order.clients
+        "verbose = false\nlogging = false\njson_output = true\nlimit = {CLIENTS_MAX}\ntimeout = 30\nfailures = 1000000000\n"
     );
-    std::fs::write(&rc, text).context("cannot write siege's configuration")?;
-    Ok(vec![
+    std::fs::write(order.dir.join(RC), text).context("cannot write siege's configuration")
+}
+
+pub(super) fn args(order: &Order<'_>) -> Vec<String> {
+    vec![
         "--rc".to_owned(),
-        rc.display().to_string(),
+        order.dir.join(RC).display().to_string(),
         "--benchmark".to_owned(),
         format!("--concurrent={}", order.clients),
         format!("--time={}S", order.window.as_secs().max(1)),
         format!("http://{}/", order.target),
-    ])
+    ]
 }
 
 /// Reads what it prints; `None` when that is not a result.
