@@ -63,17 +63,17 @@ fn check_accepts_a_good_file() {
 fn check_reports_all_mistakes_at_once() {
     let bad = GOOD
         .replace("address = \"127.0.0.1:0\"", "adress = \"127.0.0.1:0\"")
-        .replace("upstream = \"site\"", "upstream = \"sight\"")
+        .replace("upstream = \"site\"", "upstream = \"sites\"")
         .replace("weight = 2", "weight = 300");
     let checked = run_on(&bad, "check", &[]);
     assert!(checked.code.is_some_and(|code| code != 0), "{:?} {}", checked.code, checked.text);
     for expected in
-        ["weir.toml:3:1", "adress", "did you mean `address`", "sight", "did you mean `site`", "300", "256"]
+        ["weir.toml:3:1", "adress", "did you mean `address`", "sites", "did you mean `site`", "300", "256"]
     {
         assert!(checked.text.contains(expected), "{expected:?} is missing in:\n{}", checked.text);
     }
     let line_of = |needle: &str| bad.lines().position(|line| line.contains(needle)).map_or(0, |at| at + 1);
-    for needle in ["sight", "weight = 300"] {
+    for needle in ["sites", "weight = 300"] {
         let place = format!("weir.toml:{}:", line_of(needle));
         assert!(checked.text.contains(&place), "{place} is missing in:\n{}", checked.text);
     }
