@@ -1,15 +1,39 @@
 //! The `weir` program: one module per command, this file chooses.
 
-mod commands;
+mod command_line;
+mod error;
+mod output;
 mod log;
+mod clock;
+
 mod serve;
+mod start;
+mod check;
+mod explain;
+mod demo;
+mod completions;
+mod manual;
+mod reference;
+
+#[cfg(test)]
+mod commands_page;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use command_line::{CommandLine, Subcommand};
+
 fn main() -> ExitCode {
-    match commands::Cli::parse().command {
-        commands::Command::Serve(arguments) => serve::run(&arguments),
-    }
+    let outcome = match CommandLine::parse().subcommand {
+        Subcommand::Serve(arguments) => serve::run(&arguments),
+        Subcommand::Check(arguments) => check::run(&arguments),
+        Subcommand::Explain(arguments) => explain::run(&arguments),
+        Subcommand::Demo(arguments) => demo::run(&arguments),
+        Subcommand::Completions(arguments) => completions::run(&arguments),
+        Subcommand::Man(arguments) => manual::run(&arguments),
+        Subcommand::Reference => reference::run_reference(),
+        Subcommand::Schema => reference::run_schema(),
+    };
+    outcome.unwrap_or_else(|error| error.report())
 }

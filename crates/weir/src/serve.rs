@@ -1,66 +1,110 @@
 //! `weir serve`: starts the proxy and stays until a signal ends it.
+//!
+//! The lines `listening listener=NAME address=ADDRESS` and `ready` on standard error are a promise to scripts: after
+//! `ready`, every address takes connections.
 
-use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-use weir_config::{Colour, Config, Mistakes};
+use weir_config::{Checked, Config, Mistakes};
 use weir_proxy::Proxy;
 
-use crate::commands::ServeArguments;
+use crate::command_line::with_exit_codes;
+use crate::error::{CommandError, FAILED};
 use crate::log;
+use crate::output;
+use crate::start::{self, Origin};
 
-/// Exit code for a config that cannot be used.
-const BAD_CONFIG: u8 = 2;
+const EXAMPLES: &str = "\
+Examples:
+  weir serve weir.toml
+  weir serve --listen :8080 --to 10.0.0.1:80 --to 10.0.0.2:80
+  weir serve --listen unix:/run/weir.sock --to app.internal:8080";
+
+const EXIT_CODES: &str = "\
+Signals:
+  SIGTERM, SIGINT  stop accepting, let running exchanges end within `process.stop_grace`; the second one ends them at once
+  SIGUSR1          open the files of the access log again
+
+Exit codes:
+  0  stopped by a signal; what was still running after `process.stop_grace` has been cut
+  1  an address or a file cannot be had, or a second signal cut what was still running
+  2  the config or the command line cannot be used";
+
+/// Run the proxy, from a config or from the addresses alone.
+///
+/// It says on standard error which address each listener has, then `ready`. Warnings about the config are shown first;
+/// mistakes keep it from starting.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
+pub(crate) struct ServeArguments {
+    /// The config.
+    #[arg(required_unless_present = "to", conflicts_with_all = ["listen", "to"])]
+    file: Option<PathBuf>,
+    /// Where to accept connections: `:8080`, `127.0.0.1:8080`, `unix:/run/weir.sock`. Can be given several times.
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
+    listen: Vec<String>,
+    /// A server to balance requests over: `10.0.0.1:80`, `app.internal:8080`, `unix:/run/app.sock`. Can be given several times.
+    #[arg(long, value_name = "ADDRESS")]
+    to: Vec<String>,
+}
 
 /// Runs until SIGTERM or SIGINT.
-pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
-    let config = match load(arguments) {
-        Ok(config) => config,
-        Err(mistakes) => {
-            let colour = if std::io::stderr().is_terminal() { Colour::Always } else { Colour::Never };
-            eprint!("{}", mistakes.render(colour));
-            return ExitCode::from(BAD_CONFIG);
-        }
-    };
+pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
+    let (config, warnings) = load(arguments)?;
+    if !warnings.is_empty() {
+        output::note(&warnings.render(output::colour_of(&std::io::stderr())));
+    }
     log::start(&config.log);
-    match serve(&config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    serve(&config, arguments.file.as_deref().map_or(Origin::Arguments, Origin::File))
 }
 
-fn load(arguments: &ServeArguments) -> Result<Config, Mistakes> {
+fn load(arguments: &ServeArguments) -> Result<(Config, Mistakes), CommandError> {
     match &arguments.file {
-        Some(file) => Config::load(file),
-        None => Config::from_arguments(&arguments.listen, &arguments.to),
+        Some(file) => {
+            let checked = Checked::load(file);
+            match checked.config {
+                Some(config) => Ok((config, checked.mistakes)),
+                None => Err(CommandError::Config(checked.mistakes)),
+            }
+        }
+        None => Config::from_arguments(&arguments.listen, &arguments.to)
+            .map(|config| (config, Mistakes::default()))
+            .map_err(CommandError::Config),
     }
 }
 
-fn serve(config: &Config) -> anyhow::Result<()> {
+fn serve(config: &Config, origin: Origin<'_>) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
-    let proxy = Proxy::start(config)?;
+    let proxy = start::proxy(config, origin)?;
     for listened in proxy.listened() {
-        eprintln!("listening listener={} address={}", listened.listener, listened.address);
+        output::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
-    eprintln!("ready");
+    output::note("ready");
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => proxy.reopen_logs(),
             _ => break,
         }
     }
+    Ok(stop(proxy, config, &mut signals))
+}
+
+fn stop(proxy: Proxy, config: &Config, signals: &mut Signals) -> ExitCode {
     let grace = config.process.stop_grace;
     let open = proxy.sessions_open();
-    tracing::info!(sessions = open, grace = ?grace, "stopping: running exchanges may finish, a second signal ends them");
-    let stopped = proxy.stop(grace, || signals.pending().any(|signal| signal != SIGUSR1));
+    tracing::info!(sessions = open, ?grace, "stopping: running exchanges may finish, a second signal ends them");
+    let mut hurried = false;
+    let stopped = proxy.stop(grace, || {
+        hurried |= signals.pending().any(|signal| signal != SIGUSR1);
+        hurried
+    });
     if stopped.sessions_cut > 0 {
         tracing::warn!(sessions = stopped.sessions_cut, "sessions were cut");
     }
-    Ok(())
+    if hurried && stopped.sessions_cut > 0 { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
 }

@@ -36,4 +36,5 @@ mod dns_names;
 mod many_clients;
 mod hand_over;
 mod config_commands;
+mod program;
 mod conformance;

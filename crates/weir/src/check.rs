@@ -1,0 +1,124 @@
+//! `weir check`: every mistake of a config at once, or the word that there is none.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use weir_config::{Checked, Colour};
+
+use crate::command_line::with_exit_codes;
+use crate::error::{CommandError, UNUSABLE};
+use crate::output::{self, counted};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir check weir.toml
+  weir check --format short weir.toml
+  weir check --print weir.toml > effective.toml";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  the config can be used; there may be warnings
+  2  there is a mistake, or the file cannot be read";
+
+/// Check a config and report all mistakes at once.
+///
+/// Each mistake comes with file, line and column, the text that is wrong, and a hint. Nothing is started, and no
+/// address is bound.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
+pub(crate) struct CheckArguments {
+    /// The config.
+    file: PathBuf,
+    /// How mistakes are reported.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Print the effective config: files joined, variables replaced, every default written out. The report goes to
+    /// standard error then.
+    #[arg(long)]
+    print: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people: the lines in question with the mistake underlined.
+    Text,
+    /// For programs: an array of objects, empty when there is nothing to report.
+    Json,
+    /// For editors: one line for each mistake.
+    Short,
+}
+
+pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, CommandError> {
+    let checked = Checked::load(&arguments.file);
+    let name = arguments.file.display().to_string();
+    if arguments.print {
+        output::note(report(&checked, &name, arguments.format, output::colour_of(&std::io::stderr())).trim_end());
+        if checked.config.is_some() {
+            output::print(&checked.print())?;
+        }
+    } else {
+        let colour = output::colour_of(&std::io::stdout());
+        output::print(&report(&checked, &name, arguments.format, colour))?;
+    }
+    Ok(if checked.config.is_some() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
+}
+
+fn report(checked: &Checked, name: &str, format: Format, colour: Colour) -> String {
+    let mistakes = &checked.mistakes;
+    let mut report = match format {
+        Format::Json => return mistakes.to_json() + "\n",
+        _ if mistakes.is_empty() => String::new(),
+        Format::Text => mistakes.render(colour) + "\n",
+        Format::Short => format!("{mistakes}\n"),
+    };
+    if let Some(config) = &checked.config {
+        let listeners = counted(config.listeners.len(), "listener");
+        let upstreams = counted(config.upstreams.len(), "upstream");
+        report.push_str(&format!("{name}: ok ({listeners}, {upstreams})\n"));
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"10.0.0.1:80\"]\n";
+
+    fn reported(text: &str, format: Format) -> String {
+        report(&Checked::parse(text, "weir.toml"), "weir.toml", format, Colour::Never)
+    }
+
+    #[test]
+    fn a_good_config_is_told_in_one_line() {
+        let two = format!("{GOOD}listener.b = {{ address = \"unix:/run/b\", upstream = \"app\" }}\n");
+        for format in [Format::Text, Format::Short] {
+            assert_eq!(reported(GOOD, format), "weir.toml: ok (1 listener, 1 upstream)\n");
+            assert_eq!(reported(&two, format), "weir.toml: ok (2 listeners, 1 upstream)\n");
+        }
+        assert_eq!(reported(GOOD, Format::Json), "[]\n");
+    }
+
+    #[test]
+    fn a_warning_does_not_spoil_it() {
+        let unused = format!("{GOOD}upstream.spare.servers = [\"10.0.0.2:80\"]\n");
+        let short = reported(&unused, Format::Short);
+        let lines: Vec<&str> = short.lines().collect();
+        let [warning, ok] = lines[..] else { panic!("{short}") };
+        assert!(warning.starts_with("weir.toml:3:") && warning.contains(": warning: "), "{warning}");
+        assert_eq!(ok, "weir.toml: ok (1 listener, 2 upstreams)");
+        assert!(reported(&unused, Format::Text).ends_with("1 warning\nweir.toml: ok (1 listener, 2 upstreams)\n"));
+    }
+
+    #[test]
+    fn mistakes_are_all_there_in_every_format() {
+        let bad = GOOD.replace("address", "adress").replace("10.0.0.1:80", "10.0.0.1");
+        let text = reported(&bad, Format::Text);
+        assert!(text.contains("adress") && text.contains("10.0.0.1") && !text.contains(": ok ("), "{text}");
+        let short = reported(&bad, Format::Short);
+        assert!(short.lines().count() >= 2 && short.lines().all(|line| line.contains(": error: ")), "{short}");
+        let json: serde_json::Value = serde_json::from_str(&reported(&bad, Format::Json)).unwrap();
+        assert_eq!(json.as_array().map(Vec::len), Some(short.lines().count()));
+    }
+}

@@ -1,0 +1,36 @@
+//! `weir completions`: what a shell needs to complete the command line, made from its definition.
+
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::command_line::{CommandLine, with_exit_codes};
+use crate::error::CommandError;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir completions bash > /usr/share/bash-completion/completions/weir
+  weir completions zsh > /usr/share/zsh/site-functions/_weir
+  weir completions fish > ~/.config/fish/completions/weir.fish";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it is printed
+  2  the command line cannot be used";
+
+/// Print completions for a shell.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
+pub(crate) struct CompletionsArguments {
+    /// The shell.
+    shell: Shell,
+}
+
+pub(crate) fn run(arguments: &CompletionsArguments) -> Result<ExitCode, CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut CommandLine::command(), "weir", &mut script);
+    output::print(&String::from_utf8(script)?)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,62 @@
+//! How a command ends when it does not do what was asked: the message on standard error, and the exit code.
+
+use std::process::ExitCode;
+
+use weir_config::Mistakes;
+
+use crate::output;
+
+/// Exit code for what failed while it ran.
+pub(crate) const FAILED: u8 = 1;
+/// Exit code for a config or a command line that cannot be used; clap gives it too.
+pub(crate) const UNUSABLE: u8 = 2;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) enum CommandError {
+    /// The config has mistakes.
+    Config(Mistakes),
+    /// What was typed makes no sense, by itself or with this config.
+    Usage {
+        what: String,
+        help: Option<String>,
+    },
+    /// Something failed while it ran.
+    Failed {
+        error: anyhow::Error,
+        help: Option<String>,
+    },
+}
+
+impl CommandError {
+    /// Tells standard error, and gives the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        let (what, help, code) = match self {
+            Self::Config(mistakes) => {
+                output::note(&mistakes.render(output::colour_of(&std::io::stderr())));
+                return ExitCode::from(UNUSABLE);
+            }
+            Self::Usage { what, help } => (what, help, UNUSABLE),
+            Self::Failed { error, .. } if is_broken_pipe(&error) => return ExitCode::SUCCESS,
+            Self::Failed { error, help } => (format!("{error:#}"), help, FAILED),
+        };
+        output::note(&format!("error: {what}"));
+        if let Some(help) = help {
+            output::note(&format!("help: {help}"));
+        }
+        ExitCode::from(code)
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for CommandError {
+    fn from(error: E) -> Self {
+        Self::Failed { error: error.into(), help: None }
+    }
+}
+
+/// Whether the reader of the output has seen enough, as `head` does: nothing to complain about.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,140 @@
+//! The request of `weir explain`: written out as a client sends it, then read by the parser of the data path.
+
+use std::net::IpAddr;
+
+use weir_config::Listener;
+use weir_http::{FieldName, HeadLimits, Lenient, Progress, RequestHead, Rule, TargetForm, x_forwarded_for};
+use weir_traffic::route::RouteRequest;
+
+use super::url::Url;
+use crate::error::CommandError;
+
+/// A request, and what the parser says about it.
+pub(super) struct Asked {
+    pub(super) method: String,
+    pub(super) url: Url,
+    /// The address of the peer.
+    pub(super) from: IpAddr,
+    /// The address of the client: the peer's, unless the peer is a trusted proxy that names another.
+    client: IpAddr,
+    /// The rule that the request breaks.
+    pub(super) broken: Option<Rule>,
+    head: RequestHead,
+    text: Vec<u8>,
+}
+
+impl Asked {
+    /// Writes the request and reads it with the limits of `listener`.
+    ///
+    /// # Errors
+    /// When a header is not `Name: value`, or method or URL do not fit on a request line. Other offences against HTTP
+    /// are what the explanation is about.
+    pub(super) fn new(
+        url: &Url,
+        method: &str,
+        headers: &[String],
+        from: IpAddr,
+        listener: &Listener,
+    ) -> Result<Self, CommandError> {
+        let usage = |what: String, help: &str| CommandError::Usage { what, help: Some(help.to_owned()) };
+        for text in headers.iter().map(String::as_str).chain([method, &url.target, &url.authority]) {
+            if text.contains(['\r', '\n']) {
+                return Err(usage(format!("{text:?} is more than one line"), "a request cannot be written in it"));
+            }
+        }
+        if let Some(bad) = headers.iter().find(|header| !header.contains(':')) {
+            return Err(usage(format!("`{bad}` is not a header"), "write -H 'Name: value'"));
+        }
+        let received = write_request(url, method, headers);
+        let mut head = RequestHead::new();
+        let parsed = head.parse(&received, &head_limits(listener));
+        let text = head.text(&received).to_vec();
+        let mut asked = Self { method: method.to_owned(), url: url.clone(), from, client: from, broken: None, head, text };
+        match parsed {
+            Ok(Progress::Complete { .. }) => asked.client = asked.client_at(listener),
+            Ok(Progress::Incomplete) => unreachable!("a head with its empty line is complete or broken"),
+            Err(rule) => asked.broken = Some(rule),
+        }
+        Ok(asked)
+    }
+
+    pub(super) fn head(&self) -> &RequestHead {
+        &self.head
+    }
+
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// As the data path finds it: each trusted proxy vouches for the one before it.
+    fn client_at(&self, listener: &Listener) -> IpAddr {
+        let trusted = |ip| listener.trusted_proxies.contains(Some(ip));
+        let fields = self.head.fields().all(FieldName::XForwardedFor);
+        let nodes = fields.flat_map(|field| x_forwarded_for(field.value.of(&self.text)));
+        weir_http::client_address(self.from, nodes, trusted)
+    }
+}
+
+impl RouteRequest for Asked {
+    fn host(&self) -> &[u8] {
+        self.head.host().of(&self.text)
+    }
+
+    fn path(&self) -> &[u8] {
+        match self.head.target_form() {
+            // These name no path; the data path looks them up at the root.
+            TargetForm::Asterisk | TargetForm::Authority => b"/",
+            TargetForm::Origin | TargetForm::Absolute => self.head.path().of(&self.text),
+        }
+    }
+
+    fn query(&self) -> &[u8] {
+        self.head.query().map_or(&[], |query| query.of(&self.text))
+    }
+
+    fn method(&self) -> &[u8] {
+        self.head.method_span().of(&self.text)
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.head.fields().get_by_name(&self.text, name).map(|field| field.value.of(&self.text))
+    }
+
+    fn source(&self) -> IpAddr {
+        self.client
+    }
+}
+
+fn write_request(url: &Url, method: &str, headers: &[String]) -> Vec<u8> {
+    // CONNECT names host and port alone (RFC 9112 section 3.2.3).
+    let target = if method == "CONNECT" { &url.authority } else { &url.target };
+    let mut text = format!("{method} {target} HTTP/1.1\r\n");
+    let names_host = |header: &String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
+    if !headers.iter().any(names_host) {
+        text.push_str(&format!("Host: {}\r\n", url.authority));
+    }
+    for header in headers {
+        text.push_str(header);
+        text.push_str("\r\n");
+    }
+    text.push_str("\r\n");
+    text.into_bytes()
+}
+
+/// What the listener allows a head to be.
+fn head_limits(listener: &Listener) -> HeadLimits {
+    let (limits, allow) = (&listener.limits, &listener.allow);
+    HeadLimits {
+        head_bytes_max: limits.head_size.as_usize(),
+        target_bytes_max: limits.target_size.as_usize(),
+        fields_max: limits.headers,
+        refuse_encoded_nul: !allow.encoded_nul,
+        lenient: Lenient {
+            bare_lf: allow.bare_lf,
+            obs_fold: allow.obs_fold,
+            unsafe_target: allow.unsafe_target,
+            repeated_equal_length: allow.repeated_length,
+            padded_length: allow.padded_length,
+        },
+    }
+}

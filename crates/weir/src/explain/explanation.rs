@@ -1,0 +1,230 @@
+//! What would become of a request: one value that holds all that is said about it, in the order of the phases.
+//!
+//! Made by the same rules as on the data path; how it reads is decided in `text` and `json`.
+
+use std::sync::Arc;
+
+use weir_config::{Action, Config, Fixed, Listener, Redirect, RedirectPart, Route, Upstream, UpstreamIndex};
+use weir_http::{Expectation, FieldName, Method, RequestBody, TargetForm, via_names};
+use weir_observe::{Cause, Failure, Phase};
+use weir_traffic::balance::{Balancer, Candidate, Excluded, HashKey, Member, Pick, Standing};
+use weir_traffic::route::{Considered, Outcome, RouteId, RouteRequest, RouteTable};
+use weir_traffic::{ServerId, ServerState};
+
+use super::asked::Asked;
+use super::listener::Why;
+
+/// What would become of a request.
+pub(super) struct Explanation<'a> {
+    pub(super) asked: &'a Asked,
+    pub(super) listener: &'a Listener,
+    pub(super) why: Why,
+    /// Every route of the listener; empty when the request does not get as far as that.
+    pub(super) routes: Vec<(&'a Route, Outcome)>,
+    /// The route that takes it.
+    pub(super) route: Option<&'a Route>,
+    pub(super) ending: Ending<'a>,
+}
+
+/// How it goes on.
+pub(super) enum Ending<'a> {
+    /// Weir answers with an error.
+    Refused(Failure),
+    /// The config has the answer: where the client is sent.
+    Redirect { redirect: &'a Redirect, location: String },
+    /// The config has the answer.
+    Respond(&'a Fixed),
+    /// It goes to one of these upstreams.
+    Forward(Forward<'a>),
+}
+
+/// What servers get.
+pub(super) struct Forward<'a> {
+    /// The request target.
+    pub(super) target: String,
+    /// Whether it differs from what the client sent.
+    pub(super) rewritten: bool,
+    /// The protocol that the client wants to switch to, and whether the route passes that on.
+    pub(super) upgrade: Option<(String, bool)>,
+    /// One, or the parts of a split.
+    pub(super) destinations: Vec<Destination<'a>>,
+}
+
+/// An upstream that the request can go to.
+pub(super) struct Destination<'a> {
+    pub(super) upstream: &'a Upstream,
+    /// The share of the requests of this route in percent; 100 without a split.
+    pub(super) percent: f64,
+    pub(super) key: Option<Key<'a>>,
+    /// The servers in the order in which they would be chosen.
+    pub(super) candidates: Vec<(Candidate, Share)>,
+}
+
+/// What a server gets of the traffic in the long run, with every server up and equally quick: percent by weight.
+pub(super) type Share = f64;
+
+/// What of the request decides on the server.
+pub(super) struct Key<'a> {
+    pub(super) key: &'a HashKey,
+    /// Whether the request has one; without it, the least loaded server is chosen.
+    pub(super) present: bool,
+}
+
+impl<'a> Explanation<'a> {
+    pub(super) fn new(config: &'a Config, listener: &'a Listener, why: Why, asked: &'a Asked) -> Self {
+        let mut explanation = Self {
+            asked,
+            listener,
+            why,
+            routes: Vec::new(),
+            route: None,
+            ending: Ending::Refused(Failure::weir(Phase::Route, Cause::NoRoute)),
+        };
+        if let Some(failure) = refused_at_request(config, asked) {
+            explanation.ending = Ending::Refused(failure);
+            return explanation;
+        }
+        explanation.routes = considered(listener, asked);
+        let chosen = explanation.routes.iter().find(|(_, outcome)| *outcome == Outcome::Chosen);
+        if let Some((route, _)) = chosen {
+            explanation.route = Some(route);
+            explanation.ending = ending(config, listener, route, asked);
+        }
+        explanation
+    }
+}
+
+/// What keeps a request from being routed at all.
+fn refused_at_request(config: &Config, asked: &Asked) -> Option<Failure> {
+    let refuse = |cause| Some(Failure::client(Phase::Request, cause));
+    if let Some(rule) = asked.broken {
+        return refuse(Cause::Rule(rule));
+    }
+    if asked.head().expectation() == Expectation::Unknown {
+        return refuse(Cause::ExpectationFailed);
+    }
+    let own_name = config.process.name.as_ref()?.as_bytes();
+    let mut vias = asked.head().fields().all(FieldName::Via);
+    if vias.any(|field| via_names(field.value.of(asked.text()), own_name)) {
+        return refuse(Cause::LoopDetected);
+    }
+    None
+}
+
+fn considered<'a>(listener: &'a Listener, asked: &Asked) -> Vec<(&'a Route, Outcome)> {
+    let rules = (0..).map(RouteId).zip(&listener.routes).map(|(id, route)| (route.matches.clone(), id));
+    let table = RouteTable::new(rules.collect()).expect("the config check has found every tie");
+    let all = table.explain(asked).into_iter();
+    all.map(|Considered { route, outcome }| (&listener.routes[route.index()], outcome)).collect()
+}
+
+fn ending<'a>(config: &'a Config, listener: &'a Listener, route: &'a Route, asked: &Asked) -> Ending<'a> {
+    let head = asked.head();
+    if head.method() == Method::Connect && !route.allow_connect {
+        return Ending::Refused(Failure::client(Phase::Route, Cause::ConnectNotAllowed));
+    }
+    let body_size = route.body_size.or(listener.limits.body_size);
+    if let (RequestBody::Length(len), Some(max)) = (head.body(), body_size)
+        && len > max.bytes()
+    {
+        return Ending::Refused(Failure::client(Phase::Route, Cause::BodyTooLarge));
+    }
+    let parts: Vec<(UpstreamIndex, f64)> = match &route.action {
+        Action::Redirect(redirect) => return Ending::Redirect { redirect, location: location(redirect, asked) },
+        Action::Respond(fixed) => return Ending::Respond(fixed),
+        Action::Upstream(upstream) => vec![(*upstream, 100.0)],
+        Action::Split(parts) => {
+            let total: u64 = parts.iter().map(|part| u64::from(part.weight)).sum();
+            parts.iter().map(|part| (part.upstream, percent(part.weight.into(), total))).collect()
+        }
+    };
+    let destination = |(upstream, percent)| Destination::new(config.upstream(upstream), percent, asked);
+    let (target, rewritten) = target(route, asked);
+    Ending::Forward(Forward {
+        target,
+        rewritten,
+        upgrade: upgrade(route, asked),
+        destinations: parts.into_iter().map(destination).collect(),
+    })
+}
+
+/// The request target that servers get, and whether the route changed it.
+fn target(route: &Route, asked: &Asked) -> (String, bool) {
+    let head = asked.head();
+    let as_received = || lossy(head.target().of(asked.text()));
+    let no_path = matches!(head.target_form(), TargetForm::Authority | TargetForm::Asterisk);
+    let Some(rewrite) = route.rewrite.as_ref().filter(|_| !no_path) else { return (as_received(), false) };
+    let query = head.query().map(|query| query.of(asked.text()));
+    let mut target = Vec::new();
+    rewrite.apply(head.path().of(asked.text()), query, &mut target);
+    let rewritten = target != head.target().of(asked.text());
+    (lossy(&target), rewritten)
+}
+
+fn upgrade(route: &Route, asked: &Asked) -> Option<(String, bool)> {
+    let protocol = asked.head().upgrade()?.of(asked.text());
+    let known = route.upgrades.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(protocol));
+    let plain = !asked.head().fields().contains(FieldName::Http2Settings);
+    Some((lossy(protocol), known && plain))
+}
+
+fn location(redirect: &Redirect, asked: &Asked) -> String {
+    let mut location = Vec::new();
+    for part in &redirect.to {
+        match part {
+            RedirectPart::Literal(text) => location.extend_from_slice(text.as_bytes()),
+            RedirectPart::Host => location.extend_from_slice(asked.host()),
+            RedirectPart::Path => location.extend_from_slice(asked.head().path().of(asked.text())),
+            RedirectPart::Query => {
+                if let Some(query) = asked.head().query() {
+                    location.push(b'?');
+                    location.extend_from_slice(query.of(asked.text()));
+                }
+            }
+        }
+    }
+    lossy(&location)
+}
+
+impl<'a> Destination<'a> {
+    fn new(upstream: &'a Upstream, percent: f64, asked: &Asked) -> Self {
+        let members = upstream.servers.iter().map(|server| {
+            let state = ServerState::new(server.weight.into(), server.max_requests.unwrap_or(0));
+            let member = Member::new(&server.name, Arc::new(state));
+            if server.backup { member.as_backup() } else { member }
+        });
+        // Every seed is as good as another: who is first among equals is not what is explained.
+        let balancer = Balancer::new(&upstream.balance, members.collect(), 0);
+        let hash = balancer.hash_key().and_then(|key| key.hash(asked));
+        let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0 });
+        let key = match &upstream.balance {
+            weir_traffic::balance::Policy::ConsistentHash { key, .. } => {
+                Some(Key { key, present: hash.is_some() })
+            }
+            _ => None,
+        };
+        Self { upstream, percent, key, candidates: with_shares(candidates) }
+    }
+
+    /// The server as the config has it.
+    pub(super) fn server(&self, id: ServerId) -> &'a weir_config::Server {
+        &self.upstream.servers[id.index()]
+    }
+}
+
+fn with_shares(candidates: Vec<Candidate>) -> Vec<(Candidate, Share)> {
+    let weight = |candidate: &Candidate| match candidate.standing {
+        Standing::Eligible | Standing::Bounded | Standing::Full => u64::from(candidate.weight),
+        _ => 0,
+    };
+    let total = candidates.iter().map(weight).sum();
+    candidates.into_iter().map(|candidate| (candidate, percent(weight(&candidate), total))).collect()
+}
+
+fn percent(part: u64, total: u64) -> f64 {
+    if total == 0 { 0.0 } else { part as f64 * 100.0 / total as f64 }
+}
+
+pub(super) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,128 @@
+//! An explanation for programs: one JSON object. Keys are only added, never renamed.
+
+use serde_json::{Value, json};
+use weir_observe::Failure;
+use weir_traffic::balance::{Candidate, Standing};
+use weir_traffic::route::{Outcome, RouteRequest as _};
+
+use super::explanation::{Destination, Ending, Explanation, Forward, Share, lossy};
+use super::sentence;
+
+pub(super) fn render(explanation: &Explanation<'_>) -> String {
+    let asked = explanation.asked;
+    let addresses: Vec<String> = explanation.listener.addresses.iter().map(ToString::to_string).collect();
+    let routes: Vec<Value> = explanation
+        .routes
+        .iter()
+        .map(|(route, outcome)| {
+            json!({
+                "name": route.name,
+                "outcome": outcome_name(outcome),
+                "why": sentence::outcome(outcome, &route.matches, asked),
+            })
+        })
+        .collect();
+    let mut object = json!({
+        "request": {
+            "method": asked.method,
+            "target": asked.url.target,
+            "host": lossy(asked.host()),
+            "peer": asked.from.to_string(),
+            "client": asked.source().to_string(),
+        },
+        "listener": {
+            "name": explanation.listener.name,
+            "addresses": addresses,
+            "why": explanation.why.sentence(),
+        },
+        "routes": routes,
+        "route": explanation.route.map(|route| &route.name),
+    });
+    let (name, ending) = ending(explanation);
+    object[name] = ending;
+    format!("{object:#}\n")
+}
+
+/// One of four keys, and what stands there.
+fn ending(explanation: &Explanation<'_>) -> (&'static str, Value) {
+    match &explanation.ending {
+        Ending::Refused(failure) => ("refused", refused(*failure)),
+        Ending::Redirect { redirect, location } => {
+            ("redirect", json!({ "status": redirect.status, "location": location }))
+        }
+        Ending::Respond(fixed) => {
+            ("respond", json!({ "status": fixed.status, "content_type": &*fixed.content_type, "body": fixed.body }))
+        }
+        Ending::Forward(forward) => ("forward", forwarded(explanation, forward)),
+    }
+}
+
+fn refused(failure: Failure) -> Value {
+    let explanation = failure.explanation();
+    json!({
+        "status": failure.log_status(),
+        "reason": failure.reason(),
+        "phase": failure.phase.name(),
+        "party": failure.party.name(),
+        "happened": explanation.happened,
+        "change": explanation.change,
+    })
+}
+
+fn forwarded(explanation: &Explanation<'_>, forward: &Forward<'_>) -> Value {
+    let route = explanation.route.expect("what is forwarded has a route");
+    let changes = sentence::changes(&route.request_headers);
+    let headers: Vec<String> = sentence::forward_host(&route.forward_host).into_iter().chain(changes).collect();
+    let upgrade = forward.upgrade.as_ref();
+    json!({
+        "target": forward.target,
+        "rewritten": forward.rewritten,
+        "headers": headers,
+        "upgrade": upgrade.map(|(protocol, passes)| json!({ "protocol": protocol, "passes": passes })),
+        "upstreams": forward.destinations.iter().map(|one| destination(explanation, one)).collect::<Vec<_>>(),
+    })
+}
+
+fn destination(explanation: &Explanation<'_>, destination: &Destination<'_>) -> Value {
+    let key = destination.key.as_ref();
+    let servers: Vec<Value> =
+        destination.candidates.iter().map(|(candidate, share)| server(destination, candidate, *share)).collect();
+    json!({
+        "name": destination.upstream.name,
+        "percent": destination.percent,
+        "balance": destination.upstream.balance.name(),
+        "key": key.map(|key| json!({
+            "of": sentence::key_name(key.key),
+            "value": sentence::key_value(key, explanation.asked),
+            "present": key.present,
+        })),
+        "servers": servers,
+    })
+}
+
+fn server(destination: &Destination<'_>, candidate: &Candidate, share: Share) -> Value {
+    let server = destination.server(candidate.server);
+    json!({
+        "name": server.name,
+        "address": server.address.to_string(),
+        "weight": candidate.weight,
+        "max_requests": server.max_requests,
+        "backup": candidate.backup,
+        "eligible": candidate.standing == Standing::Eligible,
+        "standing": candidate.standing.sentence(),
+        "percent": share,
+    })
+}
+
+const fn outcome_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Chosen => "chosen",
+        Outcome::LessSpecific => "less-specific",
+        Outcome::Host => "host",
+        Outcome::Path => "path",
+        Outcome::Method => "method",
+        Outcome::Header(_) => "header",
+        Outcome::Query(_) => "query",
+        Outcome::Source => "source",
+    }
+}

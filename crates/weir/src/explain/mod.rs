@@ -1,0 +1,93 @@
+//! `weir explain`: what would become of a request, and why, without sending it.
+//!
+//! The request goes through the same parser, route table, rewrite and balancer as on the data path; what is explained is
+//! the state right after a start: no load, every server up. Nothing is connected to.
+
+mod url;
+mod asked;
+mod listener;
+mod explanation;
+mod sentence;
+mod text;
+mod json;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use weir_config::Config;
+
+use crate::command_line::with_exit_codes;
+use crate::error::CommandError;
+use crate::output;
+use asked::Asked;
+use explanation::Explanation;
+use url::Url;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir explain weir.toml http://example.com/api/users
+  weir explain weir.toml '/search?q=weir' -X POST -H 'X-Env: test'
+  weir explain weir.toml http://example.com/ --from 192.0.2.7 --format json";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it is explained, also when the request would be refused
+  2  the config, the URL or a header cannot be used, or it is not clear which listener is meant";
+
+/// Explain which route, upstream and servers a request would get, and why.
+///
+/// Nothing is sent. Every route is listed with the reason why it does not take the request; servers are listed in the
+/// order in which they would be chosen right after a start, with no load and every server up.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
+pub(crate) struct ExplainArguments {
+    /// The config.
+    file: PathBuf,
+    /// The URL, as a client would ask for it. A path alone will do.
+    url: String,
+    /// The method.
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
+    method: String,
+    /// A header of the request. Can be given several times.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+    /// The address that the client connects from.
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    from: IpAddr,
+    /// The listener that the client connects to. Without it, the one on the port of the URL, or the only one.
+    #[arg(long, value_name = "NAME")]
+    listener: Option<String>,
+    /// How the explanation is written.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For programs: one object.
+    Json,
+}
+
+pub(crate) fn run(arguments: &ExplainArguments) -> Result<ExitCode, CommandError> {
+    let config = Config::load(&arguments.file).map_err(CommandError::Config)?;
+    output::print(&explain(&config, arguments)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain(config: &Config, arguments: &ExplainArguments) -> Result<String, CommandError> {
+    let url = Url::parse(&arguments.url).map_err(|what| CommandError::Usage { what, help: None })?;
+    let (listener, why) = listener::choose(config, &url, arguments.listener.as_deref())?;
+    let asked = Asked::new(&url, &arguments.method, &arguments.headers, arguments.from, listener)?;
+    let explanation = Explanation::new(config, listener, why, &asked);
+    Ok(match arguments.format {
+        Format::Text => text::render(&explanation),
+        Format::Json => json::render(&explanation),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! The words of an explanation that text and JSON share: what a route asks for, why it does not take a request, what a
+//! policy does.
+
+use weir_config::{ForwardHost, HeaderChanges};
+use weir_traffic::balance::{HashKey, Policy};
+use weir_traffic::route::{Outcome, RouteMatch, RouteRequest, query_value};
+
+use super::asked::Asked;
+use super::explanation::{Key, lossy};
+
+/// What a route asks for, in the order in which routes are compared.
+pub(super) fn rules(matches: &RouteMatch) -> String {
+    let mut rules = Vec::new();
+    if !matches.hosts.is_empty() {
+        rules.push(format!("host {}", list(&matches.hosts)));
+    }
+    if matches.path != weir_traffic::route::PathMatch::ANY {
+        rules.push(format!("path {}", matches.path));
+    }
+    if !matches.methods.is_empty() {
+        rules.push(format!("method {}", methods(matches)));
+    }
+    rules.extend(matches.headers.iter().map(|rule| format!("header {} {}", rule.name(), rule.value())));
+    rules.extend(matches.query.iter().map(|rule| format!("query parameter {} {}", rule.name(), rule.value())));
+    if !matches.sources.is_empty() {
+        rules.push(format!("source {}", list(&matches.sources)));
+    }
+    if matches.priority != 0 {
+        rules.push(format!("priority {}", matches.priority));
+    }
+    if rules.is_empty() { "every request".to_owned() } else { rules.join(", ") }
+}
+
+/// Why a route takes the request, or does not.
+pub(super) fn outcome(outcome: &Outcome, matches: &RouteMatch, asked: &Asked) -> String {
+    match outcome {
+        Outcome::Chosen => format!("takes the request: {}", rules(matches)),
+        Outcome::LessSpecific => format!("matches too, but is less specific: {}", rules(matches)),
+        Outcome::Host => format!("is for another host: {}", list(&matches.hosts)),
+        Outcome::Path => format!("is for another path: {}", matches.path),
+        Outcome::Method => format!("is for another method: {}", methods(matches)),
+        Outcome::Header(name) => {
+            let rule = matches.headers.iter().find(|rule| rule.name() == name);
+            wanted("header", name, rule.map(|rule| rule.value().to_string()), asked.header(name))
+        }
+        Outcome::Query(name) => {
+            let rule = matches.query.iter().find(|rule| rule.name() == name);
+            let found = query_value(asked.query(), name.as_bytes());
+            wanted("query parameter", name, rule.map(|rule| rule.value().to_string()), found)
+        }
+        Outcome::Source => format!("is for clients from {}, not {}", list(&matches.sources), asked.source()),
+    }
+}
+
+fn wanted(what: &str, name: &str, rule: Option<String>, found: Option<&[u8]>) -> String {
+    let found = found.map_or("has none".to_owned(), |value| format!("has {:?}", lossy(value)));
+    format!("asks for {what} {name} {}, and the request {found}", rule.unwrap_or_default())
+}
+
+fn methods(matches: &RouteMatch) -> String {
+    matches.methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(" or ")
+}
+
+fn list<T: ToString>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(" or ")
+}
+
+/// What a policy does, after its name.
+pub(super) fn policy(policy: &Policy) -> String {
+    match policy {
+        Policy::LeastRequests => "the server with the fewest requests in flight for its weight; equals take turns".into(),
+        Policy::RoundRobin => "each server in turn, by weight".into(),
+        Policy::PowerOfTwo => "the less loaded of two servers drawn by weight".into(),
+        Policy::Random => "a server drawn by weight".into(),
+        Policy::ConsistentHash { load_factor, .. } => match load_factor.percent() {
+            Some(percent) => format!(
+                "the server that the key belongs to, or its next one when that has more than {percent} % of the average load"
+            ),
+            None => "the server that the key belongs to, however busy it is".into(),
+        },
+    }
+}
+
+/// Which part of the request is the key.
+pub(super) fn key_name(key: &HashKey) -> String {
+    match key {
+        HashKey::ClientAddress => "client address".to_owned(),
+        HashKey::Header(name) => format!("header {name}"),
+        HashKey::Cookie(name) => format!("cookie {name}"),
+        HashKey::Query(name) => format!("query parameter {name}"),
+        HashKey::Path => "path".to_owned(),
+    }
+}
+
+/// The value of the key, where it can be shown in a word.
+pub(super) fn key_value(key: &Key<'_>, asked: &Asked) -> Option<String> {
+    match key.key {
+        HashKey::ClientAddress => Some(asked.source().to_string()),
+        HashKey::Header(name) => asked.header(name).map(lossy),
+        HashKey::Query(name) => query_value(asked.query(), name.as_bytes()).map(lossy),
+        HashKey::Path => Some(lossy(asked.path())),
+        HashKey::Cookie(_) => None,
+    }
+}
+
+/// The changes to the headers of a request, in the order in which they are made.
+pub(super) fn changes(changes: &HeaderChanges) -> Vec<String> {
+    let removed = changes.remove.iter().map(|name| format!("without {name}"));
+    let set = changes.set.iter().map(|(name, value)| format!("{name}: {value}"));
+    let added = changes.add.iter().map(|(name, value)| format!("{name}: {value} in addition"));
+    removed.chain(set).chain(added).collect()
+}
+
+/// The `Host` that the server gets, when it is not the client's.
+pub(super) fn forward_host(host: &ForwardHost) -> Option<String> {
+    match host {
+        ForwardHost::Keep => None,
+        ForwardHost::Server => Some("host: the address of the server".to_owned()),
+        ForwardHost::Literal(host) => Some(format!("host: {host}")),
+    }
+}
+
+/// A share without needless digits: `5 %`, `33.3 %`.
+pub(super) fn percent(share: f64) -> String {
+    let text = format!("{share:.1}");
+    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}

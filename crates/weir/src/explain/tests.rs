@@ -1,0 +1,221 @@
+//! Whole explanations of one config: what is said of a request, in text and in JSON.
+
+use clap::Parser as _;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Parsed as clap parses it, so that defaults and flags are those of the program.
+#[derive(clap::Parser)]
+struct Typed {
+    #[command(flatten)]
+    arguments: ExplainArguments,
+}
+
+const CONFIG: &str = r#"
+[listener.web]
+address = "127.0.0.1:8080"
+trusted_proxies = ["10.0.0.0/8"]
+limits = { body_size = "1KiB" }
+
+[[listener.web.route]]
+name = "api"
+path = "/api"
+strip_prefix = true
+request_headers = { set = { x-env = "test" }, remove = ["x-debug"] }
+forward_host = "api.internal"
+upstream = "api"
+
+[[listener.web.route]]
+name = "canary"
+header = { x-canary = "yes" }
+split = [{ upstream = "site", weight = 95 }, { upstream = "api", weight = 5 }]
+
+[[listener.web.route]]
+name = "moved"
+host = "old.test"
+redirect = { to = "https://{host}.new.test{path}{query}", status = 301 }
+
+[[listener.web.route]]
+name = "robots"
+path_exact = "/robots.txt"
+respond = { status = 200, body = "none" }
+
+[[listener.web.route]]
+name = "writes"
+method = ["POST", "PUT"]
+query = { draft = "1" }
+source = "192.0.2.0/24"
+upstream = "site"
+
+[[listener.web.route]]
+name = "rest"
+host = ["any.test", "other.test"]
+upstream = "site"
+
+[upstream.api]
+balance = "consistent-hash"
+hash_key = "client-address"
+servers = [
+  { name = "one", address = "10.0.0.1:80" },
+  { name = "two", address = "10.0.0.2:80", weight = 2, max_requests = 10 },
+  { name = "spare", address = "10.0.0.9:80", backup = true },
+]
+
+[upstream.site]
+servers = ["10.0.0.3:80", { address = "10.0.0.4:80", weight = 0 }]
+"#;
+
+fn explained(arguments: &[&str]) -> Result<String, CommandError> {
+    let config = Config::parse(CONFIG, "weir.toml").unwrap();
+    let typed = Typed::parse_from([&["explain", "weir.toml"], arguments].concat());
+    explain(&config, &typed.arguments)
+}
+
+fn text(arguments: &[&str]) -> String {
+    explained(arguments).unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&explained(&[arguments, &["--format", "json"]].concat()).unwrap()).unwrap()
+}
+
+#[test]
+fn a_forwarded_request_is_told_from_listener_to_servers() {
+    let told = text(&["http://any.test:8080/api/users?x=1", "--from", "192.0.2.7"]);
+    let mut lines = told.lines();
+    for expected in [
+        "request    GET /api/users?x=1 for any.test",
+        "client     192.0.2.7",
+        "listener   web (127.0.0.1:8080): has the port of the URL",
+        "route      api: takes the request: path prefix /api",
+    ] {
+        assert_eq!(lines.next(), Some(expected), "{told}");
+    }
+    for expected in [
+        "\n           not rest: matches too, but is less specific: host any.test or other.test\n",
+        "\n           not canary: asks for header x-canary exactly \"yes\", and the request has none\n",
+        "\n           not moved: is for another host: old.test\n",
+        "\n           not robots: is for another path: exactly /robots.txt\n",
+        "\n           not writes: is for another method: POST or PUT\n",
+        "\ntarget     /users?x=1, rewritten\nheader     host: api.internal\nheader     without x-debug\nheader     x-env: test\n",
+        "\nupstream   api\nbalance    consistent-hash: the server that the key belongs to",
+        "\nkey        client address \"192.0.2.7\" belongs to ",
+        "weight 2    66.7 %  at most 10 requests  can take the request\n",
+        "spare  10.0.0.9:80  weight 1       0 %  backup  is a backup, and a primary server is eligible\n",
+    ] {
+        assert!(told.contains(expected), "{expected:?} is missing in:\n{told}");
+    }
+}
+
+#[test]
+fn the_key_decides_on_the_first_server() {
+    let first = |from: &str| {
+        let told = json(&["/api", "--from", from]);
+        let upstream = &told["forward"]["upstreams"][0];
+        assert_eq!(upstream["key"], json!({ "of": "client address", "value": from, "present": true }));
+        upstream["servers"][0]["name"].as_str().unwrap().to_owned()
+    };
+    let names: Vec<String> = (1..40).map(|last| first(&format!("192.0.2.{last}"))).collect();
+    assert!(names.iter().all(|name| name == "one" || name == "two"), "{names:?}");
+    assert!(names.contains(&"one".to_owned()) && names.contains(&"two".to_owned()), "{names:?}");
+    assert_eq!(first("192.0.2.1"), names[0], "the same client goes to the same server");
+}
+
+#[test]
+fn a_split_tells_the_parts_and_the_servers_of_each() {
+    let told = json(&["http://any.test/", "-H", "X-Canary: yes", "--listener", "web"]);
+    assert_eq!(told["route"], "rest", "a host is more specific than a header");
+    let told = json(&["http://third.test/", "-H", "X-Canary: yes"]);
+    assert_eq!(told["route"], "canary");
+    let parts: Vec<(&str, f64)> = told["forward"]["upstreams"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| (part["name"].as_str().unwrap(), part["percent"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(parts, [("site", 95.0), ("api", 5.0)]);
+    let text = text(&["http://third.test/", "-H", "X-Canary: yes"]);
+    assert!(text.contains("upstream   site, 95 % of the requests, drawn for each\n"), "{text}");
+    assert!(text.contains("10.0.0.4:80  weight 0       0 %  its weight is 0\n"), "{text}");
+}
+
+#[test]
+fn answers_of_the_config_are_told() {
+    let moved = json(&["http://old.test/a?b", "--listener", "web"]);
+    assert_eq!(moved["redirect"], json!({ "status": 301, "location": "https://old.test.new.test/a?b" }));
+    assert!(text(&["http://old.test/a?b"]).contains("\nlocation   https://old.test.new.test/a?b\n"));
+    let robots = json(&["/robots.txt"]);
+    let expected = json!({ "status": 200, "content_type": "text/plain; charset=utf-8", "body": "none" });
+    assert_eq!(robots["respond"], expected);
+    assert!(text(&["/robots.txt"]).contains("\nanswer     200 from the config, no server is asked\n"));
+}
+
+#[test]
+fn refusals_are_told_with_their_reason() {
+    for (arguments, status, reason, phase) in [
+        (&["http://third.test/"][..], 404, "no-route", "route"),
+        (&["http://any.test/a b"], 400, "bad-request-line", "request"),
+        (&["http://any.test/", "-H", "Content-Length: x"], 400, "bad-length", "request"),
+        (&["http://any.test/", "-H", "Expect: more"], 417, "expectation-failed", "request"),
+        (&["http://any.test/", "-X", "POST", "-H", "Content-Length: 1025"], 413, "body-too-large", "route"),
+        (&["any.test:443", "-X", "CONNECT"], 501, "connect-not-allowed", "route"),
+    ] {
+        let told = json(arguments);
+        let refused = &told["refused"];
+        assert_eq!((&refused["status"], &refused["reason"], &refused["phase"]), (&json!(status), &json!(reason), &json!(phase)), "{told:#}");
+        let text = text(arguments);
+        assert!(text.contains(&format!("\nanswer     {status} {reason} (phase {phase})\n")), "{text}");
+    }
+    assert!(text(&["http://third.test/"]).contains("\nroute      none takes the request\n           not api: "));
+    assert!(json(&["http://any.test/", "-X", "POST", "-H", "Content-Length: 1024"])["forward"].is_object());
+}
+
+#[test]
+fn conditions_are_told_with_what_was_found() {
+    let told = text(&["http://third.test/?draft=2", "-X", "POST", "-H", "x-canary: no"]);
+    assert!(told.contains("not canary: asks for header x-canary exactly \"yes\", and the request has \"no\"\n"), "{told}");
+    assert!(told.contains("not writes: asks for query parameter draft exactly \"1\", and the request has \"2\"\n"), "{told}");
+    let told = text(&["http://third.test/?draft=1", "-X", "POST"]);
+    assert!(told.contains("not writes: is for clients from 192.0.2.0/24, not 127.0.0.1\n"), "{told}");
+}
+
+#[test]
+fn a_trusted_proxy_is_believed_and_others_are_not() {
+    for (from, client) in [("10.1.2.3", "192.0.2.9"), ("192.0.2.1", "192.0.2.1")] {
+        let told = json(&["http://third.test/?draft=1", "-X", "PUT", "-H", "X-Forwarded-For: 192.0.2.9", "--from", from]);
+        assert_eq!((&told["request"]["client"], &told["route"]), (&json!(client), &json!("writes")), "{told:#}");
+    }
+    let told = text(&["/api", "-H", "X-Forwarded-For: 192.0.2.9", "--from", "10.1.2.3"]);
+    assert!(told.contains("\nclient     192.0.2.9, as the trusted proxy 10.1.2.3 says\n"), "{told}");
+}
+
+#[test]
+fn upgrades_are_told() {
+    for (protocol, passes) in [("websocket", true), ("h2c", false)] {
+        let header = format!("Upgrade: {protocol}");
+        let told = json(&["/api", "-H", "Connection: upgrade", "-H", &header]);
+        assert_eq!(told["forward"]["upgrade"], json!({ "protocol": protocol, "passes": passes }));
+    }
+    assert!(json(&["/api"])["forward"]["upgrade"].is_null());
+}
+
+#[test]
+fn a_host_of_the_command_line_replaces_that_of_the_url() {
+    let told = json(&["http://127.0.0.1:8080/", "-H", "host: old.test"]);
+    assert_eq!((&told["request"]["host"], &told["route"]), (&json!("old.test"), &json!("moved")));
+}
+
+#[test]
+fn what_is_no_request_is_a_usage_error() {
+    for arguments in [
+        &["http://any.test/", "-H", "no header"][..],
+        &["http://any.test/", "-H", "a: b\r\nc: d"],
+        &["http://any.test/", "-X", "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET"],
+        &["ftp://any.test/"],
+        &["/", "--listener", "none"],
+    ] {
+        let outcome = explained(arguments);
+        assert!(matches!(outcome, Err(CommandError::Usage { .. })), "{arguments:?}: {outcome:?}");
+    }
+}

@@ -1,0 +1,160 @@
+//! An explanation for people: one line for each thing, its label in front.
+
+use std::fmt::Write as _;
+
+use weir_config::{Fixed, Redirect};
+use weir_observe::Failure;
+use weir_traffic::balance::Candidate;
+use weir_traffic::route::{Outcome, RouteRequest as _};
+
+use super::explanation::{Destination, Ending, Explanation, Forward, Share, lossy};
+use super::{listener, sentence};
+
+/// Columns of the label, the space behind it included.
+const LABEL: usize = 11;
+
+pub(super) fn render(explanation: &Explanation<'_>) -> String {
+    let mut page = Page(String::new());
+    push_request(&mut page, explanation);
+    page.line("listener", &format!("{}: {}", listener::describe(explanation.listener), explanation.why.sentence()));
+    push_routes(&mut page, explanation);
+    match &explanation.ending {
+        Ending::Refused(failure) => push_refused(&mut page, *failure),
+        Ending::Redirect { redirect, location } => push_redirect(&mut page, redirect, location),
+        Ending::Respond(fixed) => push_respond(&mut page, fixed),
+        Ending::Forward(forward) => push_forward(&mut page, explanation, forward),
+    }
+    page.0
+}
+
+/// Lines with labels; a label that would be repeated is left out.
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, label: &str, text: &str) {
+        let line = format!("{label:<LABEL$}{text}");
+        self.0.push_str(line.trim_end());
+        self.0.push('\n');
+    }
+}
+
+fn push_request(page: &mut Page, explanation: &Explanation<'_>) {
+    let asked = explanation.asked;
+    let target = &asked.url.target;
+    page.line("request", &format!("{} {target} for {}", asked.method, lossy_host(explanation)));
+    let client = asked.source();
+    let from = if client == asked.from {
+        client.to_string()
+    } else {
+        format!("{client}, as the trusted proxy {} says", asked.from)
+    };
+    page.line("client", &from);
+}
+
+fn lossy_host(explanation: &Explanation<'_>) -> String {
+    let host = explanation.asked.host();
+    if host.is_empty() { explanation.asked.url.authority.clone() } else { lossy(host) }
+}
+
+fn push_routes(page: &mut Page, explanation: &Explanation<'_>) {
+    if explanation.routes.is_empty() {
+        return;
+    }
+    if explanation.route.is_none() {
+        page.line("route", "none takes the request");
+    }
+    for (route, outcome) in &explanation.routes {
+        let label = if *outcome == Outcome::Chosen { "route" } else { "" };
+        let indent = if label.is_empty() { "not " } else { "" };
+        let sentence = sentence::outcome(outcome, &route.matches, explanation.asked);
+        page.line(label, &format!("{indent}{}: {sentence}", route.name));
+    }
+}
+
+fn push_refused(page: &mut Page, failure: Failure) {
+    let explanation = failure.explanation();
+    page.line("answer", &format!("{} {} (phase {})", failure.log_status(), failure.reason(), failure.phase.name()));
+    page.line("", explanation.happened);
+    page.line("", explanation.change);
+}
+
+fn push_redirect(page: &mut Page, redirect: &Redirect, location: &str) {
+    page.line("answer", &format!("{} from the config, no server is asked", redirect.status));
+    page.line("location", location);
+}
+
+fn push_respond(page: &mut Page, fixed: &Fixed) {
+    page.line("answer", &format!("{} from the config, no server is asked", fixed.status));
+    if !fixed.body.is_empty() {
+        page.line("body", &format!("{} bytes of {}", fixed.body.len(), fixed.content_type));
+    }
+}
+
+fn push_forward(page: &mut Page, explanation: &Explanation<'_>, forward: &Forward<'_>) {
+    let how = if forward.rewritten { ", rewritten" } else { ", as it came" };
+    page.line("target", &format!("{}{how}", forward.target));
+    if let Some((protocol, passes)) = &forward.upgrade {
+        let sentence = if *passes { "is passed on" } else { "is not passed on: the request goes on without it" };
+        page.line("upgrade", &format!("{protocol} {sentence}"));
+    }
+    let route = explanation.route.expect("what is forwarded has a route");
+    let changes = sentence::changes(&route.request_headers);
+    for change in sentence::forward_host(&route.forward_host).into_iter().chain(changes) {
+        page.line("header", &change);
+    }
+    for destination in &forward.destinations {
+        push_destination(page, explanation, destination, forward.destinations.len() > 1);
+    }
+}
+
+fn push_destination(page: &mut Page, explanation: &Explanation<'_>, destination: &Destination<'_>, is_part: bool) {
+    let upstream = destination.upstream;
+    let part = if is_part { format!(", {} of the requests, drawn for each", sentence::percent(destination.percent)) } else { String::new() };
+    page.line("upstream", &format!("{}{part}", upstream.name));
+    page.line("balance", &format!("{}: {}", upstream.balance.name(), sentence::policy(&upstream.balance)));
+    if let Some(key) = &destination.key {
+        let name = sentence::key_name(key.key);
+        let value = sentence::key_value(key, explanation.asked);
+        let line = match (key.present, value, destination.candidates.first()) {
+            (false, ..) => format!("{name}: the request has none, so the least loaded server is chosen"),
+            (true, value, Some((first, _))) => {
+                let value = value.map_or(String::new(), |value| format!(" {value:?}"));
+                format!("{name}{value} belongs to {}", destination.server(first.server).name)
+            }
+            (true, _, None) => name,
+        };
+        page.line("key", &line);
+    }
+    let widths = widths(destination);
+    for (index, (candidate, share)) in destination.candidates.iter().enumerate() {
+        page.line(if index == 0 { "servers" } else { "" }, &server(destination, candidate, *share, widths));
+    }
+}
+
+/// Columns of name and address.
+fn widths(destination: &Destination<'_>) -> (usize, usize) {
+    let servers = || destination.upstream.servers.iter();
+    let longest = |lens: &mut dyn Iterator<Item = usize>| lens.max().unwrap_or(0);
+    (
+        longest(&mut servers().map(|server| server.name.len())),
+        longest(&mut servers().map(|server| server.address.to_string().len())),
+    )
+}
+
+fn server(destination: &Destination<'_>, candidate: &Candidate, share: Share, widths: (usize, usize)) -> String {
+    let server = destination.server(candidate.server);
+    let address = server.address.to_string();
+    let mut line = format!("{:<width$}", server.name, width = widths.0);
+    if destination.upstream.servers.iter().any(|server| *server.name != *server.address.to_string()) {
+        let _infallible = write!(line, "  {address:<width$}", width = widths.1);
+    }
+    let _infallible = write!(line, "  weight {:<3}  {:>6}", candidate.weight, sentence::percent(share));
+    if candidate.max_requests > 0 {
+        let _infallible = write!(line, "  at most {} requests", candidate.max_requests);
+    }
+    if candidate.backup {
+        line.push_str("  backup");
+    }
+    let _infallible = write!(line, "  {}", candidate.standing.sentence());
+    line
+}

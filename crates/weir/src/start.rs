@@ -1,0 +1,148 @@
+//! Starting the proxy, and what to do about it when the system refuses.
+
+use std::io;
+use std::path::Path;
+
+use weir_config::Config;
+use weir_proxy::{Proxy, StartError};
+
+use crate::error::CommandError;
+
+/// The highest port that needs a privilege (`net.ipv4.ip_unprivileged_port_start`, as every distribution has it).
+const PRIVILEGED_PORT_MAX: u16 = 1023;
+
+/// Where the addresses come from, and so where they can be changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// This config.
+    File(&'a Path),
+    /// `weir serve --listen`.
+    Arguments,
+    /// `weir demo --listen`.
+    Demo,
+}
+
+/// Starts the proxy.
+///
+/// # Errors
+/// What the system refused, with what to change.
+pub(crate) fn proxy(config: &Config, origin: Origin<'_>) -> Result<Proxy, CommandError> {
+    Proxy::start(config).map_err(|error| {
+        let help = help(&error, origin);
+        CommandError::Failed { error: error.into(), help }
+    })
+}
+
+fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
+    match error {
+        StartError::Bind { listener, address, error } => {
+            let change = origin.change(&format!("listener.{listener}.address"));
+            Some(help_for_address(error, address, &change))
+        }
+        StartError::BindAdmin { address, error } => {
+            let change = origin.change("admin.address");
+            Some(help_for_address(error, &address.to_string(), &change))
+        }
+        _ => None,
+    }
+}
+
+impl Origin<'_> {
+    /// How to choose another address, as the end of a sentence.
+    fn change(self, key: &str) -> String {
+        match self {
+            Origin::File(file) => format!("change `{key}` in {}", file.display()),
+            Origin::Arguments => "choose another address with `--listen`".to_owned(),
+            Origin::Demo => {
+                "choose another address: `weir demo --listen 127.0.0.1:0` takes any free port".to_owned()
+            }
+        }
+    }
+}
+
+fn help_for_address(error: &io::Error, address: &str, change: &str) -> String {
+    let is_unix = address.starts_with("unix:");
+    let port = address.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let show = if is_unix { "ss -lxp" } else { "ss -ltnp" };
+            format!("another program has this address (`{show}` shows which one): stop it, or {change}")
+        }
+        io::ErrorKind::PermissionDenied if port.is_some_and(|port| port <= PRIVILEGED_PORT_MAX) => format!(
+            "ports up to {PRIVILEGED_PORT_MAX} need root or the capability CAP_NET_BIND_SERVICE: grant it, or {change}"
+        ),
+        io::ErrorKind::PermissionDenied if is_unix => {
+            format!("this user may not create a socket in that folder: allow it, or {change}")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!("this machine has no such address (`ip address` shows what it has): {change}")
+        }
+        io::ErrorKind::NotFound if is_unix => {
+            format!("the folder of the socket does not exist: create it, or {change}")
+        }
+        _ => change.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_the_trouble_and_the_remedy() {
+        let file = Origin::File(Path::new("weir.toml"));
+        for (kind, address, origin, expected) in [
+            (
+                io::ErrorKind::AddrInUse,
+                "127.0.0.1:8080",
+                file,
+                "another program has this address (`ss -ltnp` shows which one): stop it, or change `listener.web.address` in weir.toml",
+            ),
+            (
+                io::ErrorKind::AddrInUse,
+                "unix:/run/weir.sock",
+                Origin::Arguments,
+                "another program has this address (`ss -lxp` shows which one): stop it, or choose another address with `--listen`",
+            ),
+            (
+                io::ErrorKind::AddrInUse,
+                "127.0.0.1:8080",
+                Origin::Demo,
+                "another program has this address (`ss -ltnp` shows which one): stop it, or choose another address: `weir demo --listen 127.0.0.1:0` takes any free port",
+            ),
+            (
+                io::ErrorKind::PermissionDenied,
+                "[::]:80",
+                file,
+                "ports up to 1023 need root or the capability CAP_NET_BIND_SERVICE: grant it, or change `listener.web.address` in weir.toml",
+            ),
+            (
+                io::ErrorKind::PermissionDenied,
+                "unix:/run/weir.sock",
+                file,
+                "this user may not create a socket in that folder: allow it, or change `listener.web.address` in weir.toml",
+            ),
+            (
+                io::ErrorKind::AddrNotAvailable,
+                "192.0.2.1:80",
+                file,
+                "this machine has no such address (`ip address` shows what it has): change `listener.web.address` in weir.toml",
+            ),
+            (
+                io::ErrorKind::NotFound,
+                "unix:/run/none/weir.sock",
+                file,
+                "the folder of the socket does not exist: create it, or change `listener.web.address` in weir.toml",
+            ),
+            (io::ErrorKind::Other, ":80", file, "change `listener.web.address` in weir.toml"),
+        ] {
+            let error = StartError::Bind { listener: "web".into(), address: address.to_owned(), error: kind.into() };
+            assert_eq!(help(&error, origin).as_deref(), Some(expected));
+        }
+        let admin = StartError::BindAdmin {
+            address: ([127, 0, 0, 1], 9000).into(),
+            error: io::ErrorKind::AddrInUse.into(),
+        };
+        assert!(help(&admin, file).is_some_and(|help| help.ends_with("change `admin.address` in weir.toml")));
+    }
+}

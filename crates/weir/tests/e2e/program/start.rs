@@ -1,0 +1,78 @@
+//! `weir serve` that does not start, or does not end in peace: what it says, and its exit code.
+
+use std::net::{TcpListener, TcpStream};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::{ConfigFile, run};
+use crate::harness::origin::ok;
+use crate::harness::{Client, Gate, Origin, Weir, eventually};
+
+#[test]
+fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let busy = taken.local_addr().expect("a bound socket has an address").to_string();
+    for (address, trouble) in [
+        (busy.as_str(), "another program has this address"),
+        ("192.0.2.1:8080", "this machine has no such address"),
+        ("unix:/nowhere/weir.sock", "the folder of the socket does not exist"),
+    ] {
+        let file = ConfigFile::new(&format!(
+            "listener.web = {{ address = \"{address}\", upstream = \"app\" }}\nupstream.app.servers = [\"10.0.0.1:80\"]\n"
+        ));
+        let done = run(&["serve", file.path()]);
+        assert_eq!(done.code, Some(1), "{done:?}");
+        let key = format!("change `listener.web.address` in {}", file.path());
+        for expected in ["error: ", "listener `web`", address, trouble, &key] {
+            assert!(done.stderr.contains(expected), "{expected:?} is missing in:\n{}", done.stderr);
+        }
+        let done = run(&["serve", "--listen", address, "--to", "10.0.0.1:80"]);
+        assert!(done.code == Some(1) && done.stderr.contains("choose another address with `--listen`"), "{done:?}");
+    }
+}
+
+#[test]
+fn mistakes_of_the_command_line_are_pointed_at() {
+    let done = run(&["serve", "--listen", "8080", "--to", "10.0.0.1"]);
+    assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
+    for expected in ["command line", "--listen 8080 --to 10.0.0.1", "2 errors"] {
+        assert!(done.stderr.contains(expected), "{expected:?} is missing in:\n{}", done.stderr);
+    }
+    assert_eq!(run(&["serve"]).code, Some(2));
+}
+
+#[test]
+fn warnings_are_shown_before_it_is_ready() {
+    let origin = Origin::serving("app");
+    let weir = Weir::proxying_with(&origin, "upstream.spare.servers = [\"10.0.0.1:80\"]");
+    let stderr = weir.stderr();
+    let place = |text: &str| stderr.find(text).unwrap_or_else(|| panic!("{text:?} is missing in:\n{stderr}"));
+    assert!(place("spare") < place("listening listener=web") && place("1 warning") < place("ready"), "{stderr}");
+}
+
+#[test]
+fn a_second_signal_that_cuts_an_exchange_is_seen_in_the_exit_code() {
+    let gate = Gate::new();
+    let slow = gate.clone();
+    let origin = Origin::start(move |conn| {
+        let request = conn.request()?;
+        slow.wait("the slow answer is due");
+        conn.send(ok(request.target()))
+    });
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let text = format!(
+        "process.stop_grace = \"1h\"\nlistener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\nupstream.app.servers = [\"{}\"]\n",
+        origin.address()
+    );
+    let mut weir = Weir::start_in(folder, &text);
+    let address = weir.web();
+    let mut client = Client::connect(address);
+    client.send_get("/slow");
+    origin.wait_for_requests(1);
+    weir.signal(Signal::INT);
+    eventually("the first signal was taken", || TcpStream::connect(address).is_err());
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait_for_exit().code(), Some(1), "{}", weir.stderr());
+    gate.open();
+}
