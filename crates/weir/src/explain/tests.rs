@@ -82,10 +82,10 @@ fn json(arguments: &[&str]) -> Value {
 
 #[test]
 fn a_forwarded_request_is_told_from_listener_to_servers() {
-    let told = text(&["http://any.test:8080/api/users?x=1", "--from", "192.0.2.7"]);
+    let told = text(&["http://plain.test:8080/api/users?x=1", "--from", "192.0.2.7"]);
     let mut lines = told.lines();
     for expected in [
-        "request    GET /api/users?x=1 for any.test",
+        "request    GET /api/users?x=1 for plain.test",
         "client     192.0.2.7",
         "listener   web (127.0.0.1:8080): has the port of the URL",
         "route      api: takes the request: path prefix /api",
@@ -93,7 +93,7 @@ fn a_forwarded_request_is_told_from_listener_to_servers() {
         assert_eq!(lines.next(), Some(expected), "{told}");
     }
     for expected in [
-        "\n           not rest: matches too, but is less specific: host any.test or other.test\n",
+        "\n           not rest: is for another host: any.test or other.test\n",
         "\n           not canary: asks for header x-canary exactly \"yes\", and the request has none\n",
         "\n           not moved: is for another host: old.test\n",
         "\n           not robots: is for another path: exactly /robots.txt\n",
