@@ -53,7 +53,9 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, CommandError> 
     let checked = Checked::load(&arguments.file);
     let name = arguments.file.display().to_string();
     if arguments.print {
-        output::note(report(&checked, &name, arguments.format, output::colour_of(&std::io::stderr())).trim_end());
+        output::note(
+            report(&checked, &name, arguments.format, output::colour_of(&std::io::stderr())).trim_end(),
+        );
         if checked.config.is_some() {
             output::print(&checked.print())?;
         }
@@ -84,7 +86,8 @@ fn report(checked: &Checked, name: &str, format: Format, colour: Colour) -> Stri
 mod tests {
     use super::*;
 
-    const GOOD: &str = "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"10.0.0.1:80\"]\n";
+    const GOOD: &str =
+        "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"10.0.0.1:80\"]\n";
 
     fn reported(text: &str, format: Format) -> String {
         report(&Checked::parse(text, "weir.toml"), "weir.toml", format, Colour::Never)
@@ -108,7 +111,9 @@ mod tests {
         let [warning, ok] = lines[..] else { panic!("{short}") };
         assert!(warning.starts_with("weir.toml:3:") && warning.contains(": warning: "), "{warning}");
         assert_eq!(ok, "weir.toml: ok (1 listener, 2 upstreams)");
-        assert!(reported(&unused, Format::Text).ends_with("1 warning\nweir.toml: ok (1 listener, 2 upstreams)\n"));
+        assert!(
+            reported(&unused, Format::Text).ends_with("1 warning\nweir.toml: ok (1 listener, 2 upstreams)\n")
+        );
     }
 
     #[test]
@@ -117,7 +122,10 @@ mod tests {
         let text = reported(&bad, Format::Text);
         assert!(text.contains("adress") && text.contains("10.0.0.1") && !text.contains(": ok ("), "{text}");
         let short = reported(&bad, Format::Short);
-        assert!(short.lines().count() >= 2 && short.lines().all(|line| line.contains(": error: ")), "{short}");
+        assert!(
+            short.lines().count() >= 2 && short.lines().all(|line| line.contains(": error: ")),
+            "{short}"
+        );
         let json: serde_json::Value = serde_json::from_str(&reported(&bad, Format::Json)).unwrap();
         assert_eq!(json.as_array().map(Vec::len), Some(short.lines().count()));
     }

@@ -90,7 +90,8 @@ mod tests {
         let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
         for command in commands.chain([&root]) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let examples: Vec<&str> = help.lines().map(str::trim).filter(|line| line.starts_with("weir ")).collect();
+            let examples: Vec<&str> =
+                help.lines().map(str::trim).filter(|line| line.starts_with("weir ")).collect();
             assert!(!examples.is_empty(), "{} has no examples", command.get_name());
             for example in examples {
                 let typed = example.split(" > ").next().unwrap_or_default();

@@ -45,7 +45,8 @@ fn page() -> String {
     for command in commands() {
         let name = command.get_name();
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        writeln!(page, "| [`weir {name}`](#weir-{name}) | {} |", about.trim_end_matches('.')).expect("a string grows");
+        writeln!(page, "| [`weir {name}`](#weir-{name}) | {} |", about.trim_end_matches('.'))
+            .expect("a string grows");
     }
     push_help(&mut page, "weir", &root);
     for command in commands() {
@@ -79,7 +80,8 @@ fn commands_page_shows_every_command_with_its_exit_codes() {
     let page = page();
     for command in CommandLine::command().get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = command.get_name();
-        let (_, section) = page.split_once(&format!("\n## weir {name}\n")).expect("every command has a section");
+        let (_, section) =
+            page.split_once(&format!("\n## weir {name}\n")).expect("every command has a section");
         let section = section.split("\n## ").next().unwrap_or_default();
         for part in [format!("Usage: weir {name}"), "Examples:\n".to_owned(), "Exit codes:\n".to_owned()] {
             assert!(section.contains(&part), "{part:?} is missing in:\n{section}");

@@ -17,15 +17,9 @@ pub(crate) enum CommandError {
     /// The config has mistakes.
     Config(Mistakes),
     /// What was typed makes no sense, by itself or with this config.
-    Usage {
-        what: String,
-        help: Option<String>,
-    },
+    Usage { what: String, help: Option<String> },
     /// Something failed while it ran.
-    Failed {
-        error: anyhow::Error,
-        help: Option<String>,
-    },
+    Failed { error: anyhow::Error, help: Option<String> },
 }
 
 impl CommandError {
@@ -56,7 +50,5 @@ impl<E: Into<anyhow::Error>> From<E> for CommandError {
 
 /// Whether the reader of the output has seen enough, as `head` does: nothing to complain about.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .downcast_ref::<std::io::Error>()
-        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

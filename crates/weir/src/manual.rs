@@ -118,7 +118,9 @@ mod tests {
     #[test]
     fn an_unknown_command_is_told_with_those_there_are() {
         let root = CommandLine::command();
-        let Err(CommandError::Usage { what, help }) = find(&root, "sevre") else { panic!("there is no such command") };
+        let Err(CommandError::Usage { what, help }) = find(&root, "sevre") else {
+            panic!("there is no such command")
+        };
         assert_eq!(what, "there is no command `sevre`");
         assert!(help.is_some_and(|help| help.contains("serve, check, explain")));
     }

@@ -97,7 +97,11 @@ fn serve(config: &Config, origin: Origin<'_>) -> Result<ExitCode, CommandError> 
 fn stop(proxy: Proxy, config: &Config, signals: &mut Signals) -> ExitCode {
     let grace = config.process.stop_grace;
     let open = proxy.sessions_open();
-    tracing::info!(sessions = open, ?grace, "stopping: running exchanges may finish, a second signal ends them");
+    tracing::info!(
+        sessions = open,
+        ?grace,
+        "stopping: running exchanges may finish, a second signal ends them"
+    );
     let mut hurried = false;
     let stopped = proxy.stop(grace, || {
         hurried |= signals.pending().any(|signal| signal != SIGUSR1);

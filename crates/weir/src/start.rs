@@ -136,7 +136,8 @@ mod tests {
             ),
             (io::ErrorKind::Other, ":80", file, "change `listener.web.address` in weir.toml"),
         ] {
-            let error = StartError::Bind { listener: "web".into(), address: address.to_owned(), error: kind.into() };
+            let error =
+                StartError::Bind { listener: "web".into(), address: address.to_owned(), error: kind.into() };
             assert_eq!(help(&error, origin).as_deref(), Some(expected));
         }
         let admin = StartError::BindAdmin {

@@ -1,3 +1,5 @@
+//! Whole lines of every format, and that no peer can break one.
+
 use std::net::SocketAddr;
 
 use proptest::prelude::*;

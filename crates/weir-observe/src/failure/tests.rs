@@ -1,3 +1,5 @@
+//! The table of reasons: complete, unique, and in step with the docs.
+
 use std::collections::HashSet;
 use std::path::Path;
 

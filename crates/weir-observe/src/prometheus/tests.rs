@@ -1,3 +1,5 @@
+//! The rendered text against a strict reader of the exposition format.
+
 use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;

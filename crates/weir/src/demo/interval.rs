@@ -143,7 +143,10 @@ mod tests {
 
     fn names() -> Names {
         let servers = vec!["a".to_owned(), "b".to_owned()];
-        Names { listeners: Vec::new(), upstreams: vec![UpstreamNames { name: "default".to_owned(), servers }] }
+        Names {
+            listeners: Vec::new(),
+            upstreams: vec![UpstreamNames { name: "default".to_owned(), servers }],
+        }
     }
 
     fn serve(shard: &WorkerShard, server: usize, micros: u64, times: u64) {
@@ -171,7 +174,9 @@ mod tests {
         assert_eq!((&*a.name, a.state, a.rate, a.share, a.reuse), ("a", "up", 75.0, 0.75, Some(1.0)));
         assert_eq!((&*b.name, b.state, b.rate, b.share, b.reuse), ("b", "up", 25.0, 0.25, Some(0.5)));
         assert_eq!((a.errors, b.errors, interval.all.errors), (0, 1, 1), "errors are never forgotten");
-        let close = |found: Option<u64>, expected: u64| found.is_some_and(|found| found.abs_diff(expected) * 16 <= expected);
+        let close = |found: Option<u64>, expected: u64| {
+            found.is_some_and(|found| found.abs_diff(expected) * 16 <= expected)
+        };
         assert!(close(a.p99, 2_000), "what was before does not count: {a:?}");
         assert!(close(interval.all.p50, 2_000) && close(interval.all.p99, 20_000), "{interval:?}");
         assert_eq!(interval.all.rate, 100.0);

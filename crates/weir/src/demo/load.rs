@@ -81,7 +81,10 @@ impl Tally {
     /// What the clients say, in one line.
     pub(super) fn sentence(self) -> String {
         let sent = self.answered + self.failed;
-        format!("{CONNECTIONS} clients: {} of {sent} requests answered, {} failed", self.answered, self.failed)
+        format!(
+            "{CONNECTIONS} clients: {} of {sent} requests answered, {} failed",
+            self.answered, self.failed
+        )
     }
 }
 
@@ -137,13 +140,17 @@ async fn read_response(stream: &mut TcpStream) -> io::Result<(u16, bool)> {
     let broken = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut received = Vec::new();
     let mut head = ResponseHead::new();
-    while head.parse(&received, &HeadLimits::default()).map_err(|rule| broken(rule.sentence()))? == Progress::Incomplete {
+    while head.parse(&received, &HeadLimits::default()).map_err(|rule| broken(rule.sentence()))?
+        == Progress::Incomplete
+    {
         read_more(stream, &mut received).await?;
     }
     let len = match head.body(Method::Get) {
         ResponseBody::None => 0,
         ResponseBody::Length(len) => len,
-        ResponseBody::Chunked | ResponseBody::UntilClose => return Err(broken("the servers of the demo state a length")),
+        ResponseBody::Chunked | ResponseBody::UntilClose => {
+            return Err(broken("the servers of the demo state a length"));
+        }
     };
     while ((received.len() - head.len()) as u64) < len {
         read_more(stream, &mut received).await?;
@@ -177,7 +184,8 @@ mod tests {
     #[test]
     fn every_client_is_answered() {
         let servers = Servers::start(&[DemoServer { name: "one", delay: Duration::from_millis(1) }]).unwrap();
-        let tally = tally_against(servers.addresses()[0], |tally| tally.answered >= 2 * u64::from(CONNECTIONS));
+        let tally =
+            tally_against(servers.addresses()[0], |tally| tally.answered >= 2 * u64::from(CONNECTIONS));
         assert_eq!(tally.failed, 0, "{tally:?}");
         assert!(tally.sentence().ends_with("requests answered, 0 failed"), "{}", tally.sentence());
     }

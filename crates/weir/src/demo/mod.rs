@@ -64,7 +64,9 @@ pub(crate) struct DemoArguments {
 
 fn parse_listen(text: &str) -> Result<ListenAddress, String> {
     match text.parse() {
-        Ok(ListenAddress::Unix(_)) => Err("the demo needs an address with a port, for a browser to find".to_owned()),
+        Ok(ListenAddress::Unix(_)) => {
+            Err("the demo needs an address with a port, for a browser to find".to_owned())
+        }
         Ok(address) => Ok(address),
         Err(error) => Err(error.to_string()),
     }
@@ -100,7 +102,8 @@ const SERVERS: [DemoServer; 3] = [
 /// The config of the demo: one listener, one upstream of the three servers, everything else as it is without a config.
 fn config(listen: &ListenAddress, servers: &Servers) -> Result<Config, CommandError> {
     let addresses: Vec<String> = servers.addresses().iter().map(ToString::to_string).collect();
-    let mut config = Config::from_arguments(&[listen.to_string()], &addresses).map_err(CommandError::Config)?;
+    let mut config =
+        Config::from_arguments(&[listen.to_string()], &addresses).map_err(CommandError::Config)?;
     for (server, known) in config.upstreams[0].servers.iter_mut().zip(SERVERS) {
         server.name = known.name.into();
     }
@@ -195,7 +198,8 @@ impl Show {
         let lasted = clock::now() - self.began;
         let whole = interval::between(&Figures::default(), &self.proxy.figures(), lasted);
         self.proxy.stop(STOP_GRACE, || false);
-        let text = format!("In {:.1} s:\n\n{}{}\n", lasted.as_secs_f64(), table::render(&whole), tally.sentence());
+        let text =
+            format!("In {:.1} s:\n\n{}{}\n", lasted.as_secs_f64(), table::render(&whole), tally.sentence());
         self.screen.draw(&text)?;
         Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
     }

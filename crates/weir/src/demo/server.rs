@@ -104,7 +104,11 @@ async fn serve(mut stream: TcpStream, server: DemoServer) {
 }
 
 /// Reads a head whole; `false` when the connection ends instead or it is no HTTP.
-async fn read_head(stream: &mut TcpStream, received: &mut Vec<u8>, head: &mut RequestHead) -> io::Result<bool> {
+async fn read_head(
+    stream: &mut TcpStream,
+    received: &mut Vec<u8>,
+    head: &mut RequestHead,
+) -> io::Result<bool> {
     loop {
         match head.parse(received, &HeadLimits::default()) {
             Ok(Progress::Complete { .. }) => return Ok(true),

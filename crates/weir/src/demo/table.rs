@@ -2,7 +2,8 @@
 
 use super::interval::{Interval, Row};
 
-const HEADINGS: [&str; 9] = ["server", "state", "requests/s", "share", "P50", "P99", "errors", "in flight", "reuse"];
+const HEADINGS: [&str; 9] =
+    ["server", "state", "requests/s", "share", "P50", "P99", "errors", "in flight", "reuse"];
 
 /// Columns of words stand to the left, those of numbers to the right.
 const WORDS: usize = 2;

@@ -39,7 +39,10 @@ impl Asked {
         let usage = |what: String, help: &str| CommandError::Usage { what, help: Some(help.to_owned()) };
         for text in headers.iter().map(String::as_str).chain([method, &url.target, &url.authority]) {
             if text.contains(['\r', '\n']) {
-                return Err(usage(format!("{text:?} is more than one line"), "a request cannot be written in it"));
+                return Err(usage(
+                    format!("{text:?} is more than one line"),
+                    "a request cannot be written in it",
+                ));
             }
         }
         if let Some(bad) = headers.iter().find(|header| !header.contains(':')) {
@@ -49,7 +52,15 @@ impl Asked {
         let mut head = RequestHead::new();
         let parsed = head.parse(&received, &head_limits(listener));
         let text = head.text(&received).to_vec();
-        let mut asked = Self { method: method.to_owned(), url: url.clone(), from, client: from, broken: None, head, text };
+        let mut asked = Self {
+            method: method.to_owned(),
+            url: url.clone(),
+            from,
+            client: from,
+            broken: None,
+            head,
+            text,
+        };
         match parsed {
             Ok(Progress::Complete { .. }) => asked.client = asked.client_at(listener),
             Ok(Progress::Incomplete) => unreachable!("a head with its empty line is complete or broken"),
@@ -109,7 +120,8 @@ fn write_request(url: &Url, method: &str, headers: &[String]) -> Vec<u8> {
     // CONNECT names host and port alone (RFC 9112 section 3.2.3).
     let target = if method == "CONNECT" { &url.authority } else { &url.target };
     let mut text = format!("{method} {target} HTTP/1.1\r\n");
-    let names_host = |header: &String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
+    let names_host =
+        |header: &String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
     if !headers.iter().any(names_host) {
         text.push_str(&format!("Host: {}\r\n", url.authority));
     }

@@ -130,7 +130,9 @@ fn ending<'a>(config: &'a Config, listener: &'a Listener, route: &'a Route, aske
         return Ending::Refused(Failure::client(Phase::Route, Cause::BodyTooLarge));
     }
     let parts: Vec<(UpstreamIndex, f64)> = match &route.action {
-        Action::Redirect(redirect) => return Ending::Redirect { redirect, location: location(redirect, asked) },
+        Action::Redirect(redirect) => {
+            return Ending::Redirect { redirect, location: location(redirect, asked) };
+        }
         Action::Respond(fixed) => return Ending::Respond(fixed),
         Action::Upstream(upstream) => vec![(*upstream, 100.0)],
         Action::Split(parts) => {

@@ -50,9 +50,10 @@ fn ending(explanation: &Explanation<'_>) -> (&'static str, Value) {
         Ending::Redirect { redirect, location } => {
             ("redirect", json!({ "status": redirect.status, "location": location }))
         }
-        Ending::Respond(fixed) => {
-            ("respond", json!({ "status": fixed.status, "content_type": &*fixed.content_type, "body": fixed.body }))
-        }
+        Ending::Respond(fixed) => (
+            "respond",
+            json!({ "status": fixed.status, "content_type": &*fixed.content_type, "body": fixed.body }),
+        ),
         Ending::Forward(forward) => ("forward", forwarded(explanation, forward)),
     }
 }
@@ -72,7 +73,8 @@ fn refused(failure: Failure) -> Value {
 fn forwarded(explanation: &Explanation<'_>, forward: &Forward<'_>) -> Value {
     let route = explanation.route.expect("what is forwarded has a route");
     let changes = sentence::changes(&route.request_headers);
-    let headers: Vec<String> = sentence::forward_host(&route.forward_host).into_iter().chain(changes).collect();
+    let headers: Vec<String> =
+        sentence::forward_host(&route.forward_host).into_iter().chain(changes).collect();
     let upgrade = forward.upgrade.as_ref();
     json!({
         "target": forward.target,
@@ -85,8 +87,11 @@ fn forwarded(explanation: &Explanation<'_>, forward: &Forward<'_>) -> Value {
 
 fn destination(explanation: &Explanation<'_>, destination: &Destination<'_>) -> Value {
     let key = destination.key.as_ref();
-    let servers: Vec<Value> =
-        destination.candidates.iter().map(|(candidate, share)| server(destination, candidate, *share)).collect();
+    let servers: Vec<Value> = destination
+        .candidates
+        .iter()
+        .map(|(candidate, share)| server(destination, candidate, *share))
+        .collect();
     json!({
         "name": destination.upstream.name,
         "percent": destination.percent,

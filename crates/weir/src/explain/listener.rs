@@ -126,9 +126,12 @@ mod tests {
 
     #[test]
     fn what_is_unclear_is_asked_back() {
-        for (url, named) in
-            [("/x", None), ("http://any.test:81/", None), ("http://any.test:82/", None), ("/x", Some("three"))]
-        {
+        for (url, named) in [
+            ("/x", None),
+            ("http://any.test:81/", None),
+            ("http://any.test:82/", None),
+            ("/x", Some("three")),
+        ] {
             let error = chosen(CONFIG, url, named).unwrap_err();
             let list = "web (:80), one (127.0.0.1:81), two (127.0.0.2:81, unix:/run/two)";
             assert!(error.ends_with(list), "{url}: {error}");

@@ -21,7 +21,8 @@ pub(super) fn rules(matches: &RouteMatch) -> String {
         rules.push(format!("method {}", methods(matches)));
     }
     rules.extend(matches.headers.iter().map(|rule| format!("header {} {}", rule.name(), rule.value())));
-    rules.extend(matches.query.iter().map(|rule| format!("query parameter {} {}", rule.name(), rule.value())));
+    rules
+        .extend(matches.query.iter().map(|rule| format!("query parameter {} {}", rule.name(), rule.value())));
     if !matches.sources.is_empty() {
         rules.push(format!("source {}", list(&matches.sources)));
     }
@@ -68,7 +69,9 @@ fn list<T: ToString>(items: &[T]) -> String {
 /// What a policy does, after its name.
 pub(super) fn policy(policy: &Policy) -> String {
     match policy {
-        Policy::LeastRequests => "the server with the fewest requests in flight for its weight; equals take turns".into(),
+        Policy::LeastRequests => {
+            "the server with the fewest requests in flight for its weight; equals take turns".into()
+        }
         Policy::RoundRobin => "each server in turn, by weight".into(),
         Policy::PowerOfTwo => "the less loaded of two servers drawn by weight".into(),
         Policy::Random => "a server drawn by weight".into(),

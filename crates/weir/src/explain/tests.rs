@@ -163,19 +163,33 @@ fn refusals_are_told_with_their_reason() {
     ] {
         let told = json(arguments);
         let refused = &told["refused"];
-        assert_eq!((&refused["status"], &refused["reason"], &refused["phase"]), (&json!(status), &json!(reason), &json!(phase)), "{told:#}");
+        assert_eq!(
+            (&refused["status"], &refused["reason"], &refused["phase"]),
+            (&json!(status), &json!(reason), &json!(phase)),
+            "{told:#}"
+        );
         let text = text(arguments);
         assert!(text.contains(&format!("\nanswer     {status} {reason} (phase {phase})\n")), "{text}");
     }
-    assert!(text(&["http://third.test/"]).contains("\nroute      none takes the request\n           not api: "));
+    assert!(
+        text(&["http://third.test/"]).contains("\nroute      none takes the request\n           not api: ")
+    );
     assert!(json(&["http://any.test/", "-X", "POST", "-H", "Content-Length: 1024"])["forward"].is_object());
 }
 
 #[test]
 fn conditions_are_told_with_what_was_found() {
     let told = text(&["http://third.test/?draft=2", "-X", "POST", "-H", "x-canary: no"]);
-    assert!(told.contains("not canary: asks for header x-canary exactly \"yes\", and the request has \"no\"\n"), "{told}");
-    assert!(told.contains("not writes: asks for query parameter draft exactly \"1\", and the request has \"2\"\n"), "{told}");
+    assert!(
+        told.contains("not canary: asks for header x-canary exactly \"yes\", and the request has \"no\"\n"),
+        "{told}"
+    );
+    assert!(
+        told.contains(
+            "not writes: asks for query parameter draft exactly \"1\", and the request has \"2\"\n"
+        ),
+        "{told}"
+    );
     let told = text(&["http://third.test/?draft=1", "-X", "POST"]);
     assert!(told.contains("not writes: is for clients from 192.0.2.0/24, not 127.0.0.1\n"), "{told}");
 }
@@ -183,8 +197,20 @@ fn conditions_are_told_with_what_was_found() {
 #[test]
 fn a_trusted_proxy_is_believed_and_others_are_not() {
     for (from, client) in [("10.1.2.3", "192.0.2.9"), ("192.0.2.1", "192.0.2.1")] {
-        let told = json(&["http://third.test/?draft=1", "-X", "PUT", "-H", "X-Forwarded-For: 192.0.2.9", "--from", from]);
-        assert_eq!((&told["request"]["client"], &told["route"]), (&json!(client), &json!("writes")), "{told:#}");
+        let told = json(&[
+            "http://third.test/?draft=1",
+            "-X",
+            "PUT",
+            "-H",
+            "X-Forwarded-For: 192.0.2.9",
+            "--from",
+            from,
+        ]);
+        assert_eq!(
+            (&told["request"]["client"], &told["route"]),
+            (&json!(client), &json!("writes")),
+            "{told:#}"
+        );
     }
     let told = text(&["/api", "-H", "X-Forwarded-For: 192.0.2.9", "--from", "10.1.2.3"]);
     assert!(told.contains("\nclient     192.0.2.9, as the trusted proxy 10.1.2.3 says\n"), "{told}");

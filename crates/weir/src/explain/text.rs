@@ -16,7 +16,10 @@ const LABEL: usize = 11;
 pub(super) fn render(explanation: &Explanation<'_>) -> String {
     let mut page = Page(String::new());
     push_request(&mut page, explanation);
-    page.line("listener", &format!("{}: {}", listener::describe(explanation.listener), explanation.why.sentence()));
+    page.line(
+        "listener",
+        &format!("{}: {}", listener::describe(explanation.listener), explanation.why.sentence()),
+    );
     push_routes(&mut page, explanation);
     match &explanation.ending {
         Ending::Refused(failure) => push_refused(&mut page, *failure),
@@ -73,7 +76,10 @@ fn push_routes(page: &mut Page, explanation: &Explanation<'_>) {
 
 fn push_refused(page: &mut Page, failure: Failure) {
     let explanation = failure.explanation();
-    page.line("answer", &format!("{} {} (phase {})", failure.log_status(), failure.reason(), failure.phase.name()));
+    page.line(
+        "answer",
+        &format!("{} {} (phase {})", failure.log_status(), failure.reason(), failure.phase.name()),
+    );
     page.line("", explanation.happened);
     page.line("", explanation.change);
 }
@@ -94,7 +100,8 @@ fn push_forward(page: &mut Page, explanation: &Explanation<'_>, forward: &Forwar
     let how = if forward.rewritten { ", rewritten" } else { ", as it came" };
     page.line("target", &format!("{}{how}", forward.target));
     if let Some((protocol, passes)) = &forward.upgrade {
-        let sentence = if *passes { "is passed on" } else { "is not passed on: the request goes on without it" };
+        let sentence =
+            if *passes { "is passed on" } else { "is not passed on: the request goes on without it" };
         page.line("upgrade", &format!("{protocol} {sentence}"));
     }
     let route = explanation.route.expect("what is forwarded has a route");
@@ -107,9 +114,18 @@ fn push_forward(page: &mut Page, explanation: &Explanation<'_>, forward: &Forwar
     }
 }
 
-fn push_destination(page: &mut Page, explanation: &Explanation<'_>, destination: &Destination<'_>, is_part: bool) {
+fn push_destination(
+    page: &mut Page,
+    explanation: &Explanation<'_>,
+    destination: &Destination<'_>,
+    is_part: bool,
+) {
     let upstream = destination.upstream;
-    let part = if is_part { format!(", {} of the requests, drawn for each", sentence::percent(destination.percent)) } else { String::new() };
+    let part = if is_part {
+        format!(", {} of the requests, drawn for each", sentence::percent(destination.percent))
+    } else {
+        String::new()
+    };
     page.line("upstream", &format!("{}{part}", upstream.name));
     page.line("balance", &format!("{}: {}", upstream.balance.name(), sentence::policy(&upstream.balance)));
     if let Some(key) = &destination.key {
@@ -141,7 +157,12 @@ fn widths(destination: &Destination<'_>) -> (usize, usize) {
     )
 }
 
-fn server(destination: &Destination<'_>, candidate: &Candidate, share: Share, widths: (usize, usize)) -> String {
+fn server(
+    destination: &Destination<'_>,
+    candidate: &Candidate,
+    share: Share,
+    widths: (usize, usize),
+) -> String {
     let server = destination.server(candidate.server);
     let address = server.address.to_string();
     let mut line = format!("{:<width$}", server.name, width = widths.0);

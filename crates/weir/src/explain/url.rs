@@ -26,7 +26,9 @@ impl Url {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (80, rest),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (443, rest),
             Some((scheme, _)) if !scheme.contains(['/', '?']) => {
-                return Err(format!("`{scheme}` is not the scheme of a URL that Weir serves; write http or https"));
+                return Err(format!(
+                    "`{scheme}` is not the scheme of a URL that Weir serves; write http or https"
+                ));
             }
             _ => (80, text),
         };
@@ -77,7 +79,11 @@ mod tests {
             ("*", "localhost", None, "*", "localhost"),
         ] {
             let url = Url::parse(text).unwrap();
-            assert_eq!((&*url.authority, url.port, &*url.target, url.host()), (authority, port, target, host), "{text}");
+            assert_eq!(
+                (&*url.authority, url.port, &*url.target, url.host()),
+                (authority, port, target, host),
+                "{text}"
+            );
         }
     }
 

@@ -23,7 +23,10 @@ fn it_ends_by_itself_with_a_summary() {
     assert!(!done.stdout.contains('\u{1b}'), "no picture where nobody sees it: {done:?}");
     assert_eq!(done.stdout.matches("requests/s").count(), 1, "one table at the end: {done:?}");
     let rate = |name| cells(&done.stdout, name)[2].parse::<f64>().expect("the rate is a number");
-    assert!(rate("slow") > 0.0 && rate("quick-1") > rate("slow") && rate("quick-2") > rate("slow"), "{done:?}");
+    assert!(
+        rate("slow") > 0.0 && rate("quick-1") > rate("slow") && rate("quick-2") > rate("slow"),
+        "{done:?}"
+    );
     assert!(done.stdout.contains("requests answered, 0 failed"), "{done:?}");
 }
 
@@ -41,7 +44,8 @@ fn it_serves_others_and_ends_on_a_signal() {
             line.clear();
             assert!(stdout.read_line(&mut line).expect("stdout is UTF-8") > 0, "it says what to try");
         }
-        let address = line.trim().rsplit("http://").next().and_then(|url| url.trim_end_matches('/').parse().ok());
+        let address =
+            line.trim().rsplit("http://").next().and_then(|url| url.trim_end_matches('/').parse().ok());
         let address: SocketAddr = address.unwrap_or_else(|| panic!("an address at the end of {line}"));
         let response = Client::get(address, "/");
         assert!(response.status == 200 && response.text().contains("a server of the demo"), "{response:?}");

@@ -66,7 +66,8 @@ impl Asked {
 
     fn sent(&self, weir: &Weir) -> crate::harness::Response {
         let headers: String = self.headers.iter().map(|header| format!("{header}\r\n")).collect();
-        let request = format!("{} {} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", self.method, self.target, self.host);
+        let request =
+            format!("{} {} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", self.method, self.target, self.host);
         Client::exchange(weir.web(), &request)
     }
 }
@@ -103,7 +104,11 @@ fn it_says_what_serve_does() {
         let case = format!("{} {} {:?}\n{told:#}\n{response:?}", one.method, one.target, one.headers);
         if let Some(forward) = told.get("forward") {
             let server = &forward["upstreams"][0]["servers"][0];
-            assert_eq!((response.status, Some(response.text().as_str())), (200, server["name"].as_str()), "{case}");
+            assert_eq!(
+                (response.status, Some(response.text().as_str())),
+                (200, server["name"].as_str()),
+                "{case}"
+            );
             servers.push(response.text());
         } else if let Some(refused) = told.get("refused") {
             assert_eq!(Some(u64::from(response.status)), refused["status"].as_u64(), "{case}");

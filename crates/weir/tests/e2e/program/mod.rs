@@ -25,7 +25,8 @@ struct Done {
 
 /// Runs the program to its end.
 fn run(arguments: &[&str]) -> Done {
-    let output = command(arguments).stdin(Stdio::null()).output().expect("the program was built with this test");
+    let output =
+        command(arguments).stdin(Stdio::null()).output().expect("the program was built with this test");
     let Output { status, stdout, stderr } = output;
     Done { code: status.code(), stdout: utf8(stdout), stderr: utf8(stderr) }
 }

@@ -28,7 +28,10 @@ fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
             assert!(done.stderr.contains(expected), "{expected:?} is missing in:\n{}", done.stderr);
         }
         let done = run(&["serve", "--listen", address, "--to", "10.0.0.1:80"]);
-        assert!(done.code == Some(1) && done.stderr.contains("choose another address with `--listen`"), "{done:?}");
+        assert!(
+            done.code == Some(1) && done.stderr.contains("choose another address with `--listen`"),
+            "{done:?}"
+        );
     }
 }
 
@@ -48,7 +51,10 @@ fn warnings_are_shown_before_it_is_ready() {
     let weir = Weir::proxying_with(&origin, "upstream.spare.servers = [\"10.0.0.1:80\"]");
     let stderr = weir.stderr();
     let place = |text: &str| stderr.find(text).unwrap_or_else(|| panic!("{text:?} is missing in:\n{stderr}"));
-    assert!(place("spare") < place("listening listener=web") && place("1 warning") < place("ready"), "{stderr}");
+    assert!(
+        place("spare") < place("listening listener=web") && place("1 warning") < place("ready"),
+        "{stderr}"
+    );
 }
 
 #[test]
