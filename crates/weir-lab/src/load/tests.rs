@@ -108,12 +108,12 @@ fn a_stall_counts_against_every_request_that_was_due_in_it() {
         close: false,
     });
     (plan.clients, plan.arrival) = (2, Arrival::Rate(400.0));
-    (plan.warm_up, plan.window) = (Duration::ZERO, Duration::from_millis(100));
+    (plan.warm_up, plan.window) = (Duration::ZERO, Duration::from_millis(50));
     let outcome = drive(&plan);
     assert!(outcome.faults.is_empty(), "{}", outcome.faults);
-    assert_eq!(outcome.exchanges, 40);
-    // The last of 40 requests waits for 19 rounds of 30 ms and was due at 97 ms.
-    assert!(outcome.latency.max() > 400_000_000, "{} ns", outcome.latency.max());
+    assert_eq!(outcome.exchanges, 20);
+    // The last of 20 requests is answered after ten rounds of 30 ms and was due at 47.5 ms.
+    assert!(outcome.latency.max() > 250_000_000, "{} ns", outcome.latency.max());
 }
 
 #[test]
@@ -161,9 +161,9 @@ fn a_target_that_keeps_open_what_it_should_close_is_found_out() {
     let addr = scripted(PAGE, false);
     let mut plan = plan(addr, 0, Connections::PerExchange);
     plan.exchanges = prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: true });
-    plan.timeout = Duration::from_millis(60);
+    plan.timeout = Duration::from_millis(300);
     let outcome = drive(&plan);
-    assert_eq!(outcome.faults.kinds.keys().collect::<Vec<_>>(), ["not closed"], "{}", outcome.faults);
+    assert!(outcome.faults.kinds.contains_key("not closed"), "{}", outcome.faults);
 }
 
 #[test]
