@@ -8,6 +8,7 @@ use weir_config::{Checked, Colour};
 
 use crate::command_line::with_exit_codes;
 use crate::error::{CommandError, UNUSABLE};
+use crate::mistakes;
 use crate::output::{self, counted};
 
 const EXAMPLES: &str = "\
@@ -71,7 +72,7 @@ fn report(checked: &Checked, name: &str, format: Format, colour: Colour) -> Stri
     let mut report = match format {
         Format::Json => return mistakes.to_json() + "\n",
         _ if mistakes.is_empty() => String::new(),
-        Format::Text => mistakes.render(colour) + "\n",
+        Format::Text => mistakes::render(mistakes, colour) + "\n",
         Format::Short => format!("{mistakes}\n"),
     };
     if let Some(config) = &checked.config {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use weir_config::Mistakes;
 
-use crate::output;
+use crate::{mistakes, output};
 
 /// Exit code for what failed while it ran.
 pub(crate) const FAILED: u8 = 1;
@@ -27,7 +27,8 @@ impl CommandError {
     pub(crate) fn report(self) -> ExitCode {
         let (what, help, code) = match self {
             Self::Config(mistakes) => {
-                output::note(&mistakes.render(output::colour_of(&std::io::stderr())));
+                let colour = output::colour_of(&std::io::stderr());
+                output::note(&mistakes::render(&mistakes, colour));
                 return ExitCode::from(UNUSABLE);
             }
             Self::Usage { what, help } => (what, help, UNUSABLE),

@@ -2,6 +2,7 @@
 
 mod command_line;
 mod error;
+mod mistakes;
 mod output;
 mod log;
 mod clock;

@@ -30,6 +30,8 @@ pub(super) struct Explanation<'a> {
 pub(super) enum Ending<'a> {
     /// Weir answers with an error.
     Refused(Failure),
+    /// Weir answers itself, with this status: the client lets the request make no further hop (RFC 9110 section 7.6.2).
+    LastHop(u16),
     /// The config has the answer: where the client is sent.
     Redirect { redirect: &'a Redirect, location: String },
     /// The config has the answer.
@@ -84,11 +86,16 @@ impl<'a> Explanation<'a> {
             explanation.ending = Ending::Refused(failure);
             return explanation;
         }
+        if asked.head().max_forwards(asked.text()) == Some(0) {
+            explanation.ending =
+                Ending::LastHop(if asked.head().method() == Method::Options { 200 } else { 405 });
+            return explanation;
+        }
         explanation.routes = considered(listener, asked);
         let chosen = explanation.routes.iter().find(|(_, outcome)| *outcome == Outcome::Chosen);
         if let Some((route, _)) = chosen {
             explanation.route = Some(route);
-            explanation.ending = ending(config, listener, route, asked);
+            explanation.ending = ending(config, route, asked);
         }
         explanation
     }
@@ -118,13 +125,12 @@ fn considered<'a>(listener: &'a Listener, asked: &Asked) -> Vec<(&'a Route, Outc
     all.map(|Considered { route, outcome }| (&listener.routes[route.index()], outcome)).collect()
 }
 
-fn ending<'a>(config: &'a Config, listener: &'a Listener, route: &'a Route, asked: &Asked) -> Ending<'a> {
+fn ending<'a>(config: &'a Config, route: &'a Route, asked: &Asked) -> Ending<'a> {
     let head = asked.head();
     if head.method() == Method::Connect && !route.allow_connect {
         return Ending::Refused(Failure::client(Phase::Route, Cause::ConnectNotAllowed));
     }
-    let body_size = route.body_size.or(listener.limits.body_size);
-    if let (RequestBody::Length(len), Some(max)) = (head.body(), body_size)
+    if let (RequestBody::Length(len), Some(max)) = (head.body(), route.body_size)
         && len > max.bytes()
     {
         return Ending::Refused(Failure::client(Phase::Route, Cause::BodyTooLarge));

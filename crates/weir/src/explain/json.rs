@@ -43,10 +43,11 @@ pub(super) fn render(explanation: &Explanation<'_>) -> String {
     format!("{object:#}\n")
 }
 
-/// One of four keys, and what stands there.
+/// One of five keys, and what stands there.
 fn ending(explanation: &Explanation<'_>) -> (&'static str, Value) {
     match &explanation.ending {
         Ending::Refused(failure) => ("refused", refused(*failure)),
+        Ending::LastHop(status) => ("last_hop", json!({ "status": status })),
         Ending::Redirect { redirect, location } => {
             ("redirect", json!({ "status": redirect.status, "location": location }))
         }

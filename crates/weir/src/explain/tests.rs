@@ -39,6 +39,7 @@ redirect = { to = "https://{host}.new.test{path}{query}", status = 301 }
 [[listener.web.route]]
 name = "robots"
 path_exact = "/robots.txt"
+limits = { body_size = "off" }
 respond = { status = 200, body = "none" }
 
 [[listener.web.route]]
@@ -145,7 +146,7 @@ fn answers_of_the_config_are_told() {
     let moved = json(&["http://old.test/a?b", "--listener", "web"]);
     assert_eq!(moved["redirect"], json!({ "status": 301, "location": "https://old.test.new.test/a?b" }));
     assert!(text(&["http://old.test/a?b"]).contains("\nlocation   https://old.test.new.test/a?b\n"));
-    let robots = json(&["/robots.txt"]);
+    let robots = json(&["/robots.txt", "-X", "POST", "-H", "Content-Length: 4000"]);
     let expected = json!({ "status": 200, "content_type": "text/plain; charset=utf-8", "body": "none" });
     assert_eq!(robots["respond"], expected);
     assert!(text(&["/robots.txt"]).contains("\nanswer     200 from the config, no server is asked\n"));
@@ -214,6 +215,17 @@ fn a_trusted_proxy_is_believed_and_others_are_not() {
     }
     let told = text(&["/api", "-H", "X-Forwarded-For: 192.0.2.9", "--from", "10.1.2.3"]);
     assert!(told.contains("\nclient     192.0.2.9, as the trusted proxy 10.1.2.3 says\n"), "{told}");
+}
+
+#[test]
+fn a_request_at_its_last_hop_is_told() {
+    for (method, status) in [("OPTIONS", 200), ("TRACE", 405)] {
+        let arguments = ["/api", "-X", method, "-H", "Max-Forwards: 0"];
+        assert_eq!(json(&arguments)["last_hop"], json!({ "status": status }));
+        assert!(text(&arguments).contains(&format!("\nanswer     {status} by Weir itself: ")));
+    }
+    assert!(json(&["/api", "-X", "OPTIONS", "-H", "Max-Forwards: 1"])["forward"].is_object());
+    assert!(json(&["/api", "-H", "Max-Forwards: 0"])["forward"].is_object(), "it means nothing to GET");
 }
 
 #[test]

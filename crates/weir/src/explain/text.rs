@@ -23,6 +23,9 @@ pub(super) fn render(explanation: &Explanation<'_>) -> String {
     push_routes(&mut page, explanation);
     match &explanation.ending {
         Ending::Refused(failure) => push_refused(&mut page, *failure),
+        Ending::LastHop(status) => {
+            page.line("answer", &format!("{status} by Weir itself: Max-Forwards is 0"));
+        }
         Ending::Redirect { redirect, location } => push_redirect(&mut page, redirect, location),
         Ending::Respond(fixed) => push_respond(&mut page, fixed),
         Ending::Forward(forward) => push_forward(&mut page, explanation, forward),

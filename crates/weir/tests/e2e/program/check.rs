@@ -54,7 +54,10 @@ fn a_missing_file_is_told() {
         let done = run(&[command, "/nowhere/weir.toml"]);
         assert_eq!(done.code, Some(2), "{done:?}");
         let told = done.stdout + &done.stderr;
-        assert!(told.contains("/nowhere/weir.toml") && told.contains("No such file"), "{told}");
+        assert!(
+            told.starts_with("error: /nowhere/weir.toml: ") && told.contains("\nhelp: there is no such file"),
+            "{told}"
+        );
     }
     let folder = run(&["check", "/"]);
     assert!(folder.code == Some(2) && folder.stdout.contains("cannot be read"), "{folder:?}");

@@ -1,0 +1,66 @@
+//! The mistakes of a config as text for people: underlined in their lines, or in plain words when there is no text at all.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use weir_config::{Colour, Mistake, MistakeKind, Mistakes};
+
+/// What a person reads, without a line end behind it.
+pub(crate) fn render(mistakes: &Mistakes, colour: Colour) -> String {
+    let mut all = mistakes.iter();
+    match (all.next(), all.next()) {
+        (Some(only), None) if only.kind == MistakeKind::Unreadable => unreadable(only),
+        _ => mistakes.render(colour),
+    }
+}
+
+/// There is no line to show, so the place is the file; its state says what to do.
+fn unreadable(mistake: &Mistake) -> String {
+    let file = &mistake.place.file;
+    let help = match fs::metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match std::env::current_dir() {
+            Ok(folder) if Path::new(file).is_relative() => {
+                format!("there is no such file in {}", folder.display())
+            }
+            _ => "there is no such file: is the path complete?".to_owned(),
+        },
+        Ok(metadata) if metadata.is_dir() => "this is a folder: name the file in it".to_owned(),
+        Ok(_) if fs::File::open(file).is_ok() => "a config is text in UTF-8".to_owned(),
+        _ => "this user may not read it: allow it, or run as one who may".to_owned(),
+    };
+    format!("error: {file}: {}\nhelp: {help}", mistake.what)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::Checked;
+
+    use super::*;
+
+    fn told(path: &Path) -> String {
+        render(&Checked::load(path).mistakes, Colour::Never)
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_told_in_words() {
+        let missing = told(Path::new("/nowhere/weir.toml"));
+        assert!(missing.starts_with("error: /nowhere/weir.toml: the file cannot be read: "), "{missing}");
+        assert!(missing.ends_with("\nhelp: there is no such file: is the path complete?"), "{missing}");
+        let here = std::env::current_dir().unwrap();
+        let relative = told(Path::new("nowhere.toml"));
+        assert!(
+            relative.ends_with(&format!("\nhelp: there is no such file in {}", here.display())),
+            "{relative}"
+        );
+        assert!(told(&here).ends_with("\nhelp: this is a folder: name the file in it"));
+        let program = told(&std::env::current_exe().unwrap());
+        assert!(program.ends_with("\nhelp: a config is text in UTF-8"), "{program}");
+    }
+
+    #[test]
+    fn mistakes_in_a_text_are_shown_in_their_lines() {
+        let mistakes = Checked::parse("listener = 1\n", "weir.toml").mistakes;
+        assert_eq!(render(&mistakes, Colour::Never), mistakes.render(Colour::Never));
+    }
+}
