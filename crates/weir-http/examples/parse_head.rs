@@ -1,7 +1,7 @@
 //! Parses one typical request head and one response head over and over, so that the cost of a head can be counted.
 //!
-//! `valgrind --tool=callgrind --toggle-collect='*request*' target/release/examples/parse_head request 1000`: the
-//! instructions of 1 000 heads. Nothing else is done in between.
+//! `valgrind --tool=callgrind parse_head request 1000`, then the same with 3000: the difference of the two counts,
+//! divided by 2000, is what one head costs in instructions.
 
 use std::hint::black_box;
 

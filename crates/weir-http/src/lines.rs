@@ -6,7 +6,7 @@
 
 use crate::bytes::{is_space, is_token_byte, target_run, token_run, trim, value_run, visible_run};
 use crate::fields::{Field, Fields};
-use crate::name::{FieldName, START_BYTES};
+use crate::name::FieldName;
 use crate::rule::Rule;
 use crate::span::Span;
 
@@ -123,33 +123,36 @@ struct Line<'a> {
 /// Reads the field line that `line` starts with; `None` when bytes are missing.
 #[inline(always)]
 fn read_line(line: &[u8]) -> Result<Option<Line<'_>>, Rule> {
-    let (known, name_len) = match line.first_chunk().and_then(FieldName::recognise_start) {
+    let (known, name_len) = match FieldName::recognise_start(line) {
         Some(recognised) => recognised,
         None => match read_other_name(line)? {
             Some(name) => name,
             None => return Ok(None),
         },
     };
-    let rest = &line[name_len + 1..];
-    let text = rest.strip_prefix(b" ").unwrap_or(rest);
-    let mut value_len = visible_run(text);
-    if !text[value_len..].starts_with(b"\r\n") {
-        value_len = match read_odd_value(text)? {
+    let text = &line[name_len + 1..];
+    let mut len = visible_run(text);
+    if !text[len..].starts_with(b"\r\n") {
+        len = match read_odd_value(text)? {
             Some(len) => len,
             None => return Ok(None),
         };
     }
-    let (mut value, after) = (&text[..value_len], &text[value_len + 2..]);
-    let mut value_start = line.len() - text.len();
-    // SP and HTAB are the only value bytes up to SP.
-    if let ([first, ..], [.., last]) = (value, value)
-        && (*first <= b' ' || *last <= b' ')
-    {
-        let spaces;
-        (spaces, value) = trim_value(value);
-        value_start += spaces;
-    }
-    Ok(Some(Line { known, name_len, value_start, value, after }))
+    // SP and HTAB are the only value bytes up to SP. Nearly always one SP stands before the value and none behind it.
+    let (value_start, value) = match &text[..len] {
+        [b' ', value @ ..] if is_trimmed(value) => (name_len + 2, value),
+        value => {
+            let spaces = value.iter().take_while(|&&byte| is_space(byte)).count();
+            (name_len + 1 + spaces, trim(value))
+        }
+    };
+    Ok(Some(Line { known, name_len, value_start, value, after: &text[len + 2..] }))
+}
+
+/// Whether `value` is not empty and neither starts nor ends with white space.
+#[inline]
+fn is_trimmed(value: &[u8]) -> bool {
+    matches!((value, value), ([first, ..], [.., last]) if *first > b' ' && *last > b' ')
 }
 
 /// Length of the value that `text` starts with, where no line end follows its visible bytes; `None` when bytes are missing.
@@ -161,13 +164,6 @@ fn read_odd_value(text: &[u8]) -> Result<Option<usize>, Rule> {
         [] | [b'\r'] => Ok(None),
         rest => Err(blame_line_end(rest)),
     }
-}
-
-/// `value` without the white space around it, and how much of it stood before.
-#[cold]
-fn trim_value(value: &[u8]) -> (usize, &[u8]) {
-    let spaces = value.iter().take_while(|&&byte| is_space(byte)).count();
-    (spaces, trim(value))
 }
 
 /// Reads the name at the start of a line, with its length, where no known name stands before a colon in its proper
@@ -182,14 +178,11 @@ fn read_other_name(line: &[u8]) -> Result<Option<(FieldName, usize)>, Rule> {
     let name_len = line.iter().take_while(|byte| is_in_name(byte)).count();
     let (name, rest) = line.split_at(name_len);
     match rest.first() {
-        // A line this short was not looked at yet.
-        Some(b':') if name_len > 0 && line.len() < START_BYTES => {
-            Ok(Some((FieldName::recognise(name), name_len)))
+        Some(b':') if name_len > 0 => {
+            let underscored = underscores > 0;
+            let known = if underscored { FieldName::recognise_underscored(name) } else { FieldName::Other };
+            Ok(Some((known, name_len)))
         }
-        Some(b':') if name_len > 0 && underscores > 0 => {
-            Ok(Some((FieldName::recognise_underscored(name), name_len)))
-        }
-        Some(b':') if name_len > 0 => Ok(Some((FieldName::Other, name_len))),
         None => Ok(None),
         _ if rest == b"\r" => Ok(None),
         _ => Err(blame_name(name, rest)),

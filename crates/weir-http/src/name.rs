@@ -3,7 +3,7 @@
 //! Recognition is one lookup in a table that the compiler fills, then one comparison without regard to case.
 //! What a name means for framing or forwarding is asked here (`is_hop_by_hop`, `is_strippable`), acted on elsewhere.
 
-use crate::words::{ANSWER, WORD_BYTES, below_lowest, equal, lowest, repeat};
+use crate::words::{ANSWER, WORD_BYTES, below_lowest, equal, lowest, repeat, word_of_few};
 
 /// Declares [`FieldName`] with the canonical spelling of each name.
 macro_rules! names {
@@ -88,11 +88,8 @@ names! {
 // One bit per name: see `bit`.
 const _: () = assert!(FieldName::Other as u8 <= 63);
 
-/// Bytes of a line that are enough to recognise the longest known name with its colon.
-pub(crate) const START_BYTES: usize = 24;
-
-/// The same in words.
-const WORDS: usize = START_BYTES / WORD_BYTES;
+/// Words of a line that are enough to recognise the longest known name with its colon.
+const WORDS: usize = 3;
 
 /// A known name, ready to be compared in whole words.
 #[derive(Clone, Copy)]
@@ -147,7 +144,7 @@ const fn spellings() -> [Spelling; SLOTS] {
 impl FieldName {
     /// Recognises `name` in any mixture of upper and lower case.
     pub fn recognise(name: &[u8]) -> FieldName {
-        let mut line = [0; START_BYTES];
+        let mut line = [0; WORDS * WORD_BYTES];
         let Some((to, [colon, ..])) = line.split_at_mut_checked(name.len()) else { return FieldName::Other };
         to.copy_from_slice(name);
         *colon = b':';
@@ -160,10 +157,9 @@ impl FieldName {
 
     /// Recognises the name at the start of a field line. Gives it with its length; `None` when it is not a known one
     /// right before a colon.
-    #[inline]
-    pub(crate) fn recognise_start(line: &[u8; START_BYTES]) -> Option<(FieldName, usize)> {
-        let (words, _) = line.as_chunks();
-        let mut name: [u64; WORDS] = std::array::from_fn(|index| u64::from_le_bytes(words[index]));
+    #[inline(always)]
+    pub(crate) fn recognise_start(line: &[u8]) -> Option<(FieldName, usize)> {
+        let mut name = first_words(line);
         let colons = name.map(|word| equal(word, b':') & ANSWER);
         let len = if colons[0] != 0 {
             name = [name[0] & below_lowest(colons[0]), 0, 0];
@@ -185,7 +181,7 @@ impl FieldName {
     /// [`FieldName::Underscored`] when `name` is a known name with `_` for `-`, else [`FieldName::Other`].
     #[cold]
     pub(crate) fn recognise_underscored(name: &[u8]) -> FieldName {
-        let mut dashed = [0; START_BYTES];
+        let mut dashed = [0; WORDS * WORD_BYTES];
         let Some(dashed) = dashed.get_mut(..name.len()) else { return FieldName::Other };
         for (to, from) in dashed.iter_mut().zip(name) {
             *to = if *from == b'_' { b'-' } else { *from };
@@ -202,8 +198,8 @@ impl FieldName {
         1 << self as u8
     }
 
-    /// Whether the field concerns one connection only and never passes a proxy (RFC 9110 section 7.6.1, RFC 9113
-    /// section 3.2.1 for `HTTP2-Settings`). `TE`, `Trailer` and `Upgrade` are among them: a proxy writes its own.
+    /// Whether the field concerns one connection only and never passes a proxy as it came (RFC 9110 section 7.6.1; RFC
+    /// 7540 section 3.2.1 for `HTTP2-Settings`). A proxy that needs one of them writes its own.
     #[inline]
     pub const fn is_hop_by_hop(self) -> bool {
         const SET: u64 = FieldName::Connection.bit()
@@ -233,6 +229,25 @@ impl FieldName {
     }
 }
 
+/// The first words of `line`, padded with zeros when it is shorter.
+#[inline(always)]
+fn first_words(line: &[u8]) -> [u64; WORDS] {
+    match line.as_chunks() {
+        ([first, second, third, ..], _) => [first, second, third].map(|word| u64::from_le_bytes(*word)),
+        (words, rest) => first_words_of_few(words, rest),
+    }
+}
+
+#[inline(never)]
+fn first_words_of_few(words: &[[u8; WORD_BYTES]], rest: &[u8]) -> [u64; WORDS] {
+    let last = word_of_few(rest);
+    match words {
+        [] => [last, 0, 0],
+        [first] => [u64::from_le_bytes(*first), last, 0],
+        [first, second, ..] => [u64::from_le_bytes(*first), u64::from_le_bytes(*second), last],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::FieldName;
@@ -250,8 +265,10 @@ mod tests {
             for spelling in [name.to_owned(), name.to_lowercase(), name.to_uppercase()] {
                 assert_eq!(FieldName::recognise(spelling.as_bytes()), *known);
                 let line = [spelling.as_bytes(), b": a value that is long enough"].concat();
-                let start = line.first_chunk().expect("the line is long enough");
-                assert_eq!(FieldName::recognise_start(start), Some((*known, name.len())));
+                for len in name.len() + 1..line.len() {
+                    assert_eq!(FieldName::recognise_start(&line[..len]), Some((*known, name.len())));
+                }
+                assert_eq!(FieldName::recognise_start(spelling.as_bytes()), None);
             }
             for at in 0..name.len() {
                 for byte in 0..=255 {

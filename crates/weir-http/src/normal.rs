@@ -108,6 +108,8 @@ impl Normal {
             }
             _ => {
                 if !self.push_field(line, lenient) {
+                    // What continues the dropped line must not continue the one before it.
+                    self.ready = self.text.len();
                     return;
                 }
                 held = lenient.obs_fold;

@@ -58,6 +58,23 @@ pub enum Expectation {
 /// The head of one request, reusable: after [`RequestHead::reset`] the next one parses without allocating.
 ///
 /// Spans refer to [`RequestHead::text`], and the accessors mean something only once `parse` said `Complete`.
+///
+/// ```
+/// use weir_http::{FieldName, HeadLimits, Progress, RequestBody, RequestHead};
+///
+/// let received = b"POST /a?b HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\n\r\nhello";
+/// let mut head = RequestHead::new();
+/// let limits = HeadLimits::default();
+/// assert_eq!(head.parse(&received[..20], &limits), Ok(Progress::Incomplete));
+/// let Ok(Progress::Complete { len }) = head.parse(received, &limits) else { unreachable!() };
+///
+/// let text = head.text(received);
+/// assert_eq!(head.path().of(text), b"/a");
+/// assert_eq!(head.host().of(text), b"example.com");
+/// assert_eq!(head.body(), RequestBody::Length(5));
+/// assert!(!head.fields().contains(FieldName::Cookie));
+/// assert_eq!(&received[len..], b"hello");
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct RequestHead {
     cursor: Cursor,

@@ -52,6 +52,11 @@ pub(crate) fn find(bytes: &[u8], question: impl Fn(u64) -> u64) -> usize {
         rest = tail;
     }
     // Zeros fill the last word up; what is found there is no byte.
-    let word = rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    bytes.len() - rest.len() + lowest(question(word) & ANSWER).min(rest.len())
+    bytes.len() - rest.len() + lowest(question(word_of_few(rest)) & ANSWER).min(rest.len())
+}
+
+/// The word of fewer than eight bytes, zeros above.
+#[inline]
+pub(crate) fn word_of_few(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }

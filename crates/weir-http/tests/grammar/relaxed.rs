@@ -100,6 +100,16 @@ fn relaxed_rules_normalise() {
             Ok("POST / HTTP/1.1\r\nHost: a\r\nContent-Length:5\r\n\r\n"),
         ),
         (
+            Lenient { obs_fold: true, ..lengths },
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nX: y\r\nContent-Length: 5\r\n 6\r\n\r\n",
+            Err(Rule::ObsFold),
+        ),
+        (
+            Lenient { obs_fold: true, ..lengths },
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nX: y\r\n z\r\nContent-Length: 05\r\n\r\n",
+            Ok("POST / HTTP/1.1\r\nHost: a\r\nContent-Length:5\r\nX: y z\r\n\r\n"),
+        ),
+        (
             lengths,
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
             Err(Rule::LengthWithTransferEncoding),
