@@ -48,6 +48,12 @@ const GENERATED: &[Generated] = &[
         target: &["--lib"],
         test: "failure::tests::failures_page_is_up_to_date",
     },
+    Generated {
+        file: "docs/commands.md",
+        package: "weir",
+        target: &["--bin", "weir"],
+        test: "commands_page::commands_page_is_up_to_date",
+    },
 ];
 
 static PASSED: LazyLock<Regex> =
