@@ -50,15 +50,15 @@ impl Checked {
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
         let Loading { sources, mut findings, .. } = loading;
-        let document =
-            Document::read(&node, Bounds::NONE, &mut Reader::new(&mut findings)).unwrap_or_default();
+        let document = Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings))
+            .unwrap_or_else(|| Located::unwritten(Document::default(), node.at));
         let broken: Vec<Span> = findings
             .iter()
             .filter(|finding| finding.kind == MistakeKind::Syntax)
             .map(|finding| finding.at)
             .collect();
         if broken.is_empty() {
-            return Self::finish(document, node.at, sources, findings);
+            return Self::finish(document, sources, findings);
         }
         // What could be read of a broken document is not the whole: only what is wrong in itself is worth saying.
         let line = |span: Span| (span.file, sources.position(span).line);
@@ -67,14 +67,14 @@ impl Checked {
                 || finding.kind != MistakeKind::MissingKey
                     && broken.iter().all(|at| line(*at) != line(finding.at))
         });
-        Self { config: None, mistakes: Mistakes::new(sources, findings), document }
+        Self { config: None, mistakes: Mistakes::new(sources, findings), document: document.value }
     }
 
-    fn finish(document: Document, whole: Span, sources: Sources, mut findings: Vec<Finding>) -> Self {
-        let config = check(document.clone(), whole, &mut findings);
+    fn finish(document: Located<Document>, sources: Sources, mut findings: Vec<Finding>) -> Self {
+        let config = check(document.clone(), &mut findings);
         let mistakes = Mistakes::new(sources, findings);
         let works = mistakes.errors().next().is_none();
-        Self { config: works.then_some(config), mistakes, document }
+        Self { config: works.then_some(config), mistakes, document: document.value }
     }
 
     /// The configuration or the mistakes; warnings are lost in the first case.
@@ -140,7 +140,7 @@ impl Config {
         };
         let mut sources = Sources::default();
         sources.add("command line", arguments.text);
-        Checked::finish(document, whole, sources, findings).into_result()
+        Checked::finish(Located::unwritten(document, whole), sources, findings).into_result()
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn check(
 ) -> Action {
     let written: Vec<&str> = ACTIONS.into_iter().filter(|key| text.written(key).is_some()).collect();
     match written[..] {
-        [] => {
+        [] if ACTIONS.into_iter().all(|key| text.is_missing(key)) => {
             let what = "the route has no action";
             let hint = "write one of `upstream`, `split`, `redirect` and `respond`";
             findings.push(Finding::new(MistakeKind::MissingKey, text.at, what).hint(hint));
@@ -25,7 +25,7 @@ pub(super) fn check(
             let finding = Finding::new(MistakeKind::Conflict, text.key_at(second), what);
             findings.push(finding.related(text.key_at(first), "the other one"));
         }
-        [_] => {}
+        [] | [_] => {}
     }
     let value = &text.value;
     // All of them are checked, so that every mistake is found; the first counts.

@@ -45,7 +45,7 @@ fn routes(
         routes.push(Route { body_size, ..Route::to_upstream("*", upstreams.find(upstream, findings)) });
         places.push(upstream.at);
     }
-    if routes.is_empty() && text.written("route").is_none() && text.written("upstream").is_none() {
+    if routes.is_empty() && text.is_missing("route") && text.is_missing("upstream") {
         let what = format!("the listener `{}` has neither `upstream` nor a `route`", listener.value);
         let hint = format!("write `upstream = \"NAME\"`, or `[[listener.{}.route]]`", listener.value);
         findings.push(Finding::new(MistakeKind::MissingKey, listener.at, what).hint(hint));

@@ -18,32 +18,32 @@ use std::time::Duration;
 use crate::config::{Config, ConnectionLimit, UpstreamIndex};
 use crate::key::{Located, Sectional, Spanned};
 use crate::mistake::{Finding, MistakeKind, did_you_mean};
-use crate::source::Span;
 use crate::text::Document;
 use crate::value::{is_name, print_duration};
 
-/// Checks a document; the findings say whether the configuration may be used. `whole` is where to report what is missing.
-pub(crate) fn check(document: Document, whole: Span, findings: &mut Vec<Finding>) -> Config {
+/// Checks a document; the findings say whether the configuration may be used.
+pub(crate) fn check(text: Located<Document>, findings: &mut Vec<Finding>) -> Config {
+    let document = &text.value;
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
     let upstream_names = UpstreamNames::new(&names);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {
         check_name(name, "listener", findings);
-        listeners.push(listener::check(name, text, &document, &upstream_names, findings));
+        listeners.push(listener::check(name, text, document, &upstream_names, findings));
     }
     let upstreams =
         document.upstream.0.iter().map(|(name, text)| upstream::check(name, text, findings)).collect();
     for (name, _) in &document.upstream.0 {
         check_name(name, "upstream", findings);
     }
-    warn_unused(&document, &upstream_names, findings);
-    if document.listener.0.is_empty() {
+    warn_unused(document, &upstream_names, findings);
+    if document.listener.0.is_empty() && text.is_missing("listener") {
         let hint = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
-        findings.push(Finding::new(MistakeKind::MissingKey, whole, "there is no listener").hint(hint));
+        findings.push(Finding::new(MistakeKind::MissingKey, text.at, "there is no listener").hint(hint));
     }
-    sockets::check(&document, findings);
-    check_process(&document, findings);
-    let Document { process, log, dns, admin, .. } = document;
+    sockets::check(document, findings);
+    check_process(document, findings);
+    let Document { process, log, dns, admin, .. } = text.value;
     Config { process: process.value, log, dns: dns.value, admin: admin.value, listeners, upstreams }
 }
 
@@ -85,7 +85,8 @@ impl<'a> UpstreamNames<'a> {
 fn warn_unused(document: &Document, upstreams: &UpstreamNames<'_>, findings: &mut Vec<Finding>) {
     let all_read = document.listener.0.iter().all(|(_, listener)| listener.is_sound);
     let all_found = findings.iter().all(|finding| finding.kind != MistakeKind::UnknownName);
-    if !(all_read && all_found) {
+    // Without a listener every upstream is unused, and that there is none has been said.
+    if document.listener.0.is_empty() || !(all_read && all_found) {
         return;
     }
     for (index, (name, _)) in document.upstream.0.iter().enumerate() {

@@ -116,7 +116,7 @@ fn consistent_hash(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) ->
     match &text.value.hash_key {
         Some(key) => Policy::ConsistentHash { key: key.clone(), load_factor },
         None => {
-            if text.written("hash_key").is_none() {
+            if text.is_missing("hash_key") {
                 let what = "`balance = \"consistent-hash\"` needs a `hash_key`";
                 let hint = "write for example `hash_key = \"client-address\"` or `\"cookie:session\"`";
                 findings.push(Finding::new(MistakeKind::MissingKey, text.key_at("balance"), what).hint(hint));

@@ -15,7 +15,7 @@ const fn later(section: &'static str, key: &'static str, instead: &'static str) 
     Later { section, key, instead }
 }
 
-pub(super) const LATER: &[Later] = &[
+const LATER: &[Later] = &[
     later(
         "upstream.NAME",
         "health",
@@ -35,6 +35,11 @@ pub(super) const LATER: &[Later] = &[
     later("listener.NAME.route", "files", "serve files from a server of an upstream"),
     later("", "metrics", "metrics are served by the admin listener: see `admin.address`"),
 ];
+
+/// The key of a section that a later version will have.
+pub(super) fn find_later(section: &str, key: &str) -> Option<&'static Later> {
+    LATER.iter().find(|later| later.section == section && later.key == key)
+}
 
 /// What a word of another product is called here.
 pub(super) fn foreign_hint(key: &str) -> Option<String> {

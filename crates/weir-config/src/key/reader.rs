@@ -1,6 +1,6 @@
 //! Walking the tree against the declared keys, collecting every mistake on the way.
 
-use super::foreign::{LATER, foreign_hint};
+use super::foreign::{find_later, foreign_hint};
 use super::{Bounds, Kind, Section, Value};
 use crate::mistake::{Finding, MistakeKind, did_you_mean, one_of};
 use crate::reference::sections;
@@ -31,19 +31,18 @@ impl<'a> Reader<'a> {
         self.findings.push(finding);
     }
 
-    /// The table that a node has to be; reports each key that does not belong there and each that is missing.
+    /// The table that a node has to be; reports each key that does not belong there and each that is missing and not
+    /// just misspelt.
     pub(crate) fn open<'n>(&mut self, node: &'n Node, section: &'static Section) -> Option<&'n Table> {
         let Tree::Table(table) = &node.tree else {
             self.wrong_type(node, &Kind::Section(section));
             return None;
         };
-        for entry in &table.entries {
-            if section.key(&entry.key).is_none() {
-                self.unknown_key(entry, section);
-            }
+        for entry in table.entries.iter().filter(|entry| section.key(&entry.key).is_none()) {
+            self.unknown_key(entry, section);
         }
         for key in section.keys.iter().filter(|key| key.presence == super::Presence::Required) {
-            if table.find(key.name).is_none() {
+            if table.find(key.name).is_none() && !section.is_misspelt(key.name, table) {
                 let what = format!("`{}` is missing", key.name);
                 let hint = format!("`{}` is {}", key.name, (key.kind)().describe());
                 self.report(Finding::new(MistakeKind::MissingKey, node.at, what).hint(hint));
@@ -160,14 +159,14 @@ impl<'a> Reader<'a> {
         let key = entry.key.as_str();
         let place =
             if section.path.is_empty() { "the file".to_owned() } else { format!("`{}`", section.path) };
-        if let Some(later) = LATER.iter().find(|later| later.section == section.path && later.key == key) {
+        if let Some(later) = find_later(section.path, key) {
             let what = format!("`{key}` is not supported by this version of Weir");
             self.report(Finding::new(MistakeKind::NotSupported, entry.key_at, what).hint(later.instead));
             return;
         }
         let unknown =
             Finding::new(MistakeKind::UnknownKey, entry.key_at, format!("{place} has no key `{key}`"));
-        let near = did_you_mean(key, section.keys.iter().map(|key| key.name));
+        let near = section.meant_by(key).map(|near| format!("did you mean `{near}`?"));
         if let Some(hint) = near.or_else(|| foreign_hint(key)) {
             self.report(unknown.hint(hint));
             return;

@@ -1,7 +1,9 @@
 //! Declaring a table: its keys with type, default, meaning and what nginx and HAProxy call them.
 
+use super::foreign::find_later;
 use super::{Bounds, Kind, Reader, Value};
-use crate::source::{Sources, Tree, parse_document};
+use crate::mistake::nearest;
+use crate::source::{Sources, Table, Tree, parse_document};
 
 /// A table with known keys.
 #[derive(Debug)]
@@ -17,6 +19,17 @@ pub(crate) struct Section {
 impl Section {
     pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|key| key.name == name)
+    }
+
+    /// The key that a word, which is none, is most likely a slip of.
+    pub(crate) fn meant_by(&self, word: &str) -> Option<&'static str> {
+        let is_slip = self.key(word).is_none() && find_later(self.path, word).is_none();
+        is_slip.then(|| nearest(word, self.keys.iter().map(|key| key.name)))?
+    }
+
+    /// Whether the table sets a key under a name that the hint corrects: then it is not missing as well.
+    pub(crate) fn is_misspelt(&self, key: &str, table: &Table) -> bool {
+        table.entries.iter().any(|entry| self.meant_by(&entry.key) == Some(key))
     }
 }
 

@@ -36,17 +36,24 @@ pub(crate) struct Located<T> {
     /// Whether everything in it could be read: otherwise it is not worth comparing with others.
     pub(crate) is_sound: bool,
     keys: Vec<(String, Span)>,
+    /// Keys that something in it is probably a slip of.
+    misspelt: Vec<&'static str>,
 }
 
 impl<T> Located<T> {
     /// A table that no text has.
     pub(crate) fn unwritten(value: T, at: Span) -> Self {
-        Self { value, at, is_sound: true, keys: Vec::new() }
+        Self { value, at, is_sound: true, keys: Vec::new(), misspelt: Vec::new() }
     }
 
     /// Where a key stands; `None` when the text does not set it.
     pub(crate) fn written(&self, key: &str) -> Option<Span> {
         self.keys.iter().find(|(known, _)| known == key).map(|(_, at)| *at)
+    }
+
+    /// Whether the text does not even try to set a key.
+    pub(crate) fn is_missing(&self, key: &str) -> bool {
+        self.written(key).is_none() && !self.misspelt.contains(&key)
     }
 
     /// Where a key stands; `None` when the text does not set it, or to what holds anyway.
@@ -74,13 +81,13 @@ impl<T: Sectional> Value for Located<T> {
         let found = reader.found();
         let value = T::read(node, bounds, reader)?;
         let is_sound = reader.found() == found;
-        let keys = match &node.tree {
-            Tree::Table(table) => {
-                table.entries.iter().map(|entry| (entry.key.clone(), entry.key_at)).collect()
-            }
-            _ => Vec::new(),
+        let entries = match &node.tree {
+            Tree::Table(table) => table.entries.as_slice(),
+            _ => &[],
         };
-        Some(Self { value, at: node.at, is_sound, keys })
+        let keys = entries.iter().map(|entry| (entry.key.clone(), entry.key_at)).collect();
+        let misspelt = entries.iter().filter_map(|entry| T::SECTION.meant_by(&entry.key)).collect();
+        Some(Self { value, at: node.at, is_sound, keys, misspelt })
     }
 
     fn write(&self) -> String {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::source::{Sources, Span};
 
 pub use render::Colour;
-pub(crate) use suggest::{did_you_mean, one_of};
+pub(crate) use suggest::{did_you_mean, nearest, one_of};
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]

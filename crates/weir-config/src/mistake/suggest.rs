@@ -10,7 +10,7 @@ const PREFIX_LEN_MIN: usize = 4;
 
 /// The candidate with the least edits to it: one for a short word, up to a third of a longer one. Failing that, one that the word is
 /// the beginning of, or that begins the word.
-fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = plain(word);
     let edits = |candidate: &&str| strsim::damerau_levenshtein(&word, &plain(candidate));
     let bound = |candidate: &&str| (word.chars().count().max(candidate.chars().count()) / 3).max(1);
