@@ -175,3 +175,47 @@ fn the_schema_takes_variables_for_values_of_any_type() {
     let text = "[process]\nworkers = \"${N:-4}\"\npin_workers = \"${PIN}\"\nstop_grace = \"${GRACE}\"\n";
     assert!(validator().is_valid(&as_json(text).unwrap()));
 }
+
+/// The schemas that a value may have, references followed and alternatives taken apart.
+fn alternatives<'a>(
+    root: &'a serde_json::Value,
+    schema: &'a serde_json::Value,
+) -> Vec<&'a serde_json::Value> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let pointer = reference.strip_prefix('#').expect("the schema refers to itself only");
+        return alternatives(root, root.pointer(pointer).expect("the schema is whole"));
+    }
+    let inner = schema["anyOf"].as_array().into_iter().flatten().chain(schema.get("items"));
+    let mut found = vec![schema];
+    found.extend(inner.flat_map(|inner| alternatives(root, inner)));
+    found
+}
+
+/// Whether a key such as `listener.NAME.timeouts.idle` may be written.
+fn exists(root: &serde_json::Value, key: &str) -> bool {
+    let mut places = alternatives(root, root);
+    for part in key.split('.') {
+        let inner = places.into_iter().filter_map(|place| match part {
+            "NAME" => place.get("additionalProperties").filter(|schema| schema.is_object()),
+            _ => place.get("properties")?.get(part),
+        });
+        places = inner.flat_map(|place| alternatives(root, place)).collect();
+    }
+    !places.is_empty()
+}
+
+#[test]
+fn the_explanations_of_failures_name_keys_that_exist() {
+    let schema: serde_json::Value = serde_json::from_str(&json_schema()).unwrap();
+    for key in ["dns.ttl_min", "listener.NAME.route.limits.body_size", "upstream.NAME.servers.weight"] {
+        assert!(exists(&schema, key), "{key}");
+    }
+    for key in
+        ["dns.ttl", "listener.timeouts", "listener.NAME.route.NAME", "upstream.NAME.timeouts.send.idle"]
+    {
+        assert!(!exists(&schema, key), "{key}");
+    }
+    let named = weir_observe::config_keys_named();
+    let unknown: Vec<&str> = named.iter().copied().filter(|key| !exists(&schema, key)).collect();
+    assert!(named.len() > 40 && unknown.is_empty(), "no such keys: {unknown:?}");
+}

@@ -38,9 +38,10 @@ pub fn failures_markdown() -> String {
 
 /// The keys of the config that explanations name, sorted, so that a test of the config can check that each exists.
 pub fn config_keys_named() -> Vec<&'static str> {
-    let starts = ["process.", "dns.", "listener.NAME.", "upstream.NAME."];
+    let starts = ["process.", "log.", "access_log.", "dns.", "admin.", "listener.", "upstream."];
     let mut keys: Vec<&str> = Reason::all()
-        .flat_map(|reason| reason.change().split('`').skip(1).step_by(2))
+        .flat_map(|reason| [reason.happened(), reason.change()])
+        .flat_map(|text| text.split('`').skip(1).step_by(2))
         .filter(|code| starts.iter().any(|start| code.starts_with(start)))
         .collect();
     keys.sort_unstable();
