@@ -3,7 +3,7 @@
 //! Made once per config; an exchange keeps the snapshot it began with. What changes while it is in use (load, health,
 //! addresses, the queue) changes through atomics or behind a lock that is taken only when all servers are full.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -70,6 +70,8 @@ pub(crate) struct UpstreamPlan {
     pub(crate) balancer: Balancer,
     /// The addresses of each server; empty until its name is resolved.
     pub(crate) endpoints: Box<[ArcSwap<Vec<Endpoint>>]>,
+    /// When an address of each server last went away, by [`UpstreamPlan::millis`]; 0 for never.
+    address_gone_ms: Box<[AtomicU64]>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) chunked_limits: ChunkedLimits,
     pub(crate) idle: IdleLimits,
@@ -243,6 +245,7 @@ impl UpstreamPlan {
                 .iter()
                 .map(|server| ArcSwap::from_pointee(known(&server.address)))
                 .collect(),
+            address_gone_ms: config.servers.iter().map(|_| AtomicU64::new(0)).collect(),
             head_limits: HeadLimits {
                 head_bytes_max: limits.head_size.as_usize(),
                 fields_max: limits.headers,
@@ -277,6 +280,30 @@ impl UpstreamPlan {
     pub(crate) fn millis(&self, now: Instant) -> u64 {
         let since: Duration = now.saturating_duration_since(self.epoch);
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes over the addresses of a server; whether they are other than before.
+    pub(crate) fn move_server(&self, server: usize, endpoints: Vec<Endpoint>) -> bool {
+        let place = &self.endpoints[server];
+        let before = place.load_full();
+        if *before == endpoints {
+            return false;
+        }
+        let gone = before.iter().any(|endpoint| !endpoints.contains(endpoint));
+        place.store(Arc::new(endpoints));
+        if gone {
+            self.address_gone_ms[server].store(self.millis(clock::now()), Ordering::Release);
+        }
+        true
+    }
+
+    /// Whether a connection to a server may lead to an address that is none of its any more.
+    ///
+    /// Every one that was opened before an address went away, wherever it leads: to open a few anew costs less than to
+    /// know of each.
+    pub(crate) fn has_moved(&self, server: usize, opened_at: Instant) -> bool {
+        let gone_ms = self.address_gone_ms[server].load(Ordering::Acquire);
+        gone_ms != 0 && self.millis(opened_at) <= gone_ms
     }
 
     pub(crate) fn lock_queue(&self) -> MutexGuard<'_, Queue<Waiter>> {

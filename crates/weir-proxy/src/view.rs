@@ -67,7 +67,7 @@ impl View {
 }
 
 impl LocalUpstream {
-    /// Takes an idle connection to a server that is fit for use, closing those that are not.
+    /// Takes an idle connection to a server that is fit for use, closing those that are not or lead elsewhere by now.
     ///
     /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop.
     pub(crate) fn take_idle(
@@ -78,11 +78,12 @@ impl LocalUpstream {
         thorough: bool,
     ) -> Option<ServerConnection> {
         let local = &self.servers[server];
+        let stays = |taken: &ServerConnection| !plan.has_moved(server, taken.opened_at);
         if let Some(shared) = &plan.shared_idle[server] {
-            return shared.take(now, &local.shard);
+            return std::iter::from_fn(|| shared.take(now, &local.shard)).find(stays);
         }
         let mut idle = local.idle.borrow_mut();
-        let taken = idle.take(now, thorough);
+        let taken = std::iter::from_fn(|| idle.take(now, thorough)).find(stays);
         local.shard.connections_idle.set(idle.len() as i64);
         taken
     }
@@ -96,6 +97,9 @@ impl LocalUpstream {
         now: Instant,
         announced: Option<Duration>,
     ) {
+        if plan.has_moved(server, connection.opened_at) {
+            return;
+        }
         if let Some(shared) = &plan.shared_idle[server] {
             return shared.keep(connection, now, &plan.idle, announced);
         }

@@ -102,17 +102,14 @@ impl Name {
     fn publish(&self, mut endpoints: Vec<Endpoint>) {
         endpoints.sort_by_key(ToString::to_string);
         endpoints.dedup();
-        let place = &self.upstream.endpoints[self.index];
-        if endpoints.is_empty() || **place.load() == endpoints {
+        if endpoints.is_empty() {
             return;
         }
-        tracing::info!(
-            upstream = &*self.upstream.config.name,
-            name = &*self.host,
-            addresses = ?endpoints.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "the name of a server has new addresses"
-        );
-        place.store(Arc::new(endpoints));
+        let addresses: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
+        if self.upstream.move_server(self.index, endpoints) {
+            let upstream = &*self.upstream.config.name;
+            tracing::info!(upstream, name = &*self.host, ?addresses, "the name of a server has new addresses");
+        }
     }
 }
 

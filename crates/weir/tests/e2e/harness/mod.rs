@@ -11,10 +11,12 @@ pub(crate) mod client;
 pub(crate) mod origin;
 pub(crate) mod weir;
 pub(crate) mod metrics;
+pub(crate) mod name_server;
 
 pub(crate) use client::{Client, Response};
 pub(crate) use message::latin1;
 pub(crate) use metrics::Metrics;
+pub(crate) use name_server::{Answer, NameServer};
 pub(crate) use origin::{Connection, Origin, Request};
 pub(crate) use watchdog::{Gate, eventually};
 pub(crate) use weir::Weir;
