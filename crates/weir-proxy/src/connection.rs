@@ -68,6 +68,16 @@ impl Connection {
         outcome
     }
 
+    /// Takes in what a new connection brought with it, without a turn of the event loop; whether there was anything.
+    pub(crate) fn fill_at_once(&mut self, stock: &Rc<BufferStock>) -> bool {
+        let mut input = stock.take();
+        // An end or an error shows again when the event loop reports it.
+        let len = self.socket.try_read(input.space()).unwrap_or(0);
+        input.fill(len);
+        self.input = (len > 0).then_some(input);
+        len > 0
+    }
+
     /// Writes as much of the slices as the kernel takes now, with one system call.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, slices: [&[u8]; 3]) -> Poll<io::Result<usize>> {
         match slices {

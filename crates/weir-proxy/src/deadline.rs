@@ -17,6 +17,8 @@ pub(crate) struct Deadline {
     at: Option<Instant>,
     /// What limits the whole exchange; no phase moves it.
     ceiling: Option<Instant>,
+    /// A moment at which the task wants to be polled, whatever the limits are.
+    look: Option<Instant>,
     timer: Option<Timer>,
 }
 
@@ -31,7 +33,7 @@ struct Timer {
 impl Deadline {
     /// No limit yet, no timer.
     pub(crate) const fn new() -> Self {
-        Self { at: None, ceiling: None, timer: None }
+        Self { at: None, ceiling: None, look: None, timer: None }
     }
 
     /// Bounds every wait from now on by `ceiling` as well; `None` lifts the bound.
@@ -49,6 +51,11 @@ impl Deadline {
         self.at = at;
     }
 
+    /// Has the task polled at `at` at the latest, as long as it waits.
+    pub(crate) fn look_again(&mut self, at: Option<Instant>) {
+        self.look = at;
+    }
+
     /// The moment the current wait ends.
     pub(crate) fn at(&self) -> Option<Instant> {
         match (self.at, self.ceiling) {
@@ -64,13 +71,14 @@ impl Deadline {
 
     /// Ready when the deadline has passed. To be polled last, when everything else is pending.
     pub(crate) fn poll_passed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(at) = self.at() else { return Poll::Pending };
+        let at = self.at();
+        let Some(wake_at) = at.into_iter().chain(self.look).min() else { return Poll::Pending };
         let timer = self.timer.get_or_insert_with(|| {
-            let set_for = at;
+            let set_for = wake_at;
             Timer { sleep: Box::pin(tokio::time::sleep_until(set_for.into())), set_for, watched: false }
         });
-        if at < timer.set_for {
-            timer.set(at);
+        if wake_at < timer.set_for {
+            timer.set(wake_at);
         }
         loop {
             if timer.watched && !timer.sleep.is_elapsed() {
@@ -80,10 +88,12 @@ impl Deadline {
                 timer.watched = true;
                 return Poll::Pending;
             }
-            if at <= timer.set_for {
-                return Poll::Ready(());
+            self.look = None;
+            match at {
+                Some(at) if at <= timer.set_for => return Poll::Ready(()),
+                Some(at) => timer.set(at),
+                None => return Poll::Pending,
             }
-            timer.set(at);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A connected stream socket (TCP or Unix) registered with the event loop of its worker.
+//! A connected stream socket (TCP or Unix), known to the event loop of its worker from the first wait on.
 //!
 //! Reads and writes are tried at once and only then waited for; a short read tells the event loop that the socket
 //! is drained, which saves the extra system call that would find it empty. Must not buffer, frame or time anything.
 
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
@@ -16,10 +16,23 @@ use crate::sys;
 /// A connected, non-blocking stream socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    fd: AsyncFd<OwnedFd>,
+    watch: Watch,
 }
 
-/// What the event loop knows about the other side without a system call.
+/// What the event loop watches a socket for. It only ever becomes more.
+#[derive(Debug)]
+enum Watch {
+    /// Nothing: there was no wait yet. A short connection can come and go without two system calls and a wake-up.
+    Nothing(OwnedFd),
+    /// Something to read.
+    Reads(AsyncFd<OwnedFd>),
+    /// Room to write as well: from the first write that found none, for nearly every socket always has some.
+    ReadsAndWrites(AsyncFd<OwnedFd>),
+    /// The event loop refused, and the descriptor is closed.
+    Refused,
+}
+
+/// What is known about the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PeerState {
     /// Nothing new.
@@ -31,21 +44,72 @@ pub(crate) enum PeerState {
 }
 
 impl Socket {
-    /// Registers a connected, non-blocking descriptor with the current event loop.
+    /// Takes a connected, non-blocking descriptor; the event loop hears of it at the first wait.
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        Self { watch: Watch::Nothing(fd) }
+    }
+
+    /// Takes a descriptor that is still connecting: room to write will say that it has connected.
     ///
     /// # Errors
     /// Those of `epoll_ctl(2)`.
-    pub(crate) fn register(fd: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn connecting(fd: OwnedFd) -> io::Result<Self> {
         let fd = sys::watch(fd, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { fd })
+        Ok(Self { watch: Watch::ReadsAndWrites(fd) })
+    }
+
+    /// Whether the event loop tells when there is something to read.
+    pub(crate) fn is_watched(&self) -> bool {
+        !matches!(self.watch, Watch::Nothing(_))
+    }
+
+    fn fd(&self) -> io::Result<BorrowedFd<'_>> {
+        match &self.watch {
+            Watch::Nothing(fd) => Ok(fd.as_fd()),
+            Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Ok(fd.as_fd()),
+            Watch::Refused => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// The descriptor as the event loop sees it, registered for reading by now.
+    fn watched(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
+        if let Watch::Nothing(_) = self.watch
+            && let Watch::Nothing(fd) = std::mem::replace(&mut self.watch, Watch::Refused)
+        {
+            self.watch = Watch::Reads(sys::watch(fd, Interest::READABLE)?);
+        }
+        match &self.watch {
+            Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Ok(fd),
+            Watch::Nothing(_) | Watch::Refused => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// The same, registered for writing as well; what is readable is then reported again.
+    fn watched_for_writes(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
+        if !matches!(self.watch, Watch::ReadsAndWrites(_)) {
+            let fd = match std::mem::replace(&mut self.watch, Watch::Refused) {
+                Watch::Nothing(fd) => fd,
+                Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => fd.into_inner(),
+                Watch::Refused => return Err(io::ErrorKind::NotConnected.into()),
+            };
+            self.watch = Watch::ReadsAndWrites(sys::watch(fd, Interest::READABLE | Interest::WRITABLE)?);
+        }
+        self.watched()
     }
 
     /// Reads into `space`; `Ok(0)` is the end of the stream.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, space: &mut [u8]) -> Poll<io::Result<usize>> {
         debug_assert!(!space.is_empty());
+        if !self.is_watched() {
+            match self.try_read(space) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return Poll::Ready(outcome),
+            }
+        }
+        let fd = self.watched()?;
         loop {
-            let mut ready = ready!(self.fd.poll_read_ready(cx))?;
-            match rustix::net::recv(&self.fd, &mut *space, RecvFlags::empty()) {
+            let mut ready = ready!(fd.poll_read_ready(cx))?;
+            match rustix::net::recv(fd, &mut *space, RecvFlags::empty()) {
                 Ok((len, _)) => {
                     if 0 < len && len < space.len() {
                         ready.clear_ready();
@@ -59,16 +123,26 @@ impl Socket {
         }
     }
 
+    /// Reads what is there, without asking the event loop.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there, and those of `recv(2)`.
+    pub(crate) fn try_read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        let fd = self.fd()?;
+        let (len, _) = rustix::io::retry_on_intr(|| rustix::net::recv(fd, &mut *space, RecvFlags::empty()))?;
+        Ok(len)
+    }
+
     /// Waits until a read would find something; holds no buffer meanwhile.
-    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.fd.poll_read_ready(cx).map_ok(|_guard| ())
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.watched()?.poll_read_ready(cx).map_ok(|_guard| ())
     }
 
     /// Writes as much of `bytes` as the kernel takes now.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             // Tried before asking for readiness: a socket that was never full has no event to wait for.
-            match rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL) {
+            match rustix::net::send(self.fd()?, bytes, SendFlags::NOSIGNAL) {
                 Ok(len) => return Poll::Ready(Ok(len)),
                 Err(rustix::io::Errno::AGAIN) => ready!(self.poll_writable_again(cx))?,
                 Err(rustix::io::Errno::INTR) => {}
@@ -84,7 +158,7 @@ impl Socket {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         loop {
-            match rustix::net::sendmsg(&self.fd, slices, &mut Default::default(), SendFlags::NOSIGNAL) {
+            match rustix::net::sendmsg(self.fd()?, slices, &mut Default::default(), SendFlags::NOSIGNAL) {
                 Ok(len) => return Poll::Ready(Ok(len)),
                 Err(rustix::io::Errno::AGAIN) => ready!(self.poll_writable_again(cx))?,
                 Err(rustix::io::Errno::INTR) => {}
@@ -94,8 +168,9 @@ impl Socket {
     }
 
     /// After a write found the socket full: forgets the old readiness, then waits for the next.
-    fn poll_writable_again(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut ready = ready!(self.fd.poll_write_ready(cx))?;
+    fn poll_writable_again(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let fd = self.watched_for_writes()?;
+        let mut ready = ready!(fd.poll_write_ready(cx))?;
         // A readiness that arrived between the failed write and this line is kept by its tick; one that was there
         // before is stale and must go, or the loop would spin.
         if ready.ready().is_write_closed() {
@@ -103,23 +178,24 @@ impl Socket {
         }
         ready.clear_ready();
         drop(ready);
-        self.fd.poll_write_ready(cx).map_ok(|_guard| ())
+        fd.poll_write_ready(cx).map_ok(|_guard| ())
     }
 
     /// Waits until the socket takes bytes again, as after `connect(2)`.
-    pub(crate) async fn writable(&self) -> io::Result<()> {
-        self.fd.writable().await.map(|_guard| ())
+    pub(crate) async fn writable(&mut self) -> io::Result<()> {
+        self.watched_for_writes()?.writable().await.map(|_guard| ())
     }
 
     /// What the event loop has heard of the peer since the last read; registers `cx` for the next news.
-    pub(crate) fn poll_peer(&self, cx: &mut Context<'_>) -> PeerState {
+    pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>) -> PeerState {
+        let Ok(fd) = self.watched() else { return PeerState::Gone };
         loop {
-            let mut guard = match self.fd.poll_read_ready(cx) {
+            let mut guard = match fd.poll_read_ready(cx) {
                 Poll::Pending => return PeerState::Quiet,
                 Poll::Ready(Err(_)) => return PeerState::Gone,
                 Poll::Ready(Ok(guard)) => guard,
             };
-            match self.peek() {
+            match peek(fd) {
                 Ok(_) => return PeerState::Readable,
                 // A closed stream stays ready: waiting for its next news would spin.
                 Err(rustix::io::Errno::AGAIN) if guard.ready().is_read_closed() => {
@@ -131,25 +207,20 @@ impl Socket {
         }
     }
 
-    /// Looks at the next byte without taking it; `Ok(0)` is the end of the stream.
-    fn peek(&self) -> rustix::io::Result<usize> {
-        let mut byte = [0_u8; 1];
-        rustix::net::recv(&self.fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).map(|(len, _)| len)
-    }
-
     /// Whether the peer has neither sent nor closed anything: the check before an idle connection is used again.
     ///
     /// Costs no system call unless the event loop reports something. `thorough` asks the kernel in any case, which
     /// also sees what arrived since the event loop last looked.
-    pub(crate) fn is_quiet(&self, thorough: bool) -> bool {
+    pub(crate) fn is_quiet(&mut self, thorough: bool) -> bool {
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        let guard = match self.fd.poll_read_ready(&mut cx) {
+        let Ok(fd) = self.watched() else { return false };
+        let guard = match fd.poll_read_ready(&mut cx) {
             Poll::Pending if !thorough => return true,
             Poll::Pending => None,
             Poll::Ready(Ok(guard)) => Some(guard),
             Poll::Ready(Err(_)) => return false,
         };
-        match self.peek() {
+        match peek(fd) {
             Err(rustix::io::Errno::AGAIN) => {
                 if let Some(mut guard) = guard {
                     guard.clear_ready();
@@ -162,21 +233,35 @@ impl Socket {
 
     /// The pending error of the socket, as after `connect(2)`.
     pub(crate) fn take_error(&self) -> io::Result<()> {
-        rustix::net::sockopt::socket_error(&self.fd)?.map_err(io::Error::from)
+        rustix::net::sockopt::socket_error(self.fd()?)?.map_err(io::Error::from)
     }
 
     /// Ends our direction of the stream (FIN); errors mean that the peer is gone already.
     pub(crate) fn shutdown_write(&self) {
-        let _gone = rustix::net::shutdown(&self.fd, Shutdown::Write);
+        if let Ok(fd) = self.fd() {
+            let _gone = rustix::net::shutdown(fd, Shutdown::Write);
+        }
     }
 
     /// Makes the close that follows send RST, so that the peer cannot take what it has for the whole.
     pub(crate) fn abort_on_close(&self) {
-        let _gone = rustix::net::sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
+        if let Ok(fd) = self.fd() {
+            let _gone = rustix::net::sockopt::set_socket_linger(fd, Some(std::time::Duration::ZERO));
+        }
     }
 
     /// Takes the descriptor back from the event loop, for another worker.
-    pub(crate) fn into_fd(self) -> OwnedFd {
-        self.fd.into_inner()
+    pub(crate) fn into_fd(self) -> Option<OwnedFd> {
+        match self.watch {
+            Watch::Nothing(fd) => Some(fd),
+            Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Some(fd.into_inner()),
+            Watch::Refused => None,
+        }
     }
+}
+
+/// Looks at the next byte without taking it; `Ok(0)` is the end of the stream.
+fn peek(fd: &AsyncFd<OwnedFd>) -> rustix::io::Result<usize> {
+    let mut byte = [0_u8; 1];
+    rustix::net::recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).map(|(len, _)| len)
 }

@@ -22,7 +22,7 @@ use crate::clock;
 use crate::control::access_log::LogBatches;
 use crate::downstream::listener;
 use crate::downstream::session::{Peer, Session};
-use crate::exchange::Exchange;
+use crate::exchange::carrier::Carrier;
 use crate::snapshot::Snapshot;
 use crate::view::View;
 
@@ -33,8 +33,8 @@ const HAND_OVER_LEAD: u32 = 4;
 /// How often idle server connections are looked over for those that were closed or are over their time.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Exchanges kept for the next session; each holds a few KiB of warm memory.
-const EXCHANGES_KEPT_MAX: usize = 256;
+/// Carriers kept for the next exchange; each holds a few KiB of warm memory.
+const CARRIERS_KEPT_MAX: usize = 256;
 
 /// What all workers share.
 #[derive(Debug)]
@@ -97,11 +97,7 @@ pub(crate) struct Worker {
     pub(crate) logs: Vec<Option<LogBatches>>,
     /// One waker per session: to tell them that the worker stops.
     sessions: RefCell<Slab<Waker>>,
-    #[expect(
-        clippy::vec_box,
-        reason = "an exchange is lent out and taken back; a move of its 2 KiB would cost more"
-    )]
-    exchanges: RefCell<Vec<Box<Exchange>>>,
+    carriers: RefCell<Vec<Carrier>>,
     /// Exchanges that may still begin before the buffers run out.
     exchanges_left: Cell<u32>,
     exchange_over: Notify,
@@ -133,7 +129,7 @@ async fn serve(start: WorkerStart) {
         view: RefCell::new(Rc::new(View::new(&shared.snapshot, &shard))),
         logs,
         sessions: RefCell::new(Slab::new()),
-        exchanges: RefCell::new(Vec::new()),
+        carriers: RefCell::new(Vec::new()),
         exchanges_left: Cell::new(exchanges_max.max(1)),
         exchange_over: Notify::new(),
         room: Notify::new(),
@@ -311,28 +307,33 @@ impl Worker {
         }
     }
 
-    /// A fresh exchange, from those that earlier ones left warm; waits while the buffers are used up.
-    pub(crate) async fn begin_exchange(&self) -> Box<Exchange> {
-        while self.exchanges_left.get() == 0 {
-            self.exchange_over.notified().await;
+    /// A carrier for an exchange, from those that earlier ones left warm; waits while the buffers are used up.
+    pub(crate) async fn begin_exchange(&self) -> Carrier {
+        loop {
+            match self.try_begin_exchange() {
+                Some(carrier) => return carrier,
+                None => self.exchange_over.notified().await,
+            }
         }
-        self.exchanges_left.set(self.exchanges_left.get() - 1);
-        self.shard.exchanges_open.increment();
-        self.exchanges.borrow_mut().pop().unwrap_or_else(|| Box::new(Exchange::new()))
     }
 
-    /// Takes back an exchange that is over; `None` when it must not be used again.
-    pub(crate) fn end_exchange(&self, exchange: Option<Box<Exchange>>) {
+    /// The same without waiting; `None` while the buffers are used up.
+    pub(crate) fn try_begin_exchange(&self) -> Option<Carrier> {
+        self.exchanges_left.set(self.exchanges_left.get().checked_sub(1)?);
+        self.shard.exchanges_open.increment();
+        Some(self.carriers.borrow_mut().pop().unwrap_or_else(Carrier::new))
+    }
+
+    /// Takes back the carrier of an exchange that is over; `None` when it must not be used again.
+    pub(crate) fn end_exchange(&self, carrier: Option<Carrier>) {
         if self.exchanges_left.get() == 0 {
             self.exchange_over.notify_one();
         }
         self.exchanges_left.set(self.exchanges_left.get() + 1);
         self.shard.exchanges_open.decrement();
-        let Some(mut exchange) = exchange else { return };
-        exchange.reset();
-        let mut kept = self.exchanges.borrow_mut();
-        if kept.len() < EXCHANGES_KEPT_MAX {
-            kept.push(exchange);
+        let mut kept = self.carriers.borrow_mut();
+        if kept.len() < CARRIERS_KEPT_MAX {
+            kept.extend(carrier);
         }
     }
 

@@ -1,19 +1,20 @@
 //! The access log: lines rendered by the workers, written by a thread of its own.
 //!
-//! A worker appends lines to a batch and hands full batches over without waiting; when the writer is behind by more than
-//! the limit, lines are dropped and counted. A full disk or a slow syslog never stops traffic.
+//! A worker appends lines to a batch and hands full batches over without waiting. When the writer is behind by more than
+//! the limit, and when a line cannot be written, it is dropped and counted. A full disk or a slow syslog stops neither
+//! traffic nor the end of the process.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use weir_config::{AccessLogOutput, Config};
@@ -28,6 +29,9 @@ use crate::view::View;
 
 /// A batch goes to the writer when it is this large, or when the worker sweeps.
 const BATCH_BYTES: usize = 32 * 1024;
+
+/// How long the end of the process waits for all writers to finish.
+const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// Lines on their way to the writer.
 struct Batch {
@@ -47,9 +51,18 @@ enum Message {
 #[derive(Debug)]
 struct Output {
     sender: Sender<Message>,
-    /// Lines handed over and not yet written; shared with the writer, which must not hold the sender.
-    waiting: Arc<AtomicUsize>,
+    /// Shared with the writer, which must not hold the sender.
+    progress: Arc<Progress>,
     lines_max: usize,
+}
+
+/// How far a writer has come.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Lines handed over and not yet written.
+    waiting: AtomicUsize,
+    /// Lines that could not be written and that no worker has counted yet.
+    lost: AtomicU64,
 }
 
 /// One worker's end of the access log of one listener.
@@ -64,7 +77,8 @@ pub(crate) struct LogBatches {
 pub(crate) struct AccessLogs {
     listeners: Vec<Option<(Arc<LogFormat>, Arc<Output>)>>,
     outputs: Vec<Arc<Output>>,
-    writers: Vec<JoinHandle<()>>,
+    /// Says nothing, and is disconnected when the last writer has finished.
+    finished: Receiver<Infallible>,
 }
 
 impl AccessLogs {
@@ -73,7 +87,8 @@ impl AccessLogs {
     /// # Errors
     /// When an output cannot be opened; the message names it.
     pub(crate) fn open(config: &Config) -> io::Result<Self> {
-        let mut logs = Self { listeners: Vec::new(), outputs: Vec::new(), writers: Vec::new() };
+        let (writing, finished) = channel();
+        let mut logs = Self { listeners: Vec::new(), outputs: Vec::new(), finished };
         let mut by_output: HashMap<AccessLogOutput, Arc<Output>> = HashMap::new();
         for listener in &config.listeners {
             let log = &listener.access_log;
@@ -84,7 +99,7 @@ impl AccessLogs {
             let output = match by_output.get(&log.output) {
                 Some(output) => Arc::clone(output),
                 None => {
-                    let output = logs.start(&log.output, log.lines_max)?;
+                    let output = logs.start(&log.output, log.lines_max, writing.clone())?;
                     by_output.insert(log.output.clone(), Arc::clone(&output));
                     output
                 }
@@ -94,13 +109,21 @@ impl AccessLogs {
         Ok(logs)
     }
 
-    fn start(&mut self, to: &AccessLogOutput, lines_max: usize) -> io::Result<Arc<Output>> {
+    /// Starts a writer, which holds `writing` until it has finished.
+    fn start(
+        &mut self,
+        to: &AccessLogOutput,
+        lines_max: usize,
+        writing: Sender<Infallible>,
+    ) -> io::Result<Arc<Output>> {
         let mut destination = Destination::open(to)?;
         let (sender, receiver) = channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let output = Arc::new(Output { sender, waiting: Arc::clone(&waiting), lines_max });
-        let writer = std::thread::Builder::new().name("weir-access-log".into());
-        self.writers.push(writer.spawn(move || write_all(&receiver, &mut destination, &waiting))?);
+        let progress = Arc::new(Progress::default());
+        let output = Arc::new(Output { sender, progress: Arc::clone(&progress), lines_max });
+        std::thread::Builder::new().name("weir-access-log".into()).spawn(move || {
+            write_all(&receiver, &mut destination, &progress);
+            drop(writing);
+        })?;
         self.outputs.push(Arc::clone(&output));
         Ok(output)
     }
@@ -123,12 +146,12 @@ impl AccessLogs {
         }
     }
 
-    /// Waits until every line of the workers, which are gone, is written.
+    /// Waits until every line of the workers, which are gone, is written, but not for an output that takes none.
     pub(crate) fn close(self) {
         drop(self.listeners);
         drop(self.outputs);
-        for writer in self.writers {
-            let _panicked = writer.join();
+        if let Err(RecvTimeoutError::Timeout) = self.finished.recv_timeout(CLOSE_TIME) {
+            tracing::warn!("the last lines of the access log are lost: its output takes none");
         }
     }
 }
@@ -136,18 +159,23 @@ impl AccessLogs {
 impl LogBatches {
     /// Hands the lines gathered so far to the writer.
     pub(crate) fn flush(&self) {
+        let progress = &self.output.progress;
+        let lost = progress.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            self.shard.log_lines_dropped.add(lost);
+        }
         let mut batch = self.batch.borrow_mut();
         if batch.ends.is_empty() {
             return;
         }
         let lines = batch.ends.len();
-        if self.output.waiting.load(Ordering::Relaxed) + lines > self.output.lines_max {
+        if progress.waiting.load(Ordering::Relaxed) + lines > self.output.lines_max {
             self.shard.log_lines_dropped.add(lines as u64);
             batch.text.clear();
             batch.ends.clear();
             return;
         }
-        self.output.waiting.fetch_add(lines, Ordering::Relaxed);
+        progress.waiting.fetch_add(lines, Ordering::Relaxed);
         let full = std::mem::replace(&mut *batch, Batch { text: Vec::new(), ends: Vec::new() });
         let _writer_gone = self.output.sender.send(Message::Lines(full));
     }
@@ -295,11 +323,12 @@ impl Destination {
         })
     }
 
-    fn write(&mut self, batch: &Batch, datagram: &mut Vec<u8>) -> io::Result<()> {
+    fn write(&mut self, batch: &Batch, datagram: &mut Vec<u8>) -> Result<(), Lost> {
+        let whole = |error| Lost { lines: batch.ends.len(), error };
         match self {
-            Self::Stdout => io::stdout().lock().write_all(&batch.text),
-            Self::Stderr => io::stderr().lock().write_all(&batch.text),
-            Self::File { file, .. } => file.write_all(&batch.text),
+            Self::Stdout => io::stdout().lock().write_all(&batch.text).map_err(whole),
+            Self::Stderr => io::stderr().lock().write_all(&batch.text).map_err(whole),
+            Self::File { file, .. } => file.write_all(&batch.text).map_err(whole),
             Self::SyslogUnix { path, socket, framing } => {
                 each_datagram(batch, framing, datagram, |datagram| {
                     if socket.send(datagram).is_err() {
@@ -337,33 +366,47 @@ fn framing() -> Framing {
     Framing::new(Facility::Local0, &host, "weir", std::process::id(), "access")
 }
 
+/// Lines of a batch that were not written, or not in full, and why.
+struct Lost {
+    lines: usize,
+    error: io::Error,
+}
+
+/// Sends every line, also after one that could not be sent.
 fn each_datagram(
     batch: &Batch,
     framing: &Framing,
     datagram: &mut Vec<u8>,
     mut send: impl FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<()> {
+) -> Result<(), Lost> {
+    let mut lost: Option<Lost> = None;
     let now = UnixMicros(u64::try_from(clock::unix_now().as_micros()).unwrap_or(u64::MAX));
     let mut start = 0;
     for &end in &batch.ends {
         datagram.clear();
         framing.frame(Severity::Informational, now, batch.text[start..end].trim_ascii_end(), datagram);
-        send(datagram)?;
+        if let Err(error) = send(datagram) {
+            let lines = lost.map_or(0, |lost| lost.lines) + 1;
+            lost = Some(Lost { lines, error });
+        }
         start = end;
     }
-    Ok(())
+    lost.map_or(Ok(()), Err)
 }
 
 /// Writes until the last sender is gone. Trouble is logged at most once a second.
-fn write_all(receiver: &Receiver<Message>, destination: &mut Destination, waiting: &AtomicUsize) {
+fn write_all(receiver: &Receiver<Message>, destination: &mut Destination, progress: &Progress) {
     let mut datagram = Vec::new();
     let mut complained = None;
     while let Ok(message) = receiver.recv() {
         let outcome = match message {
             Message::Lines(batch) => {
                 let outcome = destination.write(&batch, &mut datagram);
-                waiting.fetch_sub(batch.ends.len(), Ordering::Relaxed);
-                outcome
+                progress.waiting.fetch_sub(batch.ends.len(), Ordering::Relaxed);
+                outcome.map_err(|Lost { lines, error }| {
+                    progress.lost.fetch_add(lines as u64, Ordering::Relaxed);
+                    error
+                })
             }
             Message::Reopen => destination.reopen(),
         };

@@ -108,7 +108,12 @@ impl Name {
         let addresses: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
         if self.upstream.move_server(self.index, endpoints) {
             let upstream = &*self.upstream.config.name;
-            tracing::info!(upstream, name = &*self.host, ?addresses, "the name of a server has new addresses");
+            tracing::info!(
+                upstream,
+                name = &*self.host,
+                ?addresses,
+                "the name of a server has new addresses"
+            );
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use weir_observe::{Cause, Failure, Phase};
@@ -14,14 +14,18 @@ use weir_traffic::limit::ClientKey;
 use crate::clock;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
-use crate::exchange::{self, After, Exchange, forwarded};
-use crate::socket::Socket;
+use crate::exchange::carrier::Carrier;
+use crate::exchange::{After, forwarded};
+use crate::socket::{PeerState, Socket};
 use crate::worker::{Accepted, Worker};
 
 /// After an answer that leaves request bytes unread: how long, and how many bytes, they are still taken in, so that
 /// the client reads the answer before it sees a reset (RFC 9112 section 9.6).
 const LINGER_TIME: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 512 * 1024;
+
+/// How long a client may be gone before anybody looks, once per connection.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
 
 /// Who is at the other end of a client connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,22 +68,16 @@ pub(crate) struct Session {
     key: Option<usize>,
     /// The client whose limit on connections counts this one.
     counted_as: Option<ClientKey>,
+    /// Whether the client was once looked after without the event loop's help.
+    looked: bool,
 }
 
 impl Session {
     /// Takes over an accepted connection; `None` when it cannot be served, which is then counted and logged.
-    pub(crate) fn open(worker: Rc<Worker>, accepted: Accepted) -> Option<Self> {
+    pub(crate) fn open(worker: Rc<Worker>, accepted: Accepted) -> Option<Box<Self>> {
         let Accepted { listener, fd, peer, port } = accepted;
         let view = Rc::clone(&worker.view.borrow());
         let shard = &view.listeners[listener];
-        let socket = match Socket::register(fd) {
-            Ok(socket) => socket,
-            Err(error) => {
-                tracing::warn!(%error, "a new connection cannot be watched");
-                shard.failures.record(Failure::weir(Phase::Accept, Cause::Io));
-                return None;
-            }
-        };
         let counted_as = match (&worker.shared.clients[listener], peer.ip()) {
             (Some(limit), Some(ip)) => {
                 let client = ClientKey::from(ip);
@@ -94,10 +92,10 @@ impl Session {
         shard.sessions.increment();
         shard.sessions_open.increment();
         let now = clock::now();
-        Some(Self {
+        Some(Box::new(Self {
             worker,
             listener,
-            client: Connection::new(socket),
+            client: Connection::new(Socket::new(fd)),
             peer,
             peer_text: forwarded::address_text(peer.ip()),
             local_port: port,
@@ -107,11 +105,12 @@ impl Session {
             opened_at: now,
             key: None,
             counted_as,
-        })
+            looked: false,
+        }))
     }
 
     /// Serves the connection to its end.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(mut self: Box<Self>) {
         std::future::poll_fn(|cx| {
             self.key = Some(self.worker.enter_session(cx.waker().clone()));
             Poll::Ready(())
@@ -119,13 +118,13 @@ impl Session {
         .await;
         while self.next_request().await {
             let mut lease = Lease::take(&self.worker).await;
-            match exchange::run(&mut self, &mut lease).await {
+            let after;
+            (self, after) = lease.carry(self).await;
+            drop(lease);
+            match after {
                 After::KeepAlive => {}
                 After::Close => return,
-                After::Linger => {
-                    drop(lease);
-                    return self.linger().await;
-                }
+                After::Linger => return self.linger().await,
                 After::Abort => return self.client.socket.abort_on_close(),
             }
         }
@@ -142,7 +141,7 @@ impl Session {
 
     /// Waits, without a buffer, until the client sends something; `false` when the session is over.
     async fn next_request(&mut self) -> bool {
-        if self.client.has_input() {
+        if self.client.has_input() || self.requests == 0 && self.client.fill_at_once(&self.worker.stock) {
             return true;
         }
         let idle = self.worker.shared.snapshot.listeners[self.listener].config.timeouts.idle;
@@ -160,8 +159,23 @@ impl Session {
         .await
     }
 
+    /// Whether the client has given up while somebody else is waited for.
+    ///
+    /// The event loop watches a client for that from the second look on, [`FIRST_LOOK`] after the first: most answers
+    /// are there by then, and a client that sends one request costs two system calls less.
+    pub(crate) fn poll_client_gone(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.client.has_input() {
+            return false;
+        }
+        if !self.client.socket.is_watched() && !std::mem::replace(&mut self.looked, true) {
+            self.deadline.look_again(Some(self.now + FIRST_LOOK));
+            return false;
+        }
+        self.client.socket.poll_peer(cx) == PeerState::Gone
+    }
+
     /// Ends our direction, then takes in what the client still sends, within bounds, before the connection closes.
-    async fn linger(mut self) {
+    async fn linger(mut self: Box<Self>) {
         self.client.socket.shutdown_write();
         self.client.input = None;
         self.deadline.set_ceiling(None);
@@ -197,36 +211,34 @@ impl Drop for Session {
     }
 }
 
-/// An exchange on loan from the worker; goes back when dropped, unless a panic may have left it in disorder.
+/// A carrier on loan from the worker; goes back when dropped, unless it was left with a session inside.
 struct Lease {
     worker: Rc<Worker>,
-    exchange: Option<Box<Exchange>>,
+    carrier: Option<Carrier>,
 }
 
 impl Lease {
-    /// Takes an exchange, waiting for one when the buffers of the worker are used up.
+    /// Takes a carrier, waiting for one when the buffers of the worker are used up.
     async fn take(worker: &Rc<Worker>) -> Self {
-        let exchange = worker.begin_exchange().await;
-        Self { worker: Rc::clone(worker), exchange: Some(exchange) }
+        let carrier = match worker.try_begin_exchange() {
+            Some(carrier) => carrier,
+            // On the heap, since it is rare and would make every session larger.
+            None => Box::pin(worker.begin_exchange()).await,
+        };
+        Self { worker: Rc::clone(worker), carrier: Some(carrier) }
     }
-}
 
-impl std::ops::Deref for Lease {
-    type Target = Exchange;
-
-    fn deref(&self) -> &Exchange {
-        self.exchange.as_ref().expect("present until dropped")
-    }
-}
-
-impl std::ops::DerefMut for Lease {
-    fn deref_mut(&mut self) -> &mut Exchange {
-        self.exchange.as_mut().expect("present until dropped")
+    /// Carries one exchange. A panic or an end of the task meanwhile takes session and carrier along.
+    async fn carry(&mut self, session: Box<Session>) -> (Box<Session>, After) {
+        let mut carrier = self.carrier.take().expect("present between exchanges");
+        let arrived = carrier.carry(session).await;
+        self.carrier = Some(carrier);
+        arrived
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.worker.end_exchange(self.exchange.take().filter(|_| !std::thread::panicking()));
+        self.worker.end_exchange(self.carrier.take());
     }
 }

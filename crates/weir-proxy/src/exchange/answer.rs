@@ -20,8 +20,12 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
     exchange.record.failure = Some(failure);
     session.deadline.set_ceiling(None);
     if exchange.answered {
-        // What the client has must not pass for the whole.
-        return After::Abort;
+        if exchange.to_client.sent > 0 || failure.status().is_none() {
+            // What the client has must not pass for the whole.
+            return After::Abort;
+        }
+        // The response broke before any of it left, so the client can still be told.
+        exchange.to_client.reset(super::MEMORY_KEPT_MAX);
     }
     let Some(page) = Page::for_failure(failure, &exchange.record.request_id) else {
         return After::Close;

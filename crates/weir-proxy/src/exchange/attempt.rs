@@ -22,7 +22,7 @@ use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
-use crate::socket::{PeerState, Socket};
+use crate::socket::Socket;
 use crate::upstream::admission::Slot;
 use crate::upstream::connect;
 use crate::upstream::idle::{ServerConnection, SharedIdle};
@@ -264,7 +264,7 @@ fn poll_wait(
     let relay = &exchange.request_relay;
     let (awaited, moved) = match (relay.is_done() || send_failed, relay.waiting) {
         (true, _) => {
-            if !session.client.has_input() && session.client.socket.poll_peer(cx) == PeerState::Gone {
+            if session.poll_client_gone(cx) {
                 return Poll::Ready((Failure::client(Phase::Response, Cause::Reset), Kind::Other));
             }
             (Awaited::ResponseHead, relay.moved)
@@ -348,7 +348,7 @@ async fn open(session: &mut Session, plans: Plans<'_>, server: usize) -> Result<
             let outcome = outcome.map_err(|error| of_connect(&error));
             return Poll::Ready(outcome.map_err(|failure| (failure, Kind::Server(retry::Cause::Connect))));
         }
-        if !session.client.has_input() && session.client.socket.poll_peer(cx) == PeerState::Gone {
+        if session.poll_client_gone(cx) {
             return Poll::Ready(Err((Failure::client(Phase::Connect, Cause::Reset), Kind::Other)));
         }
         session.deadline.poll_passed(cx).map(|()| {

@@ -3,6 +3,7 @@
 //! [`run`] names every phase in the order in which they happen; each is told in a file of its own. An exchange is
 //! reused from one request to the next, so that a warm worker allocates nothing. Must not know how bytes travel.
 
+pub(crate) mod carrier;
 mod record;
 mod admit;
 mod choose;
@@ -117,7 +118,7 @@ impl From<Failure> for Ended {
     }
 }
 
-/// The state of one exchange, on the heap once and reused.
+/// The state of one exchange; part of its carrier and reused with it.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) request: RequestHead,

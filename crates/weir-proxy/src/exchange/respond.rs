@@ -13,7 +13,6 @@ use crate::clock;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Incoming, Reader, Writer};
 use crate::relay::{RelayError, Waiting};
-use crate::socket::PeerState;
 
 /// Relays the response that `serving` has begun.
 ///
@@ -103,10 +102,7 @@ fn poll(
             (Awaited::RequestBody, exchange.request_relay.moved)
         }
         Waiting::Source => {
-            if !sending
-                && !session.client.has_input()
-                && session.client.socket.poll_peer(cx) == PeerState::Gone
-            {
+            if !sending && session.poll_client_gone(cx) {
                 return Poll::Ready(Err(Failure::client(Phase::Relay, Cause::Reset)));
             }
             (Awaited::ResponseBody, exchange.response_relay.moved)

@@ -18,7 +18,6 @@ use crate::clock;
 use crate::downstream::session::Session;
 use crate::exchange::{Ended, Exchange};
 use crate::snapshot::{UpstreamPlan, Waiter};
-use crate::socket::PeerState;
 use crate::view::View;
 
 /// A slot on a server, given back, and passed on to the next in the queue, when dropped.
@@ -111,7 +110,7 @@ impl Claim<'_> {
             // The sender is only dropped unused when the upstream goes away.
             return Poll::Ready(outcome.map_err(|_| Failure::weir(Phase::Queue, Cause::NoServer)));
         }
-        if session.client.socket.poll_peer(cx) == PeerState::Gone {
+        if session.poll_client_gone(cx) {
             return Poll::Ready(Err(Failure::client(Phase::Queue, Cause::Reset)));
         }
         session.deadline.poll_passed(cx).map(|()| Err(Failure::weir(Phase::Queue, Cause::TimedOut)))

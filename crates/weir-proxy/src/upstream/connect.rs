@@ -135,9 +135,9 @@ fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
 
 async fn finish(started: rustix::io::Result<()>, fd: OwnedFd) -> io::Result<Socket> {
     match started {
-        Ok(()) => Socket::register(fd),
+        Ok(()) => Ok(Socket::new(fd)),
         Err(rustix::io::Errno::INPROGRESS) => {
-            let socket = Socket::register(fd)?;
+            let mut socket = Socket::connecting(fd)?;
             socket.writable().await?;
             socket.take_error()?;
             Ok(socket)

@@ -96,10 +96,10 @@ impl SharedIdle {
         let mut parked = self.lock();
         while let Some(Parked { fd, opened_at, requests, usable_until }) = parked.pop() {
             let in_time = usable_until.is_none_or(|until| now < until);
-            let Some(socket) = Socket::register(fd).ok().filter(|socket| in_time && socket.is_quiet(true))
-            else {
+            let mut socket = Socket::new(fd);
+            if !in_time || !socket.is_quiet(true) {
                 continue;
-            };
+            }
             let mut connection = ServerConnection::new(Connection::new(socket), opened_at, Arc::clone(shard));
             connection.requests = requests;
             return Some(connection);
@@ -117,7 +117,7 @@ impl SharedIdle {
     ) {
         let Some(usable_until) = kept.usable_until(now, limits, announced) else { return };
         let (opened_at, requests) = (kept.opened_at, kept.requests);
-        let fd = kept.connection.socket.into_fd();
+        let Some(fd) = kept.connection.socket.into_fd() else { return };
         self.lock().push(Parked { fd, opened_at, requests, usable_until });
     }
 
@@ -154,7 +154,7 @@ impl IdleConnections {
     /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop: for requests
     /// that must not be sent twice.
     pub(crate) fn take(&mut self, now: Instant, thorough: bool) -> Option<ServerConnection> {
-        while let Some(candidate) = self.kept.pop() {
+        while let Some(mut candidate) = self.kept.pop() {
             let in_time = candidate.usable_until.is_none_or(|until| now < until);
             if in_time && candidate.connection.socket.is_quiet(thorough) {
                 return Some(candidate);
@@ -181,7 +181,7 @@ impl IdleConnections {
 
     /// Closes what the server closed or what is over its time.
     pub(crate) fn sweep(&mut self, now: Instant) {
-        self.kept.retain(|kept| {
+        self.kept.retain_mut(|kept| {
             kept.usable_until.is_none_or(|until| now < until) && kept.connection.socket.is_quiet(false)
         });
     }

@@ -30,6 +30,7 @@ mod timeouts;
 mod limits;
 mod failures;
 mod access_log;
+mod access_log_drops;
 mod graceful_stop;
 mod unix_sockets;
 mod dns_names;
