@@ -45,7 +45,7 @@ pub struct WorkerShard {
     pub panics: Counter,
     /// Errors of `accept` itself.
     pub accept_errors: Counter,
-    /// Access-log lines dropped because the writer was behind.
+    /// Access-log lines dropped because the writer was behind or could not write them.
     pub log_lines_dropped: Counter,
     /// One part per listener, in the order of the config.
     pub listeners: Box<[Arc<ListenerShard>]>,

@@ -135,7 +135,7 @@ simple! { WORKER: WorkerFigures {
     "weir_worker_timers" Gauge timers, "Timers armed.";
     "weir_worker_panics_total" Counter panics, "Panics caught; each ended one session.";
     "weir_worker_accept_errors_total" Counter accept_errors, "Errors while accepting connections.";
-    "weir_worker_log_lines_dropped_total" Counter log_lines_dropped, "Access-log lines dropped because the writer was behind.";
+    "weir_worker_log_lines_dropped_total" Counter log_lines_dropped, "Access-log lines dropped because the writer was behind or could not write them.";
 }}
 
 simple! { LISTENER: ListenerFigures {
