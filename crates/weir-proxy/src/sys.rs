@@ -45,3 +45,36 @@ fn set_tcp(fd: BorrowedFd<'_>, name: libc::c_int, value: u32) -> io::Result<()> 
     };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn tcp(fd: BorrowedFd<'_>, name: libc::c_int) -> u32 {
+        let mut value: libc::c_int = -1;
+        let mut size = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the descriptor is open for the life of the borrow, and the kernel writes at most `size` bytes to a live
+        // c_int, and the size to a live socklen_t.
+        let outcome = unsafe {
+            let value = (&raw mut value).cast();
+            libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, name, value, &raw mut size)
+        };
+        assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
+        u32::try_from(value).expect("both options are positive")
+    }
+
+    #[test]
+    fn the_kernel_has_what_was_set() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let fd = socket.as_fd();
+        assert_eq!((tcp(fd, libc::TCP_DEFER_ACCEPT), tcp(fd, libc::TCP_FASTOPEN)), (0, 0));
+        set_defer_accept(fd, 5).expect("every TCP socket takes it");
+        set_fast_open(fd, 64).expect("every TCP socket takes it");
+        assert_eq!(tcp(fd, libc::TCP_FASTOPEN), 64);
+        // The kernel counts in retransmissions, after 1, 3, 7 s and so on, and rounds up.
+        let wait = tcp(fd, libc::TCP_DEFER_ACCEPT);
+        assert!((5..=7).contains(&wait), "{wait} s");
+    }
+}

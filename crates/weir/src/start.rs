@@ -11,6 +11,12 @@ use crate::error::CommandError;
 /// The highest port that needs a privilege (`net.ipv4.ip_unprivileged_port_start`, as every distribution has it).
 const PRIVILEGED_PORT_MAX: u16 = 1023;
 
+/// Where the kernel says for whom it allows TCP fast open, as a set of bits.
+const FAST_OPEN_ALLOWED: &str = "/proc/sys/net/ipv4/tcp_fastopen";
+
+/// The bit for listening sockets.
+const FAST_OPEN_SERVER: u32 = 2;
+
 /// Where the addresses come from, and so where they can be changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<'a> {
@@ -27,10 +33,26 @@ pub(crate) enum Origin<'a> {
 /// # Errors
 /// What the system refused, with what to change.
 pub(crate) fn proxy(config: &Config, origin: Origin<'_>) -> Result<Proxy, CommandError> {
-    Proxy::start(config).map_err(|error| {
+    let proxy = Proxy::start(config).map_err(|error| {
         let help = help(&error, origin);
         CommandError::Failed { error: error.into(), help }
-    })
+    })?;
+    let allowed = std::fs::read_to_string(FAST_OPEN_ALLOWED).unwrap_or_default();
+    if let Some(listener) = config.listeners.iter().find(|listener| listener.fast_open.is_some())
+        && is_fast_open_forbidden(&allowed)
+    {
+        tracing::warn!(
+            listener = &*listener.name,
+            "`fast_open` does nothing: the kernel does not allow it; \
+             `sysctl net.ipv4.tcp_fastopen=3` does, and so does any value with 2 in it"
+        );
+    }
+    Ok(proxy)
+}
+
+/// Whether the kernel says that listening sockets are not allowed fast open.
+fn is_fast_open_forbidden(allowed: &str) -> bool {
+    allowed.trim().parse::<u32>().is_ok_and(|bits| bits & FAST_OPEN_SERVER == 0)
 }
 
 fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
@@ -87,6 +109,21 @@ fn help_for_address(error: &io::Error, address: &str, change: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_whether_it_allows_fast_open() {
+        for (allowed, forbidden) in [
+            ("0\n", true),
+            ("1\n", true),
+            ("2\n", false),
+            ("3\n", false),
+            ("1027\n", false),
+            ("4\n", true),
+            ("", false),
+        ] {
+            assert_eq!(is_fast_open_forbidden(allowed), forbidden, "{allowed:?}");
+        }
+    }
 
     #[test]
     fn help_names_the_trouble_and_the_remedy() {

@@ -31,7 +31,8 @@ section! {
         /// How long the kernel keeps a connection to itself until its first byte is here (`TCP_DEFER_ACCEPT`), in whole
         /// seconds. Off: a connection is accepted at once.
         defer_accept: Option<Duration> = "off", in 1000..=60_000, like "nginx `listen deferred`, HAProxy `bind defer-accept`";
-        /// Length of the kernel's queue of connections whose request came with the first packet (`TCP_FASTOPEN`).
+        /// Length of the kernel's queue of connections whose request came with the first packet (`TCP_FASTOPEN`). The kernel has to
+        /// allow it (`net.ipv4.tcp_fastopen` with 2 in it); if not, Weir says so at the start and serves as without it.
         fast_open: Option<u32> = "off", in 1..=65_535, like "nginx `listen fastopen=`, HAProxy `bind tfo`";
         /// Client connections of this listener; more wait in the backlog. `connections_max` of the process holds in any case.
         connections_max: Option<u32> = "off", in 1..=100_000_000, like "HAProxy `maxconn` (in `frontend`)";

@@ -33,6 +33,7 @@ mod access_log;
 mod access_log_drops;
 mod graceful_stop;
 mod unix_sockets;
+mod first_bytes;
 mod dns_names;
 mod many_clients;
 mod hand_over;

@@ -2,7 +2,7 @@
 //!
 //! Every method panics with all the bytes received so far when the step fails, so a failing test explains itself.
 
-use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::message::{Fields, Head, latin1};
@@ -58,6 +58,12 @@ impl Client {
             Ok(stream) => Client { wire: Wire::new(stream) },
             Err(error) => panic!("cannot connect to {address:?}: {error}"),
         }
+    }
+
+    /// Takes over a connected socket.
+    pub(crate) fn over(tcp: TcpStream) -> Client {
+        let stream = Stream::Tcp(tcp).guarded().expect("a connected socket takes its options");
+        Client { wire: Wire::new(stream) }
     }
 
     /// Connects to `to` from the local address `from`.
