@@ -1,9 +1,11 @@
 //! A slow reader is felt all the way back to the sender; Weir holds one bounded buffer, whatever the size of the body.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
+use crate::harness::watchdog::{now, pause};
 use crate::harness::{Client, Origin, Weir, origin::ok};
 
 const MIB: u64 = 1 << 20;
@@ -168,4 +170,77 @@ fn a_client_that_pipelines_and_does_not_read() {
         assert_eq!(client.response().body.bytes.len(), 10_000);
     }
     writing.join().expect("the writing thread ends with the responses");
+}
+
+/// P99 of batches of requests on one connection, for at least `time`.
+fn latencies(client: &mut Client, time: Duration) -> Vec<Duration> {
+    const BATCH: usize = 200;
+    let (mut worst, start) = (Vec::new(), now());
+    while worst.is_empty() || start.elapsed() < time {
+        let mut batch = [Duration::ZERO; BATCH].map(|_| {
+            let asked = now();
+            client.send_get("/other");
+            assert_eq!(client.response().text(), "quick");
+            asked.elapsed()
+        });
+        batch.sort_unstable();
+        worst.push(batch[BATCH * 99 / 100]);
+    }
+    worst
+}
+
+fn median(mut all: Vec<Duration>) -> Duration {
+    all.sort_unstable();
+    all[all.len() / 2]
+}
+
+/// Reads 1 MiB/s while `running`: a piece, then a pause that makes up for it.
+fn read_slowly(client: &mut Client, running: &AtomicBool) -> u64 {
+    let mut buf = vec![0; 16 * 1024];
+    let (mut got, start) = (0, now());
+    while running.load(Ordering::Relaxed) {
+        let due = start.elapsed().as_millis() as u64 * MIB / 1000;
+        if got <= due {
+            got += client.skim(&mut buf) as u64;
+        } else {
+            pause();
+        }
+    }
+    got
+}
+
+/// On one worker, so that both share an event loop. Times with and without the slow reader alternate, and of each the
+/// median of many P99 counts: whatever else this machine does disturbs both alike.
+#[test]
+fn a_slow_reader_does_not_slow_others() {
+    const LEN: u64 = 1024 * MIB;
+    const ROUNDS: usize = 8;
+    const ROUND_TIME: Duration = Duration::from_millis(400);
+    /// Beyond the noise of a machine that is busy otherwise.
+    const RATIO_MAX: u32 = 4;
+    let sent = Arc::new(AtomicU64::new(0));
+    let origin = sender(LEN, &sent);
+    let weir = Weir::proxying_with(&origin, "process.workers = 1");
+    let mut other = Client::connect(weir.web());
+    latencies(&mut other, ROUND_TIME);
+    let before = weir.resident_bytes();
+
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        alone.extend(latencies(&mut other, ROUND_TIME));
+        let mut slow = Client::connect(weir.web());
+        slow.send_get("/large");
+        assert_eq!(slow.head().status(), Ok(200));
+        let running = Arc::new(AtomicBool::new(true));
+        let runs = Arc::clone(&running);
+        let reading = thread::spawn(move || read_slowly(&mut slow, &runs));
+        beside.extend(latencies(&mut other, ROUND_TIME));
+        check_growth(&weir, before, "beside a slow reader");
+        running.store(false, Ordering::Relaxed);
+        let got = reading.join().expect("the reader ends with the round");
+        assert!(got > 0 && got < LEN, "it read all the time: {got} bytes");
+    }
+    check_growth(&weir, before, "after the slow readers");
+    let (alone, beside) = (median(alone), median(beside));
+    assert!(beside < alone * RATIO_MAX, "P99 of others: {alone:?} alone, {beside:?} beside a slow reader");
 }
