@@ -66,7 +66,7 @@ fields! {
     Attempts "attempts" "Attempts on servers.",
     Retries "retries" "Attempts beyond the first.",
     Connection "connection" "`new` or `reused`: the server connection of the last attempt.",
-    QueuePosition "queue_position" "Exchanges that stood before this one in the queue.",
+    QueuePosition "queue_position" "Exchanges that stood before this one in the queue; 0 also when it did not have to wait.",
     Duration "duration" "Time of the whole exchange in microseconds.",
     DurationMillis "duration.ms" "Time of the whole exchange in milliseconds.",
     DurationSeconds "duration.seconds" "Time of the whole exchange in seconds, with microseconds.",

@@ -269,7 +269,7 @@ fn with_record(
         server: server.unwrap_or(""),
         attempts: record.attempts,
         reused: (record.attempts > 0).then_some(record.reused),
-        queue_position: 0,
+        queue_position: record.queue_position,
         phases: record.times,
         load: load(session, exchange, view),
     });

@@ -24,6 +24,8 @@ pub(crate) struct Record {
     pub(crate) upstream: Option<usize>,
     pub(crate) server: Option<usize>,
     pub(crate) attempts: u32,
+    /// Exchanges that stood before this one in the queue.
+    pub(crate) queue_position: u32,
     /// Whether the server connection of the last attempt had carried an exchange before.
     pub(crate) reused: bool,
     /// The status sent to the client; 0 as long as none was.
@@ -47,6 +49,7 @@ impl Record {
             upstream: None,
             server: None,
             attempts: 0,
+            queue_position: 0,
             reused: false,
             status: 0,
             bytes_in: 0,
@@ -62,6 +65,7 @@ impl Record {
         self.times.reset();
         (self.route, self.upstream, self.server) = (None, None, None);
         self.attempts = 0;
+        self.queue_position = 0;
         self.reused = false;
         self.status = 0;
         self.bytes_in = 0;

@@ -64,7 +64,7 @@ pub(crate) async fn admit(
     shard.queued.increment();
     shard.queue_length.increment();
     let began = clock::now();
-    let outcome = wait(session, plan, &pick, began).await;
+    let outcome = wait(session, exchange, plan, &pick, began).await;
     let now = clock::now();
     shard.queue_length.decrement();
     shard.queue_time.record(u64::from(clock::micros(now - began)));
@@ -76,6 +76,7 @@ pub(crate) async fn admit(
 /// Waits in the queue until a server is handed over.
 async fn wait(
     session: &mut Session,
+    exchange: &mut Exchange,
     plan: &UpstreamPlan,
     pick: &Pick<'_>,
     began: Instant,
@@ -85,9 +86,11 @@ async fn wait(
     let limit = plan.config.timeouts.queue;
     let waiter = Waiter { hash: pick.hash, excluded: *pick.excluded, random: pick.random, sender };
     let place = plan.enqueue(waiter, now_ms, now_ms + limit.as_millis() as u64);
-    let Ok(ticket) = place else {
+    let Ok((ticket, ahead)) = place else {
         return Err(Failure::weir(Phase::Queue, Cause::QueueFull));
     };
+    let record = &mut exchange.record;
+    record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
     let mut claim = Claim { plan, ticket: Some(ticket), receiver: &mut receiver };
     // A slot may have become free between the look at the servers and the entry into the queue.
     plan.serve_queue();
@@ -130,12 +133,18 @@ impl Drop for Claim<'_> {
 }
 
 impl UpstreamPlan {
-    /// Enters a waiter at the end of the queue.
-    fn enqueue(&self, waiter: Waiter, now_ms: u64, deadline_ms: u64) -> Result<Ticket, Full<Waiter>> {
+    /// Enters a waiter at the end of the queue; tells how many stand before it.
+    fn enqueue(
+        &self,
+        waiter: Waiter,
+        now_ms: u64,
+        deadline_ms: u64,
+    ) -> Result<(Ticket, usize), Full<Waiter>> {
         let mut queue = self.lock_queue();
+        let ahead = queue.len();
         let place = queue.push(waiter, now_ms, deadline_ms);
         self.waiting.store(queue.len(), Ordering::SeqCst);
-        place
+        place.map(|ticket| (ticket, ahead))
     }
 
     fn leave_queue(&self, ticket: Ticket) {

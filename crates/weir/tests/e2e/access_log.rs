@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::harness::watchdog::WATCHDOG;
-use crate::harness::{Client, Origin, Weir, eventually};
+use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
 fn logging(origin: &Origin, format: &str) -> Weir {
     Weir::proxying_with(
@@ -122,6 +122,46 @@ fn failures_say_phase_party_and_cause() {
     gone.reset();
     let last = &lines(&path, 3)[2];
     assert!(last.starts_with("499 ") && last.contains(" client ") && last.ends_with("/half"), "{last}");
+}
+
+/// Three requests for a server that takes one at a time: the third finds one before it in the queue.
+#[test]
+fn the_place_in_the_queue() {
+    for (format, first, last) in
+        [("{queue_position} {target} end", "0", "1"), ("httplog", " 0/0 \"GET", " 0/1 \"GET")]
+    {
+        let gate = Gate::new();
+        let opened = gate.clone();
+        let origin = Origin::start(move |conn| {
+            loop {
+                conn.request()?;
+                opened.wait("all have asked");
+                conn.send(ok("fine"))?;
+            }
+        });
+        let weir = Weir::proxying_with(
+            &origin,
+            &format!(
+                "upstream.app.max_requests = 1\nadmin.address = \"127.0.0.1:0\"\n\
+                 access_log = {{ format = '{format}', output = \"file:{{dir}}/access.log\" }}"
+            ),
+        );
+        let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(weir.web())).collect();
+        for (n, client) in clients.iter_mut().enumerate() {
+            client.send_get(&format!("/{n}"));
+            origin.wait_for_requests(1);
+            let queued = || weir.metrics().sum("weir_upstream_queue_length", &[]);
+            eventually("the request waits", || queued() == n as f64);
+        }
+        gate.open();
+        clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+        // In any order: each worker writes when it suits it.
+        let lines = lines(&weir.folder().join("access.log"), 3);
+        for (n, place) in [first, first, last].into_iter().enumerate() {
+            let part = format!("{place} /{n} ");
+            assert!(lines.iter().any(|line| line.contains(&part)), "{part:?} in {lines:?}");
+        }
+    }
 }
 
 /// Whatever a client sends, a line is one line and a value is one value.
