@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
 use weir_observe::{Figures, Names, ShardSizes, UpstreamNames, WorkerShard};
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
@@ -21,7 +21,7 @@ use crate::control::{admin, names};
 use crate::cpus;
 use crate::downstream::listener::{self, BoundAddress};
 use crate::snapshot::Snapshot;
-use crate::worker::{self, Listening, Load, Shared, WorkerStart};
+use crate::worker::{self, Accepted, Listening, Load, Shared, WorkerStart};
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
 const CLIENTS_MAX: usize = 1 << 20;
@@ -108,25 +108,7 @@ impl Proxy {
         let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
 
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..worker_count).map(|_| unbounded_channel()).unzip();
-        let shared = Arc::new(Shared {
-            snapshot: Arc::clone(&snapshot),
-            loads: (0..worker_count).map(|_| Load::default()).collect(),
-            hand_over: senders.into(),
-            connections: ConnectionLimit::new(config.process.connections_max.resolve(open_files_max())),
-            listener_connections: config
-                .listeners
-                .iter()
-                .map(|listener| ConnectionLimit::new(listener.connections_max.unwrap_or(u32::MAX)))
-                .collect(),
-            clients: config
-                .listeners
-                .iter()
-                .map(|listener| {
-                    listener.connections_per_client_max.map(|max| ClientLimit::new(max, CLIENTS_MAX, seed))
-                })
-                .collect(),
-            stopping: AtomicBool::new(false),
-        });
+        let shared = Arc::new(share(config, &snapshot, senders, seed));
         let servers: Vec<usize> = config.upstreams.iter().map(|upstream| upstream.servers.len()).collect();
         let sizes = ShardSizes { listeners: config.listeners.len(), servers: &servers };
         let shards: Vec<_> = (0..worker_count).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
@@ -289,6 +271,34 @@ impl Drop for Proxy {
 }
 
 type AllBound = (Vec<Listened>, Vec<Vec<Listening>>);
+
+/// What the workers share, made for as many as `hand_over` reaches.
+fn share(
+    config: &Config,
+    snapshot: &Arc<Snapshot>,
+    hand_over: Vec<UnboundedSender<Accepted>>,
+    seed: u64,
+) -> Shared {
+    Shared {
+        snapshot: Arc::clone(snapshot),
+        loads: hand_over.iter().map(|_| Load::default()).collect(),
+        hand_over: hand_over.into(),
+        connections: ConnectionLimit::new(config.process.connections_max.resolve(open_files_max())),
+        listener_connections: config
+            .listeners
+            .iter()
+            .map(|listener| ConnectionLimit::new(listener.connections_max.unwrap_or(u32::MAX)))
+            .collect(),
+        clients: config
+            .listeners
+            .iter()
+            .map(|listener| {
+                listener.connections_per_client_max.map(|max| ClientLimit::new(max, CLIENTS_MAX, seed))
+            })
+            .collect(),
+        stopping: AtomicBool::new(false),
+    }
+}
 
 /// Binds everything; gives the addresses, and to each worker its sockets.
 fn bind_all(config: &Config, workers: usize) -> Result<AllBound, StartError> {

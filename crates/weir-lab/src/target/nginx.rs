@@ -41,7 +41,8 @@ fn tuned(description: &Description<'_>) -> String {
     let Description { listen, origin, clients, .. } = description;
     let user = user_line();
     // Connections to servers count as well.
-    let connections = clients + RESERVE;
+    // It closes idle clients when fewer than a sixteenth of its connections are free.
+    let connections = clients + clients.div_ceil(15) + RESERVE;
     let descriptors = connections + RESERVE;
     let reuse = if description.server_reuse {
         "        # Idle connections kept to the servers; none by default in this version, and the most effective line of all.
