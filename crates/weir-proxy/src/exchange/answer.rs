@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use weir_config::{Action, Fixed, Redirect, RedirectPart};
 use weir_http::{FieldName, Method, Version, write};
-use weir_observe::{Failure, Page, Party, choose_format, status_text};
+use weir_observe::{Cause, Failure, Page, Party, Phase, choose_format, status_text};
 
 use super::patience::Awaited;
 use super::{After, Ended, Exchange, fields};
@@ -19,15 +19,18 @@ use crate::snapshot::RoutePlan;
 pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, failure: Failure) -> After {
     exchange.record.failure = Some(failure);
     session.deadline.set_ceiling(None);
+    let mut told = failure;
     if exchange.answered {
-        if exchange.to_client.sent > 0 || failure.status().is_none() {
+        let broken = failure.party == Party::Server && matches!(failure.cause, Cause::Rule(_));
+        if exchange.to_client.sent > 0 || !broken {
             // What the client has must not pass for the whole.
             return After::Abort;
         }
-        // The response broke before any of it left, so the client can still be told.
+        // The body broke a rule before any of its head has left: to the client, that is no different from a bad head.
         exchange.to_client.reset(super::MEMORY_KEPT_MAX);
+        told.phase = Phase::Response;
     }
-    let Some(page) = Page::for_failure(failure, &exchange.record.request_id) else {
+    let Some(page) = Page::for_failure(told, &exchange.record.request_id) else {
         return After::Close;
     };
     let text = &exchange.request_text[..];

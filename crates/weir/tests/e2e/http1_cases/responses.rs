@@ -198,7 +198,13 @@ fn row_43_bad_bodies() {
         case(43, "no CR LF after a chunk", chunks("5\r\nhello0\r\n\r\n"), After::Stays, Want::BadGateway),
         case(43, "LF after a chunk", chunks("5\r\nhello\n0\r\n\r\n"), After::Stays, Want::BadGateway),
         case(43, "chunk size ended by LF", chunks("5\nhello\r\n0\r\n\r\n"), After::Stays, Want::BadGateway),
-        case(43, "trailer without colon", chunks("5\r\nhello\r\n0\r\nX\r\n\r\n"), After::Stays, Want::BadGateway),
+        case(
+            43,
+            "trailer without colon",
+            chunks("5\r\nhello\r\n0\r\nX\r\n\r\n"),
+            After::Stays,
+            Want::BadGateway,
+        ),
     ];
     let length = format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello{POISON}");
     cases.push(case(43, "a response after the length", length, After::Stays, Want::Whole(200, "hello")));
