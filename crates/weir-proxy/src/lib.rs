@@ -24,3 +24,4 @@ mod cpus;
 
 pub use downstream::listener::BoundAddress;
 pub use proxy::{Listened, Proxy, StartError, Stopped, workers_by_default};
+pub use snapshot::head_limits;

@@ -11,13 +11,13 @@ use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use weir_config::{Action, Config, Dns, Listener, Process, Progress, Route, ServerAddress, Upstream};
 use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
-use weir_traffic::balance::{Balancer, Excluded, Member};
+use weir_traffic::ServerId;
+use weir_traffic::balance::{Balancer, Excluded};
 use weir_traffic::queue::Queue;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::rewrite::Rewrite;
-use weir_traffic::route::{RouteId, RouteTable};
+use weir_traffic::route::RouteTable;
 use weir_traffic::split::Split;
-use weir_traffic::{ServerId, ServerState};
 
 use crate::clock;
 use crate::downstream::session::Peer;
@@ -118,12 +118,6 @@ impl Snapshot {
 impl ListenerPlan {
     fn new(config: &Listener, via_name: &str) -> Self {
         let limits = &config.limits;
-        let rules = config.routes.iter().enumerate();
-        let rules = rules.map(|(index, route)| {
-            let id = RouteId(u32::try_from(index).expect("a listener has fewer than 2^32 routes"));
-            (route.matches.clone(), id)
-        });
-        let routes = RouteTable::new(rules.collect()).expect("the config check has found every tie");
         let usual_id = FieldName::XRequestId.as_str();
         let id = config.request_id.header.as_deref();
         let own_id = id.filter(|name| !name.eq_ignore_ascii_case(usual_id));
@@ -144,26 +138,14 @@ impl ListenerPlan {
             replaced.push(FieldName::Underscored);
         }
         Self {
-            head_limits: HeadLimits {
-                head_bytes_max: limits.head_size.as_usize(),
-                target_bytes_max: limits.target_size.as_usize(),
-                fields_max: limits.headers,
-                lenient: Lenient {
-                    bare_lf: config.allow.bare_lf,
-                    obs_fold: config.allow.obs_fold,
-                    unsafe_target: config.allow.unsafe_target,
-                    repeated_equal_length: config.allow.repeated_length,
-                    padded_length: config.allow.padded_length,
-                },
-                refuse_encoded_nul: !config.allow.encoded_nul,
-            },
+            head_limits: head_limits(config),
             chunked_limits: ChunkedLimits {
                 extension_bytes_max: limits.chunk_extension_size.as_usize(),
                 trailer_bytes_max: limits.trailer_size.as_usize(),
                 trailer_fields_max: limits.headers,
             },
             route_plans: config.routes.iter().map(RoutePlan::new).collect(),
-            routes,
+            routes: config.route_table(),
             request_drop: REQUEST_OWN.with(NameSet::of(&replaced)),
             via_name: via_name.into(),
             logs_response_fields: config
@@ -205,6 +187,24 @@ impl ListenerPlan {
     }
 }
 
+/// What a listener allows the head of a request to be.
+pub fn head_limits(listener: &Listener) -> HeadLimits {
+    let (limits, allow) = (&listener.limits, &listener.allow);
+    HeadLimits {
+        head_bytes_max: limits.head_size.as_usize(),
+        target_bytes_max: limits.target_size.as_usize(),
+        fields_max: limits.headers,
+        lenient: Lenient {
+            bare_lf: allow.bare_lf,
+            obs_fold: allow.obs_fold,
+            unsafe_target: allow.unsafe_target,
+            repeated_equal_length: allow.repeated_length,
+            padded_length: allow.padded_length,
+        },
+        refuse_encoded_nul: !allow.encoded_nul,
+    }
+}
+
 fn pace(progress: Progress) -> PaceLimit {
     PaceLimit {
         credit_max: progress.credit,
@@ -232,14 +232,9 @@ impl RoutePlan {
 
 impl UpstreamPlan {
     fn new(config: &Upstream, seed: u64) -> Self {
-        let members = config.servers.iter().map(|server| {
-            let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
-            let member = Member::new(&server.name, Arc::new(state));
-            if server.backup { member.as_backup() } else { member }
-        });
         let limits = &config.limits;
         Self {
-            balancer: Balancer::new(&config.balance, members.collect(), seed),
+            balancer: config.balancer(seed),
             endpoints: config
                 .servers
                 .iter()

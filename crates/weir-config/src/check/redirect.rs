@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use weir_traffic::route::{RouteRequest, RouteTable};
 
-use crate::config::{Action, Redirect, RedirectPart, Route};
+use crate::config::{Action, Redirect, Route};
 use crate::key::Located;
 use crate::mistake::{Finding, MistakeKind};
 use crate::text::{ListenerText, RouteText};
@@ -92,15 +92,10 @@ fn sample(route: &RouteText) -> Option<Sample> {
 
 /// The request that a client makes after the redirect; none when it goes elsewhere for sure or perhaps.
 fn follow(redirect: &Redirect, request: &Sample) -> Option<Sample> {
-    let mut location = String::new();
-    for part in &redirect.to {
-        location.push_str(match part {
-            RedirectPart::Literal(text) => text,
-            RedirectPart::Host => &request.host,
-            RedirectPart::Path => &request.path,
-            RedirectPart::Query => &request.query,
-        });
-    }
+    let query = Some(request.query.as_bytes()).filter(|query| !query.is_empty());
+    let mut location = Vec::new();
+    redirect.write_location(&mut location, request.host.as_bytes(), request.path.as_bytes(), query);
+    let location = String::from_utf8(location).ok()?;
     let (host, target) = match location.strip_prefix("http://") {
         Some(rest) => {
             let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));

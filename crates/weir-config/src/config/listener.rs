@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use weir_traffic::route::{RouteId, RouteTable};
 
 use super::{AccessLog, Route};
 use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
@@ -59,6 +60,15 @@ impl Listener {
             routes,
             ..ListenerText::default().into_listener(AccessLog::default())
         }
+    }
+
+    /// The routes in the form that finds the one which takes a request; an id is the place in `routes`.
+    ///
+    /// # Panics
+    /// When two routes are tied, which the check of a config reports.
+    pub fn route_table(&self) -> RouteTable {
+        let rules = (0..).map(RouteId).zip(&self.routes).map(|(id, route)| (route.matches.clone(), id));
+        RouteTable::new(rules.collect()).expect("the config check has found every tie")
     }
 }
 

@@ -89,6 +89,25 @@ pub struct Redirect {
     pub status: u16,
 }
 
+impl Redirect {
+    /// Appends the `Location` for a request: its host without port, its path, and its query without `?`, as they came.
+    pub fn write_location(&self, out: &mut Vec<u8>, host: &[u8], path: &[u8], query: Option<&[u8]>) {
+        for part in &self.to {
+            match part {
+                RedirectPart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                RedirectPart::Host => out.extend_from_slice(host),
+                RedirectPart::Path => out.extend_from_slice(path),
+                RedirectPart::Query => {
+                    if let Some(query) = query {
+                        out.push(b'?');
+                        out.extend_from_slice(query);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A piece of the `Location` of a redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedirectPart {

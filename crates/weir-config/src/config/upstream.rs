@@ -1,8 +1,10 @@
 //! `[upstream.NAME]`: a named set of servers, and how long each step towards them may take.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use weir_traffic::balance::Policy;
+use weir_traffic::ServerState;
+use weir_traffic::balance::{Balancer, Member, Policy};
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 
 use crate::key::section;
@@ -42,6 +44,16 @@ impl Upstream {
             queue: Queue::default(),
             retry: Retry::default(),
         }
+    }
+
+    /// The servers, up and without load, with the balancer that chooses among them; `seed` decides with which it begins.
+    pub fn balancer(&self, seed: u64) -> Balancer {
+        let members = self.servers.iter().map(|server| {
+            let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
+            let member = Member::new(&server.name, Arc::new(state));
+            if server.backup { member.as_backup() } else { member }
+        });
+        Balancer::new(&self.balance, members.collect(), seed)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use weir_config::Listener;
-use weir_http::{FieldName, HeadLimits, Lenient, Progress, RequestHead, Rule, TargetForm, x_forwarded_for};
+use weir_http::{FieldName, Progress, RequestHead, Rule, TargetForm, x_forwarded_for};
+use weir_proxy::head_limits;
 use weir_traffic::route::RouteRequest;
 
 use super::url::Url;
@@ -131,22 +132,4 @@ fn write_request(url: &Url, method: &str, headers: &[String]) -> Vec<u8> {
     }
     text.push_str("\r\n");
     text.into_bytes()
-}
-
-/// What the listener allows a head to be.
-fn head_limits(listener: &Listener) -> HeadLimits {
-    let (limits, allow) = (&listener.limits, &listener.allow);
-    HeadLimits {
-        head_bytes_max: limits.head_size.as_usize(),
-        target_bytes_max: limits.target_size.as_usize(),
-        fields_max: limits.headers,
-        refuse_encoded_nul: !allow.encoded_nul,
-        lenient: Lenient {
-            bare_lf: allow.bare_lf,
-            obs_fold: allow.obs_fold,
-            unsafe_target: allow.unsafe_target,
-            repeated_equal_length: allow.repeated_length,
-            padded_length: allow.padded_length,
-        },
-    }
 }

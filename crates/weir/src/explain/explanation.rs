@@ -2,14 +2,12 @@
 //!
 //! Made by the same rules as on the data path; how it reads is decided in `text` and `json`.
 
-use std::sync::Arc;
-
-use weir_config::{Action, Config, Fixed, Listener, Redirect, RedirectPart, Route, Upstream, UpstreamIndex};
+use weir_config::{Action, Config, Fixed, Listener, Redirect, Route, Upstream, UpstreamIndex};
 use weir_http::{Expectation, FieldName, Method, RequestBody, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
-use weir_traffic::balance::{Balancer, Candidate, Excluded, HashKey, Member, Pick, Standing};
-use weir_traffic::route::{Considered, Outcome, RouteId, RouteRequest, RouteTable};
-use weir_traffic::{ServerId, ServerState};
+use weir_traffic::ServerId;
+use weir_traffic::balance::{Candidate, Excluded, HashKey, Pick, Standing};
+use weir_traffic::route::{Considered, Outcome, RouteRequest};
 
 use super::asked::Asked;
 use super::listener::Why;
@@ -119,9 +117,7 @@ fn refused_at_request(config: &Config, asked: &Asked) -> Option<Failure> {
 }
 
 fn considered<'a>(listener: &'a Listener, asked: &Asked) -> Vec<(&'a Route, Outcome)> {
-    let rules = (0..).map(RouteId).zip(&listener.routes).map(|(id, route)| (route.matches.clone(), id));
-    let table = RouteTable::new(rules.collect()).expect("the config check has found every tie");
-    let all = table.explain(asked).into_iter();
+    let all = listener.route_table().explain(asked).into_iter();
     all.map(|Considered { route, outcome }| (&listener.routes[route.index()], outcome)).collect()
 }
 
@@ -178,31 +174,16 @@ fn upgrade(route: &Route, asked: &Asked) -> Option<(String, bool)> {
 
 fn location(redirect: &Redirect, asked: &Asked) -> String {
     let mut location = Vec::new();
-    for part in &redirect.to {
-        match part {
-            RedirectPart::Literal(text) => location.extend_from_slice(text.as_bytes()),
-            RedirectPart::Host => location.extend_from_slice(asked.host()),
-            RedirectPart::Path => location.extend_from_slice(asked.head().path().of(asked.text())),
-            RedirectPart::Query => {
-                if let Some(query) = asked.head().query() {
-                    location.push(b'?');
-                    location.extend_from_slice(query.of(asked.text()));
-                }
-            }
-        }
-    }
+    let path = asked.head().path().of(asked.text());
+    let query = asked.head().query().map(|query| query.of(asked.text()));
+    redirect.write_location(&mut location, asked.host(), path, query);
     lossy(&location)
 }
 
 impl<'a> Destination<'a> {
     fn new(upstream: &'a Upstream, percent: f64, asked: &Asked) -> Self {
-        let members = upstream.servers.iter().map(|server| {
-            let state = ServerState::new(server.weight.into(), server.max_requests.unwrap_or(0));
-            let member = Member::new(&server.name, Arc::new(state));
-            if server.backup { member.as_backup() } else { member }
-        });
         // Every seed is as good as another: who is first among equals is not what is explained.
-        let balancer = Balancer::new(&upstream.balance, members.collect(), 0);
+        let balancer = upstream.balancer(0);
         let hash = balancer.hash_key().and_then(|key| key.hash(asked));
         let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0 });
         let key = match &upstream.balance {
