@@ -1,6 +1,8 @@
-//! What the fuzz targets share: cutting an input into pieces, and the limits to parse it with.
+//! What the fuzz targets share: cutting an input into pieces, the limits to parse it with, and a Weir to send it through.
 //!
 //! Cuts come from the input itself, so a crash repeats with its file alone and seeds stay readable messages.
+
+pub mod session;
 
 use weir_http::{Fields, HeadLimits, Lenient};
 
@@ -13,6 +15,14 @@ pub fn growths(input: &[u8]) -> Vec<Vec<usize>> {
     if input.len() <= BYTEWISE_MAX {
         growths.push((0..=input.len()).collect());
     }
+    let mut cuts = cuts(input);
+    cuts.push(input.len());
+    growths.push(cuts);
+    growths
+}
+
+/// A few places in `input`, ascending, that depend on its bytes alone.
+fn cuts(input: &[u8]) -> Vec<usize> {
     let mut state = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -22,9 +32,18 @@ pub fn growths(input: &[u8]) -> Vec<Vec<usize>> {
         cuts.push((state >> 33) as usize % (input.len() + 1));
     }
     cuts.sort_unstable();
+    cuts
+}
+
+/// `input` in the pieces in which it is sent: every other input whole, the rest cut at a few places.
+pub(crate) fn pieces(input: &[u8]) -> Vec<&[u8]> {
+    let mut cuts = cuts(input);
+    if cuts[0].is_multiple_of(2) {
+        return vec![input];
+    }
     cuts.push(input.len());
-    growths.push(cuts);
-    growths
+    let mut start = 0;
+    cuts.iter().map(|&end| &input[std::mem::replace(&mut start, end)..end]).collect()
 }
 
 /// Limits to parse with: as by default, small enough to be met often, and with every rule relaxed.

@@ -1,0 +1,183 @@
+//! Whole sessions with a hostile client: the requests that a server behind Weir reads are those that `hyper` reads from
+//! the client's own bytes, and what the client gets is a well-formed response for each.
+//!
+//! Weir may be stricter: it may refuse what `hyper` accepts, and ends the session then. Where else it may differ stands
+//! in the functions `may_*`, one each.
+
+#![no_main]
+
+use std::cell::Cell;
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use weir_fuzz::session::{
+    Asked, Reading, Recorder, Reply, Request, Rig, exchange, read_replies, read_requests,
+};
+
+/// Every so many inputs, a good request must be served as if nothing had happened.
+const INPUTS_BETWEEN_CHECKS: u64 = 64;
+
+/// The fields of a request that Weir writes itself.
+const OWN_FIELDS: &[&str] = &[
+    "connection",
+    "content-length",
+    "host",
+    "max-forwards",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-request-id",
+];
+
+struct Stage {
+    rig: Rig,
+    recorder: Recorder,
+    inputs: Cell<u64>,
+}
+
+thread_local! {
+    static STAGE: Stage = {
+        let recorder = Recorder::default();
+        let rig = Rig::start({
+            let recorder = recorder.clone();
+            |listener| recorder.serve(listener)
+        });
+        Stage { rig, recorder, inputs: Cell::new(0) }
+    };
+}
+
+fuzz_target!(|input: &[u8]| {
+    STAGE.with(|stage| {
+        let (direct, behind, received) = stage.pass(input);
+        let replies = read_replies(&received, |index| asked(&direct, index)).finals;
+        judge(&direct, &behind, &replies);
+        stage.inputs.set(stage.inputs.get() + 1);
+        if stage.inputs.get().is_multiple_of(INPUTS_BETWEEN_CHECKS) {
+            stage.check_service();
+        }
+    });
+});
+
+impl Stage {
+    /// What `hyper` reads from `input`, what it reads behind Weir, and what the client gets.
+    fn pass(&self, input: &[u8]) -> (Reading, Reading, Vec<u8>) {
+        self.rig.run(async {
+            let direct = read_requests(input).await;
+            let received = exchange(self.rig.web(), input).await;
+            (direct, self.recorder.take().await, received)
+        })
+    }
+
+    fn check_service(&self) {
+        let (direct, behind, received) = self.pass(
+            b"POST /good HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
+        );
+        let replies = read_replies(&received, |index| asked(&direct, index)).finals;
+        assert_eq!(behind.requests.len(), 1);
+        assert_eq!((replies.len(), replies[0].status, &replies[0].body[..]), (1, 200, &b"hello"[..]));
+        judge(&direct, &behind, &replies);
+        self.rig.assert_no_leak();
+    }
+}
+
+fn asked(direct: &Reading, index: usize) -> Option<Asked> {
+    let request = direct.requests.get(index)?;
+    // Nobody knows how far Weir read what it refused.
+    Some(if request.method == "HEAD" { Asked::Head } else { Asked::Other })
+}
+
+fn judge(direct: &Reading, behind: &Reading, replies: &[Reply]) {
+    let mut forwarded = behind.requests.iter();
+    for (index, reply) in replies.iter().enumerate() {
+        assert!(reply.whole, "a response is cut off: {reply:?}");
+        let read = direct.requests.get(index);
+        if let Some(number) = reply.seen() {
+            let request = forwarded.next().expect("a response without its request");
+            assert_eq!(*request, behind.requests[number], "responses in another order than their requests");
+            assert!(request.whole, "a response to half a request: {request:?}");
+            let read = read.unwrap_or_else(|| panic!("a request that the client never sent: {request:?}"));
+            assert_same(request, read);
+            assert_eq!(reply.body, if read.method == "HEAD" { &[][..] } else { &read.body[..] });
+        } else if may_stop_at_the_last_hop(reply, read) {
+            continue;
+        } else if may_be_refused_behind(reply, direct, behind, index) {
+            // Nothing is left to compare with.
+            return;
+        } else {
+            assert!(reply.is_own_failure(), "an answer of nobody: {reply:?}");
+            assert!(index + 1 == replies.len() && reply.closes(), "the session goes on: {replies:?}");
+        }
+    }
+    let answered = replies.iter().filter(|reply| !reply.is_own_failure()).count();
+    if let Some(request) = forwarded.next() {
+        assert!(!request.whole, "a request without response: {request:?}, {replies:?}");
+        let read = direct.requests.get(answered).expect("a request that the client never sent");
+        assert_beginning(request, read);
+    }
+    assert_eq!(forwarded.next(), None, "requests without response");
+    let whole = direct.requests.iter().filter(|request| request.whole).count();
+    let told = replies.last().is_some_and(Reply::closes);
+    assert!(replies.len() >= whole || told, "the session ends without a word: {replies:?}, {direct:?}");
+}
+
+/// Fails unless a server behind Weir got what the client sent.
+fn assert_same(request: &Request, read: &Request) {
+    assert_head(request, read);
+    assert!(read.whole, "half a request came out whole: {request:?}, {read:?}");
+    assert_eq!(request.body, read.body);
+}
+
+/// Fails unless a server behind Weir got the beginning of what the client sent.
+fn assert_beginning(request: &Request, read: &Request) {
+    assert_head(request, read);
+    assert!(read.body.starts_with(&request.body), "another body: {request:?}, {read:?}");
+}
+
+fn assert_head(request: &Request, read: &Request) {
+    assert_eq!(request.method, read.method);
+    if !may_ask_about_the_server(request, read) {
+        assert_eq!(request.target, read.target);
+    }
+    assert!(!request.absolute, "a server is no proxy: {request:?}");
+    if !may_get_a_host(read) {
+        assert_eq!(request.host, read.host);
+    }
+    for field in &request.fields {
+        let own = OWN_FIELDS.contains(&&*field.0);
+        assert!(
+            own || read.fields.contains(field),
+            "a field that the client never sent: {field:?}, {read:?}"
+        );
+    }
+}
+
+/// A TRACE or OPTIONS that may go no further is answered by Weir (RFC 9110 section 7.6.2), and the session goes on.
+fn may_stop_at_the_last_hop(reply: &Reply, read: Option<&Request>) -> bool {
+    let last_hop = |request: &Request| {
+        matches!(&*request.method, "TRACE" | "OPTIONS") && request.field("max-forwards") == Some(b"0")
+    };
+    read.is_some_and(last_hop) && matches!(reply.status, 200 | 405) && reply.field("allow").is_some()
+}
+
+/// `hyper` refuses some heads that Weir forwards, such as targets with bytes that its `Uri` does not take. It refuses
+/// them from the client as well, and says nothing of what follows.
+fn may_be_refused_behind(reply: &Reply, direct: &Reading, behind: &Reading, index: usize) -> bool {
+    let by_hyper = matches!(reply.status, 400 | 414 | 431) && !reply.is_own_failure() && behind.refused;
+    by_hyper && direct.refused && direct.requests.len() == index
+}
+
+/// OPTIONS of an absolute target without a path is about the server as a whole (RFC 9112 section 3.2.4); `hyper` takes
+/// the empty path for `/`.
+fn may_ask_about_the_server(request: &Request, read: &Request) -> bool {
+    read.method == "OPTIONS" && read.absolute && read.target == "/" && request.target == "*"
+}
+
+/// Only HTTP/1.0 may do without Host, and an HTTP/1.1 server must get one.
+fn may_get_a_host(read: &Request) -> bool {
+    read.host.as_ref().is_none_or(Bytes::is_empty)
+}

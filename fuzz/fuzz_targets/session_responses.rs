@@ -1,0 +1,148 @@
+//! Whole sessions with a hostile server: the client of Weir gets one well-formed response to each request, the one that
+//! `hyper` reads from the server's own bytes, or 502, or a response that is visibly cut off.
+
+#![no_main]
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use libfuzzer_sys::fuzz_target;
+use weir_fuzz::session::{Answer, Asked, Replies, Reply, Rig, exchange, play, read_replies, read_response};
+
+/// Every so many inputs, a good response must be relayed as if nothing had happened.
+const INPUTS_BETWEEN_CHECKS: u64 = 64;
+
+const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A request that every input answers.
+struct Question {
+    method: &'static str,
+    text: &'static str,
+    http10: bool,
+    upgrade: bool,
+}
+
+/// On one connection in this order, as far as each response lets the next one follow.
+const QUESTIONS: &[Question] = &[
+    Question { method: "GET", text: "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", http10: false, upgrade: false },
+    Question {
+        method: "HEAD",
+        text: "HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        http10: false,
+        upgrade: false,
+    },
+    Question {
+        method: "POST",
+        text: "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello",
+        http10: false,
+        upgrade: false,
+    },
+    Question {
+        method: "GET",
+        text: "GET / HTTP/1.0\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n",
+        http10: true,
+        upgrade: false,
+    },
+    // The last, since what follows would belong to the other protocol.
+    Question {
+        method: "GET",
+        text: "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        http10: false,
+        upgrade: true,
+    },
+];
+
+struct Stage {
+    rig: Rig,
+    script: Rc<RefCell<Vec<u8>>>,
+    inputs: Cell<u64>,
+}
+
+thread_local! {
+    static STAGE: Stage = {
+        let script = Rc::default();
+        let rig = Rig::start(|listener| play(listener, Rc::clone(&script)));
+        Stage { rig, script, inputs: Cell::new(0) }
+    };
+}
+
+fuzz_target!(|input: &[u8]| {
+    STAGE.with(|stage| {
+        stage.ask_all(input, judge);
+        stage.inputs.set(stage.inputs.get() + 1);
+        if stage.inputs.get().is_multiple_of(INPUTS_BETWEEN_CHECKS) {
+            stage.ask_all(GOOD, |question, _, reply| {
+                let body: &[u8] = if question.method == "HEAD" { b"" } else { b"ok" };
+                assert_eq!((reply.status, &reply.body[..], reply.whole), (200, body, true), "{reply:?}");
+            });
+            stage.rig.assert_no_leak();
+        }
+    });
+});
+
+impl Stage {
+    /// Answers every question with `script` and shows `judge` what `hyper` and what a client of Weir make of it.
+    fn ask_all(&self, script: &[u8], judge: impl Fn(&Question, &Answer, &Reply)) {
+        self.script.replace(script.to_vec());
+        let mut left = QUESTIONS;
+        while !left.is_empty() {
+            let text: String = left.iter().map(|question| question.text).collect();
+            let received = self.rig.run(exchange(self.rig.web(), text.as_bytes()));
+            let Replies { finals, interims_left } =
+                read_replies(&received, |index| left.get(index).map(asked));
+            let answered = finals.len() + usize::from(interims_left > 0);
+            assert!(answered > 0, "no answer to {text:?}");
+            assert!(answered <= left.len(), "more responses than requests: {finals:?}");
+            for (question, reply) in left.iter().zip(&finals) {
+                let answer = self.rig.run(read_response(script, question.for_hyper()));
+                judge(question, &answer, reply);
+            }
+            left = &left[answered..];
+        }
+    }
+}
+
+fn asked(question: &Question) -> Asked {
+    if question.method == "HEAD" { Asked::Head } else { Asked::Other }
+}
+
+impl Question {
+    fn for_hyper(&self) -> hyper::Request<http_body_util::Full<bytes::Bytes>> {
+        let body = if self.method == "POST" { "hello" } else { "" };
+        let mut request = hyper::Request::builder().method(self.method).uri("/").header("host", "a.test");
+        if self.upgrade {
+            request = request.header("connection", "upgrade").header("upgrade", "websocket");
+        }
+        request.body(body.into()).expect("a constant request is sound")
+    }
+}
+
+fn judge(question: &Question, answer: &Answer, reply: &Reply) {
+    if question.http10 {
+        assert_eq!(reply.interims, 0, "HTTP/1.0 knows no interim responses");
+        assert_eq!(reply.field("transfer-encoding"), None, "HTTP/1.0 knows no chunks");
+    }
+    if reply.status == 502 && reply.is_own_failure() {
+        return;
+    }
+    assert!(question.upgrade || reply.status != 101, "nobody asked for another protocol: {reply:?}");
+    let Answer::Response { status, body, whole, behind } = answer else {
+        panic!("a response where `hyper` found none: {reply:?}")
+    };
+    assert_eq!(reply.status, *status);
+    if may_end_unseen(question, reply) || !reply.whole {
+        assert!(
+            reply.body.starts_with(body) || body.starts_with(&reply.body),
+            "another body: {answer:?}, {reply:?}"
+        );
+        return;
+    }
+    assert!(whole, "half a response came out whole: {answer:?}, {reply:?}");
+    assert_eq!(reply.body, *body);
+    assert_eq!(reply.behind, *behind);
+}
+
+/// An HTTP/1.0 client knows a body that is cut off by the reset of its connection, and a Unix socket cannot be reset.
+fn may_end_unseen(question: &Question, reply: &Reply) -> bool {
+    question.http10 && reply.until_close
+}

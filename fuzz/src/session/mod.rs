@@ -1,0 +1,18 @@
+//! A whole session under test: a client, Weir, and a server behind it.
+//!
+//! Weir runs as it does in the program, on a worker thread of its own and over Unix sockets. Client and server share
+//! the thread of the fuzzer, which makes the order of what they see known. Nothing here uses `weir-http`: a mistake of
+//! its parsers must not hide itself.
+
+mod rig;
+mod client;
+mod memory;
+mod request;
+mod response;
+mod replies;
+
+pub use client::exchange;
+pub use replies::{Asked, Replies, Reply, read_replies};
+pub use request::{Reading, Recorder, Request, read_requests};
+pub use response::{Answer, play, read_response};
+pub use rig::Rig;

@@ -1,0 +1,156 @@
+//! Requests as `hyper` reads them: from the client's own bytes, or behind Weir.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::header::HOST;
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixListener;
+use tokio::task::{spawn_local, yield_now};
+
+use super::memory::Memory;
+
+/// The field of a response that tells which of the recorded requests it answers.
+pub(super) const SEEN: &str = "seen";
+
+/// More than Weir forwards, its own included.
+const FIELDS_MAX: usize = 400;
+
+/// Turns of the event loop in which bytes that lie in the sockets reach a service: accept, register, read, serve.
+const TURNS: usize = 8;
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub method: String,
+    /// Path and query, or `*`; empty in the authority form.
+    pub target: String,
+    /// Whether the target was absolute.
+    pub absolute: bool,
+    /// The authority that the request is for: of an absolute target, else of Host.
+    pub host: Option<Bytes>,
+    /// Name in lower case and value, in the order received for each name.
+    pub fields: Vec<(String, Bytes)>,
+    pub body: Bytes,
+    /// Whether the body came to its end.
+    pub whole: bool,
+}
+
+impl Request {
+    /// The first field called `name`.
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
+        self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| &value[..])
+    }
+}
+
+/// What was read from one client, or behind Weir for one client.
+#[derive(Debug, Default)]
+pub struct Reading {
+    pub requests: Vec<Request>,
+    /// Whether a head was refused; nothing behind it was read.
+    pub refused: bool,
+    /// Requests whose body has not ended yet.
+    open: usize,
+}
+
+/// The requests that `bytes` hold when a client sends them and closes.
+pub async fn read_requests(bytes: &[u8]) -> Reading {
+    let reading = RefCell::new(Reading::default());
+    let service = service_fn(|request| answer(request, &reading));
+    let served = builder().serve_connection(Memory::of_client(bytes), service).await;
+    let mut reading = reading.into_inner();
+    reading.refused = served.is_err_and(|error| error.is_parse());
+    reading
+}
+
+/// A server that records what it gets.
+#[derive(Debug, Clone, Default)]
+pub struct Recorder(Rc<RefCell<Reading>>);
+
+impl Recorder {
+    /// Serves every connection that comes.
+    pub async fn serve(self, listener: UnixListener) {
+        while let Ok((stream, _)) = listener.accept().await {
+            let recorder = self.clone();
+            spawn_local(async move {
+                let service = service_fn(|request| answer(request, &recorder.0));
+                let served = builder().serve_connection(TokioIo::new(stream), service).await;
+                if served.is_err_and(|error| error.is_parse()) {
+                    recorder.0.borrow_mut().refused = true;
+                }
+            });
+        }
+    }
+
+    /// What has come since the last call. All that Weir sent for a client lies in the sockets when it closes the
+    /// connection of that client; this waits until it was read.
+    pub async fn take(&self) -> Reading {
+        let mut turns = 0;
+        while turns < TURNS || self.0.borrow().open > 0 {
+            yield_now().await;
+            turns += 1;
+        }
+        self.0.take()
+    }
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.half_close(true).max_headers(FIELDS_MAX).header_read_timeout(None);
+    builder
+}
+
+/// Records `request` and gives its body back.
+async fn answer(
+    request: hyper::Request<Incoming>,
+    reading: &RefCell<Reading>,
+) -> Result<hyper::Response<Full<Bytes>>, hyper::Error> {
+    reading.borrow_mut().open += 1;
+    let (head, mut incoming) = request.into_parts();
+    let mut body = Vec::new();
+    let mut broken = None;
+    while let Some(frame) = incoming.frame().await {
+        match frame {
+            Ok(frame) => body.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..])),
+            Err(error) => broken = Some(error),
+        }
+    }
+    let body = Bytes::from(body);
+    let target = head.uri.path_and_query().map_or("", |target| target.as_str());
+    // The empty path is `/` (RFC 9110 section 4.2.3).
+    let slash = if target.starts_with('?') { "/" } else { "" };
+    let host = head.uri.authority().map(|authority| authority.as_str().as_bytes());
+    let recorded = Request {
+        method: head.method.to_string(),
+        target: format!("{slash}{target}"),
+        absolute: head.uri.scheme().is_some(),
+        host: host.or_else(|| head.headers.get(HOST).map(|host| host.as_bytes())).map(Bytes::copy_from_slice),
+        fields: head
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), Bytes::copy_from_slice(value.as_bytes())))
+            .collect(),
+        body: body.clone(),
+        whole: broken.is_none(),
+    };
+    let mut reading = reading.borrow_mut();
+    reading.open -= 1;
+    reading.requests.push(recorded);
+    match broken {
+        // The connection closes without an answer.
+        Some(error) => Err(error),
+        None => Ok(respond(&head.method, reading.requests.len() - 1, body)),
+    }
+}
+
+fn respond(method: &hyper::Method, index: usize, body: Bytes) -> hyper::Response<Full<Bytes>> {
+    // An accepted CONNECT would end HTTP on this connection.
+    let status = if method == hyper::Method::CONNECT { 501 } else { 200 };
+    let response = hyper::Response::builder().status(status).header(SEEN, index).body(Full::from(body));
+    response.expect("a status and a number are sound")
+}

@@ -1,0 +1,94 @@
+//! Starts Weir once per process, between a socket for clients and a server given by the target.
+//!
+//! The sockets have no file any more once everything runs, so that a crash leaves nothing behind.
+
+use std::os::fd::IntoRawFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use tokio::net::UnixListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+use weir_config::Config;
+use weir_proxy::Proxy;
+
+/// One input that takes longer hangs. Less than the 10 s after which libFuzzer itself ends a run, with less to say.
+const WATCHDOG: Duration = Duration::from_secs(8);
+
+/// More open sessions than this, with one client at a time, are leaked ones.
+const SESSIONS_MAX: u64 = 16;
+
+/// What stands in `Via`, fixed so that an input repeats.
+const CONFIG: &str = r#"
+process.workers = 1
+process.name = "weir"
+listener.web.address = "unix:{web}"
+listener.web.upstream = "app"
+upstream.app.servers = ["unix:{app}"]
+"#;
+
+/// A running Weir and the thread-local tasks of the server behind it.
+pub struct Rig {
+    runtime: Runtime,
+    tasks: LocalSet,
+    proxy: Proxy,
+    web: PathBuf,
+}
+
+impl Rig {
+    /// Starts Weir; `serve` makes the task that accepts what it opens towards its server.
+    ///
+    /// # Panics
+    /// When the system refuses sockets or threads.
+    pub fn start<F: Future<Output = ()> + 'static>(serve: impl FnOnce(UnixListener) -> F) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("an event loop can be made");
+        let tasks = LocalSet::new();
+        let folder = tempfile::tempdir().expect("the system has a folder for temporary files");
+        let (web, app) = (folder.path().join("web"), folder.path().join("app"));
+        {
+            let _runtime = runtime.enter();
+            // libFuzzer starts before the part of the standard library that makes a write to a closed socket an error
+            // and not the end of the process. The handler stays when this is dropped.
+            drop(signal(SignalKind::pipe()).expect("signals can be handled"));
+            let listener = UnixListener::bind(&app).expect("a fresh folder takes a socket");
+            tasks.spawn_local(serve(listener));
+        }
+        let config = CONFIG.replace("{web}", &text(&web)).replace("{app}", &text(&outlive_file(&app)));
+        let config = Config::parse(&config, "weir.toml").expect("the config is sound");
+        let proxy = Proxy::start(&config).expect("a fresh folder takes a socket");
+        Self { runtime, tasks, proxy, web: outlive_file(&web) }
+    }
+
+    /// Where clients connect.
+    pub fn web(&self) -> &Path {
+        &self.web
+    }
+
+    /// Runs what a client does, together with the server.
+    ///
+    /// # Panics
+    /// When it takes too long: somebody waits for what will not come.
+    pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let watched = async { tokio::time::timeout(WATCHDOG, work).await };
+        let done = self.tasks.block_on(&self.runtime, watched);
+        done.unwrap_or_else(|_| panic!("a session hangs; {} are open", self.proxy.sessions_open()))
+    }
+
+    /// Fails when sessions have not ended although their clients have.
+    pub fn assert_no_leak(&self) {
+        let open = self.proxy.sessions_open();
+        assert!(open <= SESSIONS_MAX, "{open} sessions are open");
+    }
+}
+
+/// Another path to the socket at `path`, good for as long as this process lives, even without the file.
+fn outlive_file(path: &Path) -> PathBuf {
+    let file = rustix::fs::open(path, OFlags::PATH, Mode::empty()).expect("the socket was just bound");
+    PathBuf::from(format!("/proc/self/fd/{}", file.into_raw_fd()))
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("temporary paths are UTF-8").to_owned()
+}
