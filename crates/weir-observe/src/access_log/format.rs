@@ -63,6 +63,11 @@ impl LogFormat {
         })
     }
 
+    /// Whether it shows where the client connected to, which costs a system call to find out.
+    pub fn shows_local(&self) -> bool {
+        self.fields().any(|field| matches!(field, Field::LocalAddress | Field::LocalPort))
+    }
+
     /// The names of the named formats.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|(name, _)| *name)

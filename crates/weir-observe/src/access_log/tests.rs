@@ -284,6 +284,11 @@ fn a_format_tells_which_fields_it_will_ask_for() {
     assert_eq!(format.request_fields().collect::<Vec<_>>(), ["user-agent", "x-a"]);
     assert_eq!(format.response_fields().collect::<Vec<_>>(), ["server"]);
     assert_eq!(LogFormat::parse("common").unwrap().request_fields().count(), 0);
+    for (text, shows) in
+        [("json", true), ("httplog", false), ("{local_port}", true), ("{peer_address}", false)]
+    {
+        assert_eq!(LogFormat::parse(text).unwrap().shows_local(), shows, "{text}");
+    }
 }
 
 #[test]

@@ -157,6 +157,11 @@ impl AccessLogs {
 }
 
 impl LogBatches {
+    /// Whether its lines show where the client connected to.
+    pub(crate) fn shows_local(&self) -> bool {
+        self.format.shows_local()
+    }
+
     /// Hands the lines gathered so far to the writer.
     pub(crate) fn flush(&self) {
         let progress = &self.output.progress;
@@ -244,7 +249,7 @@ fn with_record(
         listener: &listener.config.name,
         client,
         peer,
-        local: None,
+        local: session.local,
         exchange_number: session.requests,
         method: head(request.method_span()),
         target: head(request.target()),

@@ -4,6 +4,7 @@
 //! request means.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use weir_traffic::limit::ClientKey;
 
 use crate::clock;
 use crate::connection::Connection;
+use crate::control::access_log::LogBatches;
 use crate::deadline::Deadline;
 use crate::exchange::carrier::Carrier;
 use crate::exchange::{After, forwarded};
@@ -60,6 +62,8 @@ pub(crate) struct Session {
     /// The address of the peer as `X-Forwarded-For` has it.
     pub(crate) peer_text: Box<[u8]>,
     pub(crate) local_port: Option<u16>,
+    /// Where the client connected to, if the access log shows it; IPv4 addresses are never mapped into IPv6.
+    pub(crate) local: Option<SocketAddr>,
     pub(crate) deadline: Deadline,
     /// The last reading of the clock.
     pub(crate) now: Instant,
@@ -92,6 +96,8 @@ impl Session {
         shard.sessions.increment();
         shard.sessions_open.increment();
         let now = clock::now();
+        let shows_local = worker.logs[listener].as_ref().is_some_and(LogBatches::shows_local);
+        let local = if shows_local { local_address(&fd) } else { None };
         Some(Box::new(Self {
             worker,
             listener,
@@ -99,6 +105,7 @@ impl Session {
             peer,
             peer_text: forwarded::address_text(peer.ip()),
             local_port: port,
+            local,
             deadline: Deadline::new(),
             now,
             requests: 0,
@@ -194,6 +201,12 @@ impl Session {
         })
         .await;
     }
+}
+
+/// The address at our end of a client connection; none on a Unix socket.
+fn local_address(fd: &OwnedFd) -> Option<SocketAddr> {
+    let addr = SocketAddr::try_from(rustix::net::getsockname(fd).ok()?).ok()?;
+    Some(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
 }
 
 impl Drop for Session {

@@ -1,12 +1,14 @@
 //! One line for each exchange, whatever the exchange holds, wherever the lines go.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::harness::stream::Address;
 use crate::harness::watchdog::WATCHDOG;
 use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
@@ -122,6 +124,29 @@ fn failures_say_phase_party_and_cause() {
     gone.reset();
     let last = &lines(&path, 3)[2];
     assert!(last.starts_with("499 ") && last.contains(" client ") && last.ends_with("/half"), "{last}");
+}
+
+/// A listener on every address of the machine says which of them the client chose.
+#[test]
+fn where_the_client_connected_to() {
+    let origin = Origin::serving("fine");
+    let weir = Weir::start(&format!(
+        "listener.web = {{ address = [\":0\", \"unix:{{dir}}/web\"], upstream = \"app\" }}\nupstream.app.servers = [\"{}\"]\n\
+         access_log = {{ format = '{{target}} {{local_address}} {{local_port}}', output = \"file:{{dir}}/access.log\" }}\n",
+        origin.address()
+    ));
+    let (port, path) = (weir.web().port(), weir.folder().join("access.log"));
+    for (n, ip) in (1..).zip(["127.0.0.1", "127.0.0.2"]) {
+        let address: SocketAddr = format!("{ip}:{port}").parse().expect("an address");
+        let mut client = Client::connect(address);
+        for target in ["/a", "/b"] {
+            client.send_get(target);
+            assert_eq!(client.response().status, 200);
+        }
+        assert_eq!(lines(&path, 2 * n)[2 * n - 2..], [format!("/a {ip} {port}"), format!("/b {ip} {port}")]);
+    }
+    assert_eq!(Client::get(Address::Unix(weir.folder().join("web")), "/c").status, 200);
+    assert_eq!(lines(&path, 5)[4], "/c unix -");
 }
 
 /// Three requests for a server that takes one at a time: the third finds one before it in the queue.
