@@ -159,7 +159,9 @@ fn assert_head(request: &Request, read: &Request) {
 /// A TRACE or OPTIONS that may go no further is answered by Weir (RFC 9110 section 7.6.2), and the session goes on.
 fn may_stop_at_the_last_hop(reply: &Reply, read: Option<&Request>) -> bool {
     let last_hop = |request: &Request| {
-        matches!(&*request.method, "TRACE" | "OPTIONS") && request.field("max-forwards") == Some(b"0")
+        let none_left = |digits: &[u8]| !digits.is_empty() && digits.iter().all(|&digit| digit == b'0');
+        matches!(&*request.method, "TRACE" | "OPTIONS")
+            && request.field("max-forwards").is_some_and(none_left)
     };
     read.is_some_and(last_hop) && matches!(reply.status, 200 | 405) && reply.field("allow").is_some()
 }

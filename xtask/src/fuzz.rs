@@ -39,12 +39,15 @@ pub(crate) struct Arguments {
     /// How long each target runs
     #[arg(long, default_value_t = 60)]
     seconds: u32,
+    /// Where chance starts, to try the same inputs again; 0 for another place each time
+    #[arg(long, default_value_t = 0)]
+    seed: u32,
 }
 
 impl Arguments {
-    /// What `ci` runs.
+    /// What `ci` runs: from the same seed each time, so that a commit is not blamed for what another one did.
     pub(crate) fn smoke() -> Self {
-        Self { targets: Vec::new(), seconds: 10 }
+        Self { targets: Vec::new(), seconds: 10, seed: 1 }
     }
 }
 
@@ -57,8 +60,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Resul
     let programs = build(workspace, &manifest)?;
     let mut crashed = Vec::new();
     for target in &targets {
-        if let Err(error) = run_target(workspace, &folder, &programs.join(target), target, arguments.seconds)
-        {
+        if let Err(error) = run_target(workspace, &folder, &programs.join(target), target, arguments) {
             println!("{error:#}");
             crashed.push(target.as_str());
         }
@@ -92,14 +94,15 @@ fn run_target(
     folder: &Path,
     program: &Path,
     target: &str,
-    seconds: u32,
+    arguments: &Arguments,
 ) -> anyhow::Result<()> {
     let found = workspace.target().join("fuzz").join("corpus").join(target);
     let artifacts = folder.join("artifacts").join(target);
     fs::create_dir_all(&found)?;
     fs::create_dir_all(&artifacts)?;
     let mut process = Process::new(workspace, program)
-        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-max_total_time={}", arguments.seconds))
+        .arg(format!("-seed={}", arguments.seed))
         .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .args(["-verbosity=0", "-print_final_stats=1"])
@@ -108,7 +111,7 @@ fn run_target(
     if seeds.is_dir() {
         process = process.arg(seeds);
     }
-    process.limit(Duration::from_secs(seconds.into()) + OVERHEAD).run()
+    process.limit(Duration::from_secs(arguments.seconds.into()) + OVERHEAD).run()
 }
 
 fn host(workspace: &Workspace) -> anyhow::Result<String> {

@@ -7,7 +7,7 @@
 use crate::authority::Authority;
 use crate::connection::{self, ConnectionOptions};
 use crate::fields::{Field, Fields};
-use crate::framing::{Framing, parse_length};
+use crate::framing::Framing;
 use crate::limits::HeadLimits;
 use crate::lines::{Cursor, read_fields};
 use crate::method::Method;
@@ -111,6 +111,7 @@ impl RequestHead {
         self.cursor = Cursor::default();
         self.line_read = false;
         self.len = 0;
+        self.line = RequestLine::default();
         self.fields.clear();
         self.facts = Facts::default();
         self.normal.clear();
@@ -332,8 +333,9 @@ impl RequestHead {
         if !matches!(self.line.method, Method::Trace | Method::Options) {
             return None;
         }
-        let field = self.fields.first(FieldName::MaxForwards)?;
-        parse_length(field.value.of(text))
+        let digits = self.fields.first(FieldName::MaxForwards)?.value.of(text);
+        let valid = digits.iter().all(u8::is_ascii_digit);
+        if valid { str::from_utf8(digits).ok()?.parse().ok() } else { None }
     }
 
     /// The value of `Upgrade` when it counts: in HTTP/1.1, with `Connection: upgrade`, in one field only.

@@ -66,6 +66,7 @@ impl ResponseHead {
         self.cursor = Cursor::default();
         self.line_read = false;
         self.len = 0;
+        self.line = StatusLine::default();
         self.fields.clear();
         self.framing = Framing::default();
         self.connection = ConnectionOptions::default();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::header::HOST;
+use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -105,6 +105,25 @@ fn builder() -> Builder {
     builder
 }
 
+/// A request while its body comes. Dropped, it is recorded as far as it came, also when `hyper` gives up the
+/// connection in between.
+struct Coming<'a> {
+    reading: &'a RefCell<Reading>,
+    request: Option<Request>,
+    body: Vec<u8>,
+    whole: bool,
+}
+
+impl Drop for Coming<'_> {
+    fn drop(&mut self) {
+        let body = Bytes::from(std::mem::take(&mut self.body));
+        let request = self.request.take().map(|request| Request { body, whole: self.whole, ..request });
+        let mut reading = self.reading.borrow_mut();
+        reading.open -= 1;
+        reading.requests.extend(request);
+    }
+}
+
 /// Records `request` and gives its body back.
 async fn answer(
     request: hyper::Request<Incoming>,
@@ -112,39 +131,34 @@ async fn answer(
 ) -> Result<hyper::Response<Full<Bytes>>, hyper::Error> {
     reading.borrow_mut().open += 1;
     let (head, mut incoming) = request.into_parts();
-    let mut body = Vec::new();
-    let mut broken = None;
+    let mut coming = Coming { reading, request: Some(describe(&head)), body: Vec::new(), whole: false };
     while let Some(frame) = incoming.frame().await {
-        match frame {
-            Ok(frame) => body.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..])),
-            Err(error) => broken = Some(error),
-        }
+        // After an error the connection closes without an answer.
+        coming.body.extend_from_slice(frame?.data_ref().map_or(&[], |data| &data[..]));
     }
-    let body = Bytes::from(body);
+    coming.whole = true;
+    let body = Bytes::copy_from_slice(&coming.body);
+    drop(coming);
+    Ok(respond(&head.method, reading.borrow().requests.len() - 1, body))
+}
+
+fn describe(head: &hyper::http::request::Parts) -> Request {
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     // The empty path is `/` (RFC 9110 section 4.2.3).
     let slash = if target.starts_with('?') { "/" } else { "" };
     let host = head.uri.authority().map(|authority| authority.as_str().as_bytes());
-    let recorded = Request {
+    let host = host.or_else(|| head.headers.get(HOST).map(|host| host.as_bytes()));
+    let field = |(name, value): (&HeaderName, &HeaderValue)| {
+        (name.to_string(), Bytes::copy_from_slice(value.as_bytes()))
+    };
+    Request {
         method: head.method.to_string(),
         target: format!("{slash}{target}"),
         absolute: head.uri.scheme().is_some(),
-        host: host.or_else(|| head.headers.get(HOST).map(|host| host.as_bytes())).map(Bytes::copy_from_slice),
-        fields: head
-            .headers
-            .iter()
-            .map(|(name, value)| (name.to_string(), Bytes::copy_from_slice(value.as_bytes())))
-            .collect(),
-        body: body.clone(),
-        whole: broken.is_none(),
-    };
-    let mut reading = reading.borrow_mut();
-    reading.open -= 1;
-    reading.requests.push(recorded);
-    match broken {
-        // The connection closes without an answer.
-        Some(error) => Err(error),
-        None => Ok(respond(&head.method, reading.requests.len() - 1, body)),
+        host: host.map(Bytes::copy_from_slice),
+        fields: head.headers.iter().map(field).collect(),
+        body: Bytes::new(),
+        whole: false,
     }
 }
 

@@ -191,8 +191,11 @@ fn max_forwards() {
     let rows: &[(&str, &str, Option<u64>)] = &[
         ("OPTIONS", "Max-Forwards: 0\r\n", Some(0)),
         ("TRACE", "Max-Forwards: 10\r\n", Some(10)),
+        ("TRACE", "Max-Forwards: 00\r\n", Some(0)),
         ("GET", "Max-Forwards: 0\r\n", None),
         ("TRACE", "Max-Forwards: -1\r\n", None),
+        ("TRACE", "Max-Forwards: +0\r\n", None),
+        ("TRACE", "Max-Forwards:\r\n", None),
         ("TRACE", "", None),
     ];
     for (method, lines, expected) in rows {

@@ -2,7 +2,7 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{HeadLimits, Lenient, Progress, RequestHead, Rule};
+use weir_http::{HeadLimits, Lenient, Progress, RequestHead, ResponseHead, Rule};
 
 use crate::outcome::{assert_accepted, assert_refused, get, outcome, parse};
 
@@ -183,4 +183,18 @@ fn a_warm_head_keeps_its_memory() {
         assert_eq!(head.fields().len(), 51);
         assert_eq!(head.fields().as_slice().as_ptr(), place);
     }
+}
+
+#[test]
+fn a_reset_head_knows_nothing_of_the_last() {
+    let limits = HeadLimits::default();
+    let mut head = RequestHead::new();
+    head.parse(b"HEAD /a HTTP/1.0\r\nHost: a\r\n\r\n", &limits).unwrap();
+    head.reset();
+    assert_eq!(format!("{head:?}"), format!("{:?}", RequestHead::new()));
+
+    let mut head = ResponseHead::new();
+    head.parse(b"HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n", &limits).unwrap();
+    head.reset();
+    assert_eq!(format!("{head:?}"), format!("{:?}", ResponseHead::new()));
 }

@@ -1,6 +1,6 @@
 //! The end of phase Request: what a well-formed head means for the session, and which requests go no further.
 
-use weir_http::{Expectation, FieldName, Method, RequestBody, Version, via_names};
+use weir_http::{Expectation, FieldName, RequestBody, Version, via_names};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::{Ended, Exchange, forwarded};
@@ -37,18 +37,6 @@ pub(crate) fn request(
         return Err(Failure::client(Phase::Request, Cause::LoopDetected).into());
     }
     Ok(())
-}
-
-impl Exchange {
-    /// How many more hops a TRACE or OPTIONS may make (RFC 9110 section 7.6.2); the field means nothing to other
-    /// methods, and nothing when it is malformed.
-    pub(crate) fn max_forwards(&self) -> Option<u64> {
-        if !matches!(self.request.method(), Method::Trace | Method::Options) {
-            return None;
-        }
-        let field = self.request.fields().first(FieldName::MaxForwards)?;
-        std::str::from_utf8(field.value.of(&self.request_text)).ok()?.parse().ok()
-    }
 }
 
 /// Whether another request may follow on this connection.

@@ -129,7 +129,7 @@ pub(crate) fn write_request(
     copy_request_fields(&mut out, session, exchange, listener, route);
     forwarded::write(&mut out, session, exchange, listener);
     write_request_framing(&mut out, exchange);
-    if let Some(left) = exchange.max_forwards() {
+    if let Some(left) = exchange.request.max_forwards(&exchange.request_text) {
         write::decimal_field(&mut out, b"Max-Forwards", left.saturating_sub(1));
     }
     write_request_connection(&mut out, exchange, route, close);
@@ -200,7 +200,7 @@ fn copy_request_fields(
     if request.expectation() != Expectation::Continue || request.body() == RequestBody::None {
         drop = drop.with(NameSet::of(&[FieldName::Expect]));
     }
-    if exchange.max_forwards().is_some() {
+    if request.max_forwards(text).is_some() {
         drop = drop.with(NameSet::of(&[FieldName::MaxForwards]));
     }
     let changes = &route.config.request_headers;

@@ -54,7 +54,7 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     read_request(session, exchange, &listener.head_limits).await?;
     admit::request(session, exchange, listener)?;
 
-    if exchange.max_forwards() == Some(0) {
+    if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
         return answer::as_last_hop(session, exchange).await;
     }
 

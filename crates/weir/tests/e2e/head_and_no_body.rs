@@ -85,3 +85,16 @@ fn weirs_own_answers_to_head_have_no_body() {
     assert_eq!(response.status, 400);
     client.assert_closed();
 }
+
+/// What is known of a request that was refused must not come from the one before it.
+#[test]
+fn a_refused_head_behind_a_head_request_gets_its_page() {
+    let origin = origin();
+    let weir = Weir::proxying_with(&origin, "process.workers = 1");
+    assert_eq!(Client::exchange(weir.web(), "HEAD /length HTTP/1.0\r\nHost: a.test\r\n\r\n").status, 200);
+    let mut client = Client::connect(weir.web());
+    client.send(format!("{} / HTTP/1.1\r\n", "M".repeat(100)));
+    let refused = client.response();
+    assert_eq!((refused.status, refused.reason()), (501, Some("method-too-long")));
+    assert!(refused.text().contains("501"), "{refused:?}");
+}
