@@ -19,6 +19,8 @@ mod socket;
 mod sys;
 mod buffer;
 mod deadline;
+mod timers;
+mod wheel;
 mod clock;
 mod cpus;
 

@@ -8,10 +8,8 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::task::Waker;
 use std::time::Duration;
 
-use slab::Slab;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use weir_observe::WorkerShard;
@@ -24,6 +22,7 @@ use crate::downstream::listener;
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::carrier::Carrier;
 use crate::snapshot::Snapshot;
+use crate::timers::Timers;
 use crate::view::View;
 
 /// Sessions by which a worker must be ahead of another before it hands one over: below that, evening out costs more
@@ -95,8 +94,8 @@ pub(crate) struct Worker {
     pub(crate) stock: Rc<BufferStock>,
     pub(crate) view: RefCell<Rc<View>>,
     pub(crate) logs: Vec<Option<LogBatches>>,
-    /// One waker per session: to tell them that the worker stops.
-    sessions: RefCell<Slab<Waker>>,
+    /// One per session; through them they are also told that the worker stops.
+    pub(crate) timers: Rc<Timers>,
     carriers: RefCell<Vec<Carrier>>,
     /// Exchanges that may still begin before the buffers run out.
     exchanges_left: Cell<u32>,
@@ -128,7 +127,7 @@ async fn serve(start: WorkerStart) {
         stock: BufferStock::new(process.buffer_size.as_usize()),
         view: RefCell::new(Rc::new(View::new(&shared.snapshot, &shard))),
         logs,
-        sessions: RefCell::new(Slab::new()),
+        timers: Timers::new(),
         carriers: RefCell::new(Vec::new()),
         exchanges_left: Cell::new(exchanges_max.max(1)),
         exchange_over: Notify::new(),
@@ -154,17 +153,20 @@ async fn serve(start: WorkerStart) {
         }
     });
     let sweeper = tokio::task::spawn_local(sweep(Rc::clone(&worker)));
+    let timers = Rc::clone(&worker.timers);
+    let clockwork = tokio::task::spawn_local(async move { timers.run().await });
     stop.notified().await;
     for task in accepting {
         task.abort();
         let _aborted = task.await;
     }
-    worker.wake_sessions();
-    while !worker.sessions.borrow().is_empty() {
+    worker.timers.wake_all();
+    while worker.timers.len() > 0 {
         worker.drained.notified().await;
     }
     inbox.abort();
     sweeper.abort();
+    clockwork.abort();
     worker.flush_logs();
 }
 
@@ -282,28 +284,15 @@ impl Worker {
         );
     }
 
-    /// Enters a session into the list of those to wake at the stop.
-    pub(crate) fn enter_session(&self, waker: Waker) -> usize {
-        self.shard.sessions_open.increment();
-        self.sessions.borrow_mut().insert(waker)
-    }
-
-    /// Removes a session that has ended.
-    pub(crate) fn leave_session(&self, key: Option<usize>, listener: usize) {
-        if let Some(key) = key {
-            self.sessions.borrow_mut().remove(key);
+    /// Counts a session that has ended. `entered` says whether it had begun to run.
+    pub(crate) fn leave_session(&self, entered: bool, listener: usize) {
+        if entered {
             self.shard.sessions_open.decrement();
         }
         self.forget(self.index, listener);
         self.room.notify_one();
-        if self.is_stopping() && self.sessions.borrow().is_empty() {
+        if self.is_stopping() && self.timers.len() == 0 {
             self.drained.notify_one();
-        }
-    }
-
-    fn wake_sessions(&self) {
-        for (_, waker) in self.sessions.borrow().iter() {
-            waker.wake_by_ref();
         }
     }
 

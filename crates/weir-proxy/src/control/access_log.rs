@@ -249,7 +249,7 @@ fn with_record(
         listener: &listener.config.name,
         client,
         peer,
-        local: session.local,
+        local: session.local.as_deref().copied(),
         exchange_number: session.requests,
         method: head(request.method_span()),
         target: head(request.target()),

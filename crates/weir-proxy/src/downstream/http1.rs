@@ -3,7 +3,7 @@
 //! A head is parsed as it arrives and copied out whole when it is complete, so that the input buffer is free for the
 //! body and a repeated attempt finds the head untouched.
 
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use weir_http::{HeadLimits, Progress};
 use weir_observe::{Cause, Failure, Phase};
@@ -34,7 +34,7 @@ pub(crate) async fn read_request(
             match session.client.poll_fill(cx, &session.worker.stock) {
                 Poll::Ready(Ok(len)) if len > 0 => {}
                 Poll::Ready(outcome) => return Poll::Ready(Err(closed(session, outcome))),
-                Poll::Pending => return wait(session, cx, &mut waited, timeout),
+                Poll::Pending => return wait(session, &mut waited, timeout),
             }
         }
     })
@@ -86,18 +86,13 @@ fn closed(session: &Session, outcome: std::io::Result<usize>) -> Ended {
     }
 }
 
-fn wait(
-    session: &mut Session,
-    cx: &mut Context<'_>,
-    waited: &mut bool,
-    timeout: std::time::Duration,
-) -> Poll<Result<(), Ended>> {
+fn wait(session: &mut Session, waited: &mut bool, timeout: std::time::Duration) -> Poll<Result<(), Ended>> {
     if !*waited {
         *waited = true;
         session.deadline.set(clock::now(), Some(timeout));
     }
     session
         .deadline
-        .poll_passed(cx)
+        .poll_passed()
         .map(|()| Err(Ended::Failed(Failure::client(Phase::Request, Cause::TimedOut))))
 }

@@ -16,8 +16,8 @@ use crate::clock;
 use crate::connection::Connection;
 use crate::control::access_log::LogBatches;
 use crate::deadline::Deadline;
+use crate::exchange::After;
 use crate::exchange::carrier::Carrier;
-use crate::exchange::{After, forwarded};
 use crate::socket::{PeerState, Socket};
 use crate::worker::{Accepted, Worker};
 
@@ -59,19 +59,16 @@ pub(crate) struct Session {
     pub(crate) listener: usize,
     pub(crate) client: Connection,
     pub(crate) peer: Peer,
-    /// The address of the peer as `X-Forwarded-For` has it.
-    pub(crate) peer_text: Box<[u8]>,
     pub(crate) local_port: Option<u16>,
     /// Where the client connected to, if the access log shows it; IPv4 addresses are never mapped into IPv6.
-    pub(crate) local: Option<SocketAddr>,
+    pub(crate) local: Option<Box<SocketAddr>>,
     pub(crate) deadline: Deadline,
     /// The last reading of the clock.
     pub(crate) now: Instant,
     pub(crate) requests: u64,
     opened_at: Instant,
-    key: Option<usize>,
-    /// The client whose limit on connections counts this one.
-    counted_as: Option<ClientKey>,
+    /// Whether the limit on connections per client counts this one.
+    counted: bool,
     /// Whether the client was once looked after without the event loop's help.
     looked: bool,
 }
@@ -82,36 +79,31 @@ impl Session {
         let Accepted { listener, fd, peer, port } = accepted;
         let view = Rc::clone(&worker.view.borrow());
         let shard = &view.listeners[listener];
-        let counted_as = match (&worker.shared.clients[listener], peer.ip()) {
-            (Some(limit), Some(ip)) => {
-                let client = ClientKey::from(ip);
-                if limit.try_acquire(client).is_err() {
-                    shard.failures.record(Failure::weir(Phase::Accept, Cause::TooManyClientConnections));
-                    return None;
-                }
-                Some(client)
+        let mut counted = false;
+        if let (Some(limit), Some(ip)) = (&worker.shared.clients[listener], peer.ip()) {
+            if limit.try_acquire(ClientKey::from(ip)).is_err() {
+                shard.failures.record(Failure::weir(Phase::Accept, Cause::TooManyClientConnections));
+                return None;
             }
-            _ => None,
-        };
+            counted = true;
+        }
         shard.sessions.increment();
         shard.sessions_open.increment();
         let now = clock::now();
         let shows_local = worker.logs[listener].as_ref().is_some_and(LogBatches::shows_local);
-        let local = if shows_local { local_address(&fd) } else { None };
+        let local = if shows_local { local_address(&fd).map(Box::new) } else { None };
         Some(Box::new(Self {
+            deadline: Deadline::new(&worker.timers),
             worker,
             listener,
             client: Connection::new(Socket::new(fd)),
             peer,
-            peer_text: forwarded::address_text(peer.ip()),
             local_port: port,
             local,
-            deadline: Deadline::new(),
             now,
             requests: 0,
             opened_at: now,
-            key: None,
-            counted_as,
+            counted,
             looked: false,
         }))
     }
@@ -119,7 +111,8 @@ impl Session {
     /// Serves the connection to its end.
     pub(crate) async fn run(mut self: Box<Self>) {
         std::future::poll_fn(|cx| {
-            self.key = Some(self.worker.enter_session(cx.waker().clone()));
+            self.deadline.enter(cx);
+            self.worker.shard.sessions_open.increment();
             Poll::Ready(())
         })
         .await;
@@ -160,7 +153,7 @@ impl Session {
             }
             match self.client.socket.poll_readable(cx) {
                 Poll::Ready(outcome) => Poll::Ready(outcome.is_ok()),
-                Poll::Pending => self.deadline.poll_passed(cx).map(|()| false),
+                Poll::Pending => self.deadline.poll_passed().map(|()| false),
             }
         })
         .await
@@ -175,7 +168,7 @@ impl Session {
             return false;
         }
         if !self.client.socket.is_watched() && !std::mem::replace(&mut self.looked, true) {
-            self.deadline.look_again(Some(self.now + FIRST_LOOK));
+            self.deadline.look_again(self.now + FIRST_LOOK);
             return false;
         }
         self.client.socket.poll_peer(cx) == PeerState::Gone
@@ -193,7 +186,7 @@ impl Session {
                 match self.client.poll_fill(cx, &self.worker.stock) {
                     Poll::Ready(Ok(len)) if len > 0 => left = left.saturating_sub(len),
                     Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending => return self.deadline.poll_passed(cx),
+                    Poll::Pending => return self.deadline.poll_passed(),
                 }
                 self.client.input = None;
             }
@@ -213,14 +206,17 @@ impl Drop for Session {
     fn drop(&mut self) {
         let view = Rc::clone(&self.worker.view.borrow());
         view.listeners[self.listener].sessions_open.decrement();
-        if let (Some(limit), Some(client)) = (&self.worker.shared.clients[self.listener], self.counted_as) {
-            limit.release(client);
+        if self.counted
+            && let (Some(limit), Some(ip)) = (&self.worker.shared.clients[self.listener], self.peer.ip())
+        {
+            limit.release(ClientKey::from(ip));
         }
         if std::thread::panicking() {
             self.worker.shard.panics.increment();
             view.listeners[self.listener].failures.record(Failure::weir(Phase::Relay, Cause::Panicked));
         }
-        self.worker.leave_session(self.key, self.listener);
+        let entered = self.deadline.leave();
+        self.worker.leave_session(entered, self.listener);
     }
 }
 

@@ -187,8 +187,7 @@ async fn send(session: &mut Session, exchange: &mut Exchange, status: u16) -> Re
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(super::failure::of_response_body(&error))),
                 Poll::Pending => {
                     let sent = exchange.to_client.sent;
-                    let over =
-                        exchange.patience.poll_over(cx, &mut session.deadline, Awaited::ClientTakes, sent);
+                    let over = exchange.patience.poll_over(&mut session.deadline, Awaited::ClientTakes, sent);
                     return over.map(Err);
                 }
             }

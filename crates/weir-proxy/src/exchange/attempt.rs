@@ -272,7 +272,7 @@ fn poll_wait(
         (false, Waiting::Source) => (Awaited::RequestBody, relay.moved),
         (false, Waiting::Sink) => (Awaited::ServerTakes, exchange.to_server.sent),
     };
-    let over = exchange.patience.poll_over(cx, &mut session.deadline, awaited, moved);
+    let over = exchange.patience.poll_over(&mut session.deadline, awaited, moved);
     over.map(|failure| {
         let server = failure.party == Party::Server;
         (failure, if server { Kind::Server(retry::Cause::Timeout) } else { Kind::Other })
@@ -351,7 +351,7 @@ async fn open(session: &mut Session, plans: Plans<'_>, server: usize) -> Result<
         if session.poll_client_gone(cx) {
             return Poll::Ready(Err((Failure::client(Phase::Connect, Cause::Reset), Kind::Other)));
         }
-        session.deadline.poll_passed(cx).map(|()| {
+        session.deadline.poll_passed().map(|()| {
             let failure = match session.deadline.ends_with_ceiling() {
                 true => Failure::weir(Phase::Connect, Cause::ExchangeTimedOut),
                 false => Failure::server(Phase::Connect, Cause::TimedOut),

@@ -3,7 +3,6 @@
 //! What a client claims is believed only when its peer is a trusted proxy; from anybody else it is replaced, never
 //! added to.
 
-use std::io::Write as _;
 use std::net::IpAddr;
 
 use weir_config::Trust;
@@ -80,13 +79,14 @@ pub(crate) fn write(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, l
 fn write_x_forwarded(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trusted: bool) {
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let fields = request.fields();
-    let peer = &session.peer_text[..];
     if trusted {
         write_list(out, exchange, FieldName::XForwardedFor, b"X-Forwarded-For", |out| {
-            out.extend_from_slice(peer);
+            write_peer(out, session);
         });
     } else {
-        write::field(out, b"X-Forwarded-For", peer);
+        out.extend_from_slice(b"X-Forwarded-For: ");
+        write_peer(out, session);
+        out.extend_from_slice(b"\r\n");
     }
     let kept = |name| trusted && fields.contains(name);
     if !kept(FieldName::XForwardedProto) {
@@ -138,13 +138,11 @@ fn write_list(
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes an address the way `X-Forwarded-For` has it: bare, IPv6 without brackets.
-pub(crate) fn address_text(ip: Option<IpAddr>) -> Box<[u8]> {
-    let mut text = Vec::with_capacity(15);
-    match ip {
-        Some(ip) => write!(text, "{ip}").expect("writing to memory does not fail"),
+/// Writes the peer the way `X-Forwarded-For` has it: bare, IPv6 without brackets.
+fn write_peer(out: &mut Vec<u8>, session: &Session) {
+    match session.peer.ip() {
+        Some(ip) => write::address(out, ip),
         // RFC 7239 section 6 has this word for a peer without an address.
-        None => text.extend_from_slice(b"unknown"),
+        None => out.extend_from_slice(b"unknown"),
     }
-    text.into()
 }

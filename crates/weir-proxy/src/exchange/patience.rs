@@ -3,7 +3,7 @@
 //! Every pending poll of the exchange ends here. The clock is read only when somebody new is waited for or bytes have
 //! moved since; otherwise the deadline stands.
 
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
@@ -66,7 +66,6 @@ impl Patience {
     /// Waits for `awaited`, who has moved `moved` bytes so far; ready when the time is up.
     pub(crate) fn poll_over(
         &mut self,
-        cx: &mut Context<'_>,
         deadline: &mut Deadline,
         awaited: Awaited,
         moved: u64,
@@ -86,7 +85,7 @@ impl Patience {
             deadline.set_at(ends);
             self.awaited = Some((awaited, moved));
         }
-        deadline.poll_passed(cx).map(|()| {
+        deadline.poll_passed().map(|()| {
             let phase = match awaited {
                 Awaited::RequestBody | Awaited::ServerTakes => Phase::Send,
                 Awaited::ResponseHead => Phase::Response,

@@ -108,5 +108,5 @@ fn poll(
             (Awaited::ResponseBody, exchange.response_relay.moved)
         }
     };
-    exchange.patience.poll_over(cx, &mut session.deadline, awaited, moved).map(Err)
+    exchange.patience.poll_over(&mut session.deadline, awaited, moved).map(Err)
 }

@@ -51,7 +51,7 @@ pub(crate) async fn run(
         } else {
             session.deadline.set_at(None);
         }
-        session.deadline.poll_passed(cx).map(|()| Err(Failure::weir(Phase::Relay, Cause::TunnelIdle)))
+        session.deadline.poll_passed().map(|()| Err(Failure::weir(Phase::Relay, Cause::TunnelIdle)))
     })
     .await;
     let (up, down) = tunnel.moved();

@@ -116,7 +116,7 @@ impl Claim<'_> {
         if session.poll_client_gone(cx) {
             return Poll::Ready(Err(Failure::client(Phase::Queue, Cause::Reset)));
         }
-        session.deadline.poll_passed(cx).map(|()| Err(Failure::weir(Phase::Queue, Cause::TimedOut)))
+        session.deadline.poll_passed().map(|()| Err(Failure::weir(Phase::Queue, Cause::TimedOut)))
     }
 }
 
