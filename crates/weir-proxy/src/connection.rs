@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use crate::buffer::{Buffer, BufferStock};
-use crate::socket::Socket;
+use crate::socket::{Behind, Socket};
 
 /// One side's connection: client or server.
 #[derive(Debug)]
@@ -79,10 +79,15 @@ impl Connection {
     }
 
     /// Writes as much of the slices as the kernel takes now, with one system call.
-    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, slices: [&[u8]; 3]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: [&[u8]; 3],
+        behind: Behind,
+    ) -> Poll<io::Result<usize>> {
         match slices {
-            [only, [], []] | [[], only, []] | [[], [], only] => self.socket.poll_write(cx, only),
-            slices => self.socket.poll_write_slices(cx, &slices.map(IoSlice::new)),
+            [only, [], []] | [[], only, []] | [[], [], only] => self.socket.poll_write(cx, only, behind),
+            slices => self.socket.poll_write_slices(cx, &slices.map(IoSlice::new), behind),
         }
     }
 }

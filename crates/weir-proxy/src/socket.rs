@@ -32,6 +32,25 @@ enum Watch {
     Refused,
 }
 
+/// What comes behind the bytes of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// Nobody knows: they leave at once.
+    Unknown,
+    /// The end of our direction, at once: the last of them wait for it and leave in the same packet, which spares both
+    /// sides the work of another.
+    Close,
+}
+
+impl Behind {
+    fn flags(self) -> SendFlags {
+        match self {
+            Behind::Unknown => SendFlags::NOSIGNAL,
+            Behind::Close => SendFlags::NOSIGNAL.union(SendFlags::MORE),
+        }
+    }
+}
+
 /// What is known about the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PeerState {
@@ -139,10 +158,15 @@ impl Socket {
     }
 
     /// Writes as much of `bytes` as the kernel takes now.
-    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        behind: Behind,
+    ) -> Poll<io::Result<usize>> {
         loop {
             // Tried before asking for readiness: a socket that was never full has no event to wait for.
-            match rustix::net::send(self.fd()?, bytes, SendFlags::NOSIGNAL) {
+            match rustix::net::send(self.fd()?, bytes, behind.flags()) {
                 Ok(len) => return Poll::Ready(Ok(len)),
                 Err(rustix::io::Errno::AGAIN) => ready!(self.poll_writable_again(cx))?,
                 Err(rustix::io::Errno::INTR) => {}
@@ -156,9 +180,10 @@ impl Socket {
         &mut self,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
+        behind: Behind,
     ) -> Poll<io::Result<usize>> {
         loop {
-            match rustix::net::sendmsg(self.fd()?, slices, &mut Default::default(), SendFlags::NOSIGNAL) {
+            match rustix::net::sendmsg(self.fd()?, slices, &mut Default::default(), behind.flags()) {
                 Ok(len) => return Poll::Ready(Ok(len)),
                 Err(rustix::io::Errno::AGAIN) => ready!(self.poll_writable_again(cx))?,
                 Err(rustix::io::Errno::INTR) => {}

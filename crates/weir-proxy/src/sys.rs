@@ -1,4 +1,4 @@
-//! What no safe library offers: two socket options, and the event loop's watch over a descriptor. The only unsafe
+//! What no safe library offers: three socket options, and the event loop's watch over a descriptor. The only unsafe
 //! code of the crate.
 
 #![expect(unsafe_code, reason = "each block says why it is sound; everything else in the crate is safe")]
@@ -46,6 +46,29 @@ fn set_tcp(fd: BorrowedFd<'_>, name: libc::c_int, value: u32) -> io::Result<()> 
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// How many connections wait to be accepted on a listening TCP socket (tcp(7), `TCP_INFO`).
+///
+/// # Errors
+/// Those of `getsockopt(2)`, as on a socket of another protocol.
+pub(crate) fn backlog(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    // SAFETY: all fields are integers, for which zeros are valid.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is open for the life of the borrow, and the kernel writes at most `size` bytes to a live
+    // tcp_info, and the size to a live socklen_t.
+    let outcome = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut size,
+        )
+    };
+    // Of a listening socket the kernel gives the length of the queue here (`tcp_get_info`).
+    if outcome == 0 { Ok(info.tcpi_unacked as usize) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
@@ -76,5 +99,21 @@ mod tests {
         // The kernel counts in retransmissions, after 1, 3, 7 s and so on, and rounds up.
         let wait = tcp(fd, libc::TCP_DEFER_ACCEPT);
         assert!((5..=7).contains(&wait), "{wait} s");
+    }
+
+    #[test]
+    fn the_backlog_is_those_who_wait() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        assert_eq!(backlog(listener.as_fd()).ok(), Some(0));
+        let clients = [(); 3].map(|()| std::net::TcpStream::connect(address).expect("the kernel accepts"));
+        // The last packet of a handshake may still be on its way.
+        while backlog(listener.as_fd()).expect("it listens") < clients.len() {
+            std::thread::yield_now();
+        }
+        let _accepted = listener.accept().expect("three wait");
+        assert_eq!(backlog(listener.as_fd()).ok(), Some(2));
+        let (unix, _) = std::os::unix::net::UnixStream::pair().expect("sockets can be made");
+        assert!(backlog(unix.as_fd()).is_err());
     }
 }

@@ -123,7 +123,7 @@ impl Session {
             drop(lease);
             match after {
                 After::KeepAlive => {}
-                After::Close => return,
+                After::Close => return self.client.socket.shutdown_write(),
                 After::Linger => return self.linger().await,
                 After::Abort => return self.client.socket.abort_on_close(),
             }

@@ -174,6 +174,7 @@ fn write_body(out: &mut Vec<u8>, exchange: &Exchange, status: u16, body: &[u8]) 
 async fn send(session: &mut Session, exchange: &mut Exchange, status: u16) -> Result<After, Failure> {
     exchange.record.status = status;
     exchange.answered = true;
+    exchange.to_client.end(!exchange.keep_alive);
     let view = exchange.record.view(session);
     exchange.patience.begin(&view.snapshot.listeners[session.listener].client_wait_limits());
     std::future::poll_fn(|cx| {

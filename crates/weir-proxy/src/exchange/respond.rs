@@ -47,6 +47,7 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     };
     let server = &serving.server.connection;
     exchange.keep_alive &= may_go_on(session, exchange, plans, server.received().len() - serving.head_len);
+    exchange.to_client.closes = !exchange.keep_alive;
     let until_close = exchange.response.body(exchange.request.method()) == ResponseBody::UntilClose;
     exchange.server_keeps_alive = exchange.response.keep_alive() && !until_close;
     let head = &serving.server.connection.received()[..serving.head_len];

@@ -12,6 +12,7 @@ use weir_http::{ChunkedDecoder, ChunkedLimits, write};
 use super::{RelayError, Sink, Source};
 use crate::buffer::BufferStock;
 use crate::connection::Connection;
+use crate::socket::Behind;
 
 /// Data up to this length is copied behind the head, so that both leave in one write without a second slice.
 const COPY_MAX: usize = 4 * 1024;
@@ -196,11 +197,24 @@ pub(crate) struct Outgoing {
     tail: Vec<u8>,
     /// Bytes written in all, framing included.
     pub(crate) sent: u64,
+    /// Whether our direction of the connection ends behind the body.
+    pub(crate) closes: bool,
+    /// Whether nothing will be added any more.
+    ended: bool,
 }
 
 impl Outgoing {
     pub(crate) const fn new() -> Self {
-        Self { framing: Framing::Plain, staged: Vec::new(), written: 0, direct: 0, tail: Vec::new(), sent: 0 }
+        Self {
+            framing: Framing::Plain,
+            staged: Vec::new(),
+            written: 0,
+            direct: 0,
+            tail: Vec::new(),
+            sent: 0,
+            closes: false,
+            ended: false,
+        }
     }
 
     /// Forgets everything but the memory; memory beyond `kept_max` goes too.
@@ -213,6 +227,14 @@ impl Outgoing {
         self.tail.clear();
         self.tail.shrink_to(kept_max);
         self.sent = 0;
+        self.closes = false;
+        self.ended = false;
+    }
+
+    /// Nothing will be added; our direction of the connection ends behind it if `closes` says so.
+    pub(crate) fn end(&mut self, closes: bool) {
+        self.closes = closes;
+        self.ended = true;
     }
 
     /// Whether nothing waits to be written.
@@ -283,12 +305,14 @@ impl Sink for Writer<'_> {
             source.write_trailers(&mut outgoing.staged);
             outgoing.staged.extend_from_slice(b"\r\n");
         }
+        outgoing.ended = true;
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         let outgoing = &mut *self.outgoing;
         let slices = [&outgoing.staged[outgoing.written..], &data[..outgoing.direct], &outgoing.tail[..]];
-        let len = ready!(self.connection.poll_write(cx, slices)).map_err(RelayError::Write)?;
+        let behind = if outgoing.ended && outgoing.closes { Behind::Close } else { Behind::Unknown };
+        let len = ready!(self.connection.poll_write(cx, slices, behind)).map_err(RelayError::Write)?;
         Poll::Ready(Ok(outgoing.advance(len)))
     }
 }
