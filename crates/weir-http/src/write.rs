@@ -3,7 +3,6 @@
 //! They write what they are given. Names and values come from parsed heads or from the checked config, so neither can
 //! hold a line end; debug builds check it.
 
-use std::io::Write as _;
 use std::net::IpAddr;
 
 use crate::bytes::{is_token, is_value_byte};
@@ -89,8 +88,27 @@ pub fn address(out: &mut Vec<u8>, address: IpAddr) {
                 decimal(out, u64::from(octet));
             }
         }
-        // Writing to a Vec cannot fail.
-        IpAddr::V6(address) => _ = write!(out, "{address}"),
+        IpAddr::V6(address) => ipv6_address(out, address.segments()),
+    }
+}
+
+/// Appends an IPv6 address of these groups in its canonical form (RFC 5952 section 4).
+fn ipv6_address(out: &mut Vec<u8>, groups: [u16; 8]) {
+    let run = |start: usize| groups[start..].iter().take_while(|&&group| group == 0).count();
+    // The longest run of zeros; the first of several.
+    let start = (0..groups.len()).rev().max_by_key(|&start| run(start)).unwrap_or_default();
+    let skipped = if run(start) > 1 { start..start + run(start) } else { 0..0 };
+    for (index, &group) in groups.iter().enumerate() {
+        if skipped.contains(&index) {
+            if index == skipped.start {
+                out.extend_from_slice(b"::");
+            }
+            continue;
+        }
+        if index > 0 && index != skipped.end {
+            out.push(b':');
+        }
+        hexadecimal(out, u64::from(group));
     }
 }
 
@@ -243,6 +261,7 @@ pub const fn reason_phrase(status: u16) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
     use std::time::{Duration, SystemTime};
 
     use proptest::prelude::{any, prop_assert_eq, proptest};
@@ -279,6 +298,11 @@ mod tests {
             ("0.0.0.0", "0.0.0.0"),
             ("192.168.100.255", "192.168.100.255"),
             ("2001:db8::1", "2001:db8::1"),
+            ("::", "::"),
+            ("::1", "::1"),
+            ("1::", "1::"),
+            ("1:0:0:2:0:0:0:3", "1:0:0:2::3"),
+            ("1:0:2:3:4:5:6:7", "1:0:2:3:4:5:6:7"),
             ("::ffff:10.0.0.1", "10.0.0.1"),
         ];
         for (given, expected) in rows {
@@ -316,6 +340,20 @@ mod tests {
             let mut line = [0; CHUNK_SIZE_BYTES_MAX];
             let len = chunk_size(number, &mut line);
             prop_assert_eq!(line[..len].to_vec(), format!("{number:x}\r\n").into_bytes());
+        }
+
+        #[test]
+        fn addresses_are_those_of_the_standard_library(bits in any::<u128>(), zeros in any::<u8>()) {
+            let mut groups = Ipv6Addr::from(bits).segments();
+            for (index, group) in groups.iter_mut().enumerate() {
+                if zeros >> index & 1 == 1 {
+                    *group = 0;
+                }
+            }
+            let v6 = IpAddr::from(groups);
+            prop_assert_eq!(written(|out| address(out, v6)), v6.to_canonical().to_string());
+            let v4 = IpAddr::from((bits as u32).to_be_bytes());
+            prop_assert_eq!(written(|out| address(out, v4)), v4.to_string());
         }
 
         #[test]
