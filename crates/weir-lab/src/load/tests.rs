@@ -1,13 +1,17 @@
 //! The driver against the origin, and against servers that answer as a script says.
 
 use std::io::{Read as _, Write as _};
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rustix::event::{Timespec, epoll};
+
 use super::exchange::{Shape, prepare};
 use super::held::Held;
 use super::{Arrival, Connections, Outcome, Plan, Progress, driver};
+use crate::clock;
 use crate::origin::Origin;
 use crate::wire::fields;
 
@@ -207,4 +211,18 @@ fn held_connections_stay_usable_and_closed_ones_are_noticed() {
     drop(origin.take());
     assert_eq!(held.open(), 0);
     assert!(held.use_again(10).is_err() && held.grow_to(51).is_err());
+}
+
+/// A constant rate is made of waits much shorter than the milliseconds that `epoll_wait(2)` counts in.
+#[test]
+fn waits_can_be_shorter_than_a_millisecond() {
+    let queue = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let limit = Timespec::try_from(Duration::from_micros(100)).unwrap();
+    let wait = || {
+        let began = clock::now();
+        epoll::wait(&queue, &mut [MaybeUninit::uninit()], Some(&limit)).unwrap();
+        clock::now() - began
+    };
+    let shortest = (0..50).map(|_| wait()).min().unwrap();
+    assert!(shortest < Duration::from_millis(1), "{shortest:?}");
 }
