@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::UdpSocket;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -359,9 +360,12 @@ impl Destination {
 }
 
 fn open_file(path: &PathBuf) -> io::Result<File> {
+    // A FIFO opened for writing alone waits for somebody who reads it.
+    let is_fifo = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
     OpenOptions::new()
         .create(true)
         .append(true)
+        .read(is_fifo)
         .open(path)
         .map_err(|error| io::Error::new(error.kind(), format!("access log {}: {error}", path.display())))
 }

@@ -1,10 +1,12 @@
 //! One line for each exchange, whatever the exchange holds, wherever the lines go.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
+use rustix::fs::Mode;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -356,4 +358,26 @@ fn one_log_for_each_listener() {
     }
     assert_eq!(lines(&weir.folder().join("own.log"), 1), ["own /own"]);
     assert_eq!(lines(&weir.folder().join("access.log"), 1), ["web /web"]);
+}
+
+/// A FIFO takes lines before anybody reads it, and nobody has to.
+#[test]
+fn a_fifo() {
+    let origin = Origin::serving("fine");
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let path = folder.path().join("access.log");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).expect("the test owns the folder");
+    let mut weir = Weir::proxying_with(
+        &origin,
+        &format!("access_log = {{ format = '{{target}}', output = \"file:{}\" }}", path.display()),
+    );
+    assert_eq!(Client::get(weir.web(), "/first").status, 200);
+    let mut reader = BufReader::new(File::open(&path).expect("somebody writes already"));
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("a line comes");
+    assert_eq!(line, "/first\n");
+    drop(reader);
+    assert_eq!(Client::get(weir.web(), "/second").status, 200);
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait_for_exit().code(), Some(0));
 }
