@@ -28,9 +28,9 @@ mod reference;
 pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, Config, ConnectionLimit, Dns, Fixed,
     ForwardHost, Forwarded, HeaderChanges, IdleConnections, Leniency, Listener, ListenerLimits,
-    ListenerTimeouts, Log, LogFormat, LogLevel, Process, Queue, Redirect, RedirectPart, RequestId, Retry,
-    Route, RouteTimeouts, Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
-    UpstreamTimeouts, WorkerCount,
+    ListenerTimeouts, Log, LogFormat, LogLevel, Process, Queue, QueuePriority, Redirect, RedirectPart,
+    RequestId, Retry, Route, RouteTimeouts, Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex,
+    UpstreamLimits, UpstreamTimeouts, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

@@ -11,9 +11,10 @@ use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use weir_config::{Action, Config, Dns, Listener, Process, Progress, Route, ServerAddress, Upstream};
 use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
+use weir_observe::Cause;
 use weir_traffic::ServerId;
 use weir_traffic::balance::{Balancer, Excluded};
-use weir_traffic::queue::Queue;
+use weir_traffic::queue::{DelayTarget, Queue};
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
@@ -91,8 +92,8 @@ pub(crate) struct Waiter {
     pub(crate) hash: Option<u64>,
     pub(crate) excluded: Excluded,
     pub(crate) random: u64,
-    /// Where the server that becomes free is announced.
-    pub(crate) sender: oneshot::Sender<ServerId>,
+    /// Where the server that becomes free is announced, or why there will be none.
+    pub(crate) sender: oneshot::Sender<Result<ServerId, Cause>>,
 }
 
 impl Snapshot {
@@ -265,7 +266,7 @@ impl UpstreamPlan {
             retry: config.retry.policy(),
             retry_budget: config.retry.new_budget(),
             waiting: AtomicUsize::new(0),
-            queue: Mutex::new(Queue::new(config.queue.length_max)),
+            queue: Mutex::new(Queue::new(config.queue.length_max, delay_target(config))),
             epoch: clock::now(),
             config: config.clone(),
         }
@@ -305,6 +306,12 @@ impl UpstreamPlan {
         // A panic inside leaves a queue that is whole: its operations do not call out while they change it.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn delay_target(config: &Upstream) -> Option<DelayTarget> {
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let interval_ms = millis(config.queue.delay_interval);
+    config.queue.delay_target.map(|target| DelayTarget { target_ms: millis(target), interval_ms })
 }
 
 /// The addresses that are known without asking anybody.

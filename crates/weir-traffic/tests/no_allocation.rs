@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_traffic::balance::{Balancer, Choice, Excluded, HashKey, LoadFactor, Member, Pick, Policy};
 use weir_traffic::limit::{ClientKey, ClientLimit, Rate, RateLimit};
-use weir_traffic::queue::Queue;
+use weir_traffic::queue::{Queue, Standing};
 use weir_traffic::retry::{Cause, FailedAttempt, RetryBudget, RetryPolicy};
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{
@@ -133,15 +133,15 @@ fn limits_and_a_grown_queue_allocate_nothing() {
     let connections = ClientLimit::new(10, 100, hash_address(Request.source()));
     let rate = Rate::new(10, Duration::from_secs(1), 5).unwrap();
     let requests = RateLimit::new(rate, 100, 0);
-    let mut queue = Queue::new(2);
+    let mut queue = Queue::new(2, None);
     assert_no_allocation("a limit", || {
         connections.try_acquire(client).unwrap();
         connections.release(client);
         let _ = requests.try_take(client, 1);
     });
     assert_no_allocation("a queue", || {
-        queue.push(1, 0, 10).unwrap();
-        let ticket = queue.push(2, 0, 10).unwrap();
+        queue.push(1, Standing::default(), 0, 10).unwrap();
+        let ticket = queue.push(2, Standing::default(), 0, 10).unwrap().ticket;
         queue.pop_front(1, |_| true).unwrap();
         queue.remove(ticket).unwrap();
     });

@@ -32,6 +32,7 @@ pub(super) fn check(
         request_headers: headers::check_request(&value.request_headers, findings),
         response_headers: headers::check_response(&value.response_headers, findings),
         forward_host: value.forward_host.clone(),
+        queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
         upgrades: upgrades(&value.upgrades, findings),
         timeouts: value.timeouts.value.clone(),
@@ -172,12 +173,13 @@ fn upgrades(tokens: &[Spanned<Token>], findings: &mut Vec<Finding>) -> Vec<Box<s
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &Located<RouteText>, findings: &mut Vec<Finding>) {
-    const KEYS: [&str; 8] = [
+    const KEYS: [&str; 9] = [
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
         "request_headers",
         "forward_host",
+        "queue_priority",
         "allow_connect",
         "upgrades",
         "timeouts",

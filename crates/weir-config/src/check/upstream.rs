@@ -137,6 +137,12 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
             findings.push(Finding::new(MistakeKind::Unused, at, what));
         }
     }
+    if value.queue.value.delay_target.is_none()
+        && let Some(at) = value.queue.changed("delay_interval")
+    {
+        let what = "`delay_interval` does nothing without `delay_target`";
+        findings.push(Finding::new(MistakeKind::Unused, at, what));
+    }
     if value.idle.value.connections_max == 0 {
         let of_idle =
             ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.idle.changed(key)?, key)));

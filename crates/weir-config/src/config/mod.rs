@@ -16,8 +16,8 @@ pub use listener::{
 };
 pub use process::{Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, WorkerCount};
 pub use route::{
-    Action, Fixed, ForwardHost, HeaderChanges, Redirect, RedirectPart, Route, RouteTimeouts, Split,
-    UpstreamIndex,
+    Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
+    Split, UpstreamIndex,
 };
 pub use upstream::{IdleConnections, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts};
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use weir_traffic::queue::Priority;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use crate::key::section;
+use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderValue, Size};
 
 /// Position of an upstream in [`Config::upstreams`](crate::Config::upstreams).
@@ -29,6 +30,8 @@ pub struct Route {
     pub response_headers: HeaderChanges,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
+    /// Which requests leave the queue of the upstream first.
+    pub queue_priority: QueuePriority,
     /// Whether `CONNECT` is passed on (RFC 9110 section 9.3.6). Default: no, it is answered 501.
     pub allow_connect: bool,
     /// Protocols that a client may upgrade to, in lower case. Default: `websocket`.
@@ -50,10 +53,34 @@ impl Route {
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
             forward_host: ForwardHost::Keep,
+            queue_priority: QueuePriority::Normal,
             allow_connect: false,
             upgrades: vec!["websocket".into()],
             timeouts: RouteTimeouts::default(),
             body_size: None,
+        }
+    }
+}
+
+choice! {
+    /// Who leaves the queue of an upstream first.
+    pub enum QueuePriority {
+        /// Before all others.
+        High = "high",
+        /// After those with `"high"`.
+        #[default]
+        Normal = "normal",
+        /// When nobody else waits.
+        Low = "low",
+    }
+}
+
+impl From<QueuePriority> for Priority {
+    fn from(priority: QueuePriority) -> Self {
+        match priority {
+            QueuePriority::High => Priority::High,
+            QueuePriority::Normal => Priority::Normal,
+            QueuePriority::Low => Priority::Low,
         }
     }
 }

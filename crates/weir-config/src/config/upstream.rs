@@ -130,12 +130,23 @@ section! {
 }
 
 section! {
-    /// Requests that wait because every server has its `max_requests`. They leave in the order in which they came.
+    /// Requests that wait because every server has its `max_requests`. Those of a higher `queue_priority` leave first, those of
+    /// one priority in the order in which they came. An answer 503 from here says in `Retry-After` how long the queue takes
+    /// at the pace of the last ten seconds.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Queue at "upstream.NAME.queue" {
         /// Requests that may wait, over all workers; more are answered 503 at once. 0 lets none wait. The default is ten seconds of 1000
         /// requests/s.
         length_max: usize = 10_000, in 0..=10_000_000, like "HAProxy `maxqueue`";
+        /// Whether clients take turns within a priority: a client (an IPv4 address, an IPv6 network of 64 bits) with a thousand requests
+        /// does not hold up one with a single one, and gives up its last place to that one when the queue is full.
+        fair_share: bool = false;
+        /// A wait that is acceptable for good. When for `delay_interval` no request was served sooner, those that have waited longer are
+        /// answered 503, until waits are well below it again: what is served is then served in time. Without it, requests wait
+        /// until `timeouts.queue`.
+        delay_target: Option<Duration> = "off";
+        /// How long waits must have been above `delay_target`. Shorter bursts wait.
+        delay_interval: Duration = "1s";
     }
 }
 

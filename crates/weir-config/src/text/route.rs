@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, Method};
 
 use super::matching::{ExactPath, PathPrefix, Pattern, ValueRule};
-use crate::config::{ForwardHost, RedirectPart, RouteTimeouts};
+use crate::config::{ForwardHost, QueuePriority, RedirectPart, RouteTimeouts};
 use crate::key::{Located, Many, Map, OneOrMany, Spanned, TextKind, section, text_values};
 use crate::mistake::{did_you_mean, one_of};
 use crate::value::{HeaderName, HeaderValue, Size, Token, ValueError};
@@ -58,6 +58,8 @@ section! {
         response_headers: HeaderChangesText = {}, like "nginx `add_header`, HAProxy `http-response set-header`";
         /// The `Host` that the server gets.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
+        /// Which requests leave the queue of the upstream first when its servers are all full.
+        queue_priority: QueuePriority = "normal", like "HAProxy `http-request set-priority-class`";
         /// Whether `CONNECT` is passed on (RFC 9110 section 9.3.6); otherwise it is answered 501.
         allow_connect: bool = false;
         /// Protocols that a client may upgrade to. For any other, the request goes on without its `Upgrade`.

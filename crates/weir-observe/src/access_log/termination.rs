@@ -33,7 +33,14 @@ fn who(failure: Failure) -> u8 {
         (Cause::TimedOut | Cause::BodyTooSlow, Party::Client) => b'c',
         // HAProxy counts its own time limits, the queue's above all, as the server's.
         (Cause::TimedOut | Cause::BodyTooSlow | Cause::TunnelIdle | Cause::ExchangeTimedOut, _) => b's',
-        (Cause::NoServer | Cause::AllServersFull | Cause::QueueFull, _) => b'S',
+        (
+            Cause::NoServer
+            | Cause::AllServersFull
+            | Cause::QueueFull
+            | Cause::QueueDisplaced
+            | Cause::QueueOverload,
+            _,
+        ) => b'S',
         (Cause::Closed | Cause::Reset | Cause::Io, Party::Client) => b'C',
         (_, Party::Client | Party::Weir) => b'P',
         // A response that HAProxy would not let through either.

@@ -96,6 +96,8 @@ causes! {
     NoServer "no-server" "No server of the upstream may take the exchange: down, draining, disabled, or none at all.",
     AllServersFull "all-servers-full" "Every server is at its limit and the upstream has no queue.",
     QueueFull "queue-full" "Every server is at its limit and so is the queue.",
+    QueueDisplaced "queue-displaced" "The place in a full queue went to a request of higher priority, or of a client with fewer.",
+    QueueOverload "queue-overload" "The wait was longer than the target while the upstream was overloaded for good.",
 
     // Limits.
     TooManyConnections "too-many-connections" "The process has as many connections as it may.",

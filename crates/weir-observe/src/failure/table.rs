@@ -210,6 +210,12 @@ rows! {
     "queue-full": QueueFull, Weir, [Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and so is the queue.",
         "Raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
+    "queue-displaced": QueueDisplaced, Weir, [Queue], answer 503, BUSY,
+        "The queue was full, and the place of this request went to one of a higher priority, or of a client that had fewer requests in it.",
+        "Raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
+    "queue-overload": QueueOverload, Weir, [Queue], answer 503, BUSY,
+        "The upstream gets more requests than its servers can work on, for longer than `upstream.NAME.queue.delay_interval`, and this one had waited longer than `upstream.NAME.queue.delay_target`.",
+        "Add servers, or raise `upstream.NAME.max_requests` if they can take more; raise `upstream.NAME.queue.delay_target` if clients can wait longer.";
     "queue-timeout": TimedOut, Weir, [Queue], answer 503, BUSY,
         "No server had a free slot before the time limit of the queue passed.",
         "Raise `upstream.NAME.max_requests` or `upstream.NAME.timeouts.queue`, or add servers.";

@@ -89,6 +89,8 @@ fn known_failures_have_known_reasons_and_statuses() {
         (Failure::client(Request, Cause::LoopDetected), "loop-detected", Some(508), 508),
         (Failure::weir(Queue, Cause::NoServer), "no-server", Some(503), 503),
         (Failure::weir(Queue, Cause::QueueFull), "queue-full", Some(503), 503),
+        (Failure::weir(Queue, Cause::QueueDisplaced), "queue-displaced", Some(503), 503),
+        (Failure::weir(Queue, Cause::QueueOverload), "queue-overload", Some(503), 503),
         (Failure::weir(Queue, Cause::AllServersFull), "all-servers-full", Some(503), 503),
         (Failure::weir(Accept, Cause::TooManyConnections), "connection-limit", None, 503),
         (Failure::weir(Request, Cause::TooManyConnections), "request-connection-limit", Some(503), 503),

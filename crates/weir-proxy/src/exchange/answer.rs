@@ -51,6 +51,9 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
     write::field(&mut out, b"Content-Type", format.content_type().as_bytes());
     write::field(&mut out, b"Cache-Control", b"no-store");
     write::field(&mut out, b"weir-reason", failure.reason().as_bytes());
+    if let Some(seconds) = exchange.retry_after {
+        write::decimal_field(&mut out, b"Retry-After", seconds.into());
+    }
     write_body(&mut out, exchange, status, &body);
     exchange.to_client.staged = out;
     send(session, exchange, status).await.unwrap_or(After::Close)

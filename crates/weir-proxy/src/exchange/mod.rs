@@ -9,7 +9,7 @@ mod admit;
 mod choose;
 pub(crate) mod fields;
 pub(crate) mod forwarded;
-mod attempt;
+pub(crate) mod attempt;
 mod retry;
 mod respond;
 mod upgrade;
@@ -71,7 +71,7 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     let mut tried = Tried::new();
     let mut serving = loop {
         // Queue: a slot on a server, now or as soon as one is free.
-        let slot = admission::admit(session, exchange, &view, upstream_index, &tried.excluded)
+        let slot = admission::admit(session, exchange, plans, &tried.excluded)
             .await
             .map_err(|ended| tried.or_last(ended))?;
         // Connect, Send, Response: one attempt on that server.
@@ -143,6 +143,8 @@ pub(crate) struct Exchange {
     pub(crate) answered: bool,
     /// Whether the client connection may carry another exchange.
     pub(crate) keep_alive: bool,
+    /// When the client may try again with more hope, in seconds.
+    pub(crate) retry_after: Option<u32>,
 
     pub(crate) patience: Patience,
     pub(crate) record: Record,
@@ -166,6 +168,7 @@ impl Exchange {
             to_client: Outgoing::new(),
             answered: false,
             keep_alive: false,
+            retry_after: None,
             patience: Patience::new(),
             record: Record::new(),
         }
@@ -189,6 +192,7 @@ impl Exchange {
         self.keep_alive_announced = None;
         self.answered = false;
         self.keep_alive = false;
+        self.retry_after = None;
         self.record.reset();
     }
 }

@@ -9,16 +9,21 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use weir_observe::{Cause, Failure, Phase};
+use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::ServerId;
 use weir_traffic::balance::{Choice, Excluded, Pick};
-use weir_traffic::queue::{Full, Ticket};
+use weir_traffic::limit::ClientKey;
+use weir_traffic::queue::{Entered, Full, Standing, Ticket};
 
 use crate::clock;
 use crate::downstream::session::Session;
-use crate::exchange::{Ended, Exchange};
+use crate::exchange::attempt::Plans;
+use crate::exchange::{Ended, Exchange, forwarded};
 use crate::snapshot::{UpstreamPlan, Waiter};
 use crate::view::View;
+
+/// The longest that a client is asked to stay away, in seconds: a queue is seldom as full in two minutes as it is now.
+const RETRY_AFTER_MAX: u32 = 120;
 
 /// A slot on a server, given back, and passed on to the next in the queue, when dropped.
 pub(crate) struct Slot {
@@ -42,15 +47,11 @@ impl Drop for Slot {
 pub(crate) async fn admit(
     session: &mut Session,
     exchange: &mut Exchange,
-    view: &Rc<View>,
-    upstream: usize,
+    plans: Plans<'_>,
     excluded: &Excluded,
 ) -> Result<Slot, Ended> {
-    let plan = &view.snapshot.upstreams[upstream];
-    let hash = plan.balancer.hash_key().and_then(|key| {
-        let listener = &view.snapshot.listeners[session.listener];
-        key.hash(&exchange.asked(session, listener))
-    });
+    let Plans { view, upstream: plan, upstream_index: upstream, .. } = plans;
+    let hash = plan.balancer.hash_key().and_then(|key| key.hash(&exchange.asked(session, plans.listener)));
     let slot = |server| Slot { view: Rc::clone(view), upstream, server };
     let pick = Pick { hash, excluded, random: session.worker.random() };
     if plan.waiting.load(Ordering::SeqCst) == 0 {
@@ -64,8 +65,11 @@ pub(crate) async fn admit(
     shard.queued.increment();
     shard.queue_length.increment();
     let began = clock::now();
-    let outcome = wait(session, exchange, plan, &pick, began).await;
+    let outcome = wait(session, exchange, plans, &pick, began).await;
     let now = clock::now();
+    if outcome.is_err_and(|failure| failure.party == Party::Weir) {
+        exchange.retry_after = Some(plan.queue_drains_in(now));
+    }
     shard.queue_length.decrement();
     shard.queue_time.record(u64::from(clock::micros(now - began)));
     exchange.record.spend(Phase::Queue, now);
@@ -77,17 +81,21 @@ pub(crate) async fn admit(
 async fn wait(
     session: &mut Session,
     exchange: &mut Exchange,
-    plan: &UpstreamPlan,
+    plans: Plans<'_>,
     pick: &Pick<'_>,
     began: Instant,
 ) -> Result<ServerId, Failure> {
+    let plan = plans.upstream;
     let (sender, mut receiver) = oneshot::channel();
     let now_ms = plan.millis(began);
     let limit = plan.config.timeouts.queue;
     let waiter = Waiter { hash: pick.hash, excluded: *pick.excluded, random: pick.random, sender };
-    let place = plan.enqueue(waiter, now_ms, now_ms + limit.as_millis() as u64);
+    let standing = standing(session, exchange, plans);
+    let place = plan.enqueue(waiter, standing, now_ms, now_ms + limit.as_millis() as u64);
     let Ok((ticket, ahead)) = place else {
-        return Err(Failure::weir(Phase::Queue, Cause::QueueFull));
+        let none = plan.config.queue.length_max == 0;
+        let cause = if none { Cause::AllServersFull } else { Cause::QueueFull };
+        return Err(Failure::weir(Phase::Queue, cause));
     };
     let record = &mut exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
@@ -98,11 +106,20 @@ async fn wait(
     std::future::poll_fn(|cx| claim.poll(cx, session)).await
 }
 
+/// Where in the queue the exchange belongs.
+fn standing(session: &Session, exchange: &Exchange, plans: Plans<'_>) -> Standing {
+    let share = match plans.upstream.config.queue.fair_share {
+        true => ClientKey::from(forwarded::client_address(session, exchange, plans.listener)).number(),
+        false => 0,
+    };
+    Standing { priority: plans.route.config.queue_priority.into(), share }
+}
+
 /// A place in the queue, given up when dropped; a slot that was handed over meanwhile goes to the next.
 struct Claim<'a> {
     plan: &'a UpstreamPlan,
     ticket: Option<Ticket>,
-    receiver: &'a mut oneshot::Receiver<ServerId>,
+    receiver: &'a mut oneshot::Receiver<Result<ServerId, Cause>>,
 }
 
 impl Claim<'_> {
@@ -111,7 +128,8 @@ impl Claim<'_> {
         if let Poll::Ready(outcome) = std::pin::Pin::new(&mut *self.receiver).poll(cx) {
             self.ticket = None;
             // The sender is only dropped unused when the upstream goes away.
-            return Poll::Ready(outcome.map_err(|_| Failure::weir(Phase::Queue, Cause::NoServer)));
+            let outcome = outcome.unwrap_or(Err(Cause::NoServer));
+            return Poll::Ready(outcome.map_err(|cause| Failure::weir(Phase::Queue, cause)));
         }
         if session.poll_client_gone(cx) {
             return Poll::Ready(Err(Failure::client(Phase::Queue, Cause::Reset)));
@@ -125,26 +143,46 @@ impl Drop for Claim<'_> {
         let Some(ticket) = self.ticket else { return };
         self.plan.leave_queue(ticket);
         self.receiver.close();
-        if let Ok(server) = self.receiver.try_recv() {
+        if let Ok(Ok(server)) = self.receiver.try_recv() {
             self.plan.balancer.release(server);
             self.plan.serve_queue();
         }
     }
 }
 
+impl Waiter {
+    /// Says that there will be no server; somebody who has left meanwhile need not hear it.
+    fn send_away(self, cause: Cause) {
+        let _left = self.sender.send(Err(cause));
+    }
+}
+
 impl UpstreamPlan {
-    /// Enters a waiter at the end of the queue; tells how many stand before it.
+    /// Enters a waiter into the queue; tells how many stand before it.
     fn enqueue(
         &self,
         waiter: Waiter,
+        standing: Standing,
         now_ms: u64,
         deadline_ms: u64,
     ) -> Result<(Ticket, usize), Full<Waiter>> {
         let mut queue = self.lock_queue();
-        let ahead = queue.len();
-        let place = queue.push(waiter, now_ms, deadline_ms);
+        let entered = queue.push(waiter, standing, now_ms, deadline_ms);
         self.waiting.store(queue.len(), Ordering::SeqCst);
-        place.map(|ticket| (ticket, ahead))
+        let Entered { ticket, ahead, displaced } = entered?;
+        if let Some(displaced) = displaced {
+            displaced.item.send_away(Cause::QueueDisplaced);
+        }
+        Ok((ticket, ahead))
+    }
+
+    /// When one who comes now could expect a slot, in whole seconds; the time limit of the queue when nobody has left it
+    /// lately.
+    fn queue_drains_in(&self, now: Instant) -> u32 {
+        let expected_ms = self.lock_queue().wait_expected_ms(self.millis(now));
+        let limit_ms = self.config.timeouts.queue.as_millis() as u64;
+        let seconds = expected_ms.unwrap_or(limit_ms).div_ceil(1000);
+        u32::try_from(seconds).unwrap_or(u32::MAX).clamp(1, RETRY_AFTER_MAX)
     }
 
     fn leave_queue(&self, ticket: Ticket) {
@@ -160,6 +198,9 @@ impl UpstreamPlan {
         }
         let now_ms = self.millis(clock::now());
         let mut queue = self.lock_queue();
+        while let Some(overdue) = queue.pop_overdue(now_ms) {
+            overdue.item.send_away(Cause::QueueOverload);
+        }
         loop {
             let mut chosen = None;
             let mut nothing_free = false;
@@ -182,7 +223,7 @@ impl UpstreamPlan {
                 }
             });
             let (Some(waiter), Some(server)) = (next, chosen) else { break };
-            if waiter.item.sender.send(server).is_err() {
+            if waiter.item.sender.send(Ok(server)).is_err() {
                 self.balancer.release(server);
             }
         }

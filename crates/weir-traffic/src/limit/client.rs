@@ -7,6 +7,13 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientKey(pub(super) u64);
 
+impl ClientKey {
+    /// A number that no other client has.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl From<IpAddr> for ClientKey {
     /// An IPv4-mapped IPv6 address counts as its IPv4 address.
     fn from(address: IpAddr) -> ClientKey {

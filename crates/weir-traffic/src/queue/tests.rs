@@ -6,15 +6,26 @@ use super::*;
 
 const FOREVER: u64 = u64::MAX;
 
+const NORMAL: Standing = Standing { priority: Priority::Normal, share: 0 };
+
+fn queue(len_max: usize) -> Queue<u32> {
+    Queue::new(len_max, None)
+}
+
+/// Enters as most do; gives the ticket.
+fn enter(queue: &mut Queue<u32>, item: u32, now_ms: u64, deadline_ms: u64) -> Result<Ticket, Full<u32>> {
+    queue.push(item, NORMAL, now_ms, deadline_ms).map(|entered| entered.ticket)
+}
+
 fn pop(queue: &mut Queue<u32>) -> Option<u32> {
     queue.pop_front(0, |_| true).map(|waiter| waiter.item)
 }
 
 #[test]
 fn who_came_first_leaves_first() {
-    let mut queue = Queue::new(10);
+    let mut queue = self::queue(10);
     for item in 0..5 {
-        queue.push(item, 0, FOREVER).unwrap();
+        enter(&mut queue, item, 0, FOREVER).unwrap();
     }
     assert_eq!(
         (0..6).map(|_| pop(&mut queue)).collect::<Vec<_>>(),
@@ -25,23 +36,23 @@ fn who_came_first_leaves_first() {
 
 #[test]
 fn a_full_queue_gives_the_item_back() {
-    let mut queue = Queue::new(1);
-    queue.push(1, 0, FOREVER).unwrap();
-    assert_eq!(queue.push(2, 0, FOREVER), Err(Full(2)));
+    let mut queue = self::queue(1);
+    enter(&mut queue, 1, 0, FOREVER).unwrap();
+    assert_eq!(enter(&mut queue, 2, 0, FOREVER), Err(Full(2)));
     queue.set_len_max(2);
-    queue.push(2, 0, FOREVER).unwrap();
+    enter(&mut queue, 2, 0, FOREVER).unwrap();
     queue.set_len_max(1);
     assert_eq!((queue.len(), queue.len_max()), (2, 1), "who waits stays");
     assert_eq!(pop(&mut queue), Some(1));
-    assert_eq!(queue.push(3, 0, FOREVER), Err(Full(3)));
-    assert_eq!(Queue::new(0).push(1, 0, FOREVER), Err(Full(1)), "no queue at all");
+    assert_eq!(enter(&mut queue, 3, 0, FOREVER), Err(Full(3)));
+    assert_eq!(enter(&mut self::queue(0), 1, 0, FOREVER), Err(Full(1)), "no queue at all");
 }
 
 #[test]
 fn those_passed_over_keep_their_places() {
-    let mut queue = Queue::new(10);
+    let mut queue = self::queue(10);
     for item in 0..4 {
-        queue.push(item, 0, FOREVER).unwrap();
+        enter(&mut queue, item, 0, FOREVER).unwrap();
     }
     let odd = queue.pop_front(0, |item| item % 2 == 1);
     assert_eq!(odd.map(|waiter| waiter.item), Some(1));
@@ -51,23 +62,23 @@ fn those_passed_over_keep_their_places() {
 
 #[test]
 fn a_ticket_opens_its_own_place_only() {
-    let mut queue = Queue::new(10);
-    let first = queue.push(1, 5, 9).unwrap();
+    let mut queue = self::queue(10);
+    let first = enter(&mut queue, 1, 5, 9).unwrap();
     assert_eq!(queue.remove(first), Some(Waiter { item: 1, arrived_ms: 5, deadline_ms: 9 }));
     assert_eq!(queue.remove(first), None);
-    let second = queue.push(2, 0, FOREVER).unwrap();
+    let second = enter(&mut queue, 2, 0, FOREVER).unwrap();
     assert_eq!(queue.remove(first), None, "the place is another's now");
     assert_eq!(queue.front().map(|waiter| waiter.item), Some(2));
     assert!(queue.remove(second).is_some());
-    let other = Queue::<u32>::new(1);
+    let other = self::queue(1);
     assert!(other.front().is_none());
 }
 
 #[test]
 fn after_the_deadline_nobody_is_served() {
-    let mut queue = Queue::new(10);
+    let mut queue = self::queue(10);
     for (item, deadline_ms) in [(1, 10), (2, 30), (3, 20)] {
-        queue.push(item, 0, deadline_ms).unwrap();
+        enter(&mut queue, item, 0, deadline_ms).unwrap();
     }
     assert!(queue.pop_expired(9).is_none());
     assert_eq!(
@@ -110,13 +121,13 @@ proptest! {
     /// Against a list that does the same by searching.
     #[test]
     fn it_behaves_as_a_plain_list(len_max in 0..12_usize, steps in prop::collection::vec(step(), 1..200)) {
-        let mut queue = Queue::new(len_max);
+        let mut queue = self::queue(len_max);
         let mut model: Vec<(u32, u64)> = Vec::new();
         let mut tickets: Vec<(Ticket, u32)> = Vec::new();
         let mut now_ms = 0;
         for (item, step) in (0..).zip(steps) {
             match step {
-                Step::Push { wait_ms } => match queue.push(item, now_ms, now_ms + wait_ms) {
+                Step::Push { wait_ms } => match enter(&mut queue, item, now_ms, now_ms + wait_ms) {
                     Ok(ticket) => {
                         prop_assert!(model.len() < len_max);
                         tickets.push((ticket, item));
@@ -150,4 +161,177 @@ proptest! {
             prop_assert!(queue.places.len() <= len_max, "places are used again");
         }
     }
+}
+
+#[derive(Debug, Clone)]
+enum Turn {
+    Push { priority: usize, share: u64 },
+    Pop,
+    Remove(usize),
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    prop_oneof![
+        5 => (0..3_usize, 0..4_u64).prop_map(|(priority, share)| Turn::Push { priority, share }),
+        3 => Just(Turn::Pop),
+        1 => any::<usize>().prop_map(Turn::Remove),
+    ]
+}
+
+/// Shares of one priority in the order of their turns, each with its items.
+type Ring = Vec<(u64, Vec<u32>)>;
+
+/// Removes the item of a ring at a share; the share too when it was its last.
+fn remove(ring: &mut Ring, share: usize, at: usize) -> u32 {
+    let item = ring[share].1.remove(at);
+    if ring[share].1.is_empty() {
+        ring.remove(share);
+    }
+    item
+}
+
+/// What the last of the longest share of a ring is, if it has more than `len_min` items.
+fn last_of_longest(ring: &mut Ring, len_min: usize) -> Option<u32> {
+    let longest = (0..ring.len()).max_by_key(|&share| ring[share].1.len())?;
+    let len = ring[longest].1.len();
+    (len > len_min).then(|| remove(ring, longest, len - 1))
+}
+
+proptest! {
+    /// Against lists that are rotated by hand.
+    #[test]
+    fn shares_take_turns_within_their_priority(len_max in 1..12_usize, turns in prop::collection::vec(turn(), 1..200)) {
+        let mut queue = self::queue(len_max);
+        let mut model: [Ring; 3] = Default::default();
+        let mut tickets = Vec::new();
+        for (item, turn) in (0..).zip(turns) {
+            match turn {
+                Turn::Push { priority, share } => {
+                    let full = queue.len() == len_max;
+                    let own_len = |ring: &Ring| ring.iter().find(|(key, _)| *key == share).map_or(0, |(_, items)| items.len());
+                    let victim = if full {
+                        let lower = (priority + 1..3).rev().find_map(|lane| last_of_longest(&mut model[lane], 0));
+                        let len = own_len(&model[priority]);
+                        lower.or_else(|| last_of_longest(&mut model[priority], len + 1))
+                    } else {
+                        None
+                    };
+                    let standing = Standing { priority: Priority::ALL[priority], share };
+                    match queue.push(item, standing, 0, FOREVER) {
+                        Err(Full(_)) => prop_assert!(full && victim.is_none()),
+                        Ok(entered) => {
+                            prop_assert_eq!(entered.displaced.map(|waiter| waiter.item), victim);
+                            tickets.push((entered.ticket, item));
+                            let ahead: usize = model[..=priority].iter().flatten().map(|(_, items)| items.len()).sum();
+                            prop_assert_eq!(entered.ahead, ahead);
+                            let ring = &mut model[priority];
+                            match ring.iter_mut().find(|(key, _)| *key == share) {
+                                Some((_, items)) => items.push(item),
+                                None => ring.push((share, vec![item])),
+                            }
+                        }
+                    }
+                }
+                Turn::Pop => {
+                    let expected = model.iter_mut().find(|ring| !ring.is_empty()).map(|ring| {
+                        let shares = ring.len();
+                        let item = remove(ring, 0, 0);
+                        if ring.len() == shares {
+                            ring.rotate_left(1);
+                        }
+                        item
+                    });
+                    prop_assert_eq!(pop(&mut queue), expected);
+                }
+                Turn::Remove(nth) if !tickets.is_empty() => {
+                    let (ticket, item) = tickets[nth % tickets.len()];
+                    let mut expected = None;
+                    for ring in &mut model {
+                        let found = ring.iter().enumerate().find_map(|(share, (_, items))| {
+                            items.iter().position(|one| *one == item).map(|at| (share, at))
+                        });
+                        if let Some((share, at)) = found {
+                            expected = Some(remove(ring, share, at));
+                        }
+                    }
+                    prop_assert_eq!(queue.remove(ticket).map(|waiter| waiter.item), expected);
+                }
+                Turn::Remove(_) => {}
+            }
+            let order: Vec<u32> = queue.iter().map(|waiter| waiter.item).collect();
+            let expected: Vec<u32> = model.iter().flatten().flat_map(|(_, items)| items.clone()).collect();
+            prop_assert_eq!(order, expected);
+        }
+    }
+}
+
+#[test]
+fn a_client_with_one_request_waits_for_no_thousand_of_another() {
+    let mut queue = self::queue(1_000);
+    let standing = |share| Standing { priority: Priority::Normal, share };
+    for item in 0..1_000 {
+        queue.push(item, standing(1), 0, FOREVER).unwrap();
+    }
+    let entered = queue.push(1_000, standing(2), 0, FOREVER).unwrap();
+    assert_eq!(entered.displaced.map(|waiter| waiter.item), Some(999), "the last of those who have most");
+    assert_eq!((pop(&mut queue), pop(&mut queue), pop(&mut queue)), (Some(0), Some(1_000), Some(1)));
+}
+
+/// Ten served a second, thirty coming, for a minute: with a target of one second, waits stay about there and every slot
+/// serves somebody.
+#[test]
+fn lasting_overload_keeps_waits_at_the_target() {
+    let target = DelayTarget { target_ms: 1_000, interval_ms: 500 };
+    let mut queue = Queue::new(10_000, Some(target));
+    let (mut served, mut shed, mut longest_ms) = (0, 0, 0);
+    for now_ms in 0..60_000_u64 {
+        if now_ms % 33 == 0 {
+            queue.push((), Standing::default(), now_ms, now_ms + 10_000).unwrap();
+        }
+        if now_ms % 100 == 0 {
+            while queue.pop_overdue(now_ms).is_some() {
+                shed += 1;
+            }
+            let waiter = queue.pop_front(now_ms, |()| true).unwrap();
+            served += 1;
+            if now_ms > 10_000 {
+                longest_ms = longest_ms.max(now_ms - waiter.arrived_ms);
+            }
+        }
+    }
+    assert_eq!(served, 600);
+    assert!((1_000..1_300).contains(&shed), "{shed}");
+    assert!((900..=1_000).contains(&longest_ms), "{longest_ms}");
+    // The burst is over: once waits are short, nobody has to leave any more.
+    let mut now_ms = 60_000;
+    while queue.pop_front(now_ms, |()| true).is_some() {
+        now_ms += 1;
+    }
+    queue.push((), Standing::default(), now_ms, FOREVER).unwrap();
+    assert!(queue.pop_overdue(now_ms + 5_000).is_none());
+}
+
+#[test]
+fn a_burst_makes_nobody_leave() {
+    let mut queue = Queue::new(100, Some(DelayTarget { target_ms: 100, interval_ms: 1_000 }));
+    for item in 0..50 {
+        queue.push(item, Standing::default(), 0, FOREVER).unwrap();
+    }
+    for now_ms in (0..1_000).step_by(20) {
+        assert!(queue.pop_overdue(now_ms).is_none(), "{now_ms}");
+        assert!(queue.pop_front(now_ms, |_| true).is_some());
+    }
+}
+
+#[test]
+fn the_wait_of_the_next_is_told() {
+    let mut queue = self::queue(100);
+    assert_eq!(queue.wait_expected_ms(0), None);
+    for item in 0..30 {
+        enter(&mut queue, item, 0, FOREVER).unwrap();
+    }
+    for now_ms in (0..2_000).step_by(100) {
+        assert!(queue.pop_front(now_ms, |_| true).is_some());
+    }
+    assert_eq!(queue.wait_expected_ms(2_000), Some(1_100), "ten before it, ten a second");
 }

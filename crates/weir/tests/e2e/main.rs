@@ -28,6 +28,7 @@ mod client_disconnect;
 mod backpressure;
 mod timeouts;
 mod limits;
+mod queue;
 mod failures;
 mod access_log;
 mod access_log_drops;

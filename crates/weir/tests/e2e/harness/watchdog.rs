@@ -33,6 +33,12 @@ pub(crate) fn pause() {
     std::thread::sleep(Duration::from_millis(2));
 }
 
+/// What a scripted server does for as long as an answer takes it.
+#[expect(clippy::disallowed_methods, reason = "the time that a server takes, nothing is waited for")]
+pub(crate) fn work(length: Duration) {
+    std::thread::sleep(length);
+}
+
 /// A latch between the threads of a test: closed until somebody opens it, open ever after.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);

@@ -1,0 +1,251 @@
+//! The queue of an upstream whose servers are all full: who waits, in what order, for how long.
+//!
+//! A plain data structure, generic over the waiter: whoever owns it locks it, wakes waiters and looks at the
+//! clock. Waiters of a higher [`Priority`] leave first. Those of one priority leave in the order in which they
+//! came, or, told apart by their `share`, one of each in turn. Entering and leaving take constant time, from
+//! the middle too. Its length is bounded. Times are milliseconds on any clock that does not go back.
+
+mod drain;
+mod lane;
+mod overload;
+mod places;
+
+pub use overload::DelayTarget;
+
+use drain::DrainRate;
+use lane::Lane;
+use overload::Overload;
+use places::{NONE, Places};
+
+/// Who leaves first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// Before all others.
+    High,
+    /// As most do.
+    #[default]
+    Normal,
+    /// When nobody else waits.
+    Low,
+}
+
+impl Priority {
+    /// All of them, the first to leave first.
+    pub const ALL: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
+
+    /// The stable lower-case name: value in the config, label in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Priority::High => "high",
+            Priority::Normal => "normal",
+            Priority::Low => "low",
+        }
+    }
+}
+
+/// Where in the queue a waiter belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Who leaves first.
+    pub priority: Priority,
+    /// Whose share of the slots it takes (the hash of a client's address, say): of waiters of one priority,
+    /// one of each share leaves in turn. All the same for plain order of arrival.
+    pub share: u64,
+}
+
+/// A bounded queue.
+#[derive(Debug)]
+pub struct Queue<T> {
+    places: Places<T>,
+    lanes: [Lane; Priority::ALL.len()],
+    overloads: [Overload; Priority::ALL.len()],
+    drain: DrainRate,
+    len: usize,
+    len_max: usize,
+}
+
+/// One who waits.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Waiter<T> {
+    /// What the caller put in.
+    pub item: T,
+    /// When it came, in milliseconds.
+    pub arrived_ms: u64,
+    /// When it has waited long enough, in milliseconds: from then on it is served no more.
+    pub deadline_ms: u64,
+}
+
+/// A waiter's claim to its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    place: u32,
+    generation: u32,
+}
+
+/// What came of entering.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entered<T> {
+    /// The new waiter's claim.
+    pub ticket: Ticket,
+    /// How many of its priority or a higher one were there before it.
+    pub ahead: usize,
+    /// Who had to leave for it, because the queue was full: the last of a lower priority, or of a share that
+    /// has more waiters.
+    pub displaced: Option<Waiter<T>>,
+}
+
+/// The queue is full; gives the item back.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Full<T>(pub T);
+
+impl<T> Queue<T> {
+    /// An empty queue for at most `len_max` waiters; with a `target`, lasting overload makes the oldest leave.
+    /// Memory is taken as it grows.
+    pub fn new(len_max: usize, target: Option<DelayTarget>) -> Queue<T> {
+        Queue {
+            places: Places::new(),
+            lanes: Priority::ALL.map(|_| Lane::new()),
+            overloads: Priority::ALL.map(|_| Overload::new(target)),
+            drain: DrainRate::new(),
+            len: 0,
+            len_max: len_max.min(NONE as usize),
+        }
+    }
+
+    /// How many wait, also those whose deadline has passed and who have not been removed yet.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The most that can wait at once.
+    pub fn len_max(&self) -> usize {
+        self.len_max
+    }
+
+    /// Changes the bound. Those already waiting above a lowered bound stay.
+    pub fn set_len_max(&mut self, len_max: usize) {
+        self.len_max = len_max.min(NONE as usize);
+    }
+
+    /// Puts `item` behind all others of its standing.
+    ///
+    /// # Errors
+    /// [`Full`] with the item when as many wait as may and nobody has to leave for it.
+    pub fn push(
+        &mut self,
+        item: T,
+        standing: Standing,
+        now_ms: u64,
+        deadline_ms: u64,
+    ) -> Result<Entered<T>, Full<T>> {
+        let displaced = if self.len < self.len_max {
+            None
+        } else {
+            let Some(victim) = self.who_leaves_for(standing) else { return Err(Full(item)) };
+            self.unlink(victim)
+        };
+        let lane = standing.priority as usize;
+        let ahead = self.lanes[..=lane].iter().map(Lane::len).sum();
+        let at = self.places.take(Waiter { item, arrived_ms: now_ms, deadline_ms }, lane as u8);
+        self.lanes[lane].push(&mut self.places, at, standing.share);
+        self.len += 1;
+        let ticket = Ticket { place: at, generation: self.places.generation(at) };
+        Ok(Entered { ticket, ahead, displaced })
+    }
+
+    /// Takes out the first waiter that is `eligible` (for the server that has become free, say) and whose
+    /// deadline is not reached, to be served. Those passed over keep their places. Takes constant time when
+    /// the first one is eligible.
+    pub fn pop_front(&mut self, now_ms: u64, mut eligible: impl FnMut(&T) -> bool) -> Option<Waiter<T>> {
+        let places = &self.places;
+        let mut wanted = |waiter: &Waiter<T>| now_ms < waiter.deadline_ms && eligible(&waiter.item);
+        let found = self
+            .lanes
+            .iter()
+            .enumerate()
+            .find_map(|(lane, waiting)| waiting.find(places, &mut wanted).map(|at| (lane, at)));
+        let (lane, at) = found?;
+        self.lanes[lane].pass_turn(&self.places, at);
+        let waiter = self.unlink(at)?;
+        self.drain.count(now_ms);
+        if self.lanes[lane].len() == 0 {
+            self.overloads[lane].end();
+        } else {
+            self.overloads[lane].observe(now_ms.saturating_sub(waiter.arrived_ms), now_ms);
+        }
+        Some(waiter)
+    }
+
+    /// Takes out the first waiter that has waited longer than the target under lasting overload, of the lowest
+    /// priority first; it is not to be served.
+    pub fn pop_overdue(&mut self, now_ms: u64) -> Option<Waiter<T>> {
+        for (lane, overload) in self.lanes.iter().zip(&self.overloads).rev() {
+            let Some(at) = lane.front() else { continue };
+            let arrived_ms = self.places.waiter(at).arrived_ms;
+            if overload.is_overdue(now_ms.saturating_sub(arrived_ms)) {
+                return self.unlink(at);
+            }
+        }
+        None
+    }
+
+    /// Takes out a waiter whose deadline is reached.
+    pub fn pop_expired(&mut self, now_ms: u64) -> Option<Waiter<T>> {
+        let mut wanted = |waiter: &Waiter<T>| now_ms >= waiter.deadline_ms;
+        let at = self.lanes.iter().find_map(|lane| lane.find(&self.places, &mut wanted))?;
+        self.unlink(at)
+    }
+
+    /// Takes out a waiter that gave up, wherever it stands, in constant time; `None` when it has left
+    /// already.
+    pub fn remove(&mut self, ticket: Ticket) -> Option<Waiter<T>> {
+        if !self.places.is_taken(ticket.place, ticket.generation) {
+            return None;
+        }
+        self.unlink(ticket.place)
+    }
+
+    /// How long one more would wait, in milliseconds, if slots become free as they did in the last seconds;
+    /// `None` when none has.
+    pub fn wait_expected_ms(&self, now_ms: u64) -> Option<u64> {
+        self.drain.time_for_ms(self.len as u64 + 1, now_ms)
+    }
+
+    /// The first in the queue.
+    pub fn front(&self) -> Option<&Waiter<T>> {
+        self.iter().next()
+    }
+
+    /// All who wait, by priority, then share by share, in order of arrival.
+    pub fn iter(&self) -> impl Iterator<Item = &Waiter<T>> {
+        self.lanes.iter().flat_map(|lane| lane.iter(&self.places))
+    }
+
+    /// Who has to leave a full queue for somebody of this standing.
+    fn who_leaves_for(&self, standing: Standing) -> Option<u32> {
+        let own = standing.priority as usize;
+        let lower = self.lanes[own + 1..].iter().rev().find_map(|lane| lane.last_of_longest(0));
+        lower.or_else(|| {
+            let lane = &self.lanes[own];
+            lane.last_of_longest(lane.len_of(standing.share) + 1)
+        })
+    }
+
+    fn unlink(&mut self, at: u32) -> Option<Waiter<T>> {
+        let lane = self.places.lane(at) as usize;
+        self.lanes[lane].unlink(&mut self.places, at);
+        self.len -= 1;
+        if self.lanes[lane].len() == 0 {
+            self.overloads[lane].end();
+        }
+        self.places.give_back(at)
+    }
+}
+
+#[cfg(test)]
+mod tests;

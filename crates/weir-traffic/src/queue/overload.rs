@@ -1,0 +1,55 @@
+//! Whether a queue only grows or merely has a bad moment, after K. Nichols and V. Jacobson, "Controlling Queue
+//! Delay" (2012; RFC 8289).
+//!
+//! A queue that absorbs a burst is good; one that stands is only delay. It stands when for a whole interval nobody was
+//! served who had waited less than the target. From then on whoever has waited longer than the target is asked to leave,
+//! so that those who are served have waited about that long, until waits are clearly below it again. RFC 8289 drops
+//! one packet now and then, because senders slow down; clients of requests do not, so all that is late is dropped.
+
+/// How long a wait may be in a queue that stands, and for how long it must have stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelayTarget {
+    /// The wait that is acceptable for ever, in milliseconds.
+    pub target_ms: u64,
+    /// For how long every wait must have been longer, in milliseconds.
+    pub interval_ms: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Overload {
+    limits: Option<DelayTarget>,
+    /// Since when nobody was served who had waited less than the target.
+    above_since_ms: Option<u64>,
+    lasting: bool,
+}
+
+impl Overload {
+    pub(super) const fn new(limits: Option<DelayTarget>) -> Overload {
+        Overload { limits, above_since_ms: None, lasting: false }
+    }
+
+    /// Somebody is served who has waited for `wait_ms`.
+    pub(super) fn observe(&mut self, wait_ms: u64, now_ms: u64) {
+        let Some(DelayTarget { target_ms, interval_ms }) = self.limits else { return };
+        if wait_ms >= target_ms {
+            let since_ms = *self.above_since_ms.get_or_insert(now_ms);
+            self.lasting |= now_ms.saturating_sub(since_ms) >= interval_ms;
+            return;
+        }
+        self.above_since_ms = None;
+        // Those who are left when the late ones have gone have waited a little less than the target.
+        if wait_ms < target_ms / 2 {
+            self.lasting = false;
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(super) fn end(&mut self) {
+        (self.above_since_ms, self.lasting) = (None, false);
+    }
+
+    /// Whether somebody who has waited for `wait_ms` has to leave.
+    pub(super) fn is_overdue(&self, wait_ms: u64) -> bool {
+        self.lasting && self.limits.is_some_and(|limits| wait_ms >= limits.target_ms)
+    }
+}

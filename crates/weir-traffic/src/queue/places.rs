@@ -1,0 +1,97 @@
+//! The memory of a queue: places that are used again, linked in both directions.
+
+use super::Waiter;
+
+/// Stands for "no neighbour" in the links.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// All places of one queue.
+#[derive(Debug)]
+pub(super) struct Places<T> {
+    places: Vec<Place<T>>,
+    /// First of the list of unused places, linked by `next`.
+    free: u32,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    /// Counts the uses of this place, so that an old ticket opens nothing.
+    generation: u32,
+    links: Links,
+    lane: u8,
+    waiter: Option<Waiter<T>>,
+}
+
+/// The neighbours of a place, and the share it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Links {
+    pub(super) previous: u32,
+    pub(super) next: u32,
+    pub(super) share: u32,
+}
+
+impl Links {
+    const ALONE: Links = Links { previous: NONE, next: NONE, share: NONE };
+}
+
+impl<T> Places<T> {
+    pub(super) const fn new() -> Places<T> {
+        Places { places: Vec::new(), free: NONE }
+    }
+
+    /// How many places there are, used or not.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Takes a place for `waiter`, a new one when none is unused.
+    pub(super) fn take(&mut self, waiter: Waiter<T>, lane: u8) -> u32 {
+        if self.free == NONE {
+            let at = u32::try_from(self.places.len()).expect("the bound is below 2^32");
+            self.places.push(Place { generation: 0, links: Links::ALONE, lane, waiter: Some(waiter) });
+            return at;
+        }
+        let at = self.free;
+        let place = &mut self.places[at as usize];
+        self.free = place.links.next;
+        (place.links, place.lane, place.waiter) = (Links::ALONE, lane, Some(waiter));
+        at
+    }
+
+    /// Gives back a place that is no longer linked; gives its waiter.
+    pub(super) fn give_back(&mut self, at: u32) -> Option<Waiter<T>> {
+        let place = &mut self.places[at as usize];
+        place.generation = place.generation.wrapping_add(1);
+        place.links = Links { next: self.free, ..Links::ALONE };
+        self.free = at;
+        place.waiter.take()
+    }
+
+    pub(super) fn is_taken(&self, at: u32, generation: u32) -> bool {
+        self.places
+            .get(at as usize)
+            .is_some_and(|place| place.generation == generation && place.waiter.is_some())
+    }
+
+    pub(super) fn generation(&self, at: u32) -> u32 {
+        self.places[at as usize].generation
+    }
+
+    pub(super) fn lane(&self, at: u32) -> u8 {
+        self.places[at as usize].lane
+    }
+
+    pub(super) fn links(&self, at: u32) -> Links {
+        self.places[at as usize].links
+    }
+
+    pub(super) fn links_mut(&mut self, at: u32) -> &mut Links {
+        &mut self.places[at as usize].links
+    }
+
+    /// The waiter in a place that is taken.
+    pub(super) fn waiter(&self, at: u32) -> &Waiter<T> {
+        self.places[at as usize].waiter.as_ref().expect("linked places are taken")
+    }
+}
