@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod hash;
+mod latency;
 mod server;
 pub mod route;
 pub mod split;

@@ -2,10 +2,13 @@
 //!
 //! One [`ServerState`] per server, shared by every worker and kept over a reload, so that a request admitted
 //! under the old config still counts under the new one. The balancer reads it, takes slots in it and gives
-//! them back; health checks and operators write it. It must not know addresses, connections or time.
+//! them back; health checks and operators write it. It must not know addresses or connections, and
+//! reads no clock.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::latency::Latency;
 
 /// The largest weight a server can have.
 pub const WEIGHT_MAX: u32 = 256;
@@ -125,6 +128,7 @@ pub struct ServerState {
     posture: AtomicU64,
     /// Virtual time of this server's next turn; belongs to the balancer's `Rotation`.
     turn: AtomicU64,
+    latency: Latency,
 }
 
 impl ServerState {
@@ -144,6 +148,7 @@ impl ServerState {
             limit: AtomicU32::new(limit_from(max_requests)),
             posture: AtomicU64::new(posture.pack()),
             turn: AtomicU64::new(0),
+            latency: Latency::default(),
         }
     }
 
@@ -266,6 +271,17 @@ impl ServerState {
             self.in_flight.fetch_add(1, Ordering::SeqCst);
             debug_assert!(false, "a slot was released twice");
         }
+    }
+
+    /// Takes in that the server began to answer a request after `micros` microseconds, or was given up after that time.
+    /// `now_ms` is in milliseconds on the clock of [`Pick::now_ms`](crate::balance::Pick::now_ms).
+    pub fn observe_latency(&self, micros: u32, now_ms: u64) {
+        self.latency.observe(micros, now_ms);
+    }
+
+    #[inline]
+    pub(crate) fn latency(&self) -> &Latency {
+        &self.latency
     }
 
     /// Weight times ramp, 0 when the server takes no unbound requests: the unit in which balancers compare

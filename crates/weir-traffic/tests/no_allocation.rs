@@ -58,6 +58,7 @@ fn choosing_allocates_nothing() {
     for policy in [
         Policy::RoundRobin,
         Policy::LeastRequests,
+        Policy::PeakEwma,
         Policy::PowerOfTwo,
         Policy::Random,
         Policy::ConsistentHash { key: key.clone(), load_factor: LoadFactor::default() },
@@ -69,7 +70,7 @@ fn choosing_allocates_nothing() {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let mut excluded = Excluded::new();
             for _ in 0..3 {
-                let pick = Pick { hash: key.hash(&Request), excluded: &excluded, random };
+                let pick = Pick { hash: key.hash(&Request), excluded: &excluded, random, now_ms: 0 };
                 let Choice::Server(server) = balancer.choose(&pick) else { panic!("all are idle") };
                 excluded.avoid(server);
                 balancer.release(server);

@@ -100,6 +100,7 @@ fn balance(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) -> Policy 
     }
     match name {
         "round-robin" => Policy::RoundRobin,
+        "peak-ewma" => Policy::PeakEwma,
         "power-of-two" => Policy::PowerOfTwo,
         "random" => Policy::Random,
         "consistent-hash" => consistent_hash(text, findings),

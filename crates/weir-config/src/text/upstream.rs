@@ -97,6 +97,11 @@ const POLICIES: &[Word] = &[
         meaning: "the server with the fewest requests under way for its weight, counted over all workers",
     },
     Word { name: "round-robin", meaning: "in turn, smooth, in proportion to the weights" },
+    Word {
+        name: "peak-ewma",
+        meaning: "the server with the least latency times requests under way for its weight, where a slow response counts \
+                  at once and is forgotten slowly: for servers that are not equally fast",
+    },
     Word { name: "power-of-two", meaning: "the less busy of two servers drawn at random by weight" },
     Word { name: "random", meaning: "one server drawn at random by weight" },
     Word {

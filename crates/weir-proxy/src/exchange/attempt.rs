@@ -51,8 +51,29 @@ pub(crate) struct Plans<'a> {
     pub(crate) upstream_index: usize,
 }
 
-/// Sends the request to the server of `slot` and waits for the head of its response.
+/// Sends the request to the server of `slot` and waits for the head of its response. The balancer hears how long it
+/// took, if it wants to.
 pub(crate) async fn run(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    slot: Slot,
+    tried: &Tried,
+) -> Result<Serving, Failed> {
+    let server = slot.server;
+    let balancer = &plans.upstream.balancer;
+    let began = balancer.measures_latency().then(clock::now);
+    let outcome = ask(session, exchange, plans, slot, tried).await;
+    // What fails at once is not fast.
+    let shows_latency = outcome.as_ref().err().is_none_or(|failed| failed.failure.cause == Cause::TimedOut);
+    if let Some(began) = began.filter(|_| shows_latency) {
+        let now = clock::now();
+        balancer.state(server).observe_latency(clock::micros(now - began), plans.upstream.millis(now));
+    }
+    outcome
+}
+
+async fn ask(
     session: &mut Session,
     exchange: &mut Exchange,
     plans: Plans<'_>,

@@ -53,7 +53,8 @@ pub(crate) async fn admit(
     let Plans { view, upstream: plan, upstream_index: upstream, .. } = plans;
     let hash = plan.balancer.hash_key().and_then(|key| key.hash(&exchange.asked(session, plans.listener)));
     let slot = |server| Slot { view: Rc::clone(view), upstream, server };
-    let pick = Pick { hash, excluded, random: session.worker.random() };
+    let now_ms = if plan.balancer.measures_latency() { plan.millis(session.now) } else { 0 };
+    let pick = Pick { hash, excluded, random: session.worker.random(), now_ms };
     if plan.waiting.load(Ordering::SeqCst) == 0 {
         match plan.balancer.choose(&pick) {
             Choice::Server(server) => return Ok(slot(server)),
@@ -208,7 +209,8 @@ impl UpstreamPlan {
                 if nothing_free {
                     return false;
                 }
-                let pick = Pick { hash: waiter.hash, excluded: &waiter.excluded, random: waiter.random };
+                let Waiter { hash, ref excluded, random, .. } = *waiter;
+                let pick = Pick { hash, excluded, random, now_ms };
                 match self.balancer.choose(&pick) {
                     Choice::Server(server) => {
                         chosen = Some(server);

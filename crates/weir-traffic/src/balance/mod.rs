@@ -8,6 +8,7 @@ mod policy;
 mod pick;
 mod round_robin;
 mod least_requests;
+mod peak_ewma;
 mod power_of_two;
 mod random;
 mod consistent_hash;
@@ -25,6 +26,7 @@ use crate::hash::hash_bytes;
 use crate::server::{ServerId, ServerState};
 use consistent_hash::ConsistentHash;
 use least_requests::LeastRequests;
+use peak_ewma::PeakEwma;
 use power_of_two::PowerOfTwo;
 use random::WeightedRandom;
 use round_robin::RoundRobin;
@@ -78,6 +80,7 @@ struct Group {
 enum Algorithm {
     RoundRobin(RoundRobin),
     LeastRequests(LeastRequests),
+    PeakEwma(PeakEwma),
     PowerOfTwo(PowerOfTwo),
     Random(WeightedRandom),
     ConsistentHash(ConsistentHash),
@@ -88,6 +91,7 @@ impl Group {
         let algorithm = match policy {
             Policy::RoundRobin => Algorithm::RoundRobin(RoundRobin::new(&seats, seed)),
             Policy::LeastRequests => Algorithm::LeastRequests(LeastRequests::new(&seats, seed)),
+            Policy::PeakEwma => Algorithm::PeakEwma(PeakEwma::new(&seats, seed)),
             Policy::PowerOfTwo => Algorithm::PowerOfTwo(PowerOfTwo::new(&seats)),
             Policy::Random => Algorithm::Random(WeightedRandom::new(&seats)),
             Policy::ConsistentHash { load_factor, .. } => {
@@ -112,6 +116,7 @@ impl Group {
         match &self.algorithm {
             Algorithm::LeastRequests(algorithm) => algorithm.choose(seats, allowed),
             Algorithm::RoundRobin(algorithm) => algorithm.choose(seats, allowed),
+            Algorithm::PeakEwma(algorithm) => algorithm.choose(seats, pick.now_ms, allowed),
             Algorithm::PowerOfTwo(algorithm) => algorithm.choose(seats, pick.random, allowed),
             Algorithm::Random(algorithm) => algorithm.choose(seats, pick.random, allowed),
             Algorithm::ConsistentHash(algorithm) => algorithm.choose(seats, pick.hash, allowed),
@@ -184,6 +189,11 @@ impl Balancer {
     /// What of a request [`Pick::hash`] is to be made of; `None` when the policy does not look at it.
     pub fn hash_key(&self) -> Option<&HashKey> {
         self.hash_key.as_ref()
+    }
+
+    /// Whether it looks at [`Pick::now_ms`] and wants to hear of latencies ([`ServerState::observe_latency`]).
+    pub fn measures_latency(&self) -> bool {
+        matches!(self.primaries.algorithm, Algorithm::PeakEwma(_))
     }
 
     /// The state of a server that this balancer chose.

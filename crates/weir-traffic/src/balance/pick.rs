@@ -12,6 +12,8 @@ pub struct Pick<'a> {
     pub excluded: &'a Excluded,
     /// 64 fresh random bits. Only the random policies look at them.
     pub random: u64,
+    /// Milliseconds on a clock that does not go back. Only [`Policy::PeakEwma`](super::Policy::PeakEwma) looks at it.
+    pub now_ms: u64,
 }
 
 /// What the balancer decided.

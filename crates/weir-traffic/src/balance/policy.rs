@@ -13,6 +13,8 @@ pub enum Policy {
     /// The server with the fewest requests in flight for its weight; the default.
     #[default]
     LeastRequests,
+    /// The server with the least latency times load for its weight.
+    PeakEwma,
     /// The less loaded of two servers drawn at random by weight.
     PowerOfTwo,
     /// One server drawn at random by weight.
@@ -29,13 +31,14 @@ pub enum Policy {
 impl Policy {
     /// The names of all policies as the config spells them, the default first.
     pub const NAMES: &[&str] =
-        &["least-requests", "round-robin", "power-of-two", "random", "consistent-hash"];
+        &["least-requests", "round-robin", "peak-ewma", "power-of-two", "random", "consistent-hash"];
 
     /// The name of this policy as the config spells it.
     pub const fn name(&self) -> &'static str {
         match self {
             Policy::RoundRobin => "round-robin",
             Policy::LeastRequests => "least-requests",
+            Policy::PeakEwma => "peak-ewma",
             Policy::PowerOfTwo => "power-of-two",
             Policy::Random => "random",
             Policy::ConsistentHash { .. } => "consistent-hash",

@@ -185,7 +185,7 @@ impl<'a> Destination<'a> {
         // Every seed is as good as another: who is first among equals is not what is explained.
         let balancer = upstream.balancer(0);
         let hash = balancer.hash_key().and_then(|key| key.hash(asked));
-        let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0 });
+        let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 });
         let key = match &upstream.balance {
             weir_traffic::balance::Policy::ConsistentHash { key, .. } => {
                 Some(Key { key, present: hash.is_some() })

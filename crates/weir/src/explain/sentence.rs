@@ -73,6 +73,10 @@ pub(super) fn policy(policy: &Policy) -> String {
             "the server with the fewest requests in flight for its weight; equals take turns".into()
         }
         Policy::RoundRobin => "each server in turn, by weight".into(),
+        Policy::PeakEwma => {
+            "the server with the least latency times requests in flight for its weight; equals take turns"
+                .into()
+        }
         Policy::PowerOfTwo => "the less loaded of two servers drawn by weight".into(),
         Policy::Random => "a server drawn by weight".into(),
         Policy::ConsistentHash { load_factor, .. } => match load_factor.percent() {

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
+use crate::harness::watchdog::work;
 use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
 /// Three origins that answer with their own number, as soon as the gate is open.
@@ -163,9 +165,31 @@ fn drawing_policies_follow_the_weights() {
     assert!((30..130).contains(&counts[1]) && counts[2] == 0, "80 expected for weight 2 of 10: {counts:?}");
 }
 
+/// One server needs twenty times as long as the others. One client asks at a time, so least requests sees no difference.
+#[test]
+fn peak_ewma_avoids_the_slow_server() {
+    let served_after = |millis| {
+        Origin::start(move |conn| {
+            loop {
+                conn.request()?;
+                work(Duration::from_millis(millis));
+                conn.send(ok("fine"))?;
+            }
+        })
+    };
+    for (policy, expected) in [("peak-ewma", 1..6), ("least-requests", 15..26)] {
+        let origins = [served_after(2), served_after(40), served_after(2)];
+        let weir = Weir::start(&config(&plain(&origins), &format!("upstream.app.balance = \"{policy}\"")));
+        ask(&weir, 60);
+        let counts = counts(&origins);
+        assert!(expected.contains(&counts[1]), "{policy}: {counts:?}");
+    }
+}
+
 #[test]
 fn a_server_of_weight_zero_gets_nothing() {
-    for policy in ["least-requests", "round-robin", "random", "power-of-two", "consistent-hash"] {
+    for policy in ["least-requests", "round-robin", "peak-ewma", "random", "power-of-two", "consistent-hash"]
+    {
         let origins = numbered(&open_gate());
         let servers = with(&origins, &["", ", weight = 0", ""]);
         let hash = if policy == "consistent-hash" { "\nupstream.app.hash_key = \"query:k\"" } else { "" };
@@ -197,7 +221,7 @@ fn a_backup_is_for_bad_days() {
 /// A server that refuses connections costs nobody a request: nothing was sent, so any method may go elsewhere.
 #[test]
 fn a_dead_server_is_not_noticed() {
-    for policy in ["least-requests", "round-robin", "random", "power-of-two"] {
+    for policy in ["least-requests", "round-robin", "peak-ewma", "random", "power-of-two"] {
         let origins = numbered(&open_gate());
         let mut servers = plain(&origins);
         servers[1] = format!("\"{}\"", dead_address());

@@ -111,7 +111,7 @@ proptest! {
         let shift = turned % weights.len();
         let (straight, shifted) = (balancer(0), balancer(shift));
         for number in 0..100 {
-            let pick = Pick { hash: key(number), excluded: Excluded::NONE, random: 0 };
+            let pick = Pick { hash: key(number), excluded: Excluded::NONE, random: 0, now_ms: 0 };
             match (straight.choose(&pick), shifted.choose(&pick)) {
                 (Choice::Server(a), Choice::Server(b)) => {
                     prop_assert_eq!(a.index(), (b.index() + shift) % weights.len());

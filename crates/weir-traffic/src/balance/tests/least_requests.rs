@@ -129,8 +129,12 @@ fn two_workers_do_not_take_the_same_idle_server() {
             scope.spawn(|| {
                 for round in 0..ROUNDS {
                     meet(3 * round + 1);
-                    let choice =
-                        upstream.balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0 });
+                    let choice = upstream.balancer.choose(&Pick {
+                        hash: None,
+                        excluded: Excluded::NONE,
+                        random: 0,
+                        now_ms: 0,
+                    });
                     meet(3 * round + 2);
                     // Counted, not asserted: a thread that panics would leave the other one waiting.
                     let is_alone = |server| upstream.balancer.state(server).in_flight() == 1;

@@ -2,6 +2,7 @@
 
 mod rotation;
 mod least_requests;
+mod peak_ewma;
 mod chance;
 mod consistent_hash;
 
@@ -41,7 +42,7 @@ impl Upstream {
 
     fn choose_for(&mut self, hash: Option<u64>) -> Choice {
         let random = self.random.next();
-        self.balancer.choose(&Pick { hash, excluded: Excluded::NONE, random })
+        self.balancer.choose(&Pick { hash, excluded: Excluded::NONE, random, now_ms: 0 })
     }
 
     /// Chooses a server and keeps the slot.
@@ -69,11 +70,12 @@ impl Upstream {
     }
 }
 
-fn policies() -> [Policy; 5] {
+fn policies() -> [Policy; 6] {
     let load_factor = LoadFactor::default();
     [
         Policy::RoundRobin,
         Policy::LeastRequests,
+        Policy::PeakEwma,
         Policy::PowerOfTwo,
         Policy::Random,
         Policy::ConsistentHash { key: HashKey::Path, load_factor },
@@ -126,7 +128,7 @@ fn excluded_servers_are_not_chosen() {
         let upstream = Upstream::new(&policy, &[1, 1, 1]);
         let mut excluded = Excluded::new();
         for left in (0..3).rev() {
-            let pick = Pick { hash: Some(7), excluded: &excluded, random: 7 };
+            let pick = Pick { hash: Some(7), excluded: &excluded, random: 7, now_ms: 0 };
             let Choice::Server(server) = upstream.balancer.choose(&pick) else {
                 panic!("{policy:?}: {left} servers are left")
             };
@@ -134,7 +136,7 @@ fn excluded_servers_are_not_chosen() {
             upstream.balancer.release(server);
             excluded.insert(server);
         }
-        let pick = Pick { hash: Some(7), excluded: &excluded, random: 7 };
+        let pick = Pick { hash: Some(7), excluded: &excluded, random: 7, now_ms: 0 };
         assert_eq!(upstream.balancer.choose(&pick), Choice::NoneEligible, "{policy:?}");
     }
 }
@@ -143,8 +145,9 @@ fn excluded_servers_are_not_chosen() {
 fn avoided_servers_are_chosen_last() {
     for policy in policies() {
         let upstream = Upstream::new(&policy, &[1, 1, 1]);
-        let choose =
-            |excluded: &Excluded| upstream.balancer.choose(&Pick { hash: Some(7), excluded, random: 7 });
+        let choose = |excluded: &Excluded| {
+            upstream.balancer.choose(&Pick { hash: Some(7), excluded, random: 7, now_ms: 0 })
+        };
         let mut excluded = Excluded::new();
         excluded.avoid(ServerId(0));
         excluded.insert(ServerId(1));
@@ -168,7 +171,8 @@ fn backups_serve_only_when_no_primary_is_eligible() {
             Member::new("second", state(0)),
         ];
         let balancer = Balancer::new(&policy, members, 0);
-        let choose = |excluded: &Excluded| balancer.choose(&Pick { hash: Some(3), excluded, random: 3 });
+        let choose =
+            |excluded: &Excluded| balancer.choose(&Pick { hash: Some(3), excluded, random: 3, now_ms: 0 });
 
         balancer.state(ServerId(2)).set_health(Health::Down);
         assert_eq!(choose(Excluded::NONE), Choice::Server(ServerId(1)), "{policy:?}");
@@ -203,7 +207,7 @@ fn limits_hold_under_concurrency() {
                     barrier.wait();
                     for _ in 0..2_000 {
                         let hash = Some(random.next());
-                        let pick = Pick { hash, excluded: Excluded::NONE, random: random.next() };
+                        let pick = Pick { hash, excluded: Excluded::NONE, random: random.next(), now_ms: 0 };
                         if let Choice::Server(server) = upstream.balancer.choose(&pick) {
                             let now = inside[server.index()].fetch_add(1, Ordering::SeqCst) + 1;
                             assert!(now <= server.0 + 1, "server {} has {now}", server.0);
@@ -230,7 +234,7 @@ fn candidates_stand_in_the_order_of_choice() {
         let mut upstream = Upstream::new(&policy, &[1, 2, 3, 4]);
         for step in 0..200_u64 {
             let hash = Some(hash_bytes(&step.to_le_bytes()));
-            let pick = Pick { hash, excluded: Excluded::NONE, random: 0 };
+            let pick = Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 };
             let first = upstream.balancer.candidates(&pick)[0];
             assert_eq!(first.standing, Standing::Eligible);
             assert_eq!(upstream.choose_for(hash), Choice::Server(first.server), "{policy:?}, step {step}");
@@ -257,7 +261,7 @@ fn candidates_say_why_not() {
     states[5].set_mode(Mode::Maintenance);
     states[6].set_health(Health::Down);
 
-    let mut candidates = balancer.candidates(&Pick { hash: None, excluded: &excluded, random: 0 });
+    let mut candidates = balancer.candidates(&Pick { hash: None, excluded: &excluded, random: 0, now_ms: 0 });
     assert_eq!(candidates[0].server, ServerId(0));
     candidates.sort_by_key(|candidate| candidate.server);
     let standings: Vec<_> = candidates.iter().map(|candidate| candidate.standing).collect();

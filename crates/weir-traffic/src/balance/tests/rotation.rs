@@ -103,7 +103,7 @@ fn seeds_decide_who_is_first() {
         let members =
             (0..4).map(|id| Member::new(&id.to_string(), Arc::new(ServerState::new(1, 0)))).collect();
         let balancer = Balancer::new(&ROUND_ROBIN, members, crate::hash::mix(seed));
-        match balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0 }) {
+        match balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0, now_ms: 0 }) {
             Choice::Server(server) => firsts[server.index()] += 1,
             choice => panic!("{choice:?}"),
         }
@@ -120,8 +120,12 @@ fn workers_share_one_rotation() {
         for _ in 0..2 {
             scope.spawn(|| {
                 for _ in 0..4_000 {
-                    match upstream.balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0 })
-                    {
+                    match upstream.balancer.choose(&Pick {
+                        hash: None,
+                        excluded: Excluded::NONE,
+                        random: 0,
+                        now_ms: 0,
+                    }) {
                         Choice::Server(server) => {
                             counts[server.index()].fetch_add(1, Ordering::Relaxed);
                             upstream.balancer.release(server);
