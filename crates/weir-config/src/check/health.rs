@@ -69,10 +69,13 @@ fn http(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> HttpProbe {
     let method = value.method.value.as_str();
     if method == "CONNECT" {
         let what = "a probe cannot ask for a tunnel";
-        findings.push(Finding::new(MistakeKind::BadValue, value.method.at, what).hint("write `GET` or `HEAD`"));
+        findings
+            .push(Finding::new(MistakeKind::BadValue, value.method.at, what).hint("write `GET` or `HEAD`"));
     } else if let (Some(key), "HEAD") = (body_key(text), method) {
         let what = format!("`{key}` never holds: the response to `HEAD` has no body");
-        findings.push(Finding::new(MistakeKind::Conflict, text.key_at(key), what).hint("write `method = \"GET\"`"));
+        findings.push(
+            Finding::new(MistakeKind::Conflict, text.key_at(key), what).hint("write `method = \"GET\"`"),
+        );
     }
     if let (Some(at), None) = (text.changed("body_size"), body_key(text)) {
         let what = "`body_size` does nothing: nothing is looked for in the body";
@@ -137,7 +140,8 @@ fn check_times(text: &Located<HealthText>, timeout: Duration, findings: &mut Vec
     if let Some(at) = text.written("timeout").filter(|_| timeout > interval) {
         let (timeout, interval) = (print_duration(timeout), print_duration(interval));
         let what = format!("a probe that runs into `timeout` ({timeout}) holds up the next one");
-        let hint = format!("`interval` is {interval}; a server that hangs is found out later than it suggests");
+        let hint =
+            format!("`interval` is {interval}; a server that hangs is found out later than it suggests");
         findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint(hint));
     }
 }

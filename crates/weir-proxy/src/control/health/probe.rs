@@ -71,12 +71,7 @@ impl Probe {
     }
 
     /// `phase` is where the probe stands, for whoever ends it.
-    async fn ask(
-        &self,
-        endpoints: &[Endpoint],
-        first: usize,
-        phase: &mut Phase,
-    ) -> Result<(), ProbeFailure> {
+    async fn ask(&self, endpoints: &[Endpoint], first: usize, phase: &mut Phase) -> Result<(), ProbeFailure> {
         let connected = connect::connect(endpoints, first).await;
         let mut socket = connected.map_err(|error| failure::of_connect(&error))?;
         let Some((request, expected)) = &self.http else { return Ok(()) };

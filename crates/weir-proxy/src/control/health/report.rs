@@ -19,7 +19,12 @@ pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &
             let failure = verdict.history().newest().and_then(|outcome| outcome.failure);
             let reason = failure.map(|failure| failure.to_string()).unwrap_or_default();
             tracing::warn!(
-                upstream, server, reason, history, servers_up, servers,
+                upstream,
+                server,
+                reason,
+                history,
+                servers_up,
+                servers,
                 "the server is down: {count} of {count} probes failed"
             );
             if servers_up == 0 {
@@ -28,7 +33,11 @@ pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &
         }
         Health::Up => {
             tracing::info!(
-                upstream, server, history, servers_up, servers,
+                upstream,
+                server,
+                history,
+                servers_up,
+                servers,
                 "the server is up again: {count} of {count} probes passed"
             );
         }
