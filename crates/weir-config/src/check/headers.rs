@@ -40,7 +40,7 @@ pub(super) fn check_probe(
     map: &Map<HeaderValue>,
     findings: &mut Vec<Finding>,
 ) -> Vec<(HeaderName, HeaderValue)> {
-    named(map, &[("host", "write `host`")], findings)
+    named(map, &[("host", "write `host = ...` beside `headers`")], findings)
 }
 
 fn check(text: &HeaderChangesText, elsewhere: &[(&str, &str)], findings: &mut Vec<Finding>) -> HeaderChanges {

@@ -52,7 +52,7 @@ pub(super) fn check(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> 
 /// Reports what a probe without a request cannot have.
 fn report_of_http(text: &Located<HealthText>, findings: &mut Vec<Finding>) {
     for key in OF_HTTP {
-        if let Some(at) = text.written(key) {
+        if let Some(at) = text.changed(key) {
             let what = format!("`{key}` does nothing: a probe of the kind `tcp` only opens a connection");
             let hint = match text.value.kind {
                 Some(_) => "write `kind = \"http\"`",
@@ -155,7 +155,7 @@ pub(super) fn report_servers(text: &UpstreamText, findings: &mut Vec<Finding>) {
             probed += 1;
             continue;
         };
-        let (health, port) = (table.changed("health"), table.written("health_port"));
+        let (health, port) = (table.changed("health"), table.changed("health_port"));
         match (&text.health, health.or(port)) {
             (None, Some(at)) => {
                 let key = if health.is_some() { "health" } else { "health_port" };

