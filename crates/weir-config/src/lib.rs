@@ -26,16 +26,16 @@ mod print;
 mod reference;
 
 pub use config::{
-    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, Config, ConnectionLimit, Dns, Fixed,
-    ForwardHost, Forwarded, HeaderChanges, IdleConnections, Leniency, Listener, ListenerLimits,
-    ListenerTimeouts, Log, LogFormat, LogLevel, Process, Queue, QueuePriority, Redirect, RedirectPart,
-    RequestId, Retry, Route, RouteTimeouts, Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex,
-    UpstreamLimits, UpstreamTimeouts, WorkerCount,
+    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, Config, ConnectionLimit, Dns,
+    Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe, IdleConnections, Leniency,
+    Listener, ListenerLimits, ListenerTimeouts, Log, LogFormat, LogLevel, Probe, Process, Queue,
+    QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts, Server, Split, Trust,
+    TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
 pub use reference::{json_schema, reference_markdown};
 pub use value::{
-    HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size, Token, ValueError,
-    parse_duration, print_duration,
+    HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size, StatusRange, Token,
+    ValueError, parse_duration, print_duration,
 };

@@ -7,7 +7,7 @@ use crate::counter::Level;
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
 use crate::phase::Phase;
-use crate::shard::{FailureCounters, ListenerShard, ServerShard, UpstreamShard, WorkerShard};
+use crate::shard::{FailureCounters, ListenerShard, ProbeShard, ServerShard, UpstreamShard, WorkerShard};
 
 /// What the parts of a shard are called, in the order of the config.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,6 +56,16 @@ impl Figures {
             }
         }
         figures
+    }
+
+    /// Adds what is known of the health of a server: whether it is up, and of its probes if there are any. Positions
+    /// without a name are left out.
+    pub fn note_health(&mut self, upstream: usize, server: usize, is_up: bool, probes: Option<&ProbeShard>) {
+        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
+        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+            server.is_up = is_up;
+            server.probes = probes.map(ProbeFigures::of);
+        }
     }
 }
 
@@ -183,11 +193,15 @@ pub struct ServerFigures {
     pub response_time: HistogramSnapshot,
     pub connect_time: HistogramSnapshot,
     pub failures: [u64; Phase::COUNT],
+    /// Whether nothing speaks against sending it requests. A server that nobody judges is up.
+    pub is_up: bool,
+    /// What its probes came to; `None` when it is not probed.
+    pub probes: Option<ProbeFigures>,
 }
 
 impl ServerFigures {
     fn named(name: &str) -> ServerFigures {
-        ServerFigures { name: name.to_owned(), ..ServerFigures::default() }
+        ServerFigures { name: name.to_owned(), is_up: true, ..ServerFigures::default() }
     }
 
     fn add(&mut self, shard: &ServerShard) {
@@ -207,6 +221,29 @@ impl ServerFigures {
         self.response_time.add(&shard.response_time);
         self.connect_time.add(&shard.connect_time);
         add_each(&mut self.failures, shard.failures.values());
+    }
+}
+
+/// What the probes of one server came to; the fields are those of [`ProbeShard`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "each field is explained at the field of the same name in ProbeShard")]
+pub struct ProbeFigures {
+    pub passed: u64,
+    pub failures: FailureFigures,
+    pub last_micros: u64,
+    pub changes: u64,
+}
+
+impl ProbeFigures {
+    fn of(shard: &ProbeShard) -> ProbeFigures {
+        let mut failures = FailureFigures::default();
+        failures.add(&shard.failures);
+        ProbeFigures {
+            passed: shard.passed.value(),
+            failures,
+            last_micros: u64::try_from(shard.last_micros.value()).unwrap_or(0),
+            changes: shard.changes.value(),
+        }
     }
 }
 
@@ -290,6 +327,26 @@ mod tests {
         assert_eq!((b.name.as_str(), b.responses), ("b", [0, 2, 0, 0, 0]));
         assert_eq!((b.response_time.count(), b.response_time.sum()), (2, 2000));
         assert_eq!(b.failures[Phase::Connect as usize], 2);
+    }
+
+    #[test]
+    fn health_is_noted_where_there_is_a_server() {
+        let names = Names {
+            listeners: Vec::new(),
+            upstreams: vec![UpstreamNames { name: "api".to_owned(), servers: vec!["a".to_owned(); 2] }],
+        };
+        let mut figures = Figures::collect(&names, []);
+        let probes = ProbeShard::default();
+        probes.passed.add(3);
+        probes.failures.record(Failure::server(Phase::Response, Cause::UnexpectedStatus));
+        probes.last_micros.set(250);
+        figures.note_health(0, 1, false, Some(&probes));
+        figures.note_health(0, 2, false, None);
+        figures.note_health(1, 0, false, None);
+        let [a, b] = &figures.upstreams[0].servers[..] else { panic!("two servers") };
+        assert!(a.is_up && a.probes.is_none(), "nobody judges it");
+        let probed = b.probes.as_ref().expect("it is probed");
+        assert_eq!((b.is_up, probed.passed, probed.failures.total(), probed.last_micros), (false, 3, 1, 250));
     }
 
     #[test]

@@ -29,13 +29,13 @@ pub use accept::{Format, choose_format};
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{Cause, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown};
 pub use figures::{
-    FailureFigures, Figures, ListenerFigures, Names, ServerFigures, UpstreamFigures, UpstreamNames,
-    WorkerFigures,
+    FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ServerFigures, UpstreamFigures,
+    UpstreamNames, WorkerFigures,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
 pub use shard::{
-    FailureCounters, ListenerShard, PhaseCounters, ResponseCounters, ServerShard, ShardSizes, UpstreamShard,
-    WorkerShard,
+    FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, ServerShard, ShardSizes,
+    UpstreamShard, WorkerShard,
 };

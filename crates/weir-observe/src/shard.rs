@@ -1,4 +1,5 @@
-//! What one worker counts: plain structs of counters, shared with the reader through `Arc`.
+//! What one worker counts, and what the control thread does: plain structs of counters, shared with the reader
+//! through `Arc`.
 //!
 //! A worker is the only writer of its shard. Each part is on cache lines of its own, and behind its own `Arc`, so that a
 //! reload can carry the parts of everything untouched over into the next shard.
@@ -184,6 +185,19 @@ pub struct ServerShard {
     pub connect_time: Histogram,
     /// Attempts that failed, by phase.
     pub failures: PhaseCounters,
+}
+
+/// What the control thread counts of the probes of one server.
+#[derive(Debug, Default)]
+pub struct ProbeShard {
+    /// Probes that passed.
+    pub passed: Counter,
+    /// Probes that failed, by reason.
+    pub failures: FailureCounters,
+    /// How long the last probe took, in microseconds.
+    pub last_micros: Gauge,
+    /// How often the probes changed what holds of the server: from up to down, and back.
+    pub changes: Counter,
 }
 
 /// Responses by class.

@@ -13,11 +13,12 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
 use weir_observe::{Figures, Names, ShardSizes, UpstreamNames, WorkerShard};
+use weir_traffic::Health;
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
 
 use crate::clock;
 use crate::control::access_log::AccessLogs;
-use crate::control::{admin, names};
+use crate::control::{admin, health, names};
 use crate::cpus;
 use crate::downstream::listener::{self, BoundAddress};
 use crate::snapshot::Snapshot;
@@ -152,18 +153,19 @@ impl Proxy {
                 },
             )?);
         }
-        if let Some(admin) = proxy.start_control(config, &snapshot)? {
+        if let Some(admin) = proxy.start_control(config, &snapshot, seed)? {
             listened.push(admin);
         }
         proxy.listened = listened;
         Ok(proxy)
     }
 
-    /// Starts the thread that resolves names and serves figures.
+    /// Starts the thread that resolves names, probes servers and serves figures.
     fn start_control(
         &mut self,
         config: &Config,
         snapshot: &Arc<Snapshot>,
+        seed: u64,
     ) -> Result<Option<Listened>, StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut listened = None;
@@ -172,23 +174,24 @@ impl Proxy {
                 admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
             listened = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
             let (shards, names) = (self.shards.clone(), self.names.clone());
+            let snapshot = Arc::clone(snapshot);
             let metrics = Arc::new(move || {
                 let mut text = String::new();
-                weir_observe::prometheus::render(
-                    &Figures::collect(&names, shards.iter().map(|shard| &**shard)),
-                    &mut text,
-                );
+                weir_observe::prometheus::render(&collect(&names, &shards, &snapshot), &mut text);
                 text
             });
             runtime.spawn(admin::serve(listener, metrics));
         }
         let (asked, all_asked) = channel();
         runtime.spawn(names::keep_resolved(Arc::clone(snapshot), asked));
+        let handle = runtime.handle().clone();
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control = Some(control.spawn(move || runtime.block_on(stop.notified()))?);
         // Ends when every name has had its first answer, or with patience: a name may also come up later.
         let _timed_out = all_asked.recv_timeout(config.dns.timeout + NAMES_GRACE);
+        // Only now: a server whose name has not been asked for yet is not dead.
+        handle.spawn(health::keep_checked(Arc::clone(snapshot), seed));
         Ok(listened)
     }
 
@@ -204,7 +207,7 @@ impl Proxy {
 
     /// The sum of what all workers have counted.
     pub fn figures(&self) -> Figures {
-        Figures::collect(&self.names, self.shards.iter().map(|shard| &**shard))
+        collect(&self.names, &self.shards, &self.shared.snapshot)
     }
 
     /// Client connections that are open.
@@ -322,6 +325,17 @@ fn bind_all(config: &Config, workers: usize) -> Result<AllBound, StartError> {
         }
     }
     Ok((listened, listening))
+}
+
+/// What the workers have counted, and what the health checks have found.
+fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> Figures {
+    let mut figures = Figures::collect(names, shards.iter().map(|shard| &**shard));
+    for (upstream, plan) in snapshot.upstreams.iter().enumerate() {
+        for (server, (state, probes)) in plan.balancer.states().iter().zip(&plan.probes).enumerate() {
+            figures.note_health(upstream, server, state.health() == Health::Up, probes.as_deref());
+        }
+    }
+    figures
 }
 
 fn names_of(config: &Config) -> Names {

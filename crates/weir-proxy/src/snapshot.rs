@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use weir_config::{Action, Config, Dns, Listener, Process, Progress, Route, ServerAddress, Upstream};
 use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
-use weir_observe::Cause;
+use weir_observe::{Cause, ProbeShard};
 use weir_traffic::ServerId;
 use weir_traffic::balance::{Balancer, Excluded};
 use weir_traffic::queue::{DelayTarget, Queue};
@@ -21,6 +21,7 @@ use weir_traffic::route::RouteTable;
 use weir_traffic::split::Split;
 
 use crate::clock;
+use crate::control::health;
 use crate::downstream::session::Peer;
 use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
@@ -80,6 +81,8 @@ pub(crate) struct UpstreamPlan {
     pub(crate) shared_idle: Box<[Option<SharedIdle>]>,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: RetryBudget,
+    /// What is counted of the probes of each server; `None` where there are none.
+    pub(crate) probes: Box<[Option<Arc<ProbeShard>>]>,
     /// How many wait in the queue, to be read without its lock.
     pub(crate) waiting: AtomicUsize,
     queue: Mutex<Queue<Waiter>>,
@@ -265,6 +268,7 @@ impl UpstreamPlan {
                 .collect(),
             retry: config.retry.policy(),
             retry_budget: config.retry.new_budget(),
+            probes: health::shards(config),
             waiting: AtomicUsize::new(0),
             queue: Mutex::new(Queue::new(config.queue.length_max, delay_target(config))),
             epoch: clock::now(),

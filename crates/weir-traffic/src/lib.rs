@@ -1,4 +1,4 @@
-//! Which server, now or later: routes, balancing, queue, retries, limits.
+//! Which server, now or later: routes, balancing, queue, health, retries, limits.
 //!
 //! Pure: no I/O, no clock, no randomness of its own; time and random numbers are passed in. So the proxy, the
 //! property tests and a simulator run the same code. Knows no other crate of Weir.
@@ -13,6 +13,7 @@ pub mod split;
 pub mod rewrite;
 pub mod balance;
 pub mod queue;
+pub mod health;
 pub mod retry;
 pub mod limit;
 

@@ -35,6 +35,14 @@ pub(super) fn check_fixed(
     named(map, &[("content-type", "write `content_type`")], findings)
 }
 
+/// The headers of a probe from the config.
+pub(super) fn check_probe(
+    map: &Map<HeaderValue>,
+    findings: &mut Vec<Finding>,
+) -> Vec<(HeaderName, HeaderValue)> {
+    named(map, &[("host", "write `host = ...` beside `headers`")], findings)
+}
+
 fn check(text: &HeaderChangesText, elsewhere: &[(&str, &str)], findings: &mut Vec<Finding>) -> HeaderChanges {
     for name in &text.remove {
         report_reserved(name, elsewhere, findings);

@@ -6,6 +6,7 @@
 
 mod action;
 mod headers;
+mod health;
 mod listener;
 mod redirect;
 mod route;

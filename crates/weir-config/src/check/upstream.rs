@@ -2,7 +2,7 @@
 
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{check_name, warn_unreachable};
+use super::{check_name, health, warn_unreachable};
 use crate::config::{Server, Upstream};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
@@ -17,6 +17,8 @@ pub(super) fn check(
     let servers = servers(name, &text.value, findings);
     warn_without_effect(text, &servers, findings);
     warn_time_limits(text, findings);
+    health::report_servers(&text.value, findings);
+    let health = text.value.health.as_ref().map(|health| health::check(health, findings));
     let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
     Upstream {
         name: name.value.clone(),
@@ -27,6 +29,7 @@ pub(super) fn check(
         idle: idle.value,
         queue: queue.value,
         retry: retry.value,
+        health,
     }
 }
 
@@ -82,6 +85,8 @@ fn server(text: &ServerText, findings: &mut Vec<Finding>) -> Option<Server> {
             }
             server.weight = table.weight;
             server.backup = table.backup;
+            server.health = table.health;
+            server.health_port = table.health_port;
             Some(server)
         }
     }

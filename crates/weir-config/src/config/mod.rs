@@ -6,11 +6,13 @@
 
 mod process;
 mod access_log;
+mod health;
 mod listener;
 mod route;
 mod upstream;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{
     Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, RequestId, Trust, TrustedProxies,
 };

@@ -7,6 +7,7 @@ use weir_traffic::ServerState;
 use weir_traffic::balance::{Balancer, Member, Policy};
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 
+use super::HealthCheck;
 use crate::key::section;
 use crate::value::{Percent, Progress, ServerAddress, Size};
 
@@ -29,6 +30,8 @@ pub struct Upstream {
     pub queue: Queue,
     /// Failed attempts that go to another server.
     pub retry: Retry,
+    /// How servers are probed; `None`: they are not.
+    pub health: Option<HealthCheck>,
 }
 
 impl Upstream {
@@ -43,6 +46,7 @@ impl Upstream {
             idle: IdleConnections::default(),
             queue: Queue::default(),
             retry: Retry::default(),
+            health: None,
         }
     }
 
@@ -70,12 +74,24 @@ pub struct Server {
     pub max_requests: Option<u32>,
     /// Whether it only gets requests when no other server can take them. Default: no.
     pub backup: bool,
+    /// Whether it is probed if its upstream is. Default: yes.
+    pub health: bool,
+    /// The port that is probed. Default: what the upstream says.
+    pub health_port: Option<u16>,
 }
 
 impl Server {
     /// A server with the defaults of the product, named as its address.
     pub fn new(address: ServerAddress) -> Self {
-        Self { name: address.to_string().into(), address, weight: 1, max_requests: None, backup: false }
+        Self {
+            name: address.to_string().into(),
+            address,
+            weight: 1,
+            max_requests: None,
+            backup: false,
+            health: true,
+            health_port: None,
+        }
     }
 }
 

@@ -16,12 +16,8 @@ const fn later(section: &'static str, key: &'static str, instead: &'static str) 
 }
 
 const LATER: &[Later] = &[
-    later(
-        "upstream.NAME",
-        "health",
-        "servers are tried in turn by `retry`; a server that refuses connections costs one attempt",
-    ),
     later("upstream.NAME", "tls", "connections to servers are plain"),
+    later("upstream.NAME.health", "tls", "probes speak plain HTTP, or open a TCP connection"),
     later(
         "upstream.NAME",
         "sticky",
@@ -68,7 +64,7 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
         }
         "lb_policy" | "load_balancing" | "algorithm" | "strategy" => "how a server is chosen is `balance`",
         "max_fails" | "fail_timeout" => {
-            "failed attempts are covered by `retry`; servers are not ejected by this version"
+            "failed attempts are covered by `retry`, servers are probed by `health`; live traffic ejects none in this version"
         }
         "keepalive" => "connections are kept by default; see `idle` of an upstream",
         "client_max_body_size" => "the size of a body is limited by `body_size` in `limits`",
@@ -76,8 +72,11 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
             "headers are changed by `request_headers` and `response_headers` of a route"
         }
         "error_page" | "root" | "gzip" => "this version of Weir forwards requests and does not serve files",
-        "check" | "healthcheck" | "health_check" | "health_checks" => {
-            "health checks are not supported by this version of Weir"
+        "check" | "healthcheck" | "health_check" | "health_checks" | "httpchk" => {
+            "servers are probed by `health` of an upstream: `health = { path = \"/healthz\" }`"
+        }
+        "inter" | "uri" | "passes" | "fails" | "fastinter" | "expect" | "expected_statuses" => {
+            "a health check has `path`, `status`, `interval`, `interval_changing`, `rise` and `fall`"
         }
         "ssl" | "certificate" | "cert" => "TLS is not supported by this version of Weir",
         _ => return None,

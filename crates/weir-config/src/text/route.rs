@@ -271,19 +271,23 @@ fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
         "keep" => Ok(ForwardHost::Keep),
         "server" => Ok(ForwardHost::Server),
         _ => {
-            let (host, port) = match text.rsplit_once(':') {
-                Some((host, port)) if !host.ends_with(':') && !port.contains(']') => (host, Some(port)),
-                _ => (text, None),
-            };
-            let port_is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok() && !port.starts_with('+'));
-            let is_host = !host.contains('*') && HostPattern::parse(host).is_ok();
-            if is_host && port_is_valid {
+            if is_host_with_port(text) {
                 return Ok(ForwardHost::Literal(text.into()));
             }
             Err(ValueError::new(format!("`{text}` is not a host"))
                 .hint("write `keep`, `server`, or a host with or without port"))
         }
     }
+}
+
+/// Whether a text is a host, with or without a port, that may stand in `Host`.
+pub(super) fn is_host_with_port(text: &str) -> bool {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !host.ends_with(':') && !port.contains(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    let port_is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok() && !port.starts_with('+'));
+    port_is_valid && !host.contains('*') && HostPattern::parse(host).is_ok()
 }
 
 fn print_forward_host(host: &ForwardHost) -> String {

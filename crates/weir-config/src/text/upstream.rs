@@ -2,6 +2,7 @@
 
 use weir_traffic::balance::{HashKey, Policy};
 
+use super::HealthText;
 use crate::config::{IdleConnections, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
 use crate::key::{
     Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, section, text_values,
@@ -35,6 +36,8 @@ section! {
         queue: Located<Queue> = {};
         /// Failed attempts that go to another server.
         retry: Located<Retry> = {};
+        /// Probes that find out whether a server answers.
+        health: Located<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
     }
 }
 
@@ -59,6 +62,20 @@ section! {
         max_requests: Option<u32> = optional, in 1..=10_000_000, like "nginx `max_conns=`, HAProxy `maxconn`";
         /// Whether it only gets requests when no other server can take them.
         backup: bool = false, like "nginx `backup`, HAProxy `backup`";
+        /// Whether it is probed, if `health` of the upstream says how. One that is not probed is up.
+        health: bool = true, like "HAProxy `no-check`";
+        /// The port that is probed. Without it, what `health` of the upstream says.
+        health_port: u16 = optional, in 1..=65_535, like "HAProxy `port`";
+    }
+}
+
+impl ServerText {
+    /// The table; `None` when there is an address alone.
+    pub(crate) fn table(&self) -> Option<&Located<ServerTable>> {
+        match self {
+            Self::Address(_) => None,
+            Self::Table(table) => Some(table),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod percent;
 mod progress;
 mod rate;
 mod size;
+mod status;
 
 use std::fmt;
 use std::ops::Range;
@@ -23,10 +24,12 @@ pub use percent::Percent;
 pub use progress::Progress;
 pub use rate::Rate;
 pub use size::Size;
+pub use status::StatusRange;
 
 pub(crate) use duration::MILLISECONDS_MAX;
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};
+pub(crate) use status::{STATUS_MAX, STATUS_MIN};
 
 /// Longest name of a listener, upstream, server or route.
 const NAME_LEN_MAX: usize = 64;

@@ -4,6 +4,7 @@ mod arguments;
 mod defaults;
 mod environment;
 mod examples;
+mod health;
 mod include;
 mod meaning;
 mod mistakes;

@@ -91,6 +91,10 @@ causes! {
     ResponseIncomplete "response-incomplete" "The response ended before its head or body was complete.",
     ResponseExcess "response-excess" "The server sent bytes beyond the end of its response.",
 
+    // The response to a probe.
+    UnexpectedStatus "unexpected-status" "The status of the response is none that the health check expects.",
+    UnexpectedBody "unexpected-body" "The body of the response lacks what the health check looks for.",
+
     // Choosing a server.
     NoRoute "no-route" "No route matches the request.",
     NoServer "no-server" "No server of the upstream may take the exchange: down, draining, disabled, or none at all.",

@@ -319,6 +319,14 @@ rows! {
         "The route made a response field that is not valid in HTTP.",
         "Correct `listener.NAME.route.response_headers`.";
 
+    // The response to a probe: seen in the log and in the metrics of health checks only.
+    "response-unexpected-status": UnexpectedStatus, Server, [Response], answer 502, UNREACHED,
+        "A probe of the health check was answered with a status that it does not expect.",
+        "Ask the server for `upstream.NAME.health.path` and see why; if that status is fine, add it to `upstream.NAME.health.status`.";
+    "response-unexpected-body": UnexpectedBody, Server, [Response Relay], answer 502, UNREACHED,
+        "A probe of the health check was answered with a body that lacks what it looks for.",
+        "Ask the server for `upstream.NAME.health.path` and see why. Only the first `upstream.NAME.health.body_size` bytes are looked at.";
+
     // Relaying the response, or a tunnel: the client has a head already.
     "response-incomplete": ResponseIncomplete, Server, [Relay], log 502, GONE,
         "The server closed the connection before the end of the body; the client was cut off so that it can tell.",

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::counter::Level;
 use crate::figures::{
-    FailureFigures, Figures, ListenerFigures, ServerFigures, UpstreamFigures, WorkerFigures,
+    FailureFigures, Figures, ListenerFigures, ProbeFigures, ServerFigures, UpstreamFigures, WorkerFigures,
 };
 use crate::histogram::HistogramSnapshot;
 use crate::phase::Phase;
@@ -116,6 +116,38 @@ fn render_servers(upstreams: &[UpstreamFigures], out: &mut String) {
     write_histogram(out, "weir_server_response_time_seconds", help, &rows, |server| &server.response_time);
     let help = "Time to open a connection to the server, TLS included.";
     write_histogram(out, "weir_server_connect_time_seconds", help, &rows, |server| &server.connect_time);
+    render_health(&rows, out);
+}
+
+fn render_health(servers: &[(String, &ServerFigures)], out: &mut String) {
+    let name = "weir_server_up";
+    write_family(out, name, Kind::Gauge, "Whether the server is up (1) or down (0) by its health checks.");
+    for (labels, server) in servers {
+        write_sample(out, name, labels, &[], u8::from(server.is_up));
+    }
+    let rows: Vec<(String, &ProbeFigures)> = servers
+        .iter()
+        .filter_map(|(labels, server)| Some((labels.clone(), server.probes.as_ref()?)))
+        .collect();
+    let name = "weir_server_probes_total";
+    write_family(out, name, Kind::Counter, "Probes of the health check, by result.");
+    for (labels, probes) in &rows {
+        write_sample(out, name, labels, &[("result", "passed")], probes.passed);
+        write_sample(out, name, labels, &[("result", "failed")], probes.failures.total());
+    }
+    let help = "Probes of the health check that failed, by reason code and party.";
+    write_reasons(out, "weir_server_probe_failures_total", help, &rows, |probes| &probes.failures);
+    let name = "weir_server_health_changes_total";
+    write_family(out, name, Kind::Counter, "Times that the health check changed whether the server is up.");
+    for (labels, probes) in &rows {
+        write_sample(out, name, labels, &[], probes.changes);
+    }
+    let name = "weir_server_probe_time_seconds";
+    write_family(out, name, Kind::Gauge, "Duration of the last probe of the health check.");
+    for (labels, probes) in &rows {
+        write_labels(out, name, labels, &[]);
+        write_seconds(out, probes.last_micros);
+    }
 }
 
 /// Declares the simple families of a list: name, kind, field and help.
@@ -235,12 +267,16 @@ fn write_histogram<T>(
         }
         write_sample(out, &bucket, labels, &[("le", "+Inf")], snapshot.count());
         write_labels(out, &sum, labels, &[]);
-        let micros = snapshot.sum();
-        out.push_str(itoa::Buffer::new().format(micros / 1_000_000));
-        push_fraction(out, micros % 1_000_000);
-        out.push('\n');
+        write_seconds(out, snapshot.sum());
         write_sample(out, &count, labels, &[], snapshot.count());
     }
+}
+
+/// Appends microseconds as seconds, and ends the line.
+fn write_seconds(out: &mut String, micros: u64) {
+    out.push_str(itoa::Buffer::new().format(micros / 1_000_000));
+    push_fraction(out, micros % 1_000_000);
+    out.push('\n');
 }
 
 /// Appends a dot and six digits.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::failure::{Cause, Failure};
 use crate::figures::{Names, UpstreamNames};
-use crate::shard::{ShardSizes, WorkerShard};
+use crate::shard::{ProbeShard, ShardSizes, WorkerShard};
 
 /// One line `name{labels} value`.
 #[derive(Debug, Clone, PartialEq)]
@@ -163,7 +163,14 @@ fn small_figures() -> Figures {
     for micros in [100, 128, 1_000_000, 40_000_000] {
         server.response_time.record(micros);
     }
-    Figures::collect(&names(&["web"], &[("api", &["10.0.0.1:80"])]), [&shard])
+    let mut figures = Figures::collect(&names(&["web"], &[("api", &["10.0.0.1:80"])]), [&shard]);
+    let probes = ProbeShard::default();
+    probes.passed.add(8);
+    probes.failures.record(Failure::server(Phase::Response, Cause::UnexpectedStatus));
+    probes.changes.increment();
+    probes.last_micros.set(2_001_500);
+    figures.note_health(0, 0, false, Some(&probes));
+    figures
 }
 
 #[test]
@@ -193,6 +200,13 @@ fn figures_are_rendered_to_the_letter() {
          weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"+Inf\"} 4\n\
          weir_server_response_time_seconds_sum{upstream=\"api\",server=\"10.0.0.1:80\"} 41.000228\n\
          weir_server_response_time_seconds_count{upstream=\"api\",server=\"10.0.0.1:80\"} 4\n",
+        "weir_server_up{upstream=\"api\",server=\"10.0.0.1:80\"} 0\n",
+        "weir_server_probes_total{upstream=\"api\",server=\"10.0.0.1:80\",result=\"passed\"} 8\n\
+         weir_server_probes_total{upstream=\"api\",server=\"10.0.0.1:80\",result=\"failed\"} 1\n",
+        "weir_server_probe_failures_total{upstream=\"api\",server=\"10.0.0.1:80\",party=\"server\",\
+         reason=\"response-unexpected-status\"} 1\n",
+        "weir_server_health_changes_total{upstream=\"api\",server=\"10.0.0.1:80\"} 1\n",
+        "weir_server_probe_time_seconds{upstream=\"api\",server=\"10.0.0.1:80\"} 2.001500\n",
     ] {
         assert!(text.contains(part), "missing:\n{part}\nin:\n{text}");
     }
@@ -202,7 +216,7 @@ fn figures_are_rendered_to_the_letter() {
 fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_figures());
     let families = read(&text);
-    for (part, fields) in [("worker", 10), ("listener", 7), ("upstream", 7), ("server", 16)] {
+    for (part, fields) in [("worker", 10), ("listener", 7), ("upstream", 7), ("server", 21)] {
         let prefix = format!("weir_{part}_");
         let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();
         assert_eq!(found, fields, "families of {part}");

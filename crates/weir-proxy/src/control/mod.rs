@@ -1,5 +1,7 @@
-//! What is not on the request path: names of servers, the writer of the access log, the admin listener.
+//! What is not on the request path: names of servers, health checks, the writer of the access log, the admin
+//! listener.
 
 pub(crate) mod access_log;
 pub(crate) mod names;
+pub(crate) mod health;
 pub(crate) mod admin;

@@ -194,9 +194,14 @@ impl UpstreamPlan {
 
     /// Hands free slots to those who wait, in order of arrival, as long as there are any of both.
     pub(crate) fn serve_queue(&self) {
-        if self.waiting.load(Ordering::SeqCst) == 0 {
-            return;
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.serve_queue_anew();
         }
+    }
+
+    /// The same after a server became eligible: unlike slots, that change and the number of those who wait are not in one
+    /// order for all threads, so the lock has to be taken to be sure that nobody came in between.
+    pub(crate) fn serve_queue_anew(&self) {
         let now_ms = self.millis(clock::now());
         let mut queue = self.lock_queue();
         while let Some(overdue) = queue.pop_overdue(now_ms) {

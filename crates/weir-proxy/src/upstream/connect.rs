@@ -18,6 +18,9 @@ use crate::socket::Socket;
 /// How long one address may be silent before the next is tried beside it (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
+/// One address that is being tried.
+type Attempt = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
+
 /// Where a server can be reached: one resolved address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Endpoint {
@@ -66,7 +69,7 @@ fn in_order(endpoints: &[Endpoint], first: usize) -> Vec<Endpoint> {
 /// Tries the endpoints one after the other, each a little later or as soon as the one before has failed.
 async fn race(endpoints: Vec<Endpoint>) -> io::Result<Socket> {
     let mut waiting = endpoints.into_iter();
-    let mut running: Vec<Pin<Box<dyn Future<Output = io::Result<Socket>>>>> = Vec::new();
+    let mut running: Vec<Attempt> = Vec::new();
     let mut delay = Box::pin(tokio::time::sleep(Duration::ZERO));
     let mut last_error = None;
     std::future::poll_fn(move |cx| {
@@ -93,7 +96,7 @@ async fn race(endpoints: Vec<Endpoint>) -> io::Result<Socket> {
 
 /// Polls every running attempt; the first success wins, failures are dropped and remembered.
 fn poll_running(
-    running: &mut Vec<Pin<Box<dyn Future<Output = io::Result<Socket>>>>>,
+    running: &mut Vec<Attempt>,
     cx: &mut Context<'_>,
     last_error: &mut Option<io::Error>,
 ) -> Option<Socket> {

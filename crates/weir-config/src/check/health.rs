@@ -1,0 +1,183 @@
+//! How servers are probed: one kind of probe, settings that belong to it, and times that leave each other room.
+
+use std::time::Duration;
+
+use weir_traffic::route::{Pattern, ValueMatch};
+
+use super::headers;
+use crate::config::{BodyRule, HealthCheck, HttpProbe, Probe};
+use crate::key::Located;
+use crate::mistake::{Finding, MistakeKind};
+use crate::text::{HealthText, ProbeKind, UpstreamText};
+use crate::value::{ServerAddress, print_duration};
+
+/// The longest time limit of a probe that does not say: who takes longer to say that all is well is not well.
+const TIMEOUT_DEFAULT_MAX: Duration = Duration::from_secs(5);
+
+/// The shortest interval.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+/// Keys that only a request has.
+const OF_HTTP: [&str; 8] =
+    ["path", "method", "host", "headers", "status", "body_contains", "body_regex", "body_size"];
+
+pub(super) fn check(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> HealthCheck {
+    let value = &text.value;
+    let kind = value.kind.unwrap_or(match text.is_missing("path") {
+        true => ProbeKind::Tcp,
+        false => ProbeKind::Http,
+    });
+    let probe = match kind {
+        ProbeKind::Tcp => {
+            report_of_http(text, findings);
+            Probe::Tcp
+        }
+        ProbeKind::Http => Probe::Http(Box::new(http(text, findings))),
+    };
+    let timeout = value.timeout.unwrap_or((value.interval / 2).min(TIMEOUT_DEFAULT_MAX));
+    let interval_changing = value.interval_changing.unwrap_or((value.interval / 4).max(INTERVAL_MIN));
+    check_times(text, timeout, findings);
+    HealthCheck {
+        probe,
+        interval: value.interval,
+        jitter: value.jitter,
+        interval_changing,
+        timeout,
+        rise: value.rise,
+        fall: value.fall,
+        port: value.port,
+    }
+}
+
+/// Reports what a probe without a request cannot have.
+fn report_of_http(text: &Located<HealthText>, findings: &mut Vec<Finding>) {
+    for key in OF_HTTP {
+        if let Some(at) = text.changed(key) {
+            let what = format!("`{key}` does nothing: a probe of the kind `tcp` only opens a connection");
+            let hint = match text.value.kind {
+                Some(_) => "write `kind = \"http\"`",
+                None => "write a `path`, or `kind = \"http\"`",
+            };
+            findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+        }
+    }
+}
+
+fn http(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> HttpProbe {
+    let value = &text.value;
+    let body = body(text, findings);
+    let method = value.method.value.as_str();
+    if method == "CONNECT" {
+        let what = "a probe cannot ask for a tunnel";
+        findings
+            .push(Finding::new(MistakeKind::BadValue, value.method.at, what).hint("write `GET` or `HEAD`"));
+    } else if let (Some(key), "HEAD") = (body_key(text), method) {
+        let what = format!("`{key}` never holds: the response to `HEAD` has no body");
+        findings.push(
+            Finding::new(MistakeKind::Conflict, text.key_at(key), what).hint("write `method = \"GET\"`"),
+        );
+    }
+    if let (Some(at), None) = (text.changed("body_size"), body_key(text)) {
+        let what = "`body_size` does nothing: nothing is looked for in the body";
+        let hint = "write `body_contains` or `body_regex`";
+        findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));
+    }
+    HttpProbe {
+        method: method.into(),
+        path: value.path.as_ref().map_or_else(|| "/".into(), |path| path.0.clone()),
+        host: value.host.as_ref().map(|host| host.0.clone()),
+        headers: headers::check_probe(&value.headers, findings),
+        status: value.status.0.clone(),
+        body,
+        body_size: value.body_size,
+    }
+}
+
+/// The key that says what the body has to be like.
+fn body_key(text: &Located<HealthText>) -> Option<&'static str> {
+    ["body_contains", "body_regex"].into_iter().find(|key| !text.is_missing(key))
+}
+
+fn body(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> Option<BodyRule> {
+    let value = &text.value;
+    if let (Some(_), Some(at)) = (text.written("body_contains"), text.written("body_regex")) {
+        let what = "a probe has one of `body_contains` and `body_regex`";
+        findings.push(Finding::new(MistakeKind::Conflict, at, what));
+    }
+    match (&value.body_contains, &value.body_regex) {
+        (Some(needle), _) if needle.is_empty() => {
+            let what = "`body_contains` is empty: every body holds that";
+            findings.push(Finding::new(MistakeKind::BadValue, text.key_at("body_contains"), what));
+            None
+        }
+        (Some(needle), _) => Some(BodyRule::Contains(needle.clone())),
+        (None, Some(pattern)) => Some(BodyRule::Regex(compiled(&pattern.0))),
+        (None, None) => None,
+    }
+}
+
+fn compiled(text: &str) -> Pattern {
+    match ValueMatch::regex(text) {
+        Ok(ValueMatch::Regex(pattern)) => pattern,
+        _ => unreachable!("the pattern was compiled when it was read"),
+    }
+}
+
+fn is_unix(address: &ServerAddress) -> bool {
+    matches!(address, ServerAddress::Unix(_))
+}
+
+fn check_times(text: &Located<HealthText>, timeout: Duration, findings: &mut Vec<Finding>) {
+    let interval = text.value.interval;
+    if let (Some(changing), Some(at)) = (text.value.interval_changing, text.written("interval_changing"))
+        && changing > interval
+    {
+        let (changing, interval) = (print_duration(changing), print_duration(interval));
+        let what = format!("`interval_changing` ({changing}) is longer than `interval` ({interval})");
+        let hint = "it is there to see changes sooner";
+        findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+    }
+    if let Some(at) = text.written("timeout").filter(|_| timeout > interval) {
+        let (timeout, interval) = (print_duration(timeout), print_duration(interval));
+        let what = format!("a probe that runs into `timeout` ({timeout}) holds up the next one");
+        let hint =
+            format!("`interval` is {interval}; a server that hangs is found out later than it suggests");
+        findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint(hint));
+    }
+}
+
+/// Reports what is said of the health of servers that has no effect in this upstream.
+pub(super) fn report_servers(text: &UpstreamText, findings: &mut Vec<Finding>) {
+    let entries = text.servers.as_ref().map_or(&[][..], |servers| &servers.0);
+    let mut probed = 0;
+    for entry in entries {
+        let Some(table) = entry.value.table() else {
+            probed += 1;
+            continue;
+        };
+        let (health, port) = (table.changed("health"), table.changed("health_port"));
+        match (&text.health, health.or(port)) {
+            (None, Some(at)) => {
+                let key = if health.is_some() { "health" } else { "health_port" };
+                let what = format!("`{key}` does nothing: the upstream has no `health`");
+                findings.push(Finding::new(MistakeKind::Unused, at, what));
+            }
+            (Some(_), _) if !table.value.health => {
+                if let Some(at) = port {
+                    let what = "`health_port` does nothing: with `health = false` the server is not probed";
+                    findings.push(Finding::new(MistakeKind::Unused, at, what));
+                }
+            }
+            _ => probed += 1,
+        }
+        let is_unix = table.value.address.as_ref().is_some_and(|address| is_unix(&address.value));
+        if let Some(at) = port.filter(|_| is_unix) {
+            let what = "`health_port` does nothing: a Unix socket has no port";
+            findings.push(Finding::new(MistakeKind::Unused, at, what));
+        }
+    }
+    if let (Some(health), 0, false) = (&text.health, probed, entries.is_empty()) {
+        let what = "`health` does nothing: no server of this upstream is probed";
+        findings.push(Finding::new(MistakeKind::Unused, health.at, what));
+    }
+}

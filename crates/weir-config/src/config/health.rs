@@ -1,0 +1,82 @@
+//! `[upstream.NAME.health]`: how servers are probed, and what is expected of them.
+
+use std::time::Duration;
+
+use weir_traffic::health::{Pace, Thresholds};
+use weir_traffic::route::Pattern;
+
+use crate::value::{HeaderName, HeaderValue, Percent, Size, StatusRange};
+
+/// How the servers of an upstream are probed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What a probe is.
+    pub probe: Probe,
+    /// From one probe of a server to the next.
+    pub interval: Duration,
+    /// How much later than planned a probe may come, as a share of the interval; at most 50 %.
+    pub jitter: Percent,
+    /// From one probe to the next while a server may be about to change; not longer than `interval`.
+    pub interval_changing: Duration,
+    /// How long a probe may take.
+    pub timeout: Duration,
+    /// Probes that have to pass in a row until a server that is down is up; at least 1.
+    pub rise: u32,
+    /// Probes that have to fail in a row until a server that is up is down; at least 1.
+    pub fall: u32,
+    /// The port that is probed, of servers that do not say; `None`: the one that gets the traffic.
+    pub port: Option<u16>,
+}
+
+/// What a probe is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// A connection that is opened and closed again.
+    Tcp,
+    /// A request.
+    Http(Box<HttpProbe>),
+}
+
+/// The request of a probe, and the response that is expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpProbe {
+    /// The method; not `CONNECT`.
+    pub method: Box<str>,
+    /// What is asked for: an absolute path, with or without a query.
+    pub path: Box<str>,
+    /// The `Host`; `None`: the address of the server.
+    pub host: Option<Box<str>>,
+    /// More fields of the request, none of which is `Host` or concerns the framing.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The status has to be in one of these; at least one.
+    pub status: Vec<StatusRange>,
+    /// What the body has to be like; `None`: it is not read.
+    pub body: Option<BodyRule>,
+    /// How much of the body is looked at.
+    pub body_size: Size,
+}
+
+/// What a body has to be like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyRule {
+    /// It holds this text, which is not empty.
+    Contains(Box<str>),
+    /// The regular expression is found in it.
+    Regex(Pattern),
+}
+
+impl HealthCheck {
+    /// How often a server is probed.
+    pub fn pace(&self) -> Pace {
+        Pace {
+            interval: self.interval,
+            interval_changing: self.interval_changing,
+            jitter_percent: self.jitter.percent(),
+        }
+    }
+
+    /// How many probes in a row it takes to change what holds of a server.
+    pub fn thresholds(&self) -> Thresholds {
+        Thresholds { rise: self.rise, fall: self.fall }
+    }
+}

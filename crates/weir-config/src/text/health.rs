@@ -1,0 +1,178 @@
+//! `[upstream.NAME.health]` as it is written.
+
+use std::time::Duration;
+
+use weir_traffic::route::Method;
+
+use super::matching::Pattern;
+use super::route::is_host_with_port;
+use crate::key::{
+    Bounds, Kind, Map, OneOrMany, Reader, Spanned, TextKind, Value, choice, section, text_values,
+};
+use crate::source::{Node, Tree};
+use crate::value::{HeaderValue, Percent, STATUS_MAX, STATUS_MIN, Size, StatusRange, ValueError};
+
+section! {
+    /// Probes that find out whether a server answers, each on a connection of its own. A server is up until its first probe, within one
+    /// `interval` of the start, which decides alone; from then on it takes `fall` failed ones in a row to take it down and `rise` passed ones to
+    /// bring it back. Without this table nobody asks, and every server counts as up. `{}` checks that servers accept connections.
+    #[derive(Debug, Clone)]
+    pub(crate) struct HealthText at "upstream.NAME.health" {
+        /// What a probe is. Without it, `http` when `path` is set, else `tcp`.
+        kind: ProbeKind = optional, like "nginx `health_check`, HAProxy `option httpchk`, `check`";
+        /// What is asked for: a path, with a query if need be. Without it, `/`.
+        path: ProbePath = optional, like "nginx `health_check uri=`, HAProxy `http-check send uri`";
+        /// The method of the request.
+        method: Spanned<Method> = "GET", like "HAProxy `http-check send meth`";
+        /// The `Host` of the request. Without it, the address of the server as the config has it.
+        host: ProbeHost = optional, like "HAProxy `http-check send hdr Host`";
+        /// More headers of the request.
+        headers: Map<HeaderValue> = {}, like "HAProxy `http-check send hdr`";
+        /// Status codes of a server that is well: one, a range, or a list of both.
+        status: OneOrMany<StatusRange> = "200-399", like "nginx `match { status }`, HAProxy `http-check expect status`";
+        /// Text that the body has to hold.
+        body_contains: Box<str> = optional, like "HAProxy `http-check expect string`";
+        /// A regular expression that has to be found in the body.
+        body_regex: Pattern = optional, like "nginx `match { body ~ }`, HAProxy `http-check expect rstring`";
+        /// How much of the body is looked at. Without `body_contains` or `body_regex` none of it is.
+        body_size: Size = "16KiB", in 1..=1_048_576, like "HAProxy `tune.bufsize`";
+        /// From one probe of a server to the next. The probes of all servers are spread evenly over it.
+        interval: Duration = "2s", in 10..=3_600_000, like "nginx `health_check interval=`, HAProxy `inter`";
+        /// How much later than planned a probe may come, at random, as a share of the interval.
+        jitter: Percent = "10%", in 0..=50, like "nginx `health_check jitter=`, HAProxy `spread-checks`";
+        /// From one probe to the next while the last one speaks against what holds, so that changes are seen sooner. Without it, a
+        /// quarter of `interval`.
+        interval_changing: Duration = optional, in 10..=3_600_000, like "HAProxy `fastinter`";
+        /// How long a probe may take, from the first packet to its last byte. Without it, half of `interval`, at most 5 s.
+        timeout: Duration = optional, in 1..=600_000, like "HAProxy `timeout check`";
+        /// Probes that have to pass in a row until a server that is down is up.
+        rise: u32 = 2, in 1..=1000, like "nginx `health_check passes=`, HAProxy `rise`";
+        /// Probes that have to fail in a row until a server that is up is down.
+        fall: u32 = 3, in 1..=1000, like "nginx `health_check fails=`, HAProxy `fall`";
+        /// The port that is probed. Without it, the one that gets the traffic.
+        port: u16 = optional, in 1..=65_535, like "nginx `health_check port=`, HAProxy `port`";
+    }
+}
+
+choice! {
+    /// What a probe is.
+    pub(crate) enum ProbeKind {
+        /// a connection is opened and closed again
+        #[default]
+        Tcp = "tcp",
+        /// a request is answered as expected
+        Http = "http",
+    }
+}
+
+/// The target of a probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProbePath(pub(crate) Box<str>);
+
+/// The `Host` of a probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProbeHost(pub(crate) Box<str>);
+
+text_values! {
+    ProbePath, parse_path, |value: &ProbePath| value.0.clone(), TextKind {
+        name: "path with query",
+        article: "a path",
+        examples: &["/healthz", "/status?full=1"],
+        pattern: r#"^/[!$-;=?-~]*$"#,
+        about: "A path with or without a query, percent-encoded, as it stands in a request.",
+    };
+    ProbeHost, parse_host, |value: &ProbeHost| value.0.clone(), TextKind {
+        name: "host and port",
+        article: "a host",
+        examples: &["app.internal", "app.internal:8080", "[::1]:80"],
+        pattern: r"^[A-Za-z0-9._:\[\]-]+$",
+        about: "A host name or address, with or without a port, as it stands in `Host`.",
+    };
+}
+
+fn parse_path(text: &str) -> Result<ProbePath, ValueError> {
+    let wrong = text.char_indices().find(|(_, c)| !c.is_ascii_graphic() || "\"#<>".contains(*c));
+    match wrong {
+        _ if !text.starts_with('/') => Err(ValueError::new(format!("`{text}` does not begin with `/`"))
+            .hint("write for example `/healthz`; the name of the host is `host`")),
+        Some((at, c)) => Err(ValueError::new(format!("{c:?} cannot stand in a path"))
+            .hint("write it percent-encoded")
+            .range(at..at + c.len_utf8())),
+        None => Ok(ProbePath(text.into())),
+    }
+}
+
+fn parse_host(text: &str) -> Result<ProbeHost, ValueError> {
+    if is_host_with_port(text) {
+        return Ok(ProbeHost(text.into()));
+    }
+    Err(ValueError::new(format!("`{text}` is not a host"))
+        .hint("write for example `app.internal` or `app.internal:8080`"))
+}
+
+static STATUS_RANGE: TextKind = TextKind {
+    name: "status range",
+    article: "a range of status codes",
+    examples: &["200-299"],
+    pattern: r"^[2-5][0-9][0-9](-[2-5][0-9][0-9])?$",
+    about: "Two status codes from 200 to 599 and all between them.",
+};
+
+const STATUS_BOUNDS: Bounds = Bounds { min: STATUS_MIN as u64, max: STATUS_MAX as u64 };
+
+impl Value for StatusRange {
+    fn kind(_: Bounds) -> Kind {
+        Kind::Either(vec![u16::kind(STATUS_BOUNDS), Kind::Text(&STATUS_RANGE, Bounds::NONE)])
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Integer(_) => u16::read(node, STATUS_BOUNDS, reader).and_then(Self::only),
+            Tree::Text(_) => reader.parsed(node, &Self::kind(bounds), str::parse),
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        match self.single() {
+            Some(status) => status.write(),
+            None => Box::<str>::from(self.to_string()).write(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_what_a_request_may_ask_for() {
+        for text in ["/", "/healthz", "/a/b?c=d&e", "/%20", "/a|b"] {
+            assert_eq!(parse_path(text).map(|path| path.0), Ok(text.into()));
+        }
+        for (text, what) in [
+            ("", "`` does not begin with `/`"),
+            ("healthz", "`healthz` does not begin with `/`"),
+            ("http://a/", "`http://a/` does not begin with `/`"),
+            ("/a b", "' ' cannot stand in a path"),
+            ("/a\r\nHost: b", "'\\r' cannot stand in a path"),
+            ("/a#b", "'#' cannot stand in a path"),
+            ("/é", "'é' cannot stand in a path"),
+        ] {
+            assert_eq!(parse_path(text).map_err(|error| error.what), Err(what.to_owned()));
+        }
+    }
+
+    #[test]
+    fn hosts_may_have_a_port() {
+        for text in ["app.internal", "app.internal:80", "10.0.0.1", "[::1]", "[::1]:80"] {
+            assert!(parse_host(text).is_ok(), "{text}");
+        }
+        for text in ["", "a b", "*.a", "a:b", "a:99999", "a\r\nb", "http://a"] {
+            assert!(parse_host(text).is_err(), "{text:?}");
+        }
+    }
+}

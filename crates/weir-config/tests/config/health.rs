@@ -1,0 +1,114 @@
+//! What the keys of a health check come to.
+
+use std::time::Duration;
+
+use weir_config::{BodyRule, HealthCheck, HttpProbe, Probe, Server};
+
+use crate::{checked, config};
+
+/// The first upstream, its servers and health check as given.
+fn upstream(servers: &str, health: &str) -> (Vec<Server>, HealthCheck) {
+    let text = format!(
+        "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\nservers = {servers}\nhealth = {health}\n"
+    );
+    let mut config = config(&text);
+    let upstream = config.upstreams.remove(0);
+    (upstream.servers, upstream.health.expect("it was given"))
+}
+
+fn health(text: &str) -> HealthCheck {
+    upstream("[\"a:80\"]", text).1
+}
+
+fn http(text: &str) -> HttpProbe {
+    match health(text).probe {
+        Probe::Http(probe) => *probe,
+        Probe::Tcp => panic!("{text} is a request"),
+    }
+}
+
+#[test]
+fn what_is_written_decides_the_kind() {
+    for text in ["{}", "{ interval = \"5s\" }", "{ kind = \"tcp\" }"] {
+        assert_eq!(health(text).probe, Probe::Tcp, "{text}");
+    }
+    for (text, path) in [
+        ("{ path = \"/healthz?full=1\" }", "/healthz?full=1"),
+        ("{ kind = \"http\" }", "/"),
+        ("{ kind = \"http\", path = \"/x\" }", "/x"),
+    ] {
+        assert_eq!(&*http(text).path, path, "{text}");
+    }
+}
+
+#[test]
+fn times_follow_the_interval() {
+    let times = |text: &str| {
+        let check = health(text);
+        [check.interval, check.interval_changing, check.timeout].map(|time| time.as_millis())
+    };
+    assert_eq!(times("{}"), [2000, 500, 1000]);
+    assert_eq!(times("{ interval = \"1s\" }"), [1000, 250, 500]);
+    assert_eq!(
+        times("{ interval = \"1m\" }"),
+        [60_000, 15_000, 5000],
+        "a time limit of half a minute is none"
+    );
+    assert_eq!(times("{ interval = \"10ms\" }"), [10, 10, 5]);
+    assert_eq!(times("{ interval_changing = \"2s\", timeout = \"50ms\" }"), [2000, 2000, 50]);
+    let check = health("{ interval = \"3s\", jitter = \"0%\", rise = 1, fall = 5 }");
+    assert_eq!((check.pace().interval, check.pace().jitter_percent), (Duration::from_secs(3), 0));
+    assert_eq!((check.thresholds().rise, check.thresholds().fall), (1, 5));
+}
+
+#[test]
+fn a_request_and_what_is_expected() {
+    let usual = http("{ path = \"/\" }");
+    assert_eq!((&*usual.method, usual.host, usual.headers.len(), usual.body), ("GET", None, 0, None));
+    let passes = |probe: &HttpProbe, status| probe.status.iter().any(|range| range.contains(status));
+    let usual = http("{ path = \"/\" }");
+    assert!([200, 204, 304, 399].into_iter().all(|status| passes(&usual, status)));
+    assert!(![400, 404, 500].into_iter().any(|status| passes(&usual, status)));
+    let own = http(
+        "{ path = \"/\", method = \"post\", host = \"app.test:81\", headers = { X-A = \"b\" }, status = [200, \"404-410\"], \
+         body_regex = '^ok\\d', body_size = \"1KiB\" }",
+    );
+    assert_eq!(
+        (&*own.method, own.host.as_deref(), own.body_size.bytes()),
+        ("POST", Some("app.test:81"), 1024)
+    );
+    assert_eq!((&*own.headers[0].0, &*own.headers[0].1), ("x-a", "b"));
+    assert!(passes(&own, 200) && passes(&own, 410) && !passes(&own, 201));
+    let Some(BodyRule::Regex(pattern)) = &own.body else { panic!("a regular expression") };
+    assert!(pattern.is_match(b"ok1") && !pattern.is_match(b"not ok1"));
+    let contains = http("{ path = \"/\", body_contains = \"ok\", status = 204 }");
+    assert_eq!(contains.body, Some(BodyRule::Contains("ok".into())));
+}
+
+#[test]
+fn servers_may_differ() {
+    let servers =
+        "[\"a:80\", { address = \"b:80\", health = false }, { address = \"c:80\", health_port = 81 }]";
+    let (servers, check) = upstream(servers, "{ port = 8081 }");
+    let found: Vec<_> = servers.iter().map(|server| (server.health, server.health_port)).collect();
+    assert_eq!(found, [(true, None), (false, None), (true, Some(81))]);
+    assert_eq!(check.port, Some(8081));
+}
+
+#[test]
+fn what_is_doubtful_is_said_and_holds() {
+    for (health, warning) in [
+        ("{ timeout = \"3s\" }", "a probe that runs into `timeout` (3s) holds up the next one"),
+        (
+            "{ path = \"/\", body_size = \"1KiB\" }",
+            "`body_size` does nothing: nothing is looked for in the body",
+        ),
+    ] {
+        let text = format!(
+            "listener.web = {{ address = \":0\", upstream = \"app\" }}\nupstream.app = {{ servers = [\"a:80\"], health = {health} }}\n"
+        );
+        let checked = checked(&text);
+        assert!(checked.config.is_some(), "{}", checked.mistakes);
+        assert!(checked.mistakes.to_string().contains(warning), "{}", checked.mistakes);
+    }
+}

@@ -1,0 +1,142 @@
+//! The response to a probe: read as strictly as any other, and as far as it matters.
+//!
+//! The head decides by its status; the body is read only if something is looked for in it, and only up to its bound.
+
+use memchr::memmem;
+use weir_config::{BodyRule, HttpProbe, StatusRange};
+use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Method, Progress, ResponseBody, ResponseHead};
+use weir_observe::{Cause, Failure, Party, Phase};
+
+use super::probe::ProbeFailure;
+use crate::exchange::failure;
+use crate::snapshot::UpstreamPlan;
+use crate::socket::Socket;
+
+/// Bytes that are asked for at a time: most responses to a probe are shorter.
+const READ_BYTES: usize = 4096;
+
+/// Responses of the class 1xx before the final one; a probe asks for none.
+const INTERIM_MAX: u32 = 8;
+
+/// What the response of a server that is well looks like.
+#[derive(Debug)]
+pub(super) struct Expected {
+    method: Method,
+    status: Box<[StatusRange]>,
+    body: Option<BodyRule>,
+    body_bytes_max: usize,
+    head_limits: HeadLimits,
+    chunked_limits: ChunkedLimits,
+}
+
+impl Expected {
+    pub(super) fn new(probe: &HttpProbe, plan: &UpstreamPlan) -> Self {
+        Self {
+            method: Method::recognise(probe.method.as_bytes()),
+            status: probe.status.as_slice().into(),
+            body: probe.body.clone(),
+            body_bytes_max: probe.body_size.as_usize(),
+            head_limits: plan.head_limits,
+            chunked_limits: plan.chunked_limits,
+        }
+    }
+
+    /// Reads the response and judges it; `phase` is where that stands.
+    ///
+    /// # Errors
+    /// When it is not whole or well-formed as far as it is read, or not what is expected.
+    pub(super) async fn receive(&self, socket: &mut Socket, phase: &mut Phase) -> Result<(), ProbeFailure> {
+        *phase = Phase::Response;
+        let mut head = ResponseHead::new();
+        let rest = self.read_head(socket, &mut head).await?;
+        let status = head.status();
+        if !self.status.iter().any(|range| range.contains(status)) {
+            let failure = Failure::server(Phase::Response, Cause::UnexpectedStatus);
+            return Err(ProbeFailure { failure, status: Some(status) });
+        }
+        let Some(rule) = &self.body else { return Ok(()) };
+        *phase = Phase::Relay;
+        let body = self.read_body(socket, rest, head.body(self.method)).await?;
+        let is_there = match rule {
+            BodyRule::Contains(needle) => memmem::find(&body, needle.as_bytes()).is_some(),
+            BodyRule::Regex(pattern) => pattern.is_match(&body),
+        };
+        if is_there { Ok(()) } else { Err(Failure::server(Phase::Response, Cause::UnexpectedBody).into()) }
+    }
+
+    /// Reads the final head; gives the bytes behind it.
+    async fn read_head(&self, socket: &mut Socket, head: &mut ResponseHead) -> Result<Vec<u8>, Failure> {
+        let response = |cause| Failure::server(Phase::Response, cause);
+        let mut received = Vec::new();
+        let mut interim = 0;
+        loop {
+            match head.parse(&received, &self.head_limits).map_err(|rule| response(Cause::Rule(rule)))? {
+                Progress::Complete { len } => {
+                    received.drain(..len);
+                    match head.status() {
+                        101 => return Err(response(Cause::UpgradeUnasked)),
+                        200.. => return Ok(received),
+                        _ if interim == INTERIM_MAX => return Err(response(Cause::TooManyInterimResponses)),
+                        _ => interim += 1,
+                    }
+                    head.reset();
+                }
+                Progress::Incomplete => {
+                    if read(socket, &mut received, Phase::Response).await? == 0 {
+                        let cause =
+                            if received.is_empty() { Cause::Closed } else { Cause::ResponseIncomplete };
+                        return Err(response(cause));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the body to its end, or as much of it as is looked at; `part` is what came with the head.
+    async fn read_body(
+        &self,
+        socket: &mut Socket,
+        mut part: Vec<u8>,
+        framing: ResponseBody,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        let mut chunks = ChunkedDecoder::new(self.chunked_limits);
+        let wanted = match framing {
+            ResponseBody::Length(len) => usize::try_from(len).unwrap_or(usize::MAX),
+            ResponseBody::None => 0,
+            ResponseBody::Chunked | ResponseBody::UntilClose => usize::MAX,
+        }
+        .min(self.body_bytes_max);
+        loop {
+            let mut is_whole = false;
+            if framing == ResponseBody::Chunked {
+                let broken = |rule| Failure::server(Phase::Relay, Cause::Rule(rule));
+                let decoded = chunks.decode(&mut part).map_err(broken)?;
+                body.extend_from_slice(&part[decoded.data]);
+                is_whole = decoded.done;
+            } else {
+                body.extend_from_slice(&part);
+            }
+            if is_whole || body.len() >= wanted {
+                body.truncate(wanted);
+                return Ok(body);
+            }
+            part.clear();
+            if read(socket, &mut part, Phase::Relay).await? == 0 {
+                return match framing {
+                    ResponseBody::UntilClose => Ok(body),
+                    _ => Err(Failure::server(Phase::Relay, Cause::ResponseIncomplete)),
+                };
+            }
+        }
+    }
+}
+
+/// Appends what the server sends next; 0 at its end.
+async fn read(socket: &mut Socket, received: &mut Vec<u8>, phase: Phase) -> Result<usize, Failure> {
+    let len = received.len();
+    received.resize(len + READ_BYTES, 0);
+    let outcome = std::future::poll_fn(|cx| socket.poll_read(cx, &mut received[len..])).await;
+    received.truncate(len + *outcome.as_ref().unwrap_or(&0));
+    outcome.map_err(|error| failure::of_io(phase, Party::Server, &error))
+}

@@ -1,0 +1,46 @@
+//! The last outcomes of the probes of one server: what a line in the log about its health is made of.
+//!
+//! Bounded: a server that is probed for a year takes as much memory as one that is probed for a minute.
+
+use std::collections::VecDeque;
+
+/// Outcomes that are remembered of each server.
+pub const HISTORY_MAX: usize = 10;
+
+/// How one probe ended; `C` is what the prober knows of a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome<C> {
+    /// When it ended, in milliseconds on the clock of the prober.
+    pub at_ms: u64,
+    /// Why it failed; `None` when it passed.
+    pub failure: Option<C>,
+}
+
+/// The last [`HISTORY_MAX`] outcomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History<C>(VecDeque<Outcome<C>>);
+
+impl<C> History<C> {
+    /// The outcomes, the oldest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Outcome<C>> + DoubleEndedIterator {
+        self.0.iter()
+    }
+
+    /// The newest outcome; `None` before the first.
+    pub fn newest(&self) -> Option<&Outcome<C>> {
+        self.0.back()
+    }
+
+    pub(super) fn push(&mut self, outcome: Outcome<C>) {
+        if self.0.len() == HISTORY_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(outcome);
+    }
+}
+
+impl<C> Default for History<C> {
+    fn default() -> History<C> {
+        History(VecDeque::new())
+    }
+}

@@ -1,0 +1,85 @@
+//! Up or down: the verdict on one server, changed by several probes in a row that say otherwise.
+//!
+//! ```text
+//!                        fails               `fall` in a row
+//!   Up ────────────────────────────▶ Up, changing ────────────▶ Down
+//!   ▲ ▲ ◀─────────────── passes ────────────┘                    │ ▲
+//!   │ └─ `rise` in a row ─── Down, changing ◀────── passes ──────┘ │
+//!   │                               └────────────── fails ─────────┘
+//!  start: up, and the first probe alone decides
+//! ```
+
+use super::history::{History, Outcome};
+use crate::server::Health;
+
+/// How many probes in a row it takes; 0 counts as 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Passed ones, until a server that is down is up.
+    pub rise: u32,
+    /// Failed ones, until a server that is up is down.
+    pub fall: u32,
+}
+
+/// A verdict that an outcome has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// The new verdict.
+    pub health: Health,
+    /// How many outcomes in a row led to it, the last one included.
+    pub outcomes: u32,
+}
+
+/// What the probes of one server say so far.
+#[derive(Debug, Clone)]
+pub struct Verdict<C> {
+    thresholds: Thresholds,
+    health: Health,
+    /// Outcomes in a row that speak against `health`.
+    against: u32,
+    history: History<C>,
+}
+
+impl<C> Verdict<C> {
+    /// A server that is up as long as nobody has looked: the start of Weir is no outage, and a server that is
+    /// dead from the start is found out by its first probe.
+    pub fn new(thresholds: Thresholds) -> Verdict<C> {
+        Verdict { thresholds, health: Health::Up, against: 0, history: History::default() }
+    }
+
+    /// What holds now.
+    pub fn health(&self) -> Health {
+        self.health
+    }
+
+    /// Whether the last outcome speaks against what holds: the next ones are wanted soon.
+    pub fn is_changing(&self) -> bool {
+        self.against > 0
+    }
+
+    /// The last outcomes.
+    pub fn history(&self) -> &History<C> {
+        &self.history
+    }
+
+    /// Takes note of an outcome; tells when it changes the verdict.
+    pub fn record(&mut self, outcome: Outcome<C>) -> Option<Change> {
+        let says = if outcome.failure.is_none() { Health::Up } else { Health::Down };
+        let threshold = match says {
+            Health::Up => self.thresholds.rise,
+            Health::Down if self.history.newest().is_none() => 1,
+            Health::Down => self.thresholds.fall,
+        };
+        self.history.push(outcome);
+        if says == self.health {
+            self.against = 0;
+            return None;
+        }
+        self.against += 1;
+        if self.against < threshold {
+            return None;
+        }
+        self.health = says;
+        Some(Change { health: says, outcomes: std::mem::take(&mut self.against) })
+    }
+}
