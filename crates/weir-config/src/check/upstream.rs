@@ -24,6 +24,7 @@ pub(super) fn check(
         name: name.value.clone(),
         servers,
         balance: balance(text, findings),
+        slow_start: text.value.slow_start,
         timeouts: timeouts.value,
         limits,
         idle: idle.value,
@@ -142,6 +143,12 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
                 format!("`{key}` does nothing: no server has `max_requests`, so no request ever waits");
             findings.push(Finding::new(MistakeKind::Unused, at, what));
         }
+    }
+    if value.health.is_none()
+        && let Some(at) = text.changed("slow_start")
+    {
+        let what = "`slow_start` does nothing without `health`: no server ever comes back";
+        findings.push(Finding::new(MistakeKind::Unused, at, what));
     }
     if value.queue.value.delay_target.is_none()
         && let Some(at) = value.queue.changed("delay_interval")

@@ -20,6 +20,8 @@ pub struct Upstream {
     pub servers: Vec<Server>,
     /// How a server is chosen.
     pub balance: Policy,
+    /// The time in which a server that comes back works its way up; `None`: it has its whole weight at once.
+    pub slow_start: Option<Duration>,
     /// Time limits of each step towards a server.
     pub timeouts: UpstreamTimeouts,
     /// Size and count limits on what a server sends.
@@ -41,6 +43,7 @@ impl Upstream {
             name: name.into(),
             servers,
             balance: Policy::default(),
+            slow_start: None,
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
             idle: IdleConnections::default(),

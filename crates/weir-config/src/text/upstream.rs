@@ -1,5 +1,7 @@
 //! `[upstream.NAME]` as it is written.
 
+use std::time::Duration;
+
 use weir_traffic::balance::{HashKey, Policy};
 
 use super::HealthText;
@@ -26,6 +28,9 @@ section! {
         hash_load_factor: Option<Percent> = optional, in 100..=10_000, like "HAProxy `hash-balance-factor`";
         /// Requests that each server works on at the same time, for servers that do not say. More wait in the queue.
         max_requests: Option<u32> = "off", in 1..=10_000_000, like "nginx `max_conns`, HAProxy `maxconn` (of `server`)";
+        /// The time in which a server that comes back works its way up, evenly from next to nothing to all of its weight. Servers
+        /// that are there when Weir starts have theirs at once.
+        slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
         /// Time limits towards servers.
         timeouts: Located<UpstreamTimeouts> = {};
         /// Limits on what a server sends.

@@ -7,9 +7,11 @@
 mod history;
 mod verdict;
 mod schedule;
+mod slow_start;
 
 pub use history::{HISTORY_MAX, History, Outcome};
 pub use schedule::{Pace, Schedule};
+pub use slow_start::SlowStart;
 pub use verdict::{Change, Thresholds, Verdict};
 
 #[cfg(test)]

@@ -394,3 +394,34 @@ fn servers_with_names_are_probed_where_they_are() {
     assert_eq!(probes(&metrics, "a", "failed"), 0.0);
     assert_eq!(metrics.sum("weir_server_health_changes_total", &[&label("a")]), 0.0);
 }
+
+/// Half of the requests are a server's share; one that has just come back gets next to none, and its half in the end.
+#[test]
+fn a_server_that_comes_back_starts_slowly() {
+    for (slow_start, is_slow) in [("1h", true), ("300ms", false), ("off", false)] {
+        let is_ill = Arc::new(AtomicBool::new(true));
+        let ill = Arc::clone(&is_ill);
+        let a = origin("a", || status(200));
+        let b = origin("b", move || status(if ill.load(Ordering::SeqCst) { 500 } else { 200 }));
+        let config = config(&[named("a", &a), named("b", &b)], QUICK);
+        let weir = Weir::start(&format!("{config}upstream.app.slow_start = \"{slow_start}\"\n"));
+        wait_until(&weir, "b", false);
+        is_ill.store(false, Ordering::SeqCst);
+        wait_until(&weir, "b", true);
+        let mut client = Client::connect(weir.web());
+        let mut share = || {
+            let mut from_b = 0;
+            for _ in 0..100 {
+                client.send_get("/");
+                from_b += usize::from(client.response().text() == "b");
+            }
+            from_b
+        };
+        if is_slow {
+            let from_b = share();
+            assert!(from_b < 5, "{from_b} of 100 requests, one of 256 is due");
+        } else {
+            eventually("b has its share", || share() >= 45);
+        }
+    }
+}
