@@ -199,11 +199,17 @@ impl UpstreamPlan {
         }
     }
 
-    /// The same after a server became eligible: unlike slots, that change and the number of those who wait are not in one
+    /// The same after a server came or went: unlike slots, that change and the number of those who wait are not in one
     /// order for all threads, so the lock has to be taken to be sure that nobody came in between.
     pub(crate) fn serve_queue_anew(&self) {
         let now_ms = self.millis(clock::now());
         let mut queue = self.lock_queue();
+        if !self.balancer.has_eligible() {
+            // As those who come now: waiting does not help.
+            while let Some(waiter) = queue.pop_any() {
+                waiter.item.send_away(Cause::NoServer);
+            }
+        }
         while let Some(overdue) = queue.pop_overdue(now_ms) {
             overdue.item.send_away(Cause::QueueOverload);
         }

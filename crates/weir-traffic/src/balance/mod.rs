@@ -209,6 +209,11 @@ impl Balancer {
         &self.states
     }
 
+    /// Whether any server may be chosen at all, full or not.
+    pub fn has_eligible(&self) -> bool {
+        self.states.iter().any(|state| state.is_eligible())
+    }
+
     /// Gives back the slot that [`Self::choose`] took on `server`.
     pub fn release(&self, server: ServerId) {
         self.state(server).release();

@@ -201,6 +201,12 @@ impl<T> Queue<T> {
         self.unlink(at)
     }
 
+    /// Takes out the first waiter, whatever its deadline; it is not to be served.
+    pub fn pop_any(&mut self) -> Option<Waiter<T>> {
+        let at = self.lanes.iter().find_map(Lane::front)?;
+        self.unlink(at)
+    }
+
     /// Takes out a waiter that gave up, wherever it stands, in constant time; `None` when it has left
     /// already.
     pub fn remove(&mut self, ticket: Ticket) -> Option<Waiter<T>> {

@@ -324,6 +324,17 @@ fn a_burst_makes_nobody_leave() {
 }
 
 #[test]
+fn all_can_be_sent_away() {
+    let mut queue = self::queue(10);
+    for (item, priority) in [(1, Priority::Low), (2, Priority::High), (3, Priority::Normal)] {
+        queue.push(item, Standing { priority, share: 0 }, 0, 5).unwrap();
+    }
+    let left: Vec<u32> = std::iter::from_fn(|| queue.pop_any()).map(|waiter| waiter.item).collect();
+    assert_eq!((left, queue.len()), (vec![2, 3, 1], 0));
+    assert_eq!(queue.wait_expected_ms(9), None, "nobody was served");
+}
+
+#[test]
 fn the_wait_of_the_next_is_told() {
     let mut queue = self::queue(100);
     assert_eq!(queue.wait_expected_ms(0), None);

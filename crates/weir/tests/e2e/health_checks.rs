@@ -213,6 +213,42 @@ fn a_server_that_comes_back_serves_those_who_wait() {
     assert_eq!(first.response().text(), "a");
 }
 
+/// What runs on the last server goes on; who waits for it hears at once that nobody is left, as those who come now.
+#[test]
+fn nobody_waits_for_servers_that_are_all_down() {
+    let gate = Gate::new();
+    let slow = gate.clone();
+    let is_well = Arc::new(AtomicBool::new(true));
+    let well = Arc::clone(&is_well);
+    let a = Origin::start(move |conn| {
+        loop {
+            match conn.request()?.target() {
+                "/healthz" => conn.send(status(if well.load(Ordering::SeqCst) { 200 } else { 503 }))?,
+                _ => {
+                    slow.wait("the others have been sent away");
+                    conn.send(ok("a"))?;
+                }
+            }
+        }
+    });
+    let weir = Weir::start(&format!("{}upstream.app.max_requests = 1\n", config(&[named("a", &a)], QUICK)));
+    let mut first = Client::connect(weir.web());
+    first.send_get("/slow");
+    eventually("the slow request is under way", || a.targets().contains(&"/slow".to_owned()));
+    let mut second = Client::connect(weir.web());
+    second.send_get("/quick");
+    eventually("the second waits", || {
+        weir.metrics().sum("weir_upstream_queue_length", &["upstream=\"app\""]) == 1.0
+    });
+    is_well.store(false, Ordering::SeqCst);
+    let sent_away = second.response();
+    assert_eq!((sent_away.status, sent_away.reason()), (503, Some("no-server")));
+    let refused = Client::get(weir.web(), "/late");
+    assert_eq!((refused.status, refused.reason()), (503, Some("no-server")));
+    gate.open();
+    assert_eq!(first.response().text(), "a");
+}
+
 /// Bodies in every framing, and every way in which one can be wrong.
 #[test]
 fn the_body_decides() {

@@ -144,9 +144,7 @@ impl CheckedServer {
         }
         self.state().set_health(change.health);
         report::tell(&self.plan, self.index, change, &self.verdict);
-        if change.health == Health::Up {
-            self.plan.serve_queue_anew();
-        }
+        self.plan.serve_queue_anew();
     }
 
     fn state(&self) -> &ServerState {
