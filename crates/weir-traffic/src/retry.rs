@@ -84,8 +84,8 @@ pub enum Verdict {
     Retry {
         /// Where.
         server: NextServer,
-        /// It counts as an attempt, and one retry was taken from the budget.
-        counts_against_budget: bool,
+        /// It counts as an attempt; one that met a stale connection does not.
+        counts_as_attempt: bool,
     },
     /// Tell the client.
     GiveUp(Reason),
@@ -140,15 +140,16 @@ impl Reason {
 
 impl RetryPolicy {
     /// Decides about a failed attempt. `take_from_budget` is called at most once and only when nothing else
-    /// speaks against a retry; it says whether the budget allows one more, and takes it.
+    /// speaks against a retry; it says whether the budget allows one more, and takes it. It is not called when
+    /// the attempt reached no server: then the retry is no load that was not there before.
     pub fn judge(&self, failed: &FailedAttempt, take_from_budget: impl FnOnce() -> bool) -> Verdict {
         match self.objection(failed) {
             Some(reason) => Verdict::GiveUp(reason),
             None if failed.is_stale() => {
-                Verdict::Retry { server: NextServer::SameFresh, counts_against_budget: false }
+                Verdict::Retry { server: NextServer::SameFresh, counts_as_attempt: false }
             }
-            None if !take_from_budget() => Verdict::GiveUp(Reason::BudgetUsed),
-            None => Verdict::Retry { server: failed.cause.next_server(), counts_against_budget: true },
+            None if failed.sent_any && !take_from_budget() => Verdict::GiveUp(Reason::BudgetUsed),
+            None => Verdict::Retry { server: failed.cause.next_server(), counts_as_attempt: true },
         }
     }
 

@@ -184,7 +184,8 @@ section! {
         on_timeout: bool = true, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
         /// Status codes for which an idempotent request goes again.
         on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`";
-        /// Retries as a share of the requests of the last ten seconds, so that retries do not feed an outage.
+        /// Retries as a share of the requests of the last ten seconds, so that retries do not feed an outage. A request that reached no
+        /// server, as when the connection was refused, goes again in any case: that is no more load than without the failure.
         budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";
         /// Retries per second that the budget allows in any case, for upstreams with little traffic.
         budget_per_second: u32 = 10, in 0..=1_000_000, like "Envoy `min_retry_concurrency`";

@@ -93,8 +93,8 @@ pub(crate) fn again(
             let failure = if stale { as_stale(failed.failure) } else { failed.failure };
             Err(failure.into())
         }
-        Verdict::Retry { server, counts_against_budget } => {
-            if counts_against_budget {
+        Verdict::Retry { server, counts_as_attempt } => {
+            if counts_as_attempt {
                 local.shard.retries.increment();
                 shard.retries.increment();
             } else {

@@ -16,9 +16,9 @@ const BROKEN_GET: FailedAttempt = FailedAttempt {
     elapsed: Duration::ZERO,
 };
 
-const SAME: Verdict = Verdict::Retry { server: NextServer::SameFresh, counts_against_budget: false };
-const OTHER_FIRST: Verdict = Verdict::Retry { server: NextServer::OtherFirst, counts_against_budget: true };
-const OTHER_ONLY: Verdict = Verdict::Retry { server: NextServer::OtherOnly, counts_against_budget: true };
+const SAME: Verdict = Verdict::Retry { server: NextServer::SameFresh, counts_as_attempt: false };
+const OTHER_FIRST: Verdict = Verdict::Retry { server: NextServer::OtherFirst, counts_as_attempt: true };
+const OTHER_ONLY: Verdict = Verdict::Retry { server: NextServer::OtherOnly, counts_as_attempt: true };
 
 fn judge(policy: &RetryPolicy, failed: FailedAttempt) -> Verdict {
     policy.judge(&failed, || true)
@@ -129,14 +129,16 @@ fn the_budget_is_asked_last_and_once() {
     let policy = RetryPolicy::default();
     let refused = policy.judge(&BROKEN_GET, || false);
     assert_eq!(refused, Verdict::GiveUp(Reason::BudgetUsed));
+    let nothing_sent = FailedAttempt { cause: Cause::Connect, sent_any: false, ..BROKEN_GET };
+    assert_eq!(policy.judge(&nothing_sent, || false), OTHER_FIRST, "no server has had it");
     for failed in all_facts() {
         let mut asked = 0;
         let verdict = policy.judge(&failed, || {
             asked += 1;
             true
         });
-        let counted = matches!(verdict, Verdict::Retry { counts_against_budget: true, .. });
-        assert_eq!(asked, i32::from(counted), "{failed:?}");
+        let counted = matches!(verdict, Verdict::Retry { counts_as_attempt: true, .. });
+        assert_eq!(asked, i32::from(counted && failed.sent_any), "{failed:?}");
     }
 }
 
@@ -152,12 +154,12 @@ fn no_combination_of_facts_breaks_the_law() {
     };
     let mut retried = 0;
     for failed in all_facts() {
-        let Verdict::Retry { server, counts_against_budget } = judge(&eager, failed) else { continue };
+        let Verdict::Retry { server, counts_as_attempt } = judge(&eager, failed) else { continue };
         retried += 1;
         assert!(!failed.answered_any, "the client has part of an answer: {failed:?}");
         assert!(failed.idempotent || !failed.sent_any, "an effect could happen twice: {failed:?}");
         assert!(failed.body_replayable, "the body is not complete: {failed:?}");
-        if counts_against_budget {
+        if counts_as_attempt {
             assert!(failed.attempts < 3, "{failed:?}");
             assert_ne!(server, NextServer::SameFresh, "{failed:?}");
         } else {

@@ -225,7 +225,9 @@ fn a_dead_server_is_not_noticed() {
         let origins = numbered(&open_gate());
         let mut servers = plain(&origins);
         servers[1] = format!("\"{}\"", dead_address());
-        let settings = format!("upstream.app.balance = \"{policy}\"\nupstream.app.retry.budget = \"1000%\"");
+        let settings = format!(
+            "upstream.app.balance = \"{policy}\"\nupstream.app.retry = {{ budget = \"0%\", budget_per_second = 0 }}"
+        );
         let weir = Weir::start(&config(&servers, &settings));
         let mut client = Client::connect(weir.web());
         for n in 0..30 {
