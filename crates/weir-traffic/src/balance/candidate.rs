@@ -5,8 +5,9 @@
 use std::cmp::Ordering;
 
 use super::consistent_hash::{Bound, cost};
+use super::least::Cost as _;
 use super::least_requests::Load;
-use super::peak_ewma::Cost;
+use super::peak_ewma::Wait;
 use super::{Algorithm, Balancer, Group, Pick, Seat};
 use crate::server::{Health, Mode, ServerId};
 
@@ -117,8 +118,8 @@ impl Group {
                 load_a.compare(load_b).then_with(|| algorithm.order(a).cmp(&algorithm.order(b)))
             }
             Algorithm::PeakEwma(algorithm) => {
-                let cost = |seat: &Seat| Cost::of(seat, load(seat).share, pick.now_ms);
-                cost(a).compare(cost(b)).then_with(|| algorithm.order(a).cmp(&algorithm.order(b)))
+                let wait = |seat: &Seat| Wait::on(seat, load(seat).share, pick.now_ms);
+                wait(a).compare(wait(b)).then_with(|| algorithm.order(a).cmp(&algorithm.order(b)))
             }
             Algorithm::PowerOfTwo(_) | Algorithm::Random(_) => load_b.share.cmp(&load_a.share),
             Algorithm::ConsistentHash(_) => match pick.hash {

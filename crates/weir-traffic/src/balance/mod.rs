@@ -7,6 +7,7 @@
 mod policy;
 mod pick;
 mod round_robin;
+mod least;
 mod least_requests;
 mod peak_ewma;
 mod power_of_two;

@@ -1,0 +1,79 @@
+//! The server of least cost, whatever the cost is; among equals, the one whose turn it is.
+//!
+//! The slot is taken only if the server still has the load that was compared: two workers that choose at once do not
+//! both take the same idle server. Must not know what a cost is made of.
+
+use std::cmp::Ordering;
+
+use super::least_requests::Load;
+use super::rotation::{Place, Rotation};
+use super::{Choice, Seat};
+
+/// What one more request on a server costs, as seen at one moment.
+pub(super) trait Cost: Copy {
+    /// More than on any server; its share is 0.
+    const INFINITE: Self;
+
+    /// The load that was seen.
+    fn load(self) -> Load;
+
+    /// Which is less.
+    fn compare(self, other: Self) -> Ordering;
+}
+
+/// The server of least cost so far.
+struct Least<'a, C> {
+    seat: &'a Seat,
+    cost: C,
+    place: Place,
+}
+
+/// Chooses among the seats that are `allowed`, where `cost_of` tells the cost of a seat from its share. Lock-free: the
+/// loop goes round again only because another worker changed the load of the chosen server, or to mend turns after a
+/// change of weights.
+#[inline]
+pub(super) fn choose_least<C: Cost>(
+    rotation: &Rotation,
+    seats: &[Seat],
+    allowed: impl Fn(&Seat) -> bool,
+    cost_of: impl Fn(&Seat, u32) -> C,
+) -> Choice {
+    let Some(any) = seats.first() else { return Choice::NoneEligible };
+    let mut may_mend = true;
+    loop {
+        let clock = rotation.clock();
+        let mut least = Least { seat: any, cost: C::INFINITE, place: Place::LAST };
+        let (mut some_full, mut some_too_far) = (false, false);
+        for seat in seats {
+            let share = seat.state.share();
+            if share == 0 || !allowed(seat) {
+                continue;
+            }
+            let cost = cost_of(seat, share);
+            if seat.state.is_limit(cost.load().in_flight) {
+                some_full = true;
+                continue;
+            }
+            let place = Place::of(clock, &seat.state);
+            some_too_far |= place.is_too_far(share);
+            if cost.compare(least.cost).then(place.cmp(&least.place)).is_lt() {
+                least = Least { seat, cost, place };
+            }
+        }
+        if some_too_far && may_mend {
+            may_mend = false;
+            rotation.mend(seats);
+            continue;
+        }
+        let Least { seat, cost, place } = least;
+        let load = cost.load();
+        if load.share == 0 {
+            return Choice::without_server(some_full);
+        }
+        if seat.state.try_acquire_at(load.in_flight) {
+            // When this fails, another worker has just moved the turn: the order among equals is theirs.
+            rotation.claim(&seat.state, clock, place, load.share);
+            return Choice::Server(seat.id);
+        }
+    }
+}
