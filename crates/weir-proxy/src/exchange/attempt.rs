@@ -7,6 +7,7 @@ use std::future::Future as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use weir_http::{Method, Progress, RequestBody, Version};
 use weir_observe::{Cause, Failure, Party, Phase};
@@ -60,26 +61,7 @@ pub(crate) async fn run(
     slot: Slot,
     tried: &Tried,
 ) -> Result<Serving, Failed> {
-    let server = slot.server;
-    let balancer = &plans.upstream.balancer;
-    let began = balancer.measures_latency().then(clock::now);
-    let outcome = ask(session, exchange, plans, slot, tried).await;
-    // What fails at once is not fast.
-    let shows_latency = outcome.as_ref().err().is_none_or(|failed| failed.failure.cause == Cause::TimedOut);
-    if let Some(began) = began.filter(|_| shows_latency) {
-        let now = clock::now();
-        balancer.state(server).observe_latency(clock::micros(now - began), plans.upstream.millis(now));
-    }
-    outcome
-}
-
-async fn ask(
-    session: &mut Session,
-    exchange: &mut Exchange,
-    plans: Plans<'_>,
-    slot: Slot,
-    tried: &Tried,
-) -> Result<Serving, Failed> {
+    let began = plans.upstream.balancer.measures_latency().then(clock::now);
     let index = slot.server.index();
     let local = &plans.view.upstreams[plans.upstream_index].servers[index];
     exchange.record.server = Some(index);
@@ -87,7 +69,9 @@ async fn ask(
     local.shard.attempts.increment();
 
     let mut attempt = Attempt { slot, sent_any: false, received_any: false, reused: false, interim: 0 };
-    let mut server = attempt.connect(session, exchange, plans, local, tried).await?;
+    let connected = attempt.connect(session, exchange, plans, local, tried).await;
+    let mut server =
+        connected.inspect_err(|failed| tell_latency(plans, index, began, Some(failed.failure)))?;
     attempt.reused = server.requests > 0;
     exchange.record.reused = attempt.reused;
     server.requests += 1;
@@ -107,12 +91,24 @@ async fn ask(
     })
     .await;
     attempt.sent_any = exchange.to_server.sent > sent_before;
+    tell_latency(plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
     match outcome {
         Ok(head_len) => {
             local.shard.requests.increment();
             Ok(Serving { server, slot: attempt.slot, head_len, send_failed: send_failed.is_some() })
         }
         Err((failure, kind)) => Err(attempt.failed(failure, kind)),
+    }
+}
+
+/// Tells the balancer how long an attempt took that `began` then, if it wants to know.
+fn tell_latency(plans: Plans<'_>, server: usize, began: Option<Instant>, failure: Option<Failure>) {
+    // What fails at once is not fast.
+    let shows_latency = failure.is_none_or(|failure| failure.cause == Cause::TimedOut);
+    if let Some(began) = began.filter(|_| shows_latency) {
+        let now = clock::now();
+        let state = &plans.upstream.balancer.states()[server];
+        state.observe_latency(clock::micros(now - began), plans.upstream.millis(now));
     }
 }
 
