@@ -331,7 +331,7 @@ fn bind_all(config: &Config, workers: usize) -> Result<AllBound, StartError> {
 fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> Figures {
     let mut figures = Figures::collect(names, shards.iter().map(|shard| &**shard));
     for (upstream, plan) in snapshot.upstreams.iter().enumerate() {
-        for (server, (state, probes)) in plan.balancer.states().iter().zip(&plan.probes).enumerate() {
+        for (server, (state, probes)) in plan.balancer().states().iter().zip(&plan.probes).enumerate() {
             figures.note_health(upstream, server, state.health() == Health::Up, probes.as_deref());
         }
     }

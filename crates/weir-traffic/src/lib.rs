@@ -13,6 +13,8 @@ pub mod split;
 pub mod rewrite;
 pub mod balance;
 pub mod queue;
+pub mod admission;
+pub mod persistence;
 pub mod health;
 pub mod retry;
 pub mod limit;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use weir_traffic::ServerState;
 use weir_traffic::balance::{Balancer, Member, Policy};
+use weir_traffic::persistence::Persistence;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 
-use super::HealthCheck;
+use super::{CookiePersistence, HealthCheck};
 use crate::key::section;
 use crate::value::{Percent, Progress, ServerAddress, Size};
 
@@ -32,6 +33,8 @@ pub struct Upstream {
     pub queue: Queue,
     /// Failed attempts that go to another server.
     pub retry: Retry,
+    /// How the requests of a client stay on one server; `None`: they do not.
+    pub persistence: Option<CookiePersistence>,
     /// How servers are probed; `None`: they are not.
     pub health: Option<HealthCheck>,
 }
@@ -49,8 +52,15 @@ impl Upstream {
             idle: IdleConnections::default(),
             queue: Queue::default(),
             retry: Retry::default(),
+            persistence: None,
             health: None,
         }
+    }
+
+    /// What keeps clients on their servers, ready for use.
+    pub fn persistence(&self) -> Option<Persistence> {
+        let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
+        self.persistence.as_ref().map(|persistence| persistence.build(&self.name, &names))
     }
 
     /// The servers, up and without load, with the balancer that chooses among them; `seed` decides with which it begins.
@@ -166,6 +176,9 @@ section! {
         delay_target: Option<Duration> = "off";
         /// How long waits must have been above `delay_target`. Shorter bursts wait.
         delay_interval: Duration = "1s";
+        /// How long a request that belongs to one server, by its cookie (`persistence`) or its key (`consistent-hash`), waits for a slot on
+        /// that one before it takes any. `"0s"`: not at all; as long as `timeouts.queue`: it never goes elsewhere.
+        own_server: Duration = "5s", like "HAProxy `timeout queue` with `option redispatch`";
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) fn policy(policy: &Policy) -> String {
 /// Which part of the request is the key.
 pub(super) fn key_name(key: &HashKey) -> String {
     match key {
-        HashKey::ClientAddress => "client address".to_owned(),
+        HashKey::ClientAddress(_) => "client address".to_owned(),
         HashKey::Header(name) => format!("header {name}"),
         HashKey::Cookie(name) => format!("cookie {name}"),
         HashKey::Query(name) => format!("query parameter {name}"),
@@ -102,7 +102,7 @@ pub(super) fn key_name(key: &HashKey) -> String {
 /// The value of the key, where it can be shown in a word.
 pub(super) fn key_value(key: &Key<'_>, asked: &Asked) -> Option<String> {
     match key.key {
-        HashKey::ClientAddress => Some(asked.source().to_string()),
+        HashKey::ClientAddress(_) => Some(asked.source().to_string()),
         HashKey::Header(name) => asked.header(name).map(lossy),
         HashKey::Query(name) => query_value(asked.query(), name.as_bytes()).map(lossy),
         HashKey::Path => Some(lossy(asked.path())),
