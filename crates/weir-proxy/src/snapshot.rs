@@ -26,7 +26,7 @@ use crate::downstream::session::Peer;
 use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
 use crate::relay::pace::PaceLimit;
-use crate::upstream::admission::{self, Waiter};
+use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
 use crate::upstream::idle::{IdleLimits, SharedIdle};
 
@@ -233,7 +233,10 @@ impl UpstreamPlan {
         Self {
             admission: Admission::new(config.balancer(seed), config.queue.length_max, delay_target(config)),
             persistence: config.persistence(),
-            patience: admission::patience(config.queue.own_server),
+            patience: match config.queue.own_server {
+                Some(_) => Patience::ForOwn,
+                None => Patience::None,
+            },
             endpoints: config
                 .servers
                 .iter()

@@ -38,6 +38,17 @@ pub enum CookieMode {
     },
 }
 
+impl CookieMode {
+    /// The word of the config.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            CookieMode::Insert { .. } => "insert",
+            CookieMode::Prefix { .. } => "prefix",
+            CookieMode::Learn { .. } => "learn",
+        }
+    }
+}
+
 /// What only those know who share an upstream; no debug output shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub(crate) Box<str>);

@@ -177,8 +177,8 @@ section! {
         /// How long waits must have been above `delay_target`. Shorter bursts wait.
         delay_interval: Duration = "1s";
         /// How long a request that belongs to one server, by its cookie (`persistence`) or its key (`consistent-hash`), waits for a slot on
-        /// that one before it takes any. `"0s"`: not at all; as long as `timeouts.queue`: it never goes elsewhere.
-        own_server: Duration = "5s", like "HAProxy `timeout queue` with `option redispatch`";
+        /// that one before it takes any. Off: not at all; with no less than `timeouts.queue` it never goes elsewhere.
+        own_server: Option<Duration> = "5s", like "HAProxy `timeout queue` with `option redispatch`";
     }
 }
 

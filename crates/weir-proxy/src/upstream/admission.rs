@@ -5,13 +5,13 @@
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::ServerId;
 use weir_traffic::admission::{Answer, Arrival, Entered, Outcome, Wait};
-use weir_traffic::balance::{Excluded, Patience, Pick};
+use weir_traffic::balance::{Excluded, Pick};
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{Standing, Ticket};
 
@@ -105,7 +105,7 @@ async fn wait(
     }
     let record = &mut exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
-    let own_until = own.map(|_| plan.config.queue.own_server.min(limit));
+    let own_until = own.and(plan.config.queue.own_server).map(|wait| wait.min(limit));
     let mut claim = Claim { plan, ticket: Some(ticket), receiver: &mut receiver, began, own: own.is_some() };
     // A slot may have become free between the look at the servers and the entry into the queue.
     plan.serve_queue();
@@ -205,9 +205,4 @@ impl UpstreamPlan {
         let seconds = expected_ms.unwrap_or(limit_ms).div_ceil(1000);
         u32::try_from(seconds).unwrap_or(u32::MAX).clamp(1, RETRY_AFTER_MAX)
     }
-}
-
-/// Whether requests that belong to a server wait for it.
-pub(crate) fn patience(own_server: Duration) -> Patience {
-    if own_server.is_zero() { Patience::None } else { Patience::ForOwn }
 }
