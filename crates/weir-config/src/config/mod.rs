@@ -10,6 +10,7 @@ mod health;
 mod listener;
 mod persistence;
 mod route;
+mod token;
 mod upstream;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};

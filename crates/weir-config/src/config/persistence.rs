@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use weir_traffic::persistence::{Attributes, LearnedLimits, Persistence};
 
+use super::token::token;
+
 /// How the requests of a client stay on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CookiePersistence {
@@ -62,14 +64,15 @@ impl fmt::Debug for Secret {
 impl CookiePersistence {
     /// Ready for use by the upstream called `upstream`, with these servers in the order of the config.
     pub fn build(&self, upstream: &str, servers: &[&str]) -> Persistence {
-        let bytes = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.0.as_bytes().to_vec());
+        let tokens = |secret: &Option<Secret>| {
+            let secret = secret.as_ref().map(|secret| secret.0.as_bytes());
+            servers.iter().map(|server| token(upstream, server, secret)).collect()
+        };
         match &self.mode {
             CookieMode::Insert { secret, attributes } => {
-                Persistence::insert(&self.cookie, upstream, servers, bytes(secret).as_deref(), attributes)
+                Persistence::insert(&self.cookie, tokens(secret), attributes)
             }
-            CookieMode::Prefix { secret } => {
-                Persistence::prefix(&self.cookie, upstream, servers, bytes(secret).as_deref())
-            }
+            CookieMode::Prefix { secret } => Persistence::prefix(&self.cookie, tokens(secret)),
             CookieMode::Learn { entries_max, idle } => Persistence::learned(
                 &self.cookie,
                 LearnedLimits { entries_max: *entries_max, idle_max: *idle },

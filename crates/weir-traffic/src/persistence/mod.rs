@@ -7,7 +7,7 @@
 mod attributes;
 mod crumbs;
 mod learned;
-mod token;
+mod tokens;
 
 pub use attributes::{Attributes, SameSite};
 pub use learned::LearnedLimits;
@@ -16,7 +16,7 @@ use crate::hash::hash_bytes;
 use crate::server::ServerId;
 use crumbs::{crumbs, set_cookie};
 use learned::Learned;
-use token::Tokens;
+use tokens::Tokens;
 
 pub(crate) use crumbs::value as cookie_value;
 
@@ -53,18 +53,10 @@ pub struct Bond {
 }
 
 impl Persistence {
-    /// Weir's own cookie, which the client gets with the first response.
-    ///
-    /// `servers` are the names of the servers by [`ServerId`]; with a `secret`, nobody else can tell or make up what
-    /// stands for a server. `scope` keeps the values of upstreams with servers of the same names apart.
-    pub fn insert(
-        cookie: &str,
-        scope: &str,
-        servers: &[&str],
-        secret: Option<&[u8]>,
-        attributes: &Attributes,
-    ) -> Persistence {
-        let tokens = Tokens::new(scope, servers, secret);
+    /// Weir's own cookie, which the client gets with the first response. `tokens` stand for the servers, by [`ServerId`]:
+    /// all different, of characters that a cookie may hold, none of them `~`.
+    pub fn insert(cookie: &str, tokens: Vec<Box<str>>, attributes: &Attributes) -> Persistence {
+        let tokens = Tokens::new(tokens);
         let set_cookie = |token: &str| format!("{cookie}={token}{attributes}").into();
         let set_cookies = tokens.texts().map(set_cookie).collect();
         let renews = attributes.lifetime.is_some();
@@ -72,9 +64,9 @@ impl Persistence {
     }
 
     /// The cookie of the application, marked with the server on its way to the client and unmarked on its way back.
-    /// The rest as for [`Persistence::insert`].
-    pub fn prefix(cookie: &str, scope: &str, servers: &[&str], secret: Option<&[u8]>) -> Persistence {
-        Persistence { cookie: cookie.into(), mode: Mode::Prefix(Tokens::new(scope, servers, secret)) }
+    /// `tokens` are as for [`Persistence::insert`].
+    pub fn prefix(cookie: &str, tokens: Vec<Box<str>>) -> Persistence {
+        Persistence { cookie: cookie.into(), mode: Mode::Prefix(Tokens::new(tokens)) }
     }
 
     /// The cookie of the application as it is; which server gave it out is remembered.
