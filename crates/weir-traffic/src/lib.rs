@@ -15,6 +15,7 @@ pub mod balance;
 pub mod queue;
 pub mod admission;
 pub mod persistence;
+pub mod drain;
 pub mod health;
 pub mod retry;
 pub mod limit;

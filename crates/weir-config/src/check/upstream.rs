@@ -1,12 +1,13 @@
 //! An upstream: its servers, how one is chosen, and time limits that leave each other room.
 
+use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
 use super::{check_name, health, persistence, warn_unreachable};
 use crate::config::{Server, Upstream};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::text::{ServerText, UpstreamText};
+use crate::text::{ServerMode, ServerText, UpstreamText};
 use crate::value::print_duration;
 
 pub(super) fn check(
@@ -69,6 +70,10 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, findings: &mut Vec<Fin
     if !servers.is_empty() && servers.iter().all(|server| server.weight == 0) {
         let what = format!("every server of `{}` has the weight 0: none would get a request", name.value);
         findings.push(Finding::new(MistakeKind::Conflict, places[0], what));
+    } else if !servers.is_empty() && servers.iter().all(|server| server.mode != Mode::Serving) {
+        let what = format!("no server of `{}` is serving: none would get a new request", name.value);
+        let hint = "requests are answered 503 until the mode of a server is changed";
+        findings.push(Finding::new(MistakeKind::Doubtful, places[0], what).hint(hint));
     } else if !servers.is_empty() && servers.iter().all(|server| server.backup) {
         let what = format!("every server of `{}` is a backup", name.value);
         let hint = "a backup only gets requests when no other server can take them; without others, `backup` changes nothing";
@@ -89,6 +94,11 @@ fn server(text: &ServerText, findings: &mut Vec<Finding>) -> Option<Server> {
             }
             server.weight = table.weight;
             server.backup = table.backup;
+            server.mode = match table.mode {
+                ServerMode::Serving => Mode::Serving,
+                ServerMode::Draining => Mode::Draining,
+                ServerMode::Maintenance => Mode::Maintenance,
+            };
             server.health = table.health;
             server.health_port = table.health_port;
             Some(server)

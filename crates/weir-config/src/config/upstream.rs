@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_traffic::ServerState;
 use weir_traffic::balance::{Balancer, Member, Policy};
 use weir_traffic::persistence::Persistence;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
+use weir_traffic::{Mode, ServerState};
 
 use super::{CookiePersistence, HealthCheck};
 use crate::key::section;
@@ -67,6 +67,7 @@ impl Upstream {
     pub fn balancer(&self, seed: u64) -> Balancer {
         let members = self.servers.iter().map(|server| {
             let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
+            state.set_mode(server.mode);
             let member = Member::new(&server.name, Arc::new(state));
             if server.backup { member.as_backup() } else { member }
         });
@@ -87,6 +88,8 @@ pub struct Server {
     pub max_requests: Option<u32>,
     /// Whether it only gets requests when no other server can take them. Default: no.
     pub backup: bool,
+    /// What is wanted of it at the start. Default: serving.
+    pub mode: Mode,
     /// Whether it is probed if its upstream is. Default: yes.
     pub health: bool,
     /// The port that is probed. Default: what the upstream says.
@@ -102,6 +105,7 @@ impl Server {
             weight: 1,
             max_requests: None,
             backup: false,
+            mode: Mode::Serving,
             health: true,
             health_port: None,
         }

@@ -134,6 +134,16 @@ fn render_servers(upstreams: &[UpstreamFigures], out: &mut String) {
 }
 
 fn render_health(servers: &[(String, &ServerFigures)], out: &mut String) {
+    let name = "weir_server_mode";
+    write_family(
+        out,
+        name,
+        Kind::Gauge,
+        "What the operator wants of the server; 1 with the mode as a label.",
+    );
+    for (labels, server) in servers {
+        write_sample(out, name, labels, &[("mode", server.mode)], 1);
+    }
     let name = "weir_server_up";
     write_family(out, name, Kind::Gauge, "Whether the server is up (1) or down (0) by its health checks.");
     for (labels, server) in servers {

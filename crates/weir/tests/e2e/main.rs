@@ -22,6 +22,7 @@ mod absolute_form;
 mod routing;
 mod balancing;
 mod persistence;
+mod drain;
 mod health_checks;
 mod forwarded_fields;
 mod stale_connection;
