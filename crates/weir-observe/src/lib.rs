@@ -8,6 +8,8 @@
 // The words: where an exchange stands, and how it can end badly.
 mod failure;
 mod phase;
+mod kept;
+mod retries;
 
 // What the client is told when Weir answers itself.
 mod accept;
@@ -33,8 +35,10 @@ pub use figures::{
     UpstreamNames, WorkerFigures,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
+pub use kept::Kept;
 pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
+pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
     FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, ServerShard, ShardSizes,
     UpstreamShard, WorkerShard,

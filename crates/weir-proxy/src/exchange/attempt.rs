@@ -21,6 +21,7 @@ use crate::clock;
 use crate::connection::Connection;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
+use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::socket::Socket;
@@ -61,7 +62,7 @@ pub(crate) async fn run(
     slot: Slot,
     tried: &Tried,
 ) -> Result<Serving, Failed> {
-    let began = plans.upstream.balancer.measures_latency().then(clock::now);
+    let began = plans.upstream.balancer().measures_latency().then(clock::now);
     let index = slot.server.index();
     let local = &plans.view.upstreams[plans.upstream_index].servers[index];
     exchange.record.server = Some(index);
@@ -76,9 +77,7 @@ pub(crate) async fn run(
     exchange.record.reused = attempt.reused;
     server.requests += 1;
 
-    let config = &plans.upstream.config.servers[index];
-    let close = plans.upstream.idle.connections_max == 0;
-    fields::write_request(session, exchange, plans.listener, plans.route, &config.name, close);
+    fields::write_request(session, exchange, plans, attempt.slot.server);
     exchange.to_server.framing = match exchange.request.body() {
         RequestBody::Chunked => Framing::Chunked,
         RequestBody::None | RequestBody::Length(_) => Framing::Plain,
@@ -107,7 +106,7 @@ fn tell_latency(plans: Plans<'_>, server: usize, began: Option<Instant>, failure
     let shows_latency = failure.is_none_or(|failure| failure.cause == Cause::TimedOut);
     if let Some(began) = began.filter(|_| shows_latency) {
         let now = clock::now();
-        let state = &plans.upstream.balancer.states()[server];
+        let state = &plans.upstream.balancer().states()[server];
         state.observe_latency(clock::micros(now - began), plans.upstream.millis(now));
     }
 }
@@ -145,8 +144,7 @@ impl Attempt {
         tried: &Tried,
     ) -> Result<ServerConnection, Failed> {
         // A request that cannot be sent twice gets the more careful check.
-        let careful =
-            !exchange.request.method().is_idempotent() || exchange.request.body() != RequestBody::None;
+        let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != RequestBody::None;
         let index = self.slot.server.index();
         let upstream = &plans.view.upstreams[plans.upstream_index];
         if tried.fresh {
@@ -259,7 +257,8 @@ fn poll_send(
     send_failed: &mut Option<Failure>,
 ) -> Result<(), AttemptError> {
     let stock = &session.worker.stock;
-    let mut source = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+    let reader = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+    let mut source = Replay { kept: &mut exchange.request_kept, reader };
     let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
     match exchange.request_relay.poll(cx, &mut source, &mut sink) {
         Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
@@ -385,8 +384,8 @@ impl Exchange {
         let sent = self.to_server.sent;
         self.to_server.reset(super::MEMORY_KEPT_MAX);
         self.to_server.sent = sent;
-        // No byte of the body has been taken, or there would be no other attempt.
         self.request_relay = Relay::new();
+        self.request_kept.rewind();
         self.response.reset();
     }
 }

@@ -10,7 +10,8 @@ mod choose;
 pub(crate) mod fields;
 pub(crate) mod forwarded;
 pub(crate) mod attempt;
-mod retry;
+pub(crate) mod retry;
+mod persistence;
 mod respond;
 mod upgrade;
 mod answer;
@@ -20,11 +21,13 @@ pub(crate) mod patience;
 
 use weir_http::{RequestHead, ResponseHead};
 use weir_observe::Failure;
+use weir_traffic::persistence::Bond;
 
 use crate::downstream::http1::read_request;
 use crate::downstream::session::Session;
 use crate::relay::Relay;
 use crate::relay::reframe::{Incoming, Outgoing};
+use crate::relay::replay::Kept;
 use crate::upstream::admission;
 use attempt::Plans;
 use patience::Patience;
@@ -67,6 +70,8 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     let upstream = &*view.snapshot.upstreams[upstream_index];
     let plans = Plans { view: &view, listener, route, upstream, upstream_index };
     exchange.patience.begin(&listener.wait_limits(upstream));
+    persistence::begin(exchange, upstream, session.now);
+    retry::begin(exchange, upstream);
 
     let mut tried = Tried::new();
     let mut serving = loop {
@@ -128,6 +133,8 @@ pub(crate) struct Exchange {
     pub(crate) rewritten: Vec<u8>,
     pub(crate) request_body: Incoming,
     pub(crate) request_relay: Relay,
+    /// What was taken of the request body, as long as it may have to be sent again.
+    pub(crate) request_kept: Kept,
     pub(crate) to_server: Outgoing,
 
     pub(crate) response: ResponseHead,
@@ -143,6 +150,8 @@ pub(crate) struct Exchange {
     pub(crate) answered: bool,
     /// Whether the client connection may carry another exchange.
     pub(crate) keep_alive: bool,
+    /// What the request says about the server that it belongs to.
+    pub(crate) bond: Bond,
     /// When the client may try again with more hope, in seconds.
     pub(crate) retry_after: Option<u32>,
 
@@ -158,6 +167,7 @@ impl Exchange {
             rewritten: Vec::new(),
             request_body: Incoming::nothing(),
             request_relay: Relay::new(),
+            request_kept: Kept::default(),
             to_server: Outgoing::new(),
             response: ResponseHead::new(),
             response_text: Vec::new(),
@@ -168,6 +178,7 @@ impl Exchange {
             to_client: Outgoing::new(),
             answered: false,
             keep_alive: false,
+            bond: Bond::default(),
             retry_after: None,
             patience: Patience::new(),
             record: Record::new(),
@@ -183,6 +194,7 @@ impl Exchange {
         }
         self.request_body = Incoming::nothing();
         self.request_relay = Relay::new();
+        self.request_kept.reset(MEMORY_KEPT_MAX);
         self.to_server.reset(MEMORY_KEPT_MAX);
         self.response.reset();
         self.response_body = Incoming::nothing();
@@ -192,6 +204,7 @@ impl Exchange {
         self.keep_alive_announced = None;
         self.answered = false;
         self.keep_alive = false;
+        self.bond = Bond::default();
         self.retry_after = None;
         self.record.reset();
     }

@@ -8,10 +8,11 @@ use weir_observe::{Cause, Failure, Phase};
 use super::attempt::{Plans, Serving};
 use super::failure::{of_request_body, of_response_body};
 use super::patience::Awaited;
-use super::{Ended, Exchange, choose, fields};
+use super::{Ended, Exchange, choose, fields, persistence};
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Incoming, Reader, Writer};
+use crate::relay::replay::Replay;
 use crate::relay::{RelayError, Waiting};
 
 /// Relays the response that `serving` has begun.
@@ -35,6 +36,7 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     exchange.record.spend(Phase::Response, now);
     exchange.record.status = exchange.response.status();
     exchange.answered = true;
+    exchange.request_kept.end();
     let shard = &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()].shard;
     shard.responses.record(exchange.record.status);
     shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
@@ -55,7 +57,9 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     if plans.listener.logs_response_fields {
         exchange.response_text.extend_from_slice(head);
     }
-    fields::write_response(session, exchange, plans.route, head);
+    let server = serving.slot.server;
+    persistence::learn(exchange, plans.upstream, server, head, now);
+    fields::write_response(session, exchange, plans, server, head);
     serving.server.connection.consume(serving.head_len);
 }
 
@@ -86,8 +90,8 @@ fn poll(
     }
     let sending = !exchange.request_relay.is_done() && !serving.send_failed;
     if sending {
-        let mut source =
-            Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+        let reader = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+        let mut source = Replay { kept: &mut exchange.request_kept, reader };
         let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
         match exchange.request_relay.poll(cx, &mut source, &mut sink) {
             // The server has answered and reads no further: its answer counts.
