@@ -20,7 +20,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-http", "weir-traffic", "weir-observe"]),
     ("weir-proxy", &["weir-config", "weir-http", "weir-observe", "weir-traffic"]),
-    ("weir-lab", &[]),
+    ("weir-lab", &["weir-traffic"]),
     ("weir", &["weir-config", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"]),
 ];
 
