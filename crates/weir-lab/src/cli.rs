@@ -38,8 +38,10 @@ enum Command {
     )]
     Run(RunArgs),
     /// Put Weir's balancing, queue, health checks and retries into a simulated world, and compare variants.
-    #[command(after_help = "Examples:\n  weir-lab simulate lab/simulations/queue-single-slot.toml --seed 1\n  \
-                            weir-lab simulate lab/simulations/server-hangs.toml --seed 1 --out figures")]
+    #[command(
+        after_help = "Examples:\n  weir-lab simulate lab/simulations/queue-single-slot.toml --seed 1\n  \
+                            weir-lab simulate lab/simulations/server-hangs.toml --seed 1 --out figures"
+    )]
     Simulate(SimulateArgs),
     /// List the scenarios and the questions they answer.
     List,

@@ -31,9 +31,9 @@ impl Chance {
     /// The stream for `purpose` at `coordinates`: the same for the same seed, unrelated to all others.
     pub(super) fn new(seed: u64, purpose: Purpose, coordinates: [u64; 2]) -> Self {
         let purposed = mix(seed.wrapping_add((purpose as u64).wrapping_mul(GOLDEN)));
-        let placed = coordinates.iter().fold(purposed, |state, coordinate| {
-            mix(state ^ coordinate.wrapping_add(1).wrapping_mul(GOLDEN))
-        });
+        let placed = coordinates
+            .iter()
+            .fold(purposed, |state, coordinate| mix(state ^ coordinate.wrapping_add(1).wrapping_mul(GOLDEN)));
         Self(placed)
     }
 

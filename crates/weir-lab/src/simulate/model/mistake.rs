@@ -38,8 +38,10 @@ pub(super) fn render(path: &str, text: &str, mistakes: &mut [Mistake]) -> String
 
 /// The first line of what is underlined.
 fn first_line(text: &str, span: &Range<usize>) -> Range<usize> {
-    let start = text.floor_char_boundary(span.start.min(text.len()));
-    let end = text.floor_char_boundary(span.end.min(text.len())).max(start);
+    let on_boundary =
+        |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let start = on_boundary(span.start);
+    let end = on_boundary(span.end).max(start);
     start..text[start..end].find(['\n', '\r']).map_or(end, |newline| start + newline)
 }
 

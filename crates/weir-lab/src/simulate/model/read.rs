@@ -9,8 +9,8 @@ use super::section::{Mistakes, Need, Section};
 use super::upstream::read_upstream;
 use super::value::{FromValue as _, Servers, Time};
 use super::{
-    Action, Arrivals, BALANCERS_MAX, ClientClass, Load, Model, SECOND, SERVERS_MAX, ServerEvent, ServerGroup, Slow,
-    Upstream, Variant,
+    Action, Arrivals, BALANCERS_MAX, ClientClass, Load, Model, SECOND, SERVERS_MAX, ServerEvent, ServerGroup,
+    Slow, Upstream, Variant,
 };
 use crate::simulate::distribution::Distribution;
 
@@ -149,7 +149,11 @@ fn read_load(section: &Section<'_>) -> Load {
             } else {
                 ("clients without a `rate` send their next request after the answer", "give a `rate`")
             };
-            section.mistake(section.span_of(key), format!("`{key}` has no place here: {what}"), Some(hint.to_owned()));
+            section.mistake(
+                section.span_of(key),
+                format!("`{key}` has no place here: {what}"),
+                Some(hint.to_owned()),
+            );
         }
     }
     if !open {
@@ -190,7 +194,8 @@ fn read_event(section: Section<'_>, servers: u64) -> ServerEvent {
     let mut action = section.required("action", Action::Recover);
     if matches!(action, Action::Slow(_)) != factor.is_some() {
         let what = if factor.is_some() { "only `slow` has a `factor`" } else { "`slow` needs a `factor`" };
-        let hint = "write `action = \"slow\"` and how many times as long everything takes, such as `factor = 10`";
+        let hint =
+            "write `action = \"slow\"` and how many times as long everything takes, such as `factor = 10`";
         section.mistake(section.span_of("factor"), what.to_owned(), Some(hint.to_owned()));
     }
     if let (Action::Slow(slow), Some(factor)) = (&mut action, factor) {

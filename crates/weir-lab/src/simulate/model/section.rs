@@ -55,13 +55,18 @@ impl<'a> Section<'a> {
         self.or(key, stand_in)
     }
 
-    /// A key whose value is a word or a number or `"off"`.
+    /// A key whose value may be `"off"`.
     pub(super) fn or_off<T: FromValue>(&self, key: &'static str, default: Option<T>) -> Option<T> {
         match self.find(key) {
-            Some(value) if value.get_ref().as_str() == Some("off") => None,
+            Some(_) if self.is_off(key) => None,
             Some(_) => self.optional(key),
             None => default,
         }
+    }
+
+    /// Whether the value of a key is `"off"`.
+    pub(super) fn is_off(&self, key: &'static str) -> bool {
+        self.find(key).is_some_and(|value| value.get_ref().as_str() == Some("off"))
     }
 
     /// A number with bounds, both included.
@@ -90,12 +95,7 @@ impl<'a> Section<'a> {
     }
 
     /// The tables of an array of tables; at least one if it is `needed`.
-    pub(super) fn sections(
-        &self,
-        key: &'static str,
-        name: &'static str,
-        need: Need,
-    ) -> Vec<Section<'a>> {
+    pub(super) fn sections(&self, key: &'static str, name: &'static str, need: Need) -> Vec<Section<'a>> {
         let hint = || Some(format!("write `[[{key}]]` above each of them"));
         let Some(value) = self.find(key) else {
             if need == Need::AtLeastOne {
@@ -144,7 +144,8 @@ impl<'a> Section<'a> {
             let name: &str = key.get_ref();
             if !known.contains(&name) {
                 let what = format!("{} has no key `{name}`", self.name);
-                let hint = did_you_mean(name, &known).unwrap_or_else(|| format!("there are {}", one_of(&known)));
+                let hint =
+                    did_you_mean(name, &known).unwrap_or_else(|| format!("there are {}", one_of(&known)));
                 self.mistakes.borrow_mut().push(Mistake { span: key.span(), what, hint: Some(hint) });
             }
         }

@@ -56,7 +56,8 @@ fn policy(section: &Section<'_>, name: &str) -> Policy {
             Policy::ConsistentHash { key: HashKey::ClientAddress, load_factor: LoadFactor::default() }
         }
         _ => {
-            let hint = did_you_mean(name, Policy::NAMES).unwrap_or_else(|| format!("write {}", one_of(Policy::NAMES)));
+            let hint = did_you_mean(name, Policy::NAMES)
+                .unwrap_or_else(|| format!("write {}", one_of(Policy::NAMES)));
             section.mistake(section.span_of("balance"), format!("there is no policy `{name}`"), Some(hint));
             Policy::default()
         }
@@ -120,7 +121,7 @@ fn read_retry(section: &Section<'_>, upstream: &mut Upstream) {
 }
 
 fn read_health(section: &Section<'_>, upstream: &mut Upstream) {
-    if section.optional::<String>("health").is_some_and(|word| word == "off") {
+    if section.is_off("health") {
         upstream.health = None;
         return;
     }

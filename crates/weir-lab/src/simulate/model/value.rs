@@ -43,7 +43,10 @@ const TIME_HINT: &str = "write a number with a unit, such as \"20ms\", \"1.5s\" 
 impl FromValue for Time {
     fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
         let Some(text) = value.as_str() else {
-            return Err(Wrong::new(format!("a length of time is a text, not {}", value.type_str()), TIME_HINT));
+            return Err(Wrong::new(
+                format!("a length of time is a text, not {}", value.type_str()),
+                TIME_HINT,
+            ));
         };
         let length: Option<SignedDuration> = text.parse().ok();
         let length = length.and_then(|length| Duration::try_from(length).ok());
@@ -105,7 +108,10 @@ impl FromValue for String {
     fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
         let text = value.as_str().map(str::to_owned);
         text.ok_or_else(|| {
-            Wrong::new(format!("this is a text, not {}", value.type_str()), "write it between quotation marks")
+            Wrong::new(
+                format!("this is a text, not {}", value.type_str()),
+                "write it between quotation marks",
+            )
         })
     }
 
@@ -148,8 +154,12 @@ impl FromValue for Arrivals {
 impl FromValue for Action {
     /// A server that is slow is so by a factor that stands beside it.
     fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
-        let words =
-            [("stop", Self::Stop), ("hang", Self::Hang), ("slow", Self::Slow(1.0)), ("recover", Self::Recover)];
+        let words = [
+            ("stop", Self::Stop),
+            ("hang", Self::Hang),
+            ("slow", Self::Slow(1.0)),
+            ("recover", Self::Recover),
+        ];
         word(value, &words)
     }
 
@@ -173,7 +183,9 @@ impl FromValue for Servers {
                 Some((first, last)) => number(first).zip(number(last)),
                 None => number(text).map(|only| (only, only)),
             },
-            other => u64::from_value(other).ok().and_then(|only| u32::try_from(only).ok()).map(|only| (only, only)),
+            other => {
+                u64::from_value(other).ok().and_then(|only| u32::try_from(only).ok()).map(|only| (only, only))
+            }
         };
         match range {
             Some((first, last)) if first <= last => Ok(Self { first, last }),

@@ -95,7 +95,9 @@ impl Distribution {
     /// Why it is no time that work takes; `None` when all is well.
     pub(super) fn objection_to_service(&self) -> Option<&'static str> {
         let typical = match self {
-            Self::Constant(time) | Self::Exponential { mean: time } | Self::LogNormal { median: time, .. } => *time,
+            Self::Constant(time)
+            | Self::Exponential { mean: time }
+            | Self::LogNormal { median: time, .. } => *time,
             Self::Uniform { max: time, .. } | Self::Pareto { min: time, .. } => *time,
             Self::OneOf(times) => times.iter().copied().max().unwrap_or(0),
         };

@@ -25,8 +25,19 @@ pub(in crate::simulate) fn findings(report: &Report) -> String {
 }
 
 const RESPONSES: [&str; 13] = [
-    "variant", "clients", "answered/s", "in time/s", "failed", "retries", "mean", "P50", "P95", "P99", "max",
-    "wait mean", "wait max",
+    "variant",
+    "clients",
+    "answered/s",
+    "in time/s",
+    "failed",
+    "retries",
+    "mean",
+    "P50",
+    "P95",
+    "P99",
+    "max",
+    "wait mean",
+    "wait max",
 ];
 
 fn responses(report: &Report) -> Vec<Vec<String>> {
@@ -57,9 +68,8 @@ fn response_row(variant: &VariantFigures, clients: &str, figures: &Figures) -> V
     row
 }
 
-const SERVERS: [&str; 8] = [
-    "variant", "working", "requests min", "mean", "max", "most at once", "of one balancer", "overtaken",
-];
+const SERVERS: [&str; 8] =
+    ["variant", "working", "requests min", "mean", "max", "most at once", "of one balancer", "overtaken"];
 
 fn servers_table(report: &Report) -> Vec<Vec<String>> {
     let mut rows = vec![SERVERS.map(str::to_owned).to_vec()];
@@ -85,7 +95,12 @@ fn failures(report: &Report) -> String {
         let failures = &variant.total.failures;
         let reasons: Vec<String> = failures.iter().map(|(code, count)| format!("{count} {code}")).collect();
         let share = 100.0 * variant.total.failed as f64 / variant.total.begun.max(1) as f64;
-        format!("failed with {}: {} ({share:.2} % of {})\n", variant.name, reasons.join(", "), variant.total.begun)
+        format!(
+            "failed with {}: {} ({share:.2} % of {})\n",
+            variant.name,
+            reasons.join(", "),
+            variant.total.begun
+        )
     });
     lines.collect()
 }
@@ -98,7 +113,9 @@ fn verdicts(report: &Report) -> String {
     for variant in &report.variants {
         let told = variant.verdicts.iter().take(VERDICTS_TOLD);
         let mut parts: Vec<String> = told
-            .map(|it| format!("server {} {} at {:.3} s", it.server, if it.up { "up" } else { "down" }, it.at_s))
+            .map(|it| {
+                format!("server {} {} at {:.3} s", it.server, if it.up { "up" } else { "down" }, it.at_s)
+            })
             .collect();
         if variant.verdicts.len() > VERDICTS_TOLD {
             parts.push("...".to_owned());

@@ -112,7 +112,8 @@ impl Run<'_> {
     /// The balancer at `number`, made when it is first needed.
     pub(super) fn proxy(&mut self, number: u32) -> &mut Proxy {
         let (model, upstream, seed) = (self.model, self.upstream, self.seed);
-        self.proxies[number as usize].get_or_insert_with(|| Box::new(Proxy::new(number, model, upstream, seed)))
+        self.proxies[number as usize]
+            .get_or_insert_with(|| Box::new(Proxy::new(number, model, upstream, seed)))
     }
 
     /// Asks for a slot.

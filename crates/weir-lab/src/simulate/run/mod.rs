@@ -46,8 +46,8 @@ enum Event {
     QueueTimeout(Attempt),
     /// A client leaves.
     Leave(ExchangeId),
-    /// The next event of the model.
-    ServerEvent { index: u32 },
+    /// Something happens to servers: one of the model's events.
+    Change { index: u32 },
     /// A probe begins.
     Probe { proxy: u32, server: u32 },
     /// A probe that was not answered at once has taken its time.
@@ -101,7 +101,7 @@ pub(super) fn run(model: &Model, variant: &Variant, seed: u64) -> Tally {
         tally: Tally::new(model),
     };
     for index in 0..model.events.len() {
-        run.agenda.enter(model.events[index].at, Event::ServerEvent { index: index as u32 });
+        run.agenda.enter(model.events[index].at, Event::Change { index: index as u32 });
     }
     if variant.upstream.health.is_some() {
         for proxy in 0..model.balancers {
@@ -126,7 +126,7 @@ impl Run<'_> {
                 Event::ResponseTimeout(attempt) => self.response_timeout(attempt),
                 Event::QueueTimeout(attempt) => self.queue_timeout(attempt),
                 Event::Leave(exchange) => self.client_leaves(exchange),
-                Event::ServerEvent { index } => self.change_servers(self.model.events[index as usize]),
+                Event::Change { index } => self.change_servers(self.model.events[index as usize]),
                 Event::Probe { proxy, server } => self.probe(proxy, server),
                 Event::ProbeOver { proxy, server, began_ms } => self.probe_over(proxy, server, began_ms),
                 Event::Ramp { proxy, server, token } => self.ramp(proxy, server, token),

@@ -134,7 +134,11 @@ impl Server {
                     self.count(job, now, model);
                 }
                 let line = std::mem::take(&mut self.line);
-                running.into_iter().map(|(_, job)| job.attempt).chain(line.into_iter().map(|it| it.0)).collect()
+                running
+                    .into_iter()
+                    .map(|(_, job)| job.attempt)
+                    .chain(line.into_iter().map(|it| it.0))
+                    .collect()
             }
         }
     }
@@ -172,7 +176,9 @@ impl Run<'_> {
             let Some((attempt, demand)) = server.line.pop_front() else { break };
             // Whoever gave up meanwhile has closed the connection.
             let place = attempt.exchange.place as usize;
-            let Some(exchange) = self.exchanges.get_mut(place).filter(|it| it.is_at(attempt)) else { continue };
+            let Some(exchange) = self.exchanges.get_mut(place).filter(|it| it.is_at(attempt)) else {
+                continue;
+            };
             let (job, token, ends) = server.begin(attempt, demand, now, self.model);
             self.agenda.enter(ends, Event::Done { server: index, job, token });
             if exchange.work_begins(now) {
