@@ -25,7 +25,7 @@ pub(in crate::simulate) fn write(
         std::fs::write(folder.join(name), content).with_context(|| format!("cannot write {name}"))
     };
     save("report.md", &markdown(report))?;
-    save("figures.json", &(serde_json::to_string_pretty(report)? + "\n"))?;
+    save("figures.json", &(serde_json::to_string(report)? + "\n"))?;
     save("requests.csv", &requests(report, tallies))?;
     save("distribution.svg", &plot::distribution(report)?)?;
     save("over-time.svg", &plot::over_time(report)?)?;

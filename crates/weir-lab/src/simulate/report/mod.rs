@@ -203,7 +203,7 @@ fn verdicts(tally: &Tally) -> Vec<VerdictFigures> {
     verdicts.map(|&(at, server, up)| VerdictFigures { at_s: seconds(at), server, up }).collect()
 }
 
-/// Points of the distribution, each at least a hundredth further on one axis than the one before.
+/// Points of the distribution, each at least a fiftieth further on one axis than the one before.
 fn slower_than(times: &Times) -> Vec<(f64, f64)> {
     let total = times.histogram.len() as f64;
     let mut points: Vec<(f64, f64)> = Vec::new();
@@ -211,7 +211,7 @@ fn slower_than(times: &Times) -> Vec<(f64, f64)> {
     for value in times.histogram.iter_recorded() {
         let point = (value.value_iterated_to() as f64 / 1000.0, left / total);
         left -= value.count_at_value() as f64;
-        let near = |(at, share): &(f64, f64)| point.0 < at * 1.01 && point.1 > share * 0.99;
+        let near = |(at, share): &(f64, f64)| point.0 < at * 1.02 && point.1 > share * 0.98;
         if points.last().is_none_or(|last| !near(last)) || left == 0.0 {
             points.push(point);
         }

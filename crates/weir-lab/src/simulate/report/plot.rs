@@ -7,7 +7,9 @@ use plotters::prelude::*;
 
 use super::{Report, StretchFigures, VariantFigures};
 
-const SIZE: (u32, u32) = (960, 540);
+const SIZE: (u32, u32) = (1100, 540);
+/// What the names of the variants take of it.
+const LEGEND_WIDTH: u32 = 270;
 
 /// Colours that people with any kind of colour vision tell apart (Okabe and Ito 2008).
 const COLOURS: [RGBColor; 8] = [
@@ -107,6 +109,7 @@ where
         let mut chart = ChartBuilder::on(&area)
             .caption(&figure.title, ("sans-serif", 20))
             .margin(12)
+            .margin_right(LEGEND_WIDTH)
             .x_label_area_size(44)
             .y_label_area_size(70)
             .build_cartesian_2d(x, y)
@@ -122,23 +125,22 @@ where
             .draw()
             .map_err(failed)?;
         for (index, (name, points)) in figure.lines.iter().enumerate() {
-            let colour = COLOURS[index % COLOURS.len()].stroke_width(2);
-            chart
-                .draw_series(LineSeries::new(points.iter().copied(), colour))
-                .map_err(failed)?
-                .label(*name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour));
+            let style = line_style(index, figure.lines.len());
+            chart.draw_series(LineSeries::new(points.iter().copied(), style)).map_err(failed)?;
+            // Beside the chart, where it hides nothing.
+            let (x, y) = ((SIZE.0 - LEGEND_WIDTH + 4) as i32, 60 + 22 * index as i32);
+            area.draw(&PathElement::new([(x, y + 7), (x + 20, y + 7)], style)).map_err(failed)?;
+            area.draw(&Text::new(*name, (x + 26, y), ("sans-serif", 13))).map_err(failed)?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(200, 200, 200))
-            .draw()
-            .map_err(failed)?;
         area.present().map_err(failed)?;
     }
     Ok(svg)
+}
+
+/// Lines that lie on each other are all to be seen: the first are the widest.
+fn line_style(index: usize, count: usize) -> ShapeStyle {
+    let width = 2 + 4 * (count - 1 - index) / (count - 1).max(1);
+    COLOURS[index % COLOURS.len()].stroke_width(width as u32)
 }
 
 /// A number on an axis, without digits that say nothing.
