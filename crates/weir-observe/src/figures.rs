@@ -6,6 +6,7 @@
 use crate::counter::Level;
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
+use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::shard::{FailureCounters, ListenerShard, ProbeShard, ServerShard, UpstreamShard, WorkerShard};
 
@@ -56,6 +57,14 @@ impl Figures {
             }
         }
         figures
+    }
+
+    /// Adds what the operator wants of a server, in the word of the config. Positions without a name are left out.
+    pub fn note_mode(&mut self, upstream: usize, server: usize, mode: &'static str) {
+        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
+        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+            server.mode = mode;
+        }
     }
 
     /// Adds what is known of the health of a server: whether it is up, and of its probes if there are any. Positions
@@ -145,6 +154,7 @@ pub struct UpstreamFigures {
     pub queue_length: Level,
     pub queue_time: HistogramSnapshot,
     pub retries: u64,
+    pub persistence: [u64; Kept::ALL.len()],
     pub failures: FailureFigures,
     pub servers: Vec<ServerFigures>,
 }
@@ -165,6 +175,9 @@ impl UpstreamFigures {
         self.queue_length.merge(shard.queue_length.level());
         self.queue_time.add(&shard.queue_time);
         self.retries += shard.retries.value();
+        for (total, part) in self.persistence.iter_mut().zip(&shard.persistence) {
+            *total += part.value();
+        }
         self.failures.add(&shard.failures);
         for (total, part) in self.servers.iter_mut().zip(&shard.servers) {
             total.add(part);
@@ -193,6 +206,8 @@ pub struct ServerFigures {
     pub response_time: HistogramSnapshot,
     pub connect_time: HistogramSnapshot,
     pub failures: [u64; Phase::COUNT],
+    /// What the operator wants of it: serving, draining, maintenance.
+    pub mode: &'static str,
     /// Whether nothing speaks against sending it requests. A server that nobody judges is up.
     pub is_up: bool,
     /// What its probes came to; `None` when it is not probed.
@@ -201,7 +216,7 @@ pub struct ServerFigures {
 
 impl ServerFigures {
     fn named(name: &str) -> ServerFigures {
-        ServerFigures { name: name.to_owned(), is_up: true, ..ServerFigures::default() }
+        ServerFigures { name: name.to_owned(), mode: "serving", is_up: true, ..ServerFigures::default() }
     }
 
     fn add(&mut self, shard: &ServerShard) {

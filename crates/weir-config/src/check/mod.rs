@@ -8,6 +8,7 @@ mod action;
 mod headers;
 mod health;
 mod listener;
+mod persistence;
 mod redirect;
 mod route;
 mod sockets;

@@ -1,12 +1,13 @@
 //! An upstream: its servers, how one is chosen, and time limits that leave each other room.
 
+use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{check_name, health, warn_unreachable};
+use super::{check_name, health, persistence, warn_unreachable};
 use crate::config::{Server, Upstream};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::text::{ServerText, UpstreamText};
+use crate::text::{ServerMode, ServerText, UpstreamText};
 use crate::value::print_duration;
 
 pub(super) fn check(
@@ -19,6 +20,8 @@ pub(super) fn check(
     warn_time_limits(text, findings);
     health::report_servers(&text.value, findings);
     let health = text.value.health.as_ref().map(|health| health::check(health, findings));
+    let persistence =
+        text.value.persistence.as_ref().map(|persistence| persistence::check(persistence, findings));
     let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
     Upstream {
         name: name.value.clone(),
@@ -30,6 +33,7 @@ pub(super) fn check(
         idle: idle.value,
         queue: queue.value,
         retry: retry.value,
+        persistence,
         health,
     }
 }
@@ -66,6 +70,10 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, findings: &mut Vec<Fin
     if !servers.is_empty() && servers.iter().all(|server| server.weight == 0) {
         let what = format!("every server of `{}` has the weight 0: none would get a request", name.value);
         findings.push(Finding::new(MistakeKind::Conflict, places[0], what));
+    } else if !servers.is_empty() && servers.iter().all(|server| server.mode != Mode::Serving) {
+        let what = format!("no server of `{}` is serving: none would get a new request", name.value);
+        let hint = "requests are answered 503 until the mode of a server is changed";
+        findings.push(Finding::new(MistakeKind::Doubtful, places[0], what).hint(hint));
     } else if !servers.is_empty() && servers.iter().all(|server| server.backup) {
         let what = format!("every server of `{}` is a backup", name.value);
         let hint = "a backup only gets requests when no other server can take them; without others, `backup` changes nothing";
@@ -86,6 +94,11 @@ fn server(text: &ServerText, findings: &mut Vec<Finding>) -> Option<Server> {
             }
             server.weight = table.weight;
             server.backup = table.backup;
+            server.mode = match table.mode {
+                ServerMode::Serving => Mode::Serving,
+                ServerMode::Draining => Mode::Draining,
+                ServerMode::Maintenance => Mode::Maintenance,
+            };
             server.health = table.health;
             server.health_port = table.health_port;
             Some(server)
@@ -149,6 +162,12 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
     {
         let what = "`slow_start` does nothing without `health`: no server ever comes back";
         findings.push(Finding::new(MistakeKind::Unused, at, what));
+    }
+    let belongs = value.balance.0 == "consistent-hash" || value.persistence.is_some();
+    if let Some(at) = value.queue.changed("own_server").filter(|_| !belongs) {
+        let what = "`own_server` does nothing: no request belongs to one server";
+        let hint = "requests do with `persistence` or with `balance = \"consistent-hash\"`";
+        findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));
     }
     if value.queue.value.delay_target.is_none()
         && let Some(at) = value.queue.changed("delay_interval")

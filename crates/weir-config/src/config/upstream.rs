@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_traffic::ServerState;
 use weir_traffic::balance::{Balancer, Member, Policy};
+use weir_traffic::persistence::Persistence;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
+use weir_traffic::{Mode, ServerState};
 
-use super::HealthCheck;
+use super::{CookiePersistence, HealthCheck};
 use crate::key::section;
 use crate::value::{Percent, Progress, ServerAddress, Size};
 
@@ -32,6 +33,8 @@ pub struct Upstream {
     pub queue: Queue,
     /// Failed attempts that go to another server.
     pub retry: Retry,
+    /// How the requests of a client stay on one server; `None`: they do not.
+    pub persistence: Option<CookiePersistence>,
     /// How servers are probed; `None`: they are not.
     pub health: Option<HealthCheck>,
 }
@@ -49,14 +52,22 @@ impl Upstream {
             idle: IdleConnections::default(),
             queue: Queue::default(),
             retry: Retry::default(),
+            persistence: None,
             health: None,
         }
+    }
+
+    /// What keeps clients on their servers, ready for use.
+    pub fn persistence(&self) -> Option<Persistence> {
+        let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
+        self.persistence.as_ref().map(|persistence| persistence.build(&self.name, &names))
     }
 
     /// The servers, up and without load, with the balancer that chooses among them; `seed` decides with which it begins.
     pub fn balancer(&self, seed: u64) -> Balancer {
         let members = self.servers.iter().map(|server| {
             let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
+            state.set_mode(server.mode);
             let member = Member::new(&server.name, Arc::new(state));
             if server.backup { member.as_backup() } else { member }
         });
@@ -77,6 +88,8 @@ pub struct Server {
     pub max_requests: Option<u32>,
     /// Whether it only gets requests when no other server can take them. Default: no.
     pub backup: bool,
+    /// What is wanted of it at the start. Default: serving.
+    pub mode: Mode,
     /// Whether it is probed if its upstream is. Default: yes.
     pub health: bool,
     /// The port that is probed. Default: what the upstream says.
@@ -92,6 +105,7 @@ impl Server {
             weight: 1,
             max_requests: None,
             backup: false,
+            mode: Mode::Serving,
             health: true,
             health_port: None,
         }
@@ -166,6 +180,9 @@ section! {
         delay_target: Option<Duration> = "off";
         /// How long waits must have been above `delay_target`. Shorter bursts wait.
         delay_interval: Duration = "1s";
+        /// How long a request that belongs to one server, by its cookie (`persistence`) or its key (`consistent-hash`), waits for a slot on
+        /// that one before it takes any. Off: not at all; with no less than `timeouts.queue` it never goes elsewhere.
+        own_server: Option<Duration> = "5s", like "HAProxy `timeout queue` with `option redispatch`";
     }
 }
 

@@ -6,6 +6,7 @@ mod document;
 mod health;
 mod listener;
 mod matching;
+mod persistence;
 mod progress;
 mod route;
 mod upstream;
@@ -14,7 +15,8 @@ pub(crate) use document::Document;
 pub(crate) use health::{HealthText, ProbeKind};
 pub(crate) use listener::ListenerText;
 pub(crate) use matching::ValueRule;
+pub(crate) use persistence::{PersistenceMode, PersistenceText, SameSiteWord, is_cookie_domain};
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart,
 };
-pub(crate) use upstream::{ServerText, UpstreamText};
+pub(crate) use upstream::{ServerMode, ServerText, UpstreamText};

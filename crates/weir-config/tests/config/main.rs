@@ -5,6 +5,7 @@ mod defaults;
 mod environment;
 mod examples;
 mod health;
+mod persistence;
 mod include;
 mod meaning;
 mod mistakes;

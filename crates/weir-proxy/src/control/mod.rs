@@ -4,4 +4,5 @@
 pub(crate) mod access_log;
 pub(crate) mod names;
 pub(crate) mod health;
+pub(crate) mod modes;
 pub(crate) mod admin;

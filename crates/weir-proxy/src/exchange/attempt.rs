@@ -61,7 +61,7 @@ pub(crate) async fn run(
     slot: Slot,
     tried: &Tried,
 ) -> Result<Serving, Failed> {
-    let began = plans.upstream.balancer.measures_latency().then(clock::now);
+    let began = plans.upstream.balancer().measures_latency().then(clock::now);
     let index = slot.server.index();
     let local = &plans.view.upstreams[plans.upstream_index].servers[index];
     exchange.record.server = Some(index);
@@ -76,9 +76,7 @@ pub(crate) async fn run(
     exchange.record.reused = attempt.reused;
     server.requests += 1;
 
-    let config = &plans.upstream.config.servers[index];
-    let close = plans.upstream.idle.connections_max == 0;
-    fields::write_request(session, exchange, plans.listener, plans.route, &config.name, close);
+    fields::write_request(session, exchange, plans, attempt.slot.server);
     exchange.to_server.framing = match exchange.request.body() {
         RequestBody::Chunked => Framing::Chunked,
         RequestBody::None | RequestBody::Length(_) => Framing::Plain,
@@ -107,7 +105,7 @@ fn tell_latency(plans: Plans<'_>, server: usize, began: Option<Instant>, failure
     let shows_latency = failure.is_none_or(|failure| failure.cause == Cause::TimedOut);
     if let Some(began) = began.filter(|_| shows_latency) {
         let now = clock::now();
-        let state = &plans.upstream.balancer.states()[server];
+        let state = &plans.upstream.balancer().states()[server];
         state.observe_latency(clock::micros(now - began), plans.upstream.millis(now));
     }
 }

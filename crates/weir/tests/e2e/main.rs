@@ -21,6 +21,8 @@ mod upgrade_websocket;
 mod absolute_form;
 mod routing;
 mod balancing;
+mod persistence;
+mod drain;
 mod health_checks;
 mod forwarded_fields;
 mod stale_connection;

@@ -144,11 +144,11 @@ impl CheckedServer {
         }
         self.state().set_health(change.health);
         report::tell(&self.plan, self.index, change, &self.verdict);
-        self.plan.serve_queue_anew();
+        self.plan.serve_queue();
     }
 
     fn state(&self) -> &ServerState {
-        self.plan.balancer.state(ServerId(self.index as u32))
+        self.plan.balancer().state(ServerId(self.index as u32))
     }
 
     fn millis(&self, at: Instant) -> u64 {
@@ -161,12 +161,12 @@ fn start_slowly(plan: Arc<UpstreamPlan>, index: usize, length: Duration) -> Abor
     let server = ServerId(index as u32);
     let mut now_ms = plan.millis(clock::now());
     let start = SlowStart::new(now_ms, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
-    plan.balancer.state(server).set_ramp(start.ramp(now_ms));
+    plan.balancer().state(server).set_ramp(start.ramp(now_ms));
     let task = tokio::spawn(async move {
         while let Some(next_ms) = start.next_ms(now_ms) {
             tokio::time::sleep(Duration::from_millis(next_ms.saturating_sub(now_ms))).await;
             now_ms = plan.millis(clock::now());
-            plan.balancer.state(server).set_ramp(start.ramp(now_ms));
+            plan.balancer().state(server).set_ramp(start.ramp(now_ms));
         }
     });
     task.abort_handle()
