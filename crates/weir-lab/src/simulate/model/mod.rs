@@ -161,6 +161,8 @@ pub(super) struct Queue {
     pub(super) length_max: usize,
     pub(super) fair_share: bool,
     pub(super) delay_target: Option<DelayTarget>,
+    /// How long a request waits for the server of its key before it takes any.
+    pub(super) own_server: Option<u64>,
 }
 
 /// Time limits.
@@ -198,7 +200,12 @@ impl Default for Upstream {
             balance: Policy::default(),
             max_requests: 0,
             slow_start: None,
-            queue: Queue { length_max: 10_000, fair_share: false, delay_target: None },
+            queue: Queue {
+                length_max: 10_000,
+                fair_share: false,
+                delay_target: None,
+                own_server: Some(5 * SECOND),
+            },
             timeouts: Timeouts { queue: 10 * SECOND, response: 60 * SECOND },
             retry: RetryPolicy::default(),
             budget_percent: weir_traffic::retry::RetryBudget::SHARE_PERCENT_DEFAULT,

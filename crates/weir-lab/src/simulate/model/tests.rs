@@ -37,7 +37,8 @@ fn variants_say_what_differs_from_the_upstream() {
     let model = read("variants.toml", &text).unwrap();
     let [first, second] = &model.variants[..] else { panic!("two variants") };
     assert_eq!((first.upstream.max_requests, second.upstream.max_requests), (3, 0));
-    assert_eq!(first.upstream.queue, Queue { length_max: 7, fair_share: true, delay_target: None });
+    let queue = Queue { length_max: 7, fair_share: true, ..Upstream::default().queue };
+    assert_eq!(first.upstream.queue, queue);
     assert_eq!(second.upstream.queue.length_max, 10_000);
     assert!(first.upstream.health.is_none());
     assert_eq!(second.upstream.health.map(|health| health.thresholds.fall), Some(1));

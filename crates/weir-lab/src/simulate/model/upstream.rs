@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use weir_traffic::balance::{HashKey, LoadFactor, Policy};
+use weir_traffic::balance::{AddressPrefixes, HashKey, LoadFactor, Policy};
 use weir_traffic::health::{Pace, Thresholds};
 use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::RetryPolicy;
@@ -52,9 +52,10 @@ fn policy(section: &Section<'_>, name: &str) -> Policy {
         "peak-ewma" => Policy::PeakEwma,
         "power-of-two" => Policy::PowerOfTwo,
         "random" => Policy::Random,
-        "consistent-hash" => {
-            Policy::ConsistentHash { key: HashKey::ClientAddress, load_factor: LoadFactor::default() }
-        }
+        "consistent-hash" => Policy::ConsistentHash {
+            key: HashKey::ClientAddress(AddressPrefixes::default()),
+            load_factor: LoadFactor::default(),
+        },
         _ => {
             let hint = did_you_mean(name, Policy::NAMES)
                 .unwrap_or_else(|| format!("write {}", one_of(Policy::NAMES)));
@@ -92,6 +93,7 @@ fn read_load_factor(section: &Section<'_>, policy: &mut Policy) {
 fn read_queue(section: &Section<'_>, queue: &mut Queue) {
     queue.length_max = section.within("length_max", (0, 10_000_000), queue.length_max as u64) as usize;
     queue.fair_share = section.or("fair_share", queue.fair_share);
+    queue.own_server = section.or_off("own_server", queue.own_server.map(Time)).map(|time| time.0);
     let before = queue.delay_target;
     let interval_ms = before.map_or(1000, |target| target.interval_ms);
     let interval = section.or("delay_interval", Time(interval_ms * MILLISECOND));

@@ -130,12 +130,16 @@ impl Run<'_> {
         let attempt = Attempt { exchange: id, attempt: exchange.attempts };
         let number = exchange.arrival.proxy;
         let mut told = Vec::new();
-        match self.proxy(number).admit(attempt, asked, now_ms, now.saturating_add(limit), &mut told) {
+        match self.proxy(number).admit(attempt, &asked, now_ms, now.saturating_add(limit), &mut told) {
             Admitted::Slot(server) => self.start(id, server),
-            Admitted::Waits(ticket) => {
+            Admitted::Waits { ticket, own } => {
                 self.exchanges[id.place as usize].stage = Stage::Queued { ticket, since: now };
                 self.agenda.enter_limit(limit, Event::QueueTimeout(attempt));
-                // A request that was put in front may be the one that a free server waits for.
+                if let Some(patience) =
+                    self.upstream.queue.own_server.filter(|patience| own && *patience < limit)
+                {
+                    self.agenda.enter_limit(patience, Event::TakeAny(attempt));
+                }
                 self.proxy(number).serve_queue(now_ms, &mut told);
             }
             Admitted::Failed(failure) => {
@@ -153,6 +157,13 @@ impl Run<'_> {
         let mut told = Vec::new();
         self.proxy(proxy).serve_queue(now_ms, &mut told);
         self.carry_out(&told);
+    }
+
+    /// Gives back a slot, to the next in the queue if there is one.
+    fn release(&mut self, proxy: u32, server: ServerId) {
+        if self.proxy(proxy).release(server) {
+            self.serve_queue(proxy);
+        }
     }
 
     /// Does what a queue has decided. None of it changes a queue again.
@@ -189,7 +200,7 @@ impl Run<'_> {
         exchange.stage = Stage::On(server);
         let attempt = Attempt { exchange: id, attempt: exchange.attempts };
         let (demand, proxy) = (exchange.demand, exchange.arrival.proxy);
-        let in_flight = self.proxy(proxy).balancer.state(server).in_flight();
+        let in_flight = self.proxy(proxy).balancer().state(server).in_flight();
         self.tally.in_flight(in_flight);
         if self.servers[server.index()].condition == Condition::Stopped {
             // A moment later, so that what follows from it stands in the agenda as all else.
@@ -226,14 +237,26 @@ impl Run<'_> {
     }
 
     pub(super) fn queue_timeout(&mut self, attempt: Attempt) {
-        let exchange = self.exchanges.get(attempt.exchange.place as usize);
-        let waits = exchange.is_some_and(|exchange| {
-            exchange.number == attempt.exchange.number
-                && exchange.attempts == attempt.attempt
-                && matches!(exchange.stage, Stage::Queued { .. })
-        });
-        if waits {
+        if self.waiting(attempt).is_some() {
             self.finish(attempt.exchange, Some(Failure::QueueTimeout));
+        }
+    }
+
+    /// A request has waited long enough for its own server.
+    pub(super) fn take_any(&mut self, attempt: Attempt) {
+        let Some(ticket) = self.waiting(attempt) else { return };
+        let proxy = self.exchanges[attempt.exchange.place as usize].arrival.proxy;
+        self.proxy(proxy).unbind(ticket);
+        self.serve_queue(proxy);
+    }
+
+    /// The place of an exchange that is still in the queue before this attempt.
+    fn waiting(&self, attempt: Attempt) -> Option<Ticket> {
+        let exchange = self.exchanges.get(attempt.exchange.place as usize)?;
+        let same = exchange.number == attempt.exchange.number && exchange.attempts == attempt.attempt;
+        match exchange.stage {
+            Stage::Queued { ticket, .. } if same => Some(ticket),
+            _ => None,
         }
     }
 
@@ -254,7 +277,7 @@ impl Run<'_> {
         let Stage::On(server) = exchange.stage else { return };
         let micros = u32::try_from((now - exchange.attempt_began) / 1000).unwrap_or(u32::MAX);
         let proxy = exchange.arrival.proxy;
-        let balancer = &self.proxy(proxy).balancer;
+        let balancer = self.proxy(proxy).balancer();
         if balancer.measures_latency() {
             balancer.state(server).observe_latency(micros, now_ms);
         }
@@ -292,8 +315,7 @@ impl Run<'_> {
                 exchange.stage = Stage::Nowhere;
                 let is_slow = exchange.is_slow;
                 self.tally.retried(exchange.arrival.class, is_slow);
-                self.proxy(proxy).balancer.release(server);
-                self.serve_queue(proxy);
+                self.release(proxy, server);
                 self.admit(attempt.exchange);
             }
         }
@@ -306,16 +328,15 @@ impl Run<'_> {
         debug_assert_eq!(exchange.number, id.number, "an exchange ends once");
         let Arrival { class, client, proxy, coordinates } = exchange.arrival;
         let mut waited = exchange.waited;
-        let (mut server, mut in_line) = (None, 0);
+        let (mut held, mut in_line) = (None, 0);
         match exchange.stage {
             Stage::Queued { ticket, since } => {
                 waited += now - since;
                 self.proxy(proxy).leave(ticket);
             }
             Stage::On(on) => {
-                server = Some(on.0);
+                held = Some(on);
                 in_line = exchange.work_began.saturating_sub(exchange.attempt_began);
-                self.proxy(proxy).balancer.release(on);
             }
             Stage::Nowhere => {}
         }
@@ -329,11 +350,11 @@ impl Run<'_> {
             waited,
             in_line,
             attempts: exchange.attempts,
-            server,
+            server: held.map(|server| server.0),
             outcome: failure.map_or(Outcome::Answered, Outcome::Failed),
         });
-        if server.is_some() {
-            self.serve_queue(proxy);
+        if let Some(server) = held {
+            self.release(proxy, server);
         }
         if let Load::Closed { pause, .. } = &self.model.clients[class as usize].load {
             let first = self.clients.first_of(class);

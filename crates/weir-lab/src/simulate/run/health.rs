@@ -80,7 +80,7 @@ impl Run<'_> {
             // Before it is up, so that its first requests are few.
             self.ramp(proxy, server, token);
         }
-        self.proxy(proxy).balancer.state(ServerId(server)).set_health(health);
+        self.proxy(proxy).balancer().state(ServerId(server)).set_health(health);
         self.serve_queue(proxy);
     }
 
@@ -89,7 +89,7 @@ impl Run<'_> {
         let now_ms = self.now_ms();
         let checked = &self.proxy(proxy).checked[server as usize];
         let Some(start) = checked.slow_start.filter(|_| checked.token == token) else { return };
-        self.proxy(proxy).balancer.state(ServerId(server)).set_ramp(start.ramp(now_ms));
+        self.proxy(proxy).balancer().state(ServerId(server)).set_ramp(start.ramp(now_ms));
         if let Some(next_ms) = start.next_ms(now_ms) {
             self.agenda.enter(next_ms * MILLISECOND, Event::Ramp { proxy, server, token });
         }

@@ -44,6 +44,8 @@ enum Event {
     ResponseTimeout(Attempt),
     /// A request has waited long enough in a queue.
     QueueTimeout(Attempt),
+    /// A request has waited long enough for the server that it belongs to.
+    TakeAny(Attempt),
     /// A client leaves.
     Leave(ExchangeId),
     /// Something happens to servers: one of the model's events.
@@ -125,6 +127,7 @@ impl Run<'_> {
                 Event::Refused(attempt) => self.refused(attempt),
                 Event::ResponseTimeout(attempt) => self.response_timeout(attempt),
                 Event::QueueTimeout(attempt) => self.queue_timeout(attempt),
+                Event::TakeAny(attempt) => self.take_any(attempt),
                 Event::Leave(exchange) => self.client_leaves(exchange),
                 Event::Change { index } => self.change_servers(self.model.events[index as usize]),
                 Event::Probe { proxy, server } => self.probe(proxy, server),

@@ -1,14 +1,15 @@
-//! One balancer process: `Balancer`, `Queue` and `RetryBudget` of `weir_traffic`, put together as the proxy does.
+//! One balancer process: the `Admission` and the `RetryBudget` of `weir_traffic`, as each upstream of the proxy has them.
 //!
-//! The counterpart of `weir-proxy/src/upstream/admission.rs`, without threads and sockets: it asks in the same order and keeps
-//! the same rules, so what a request meets here it meets there. No decision is made here.
+//! Translates between them and the world: requests into what they know of one, what they tell into what happens next.
+//! No decision is made here.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use weir_traffic::balance::{Balancer, Choice, Excluded, Member, Pick};
+use weir_traffic::admission::{Admission, Answer, Arrival, Entered, Outcome, Wait};
+use weir_traffic::balance::{Balancer, Excluded, Member, Patience, Pick};
 use weir_traffic::limit::ClientKey;
-use weir_traffic::queue::{Entered, Priority, Queue, Standing, Ticket};
+use weir_traffic::queue::{Priority, Standing, Ticket};
 use weir_traffic::retry::RetryBudget;
 use weir_traffic::{ServerId, ServerState};
 
@@ -20,19 +21,14 @@ use crate::simulate::model::{MILLISECOND, Model, Upstream};
 /// A balancer process.
 #[derive(Debug)]
 pub(super) struct Proxy {
-    pub(super) balancer: Balancer,
-    queue: Queue<Waiter>,
+    admission: Admission<Attempt>,
+    patience: Patience,
     fair_share: bool,
+    /// Whether nobody may wait.
+    queue_is_none: bool,
     pub(super) budget: RetryBudget,
     /// What its probes say; empty without health checks.
     pub(super) checked: Vec<Checked>,
-}
-
-/// A request in the queue.
-#[derive(Debug)]
-struct Waiter {
-    attempt: Attempt,
-    asked: Asked,
 }
 
 /// What the balancer gets to know of a request.
@@ -48,7 +44,11 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) enum Admitted {
     Slot(ServerId),
-    Waits(Ticket),
+    /// A place in the queue, for one server only if it is `own`.
+    Waits {
+        ticket: Ticket,
+        own: bool,
+    },
     Failed(Failure),
 }
 
@@ -57,13 +57,6 @@ pub(super) enum Admitted {
 pub(super) enum Told {
     Server(Attempt, ServerId),
     SentAway(Attempt, Failure),
-}
-
-impl Asked {
-    fn pick(&self, now_ms: u64) -> Pick<'_> {
-        let hash = Some(weir_traffic::hash_address(address(self.client)));
-        Pick { hash, excluded: &self.excluded, random: self.random, now_ms }
-    }
 }
 
 /// Each client has an address of its own, as far as balancers look at them.
@@ -78,85 +71,78 @@ impl Proxy {
             Member::new(&format!("server-{index}"), Arc::new(state))
         });
         let mut chance = Chance::new(seed, Purpose::Balancer, [u64::from(number), 0]);
+        let balancer = Balancer::new(&upstream.balance, members.collect(), chance.word());
+        let queue = &upstream.queue;
         Self {
-            balancer: Balancer::new(&upstream.balance, members.collect(), chance.word()),
-            queue: Queue::new(upstream.queue.length_max, upstream.queue.delay_target),
-            fair_share: upstream.queue.fair_share,
+            admission: Admission::new(balancer, queue.length_max, queue.delay_target),
+            patience: if queue.own_server.is_some() { Patience::ForOwn } else { Patience::None },
+            fair_share: queue.fair_share,
+            queue_is_none: queue.length_max == 0,
             budget: RetryBudget::new(upstream.budget_percent, upstream.budget_per_second),
             checked: Vec::new(),
         }
     }
 
-    /// Takes a slot for a request, or a place in the queue until `deadline`. What that does to others is `told`.
+    pub(super) fn balancer(&self) -> &Balancer {
+        self.admission.balancer()
+    }
+
+    /// Takes a slot for a request, or a place in the queue until `deadline`; whoever gets a place has to serve the queue
+    /// afterwards. What that does to others is `told`.
     pub(super) fn admit(
-        &mut self,
+        &self,
         attempt: Attempt,
-        asked: Asked,
+        asked: &Asked,
         now_ms: u64,
         deadline: u64,
         told: &mut Vec<Told>,
     ) -> Admitted {
-        if self.queue.is_empty() {
-            match self.balancer.choose(&asked.pick(now_ms)) {
-                Choice::Server(server) => return Admitted::Slot(server),
-                Choice::NoneEligible => return Admitted::Failed(Failure::NoServer),
-                Choice::AllFull => {}
-            }
-        }
+        let hash = self.balancer().hash_key().map(|_| weir_traffic::hash_address(address(asked.client)));
+        let pick = Pick { hash, excluded: &asked.excluded, random: asked.random, now_ms };
+        let own = match self.admission.try_admit(&Arrival { pick, bound: None, patience: self.patience }) {
+            Answer::Server(server) => return Admitted::Slot(server),
+            Answer::NoneEligible => return Admitted::Failed(Failure::NoServer),
+            Answer::Wait(own) => own,
+        };
         let share = if self.fair_share { ClientKey::from(address(asked.client)).number() } else { 0 };
         let standing = Standing { priority: asked.priority, share };
-        let entered = self.queue.push(Waiter { attempt, asked }, standing, now_ms, deadline / MILLISECOND);
-        let Ok(Entered { ticket, displaced, .. }) = entered else {
-            let none = self.queue.len_max() == 0;
-            return Admitted::Failed(if none { Failure::AllServersFull } else { Failure::QueueFull });
-        };
-        if let Some(displaced) = displaced {
-            told.push(Told::SentAway(displaced.item.attempt, Failure::QueueDisplaced));
+        let wait = Wait { own, standing, now_ms, deadline_ms: deadline / MILLISECOND };
+        match self.admission.enter(&pick, wait, attempt) {
+            Ok(Entered { ticket, displaced, .. }) => {
+                let displaced = displaced.map(|displaced| Told::SentAway(displaced, Failure::QueueDisplaced));
+                told.extend(displaced);
+                Admitted::Waits { ticket, own: own.is_some() }
+            }
+            Err(_full) if self.queue_is_none => Admitted::Failed(Failure::AllServersFull),
+            Err(_full) => Admitted::Failed(Failure::QueueFull),
         }
-        Admitted::Waits(ticket)
     }
 
     /// Takes a request out of the queue that waits no longer.
-    pub(super) fn leave(&mut self, ticket: Ticket) {
-        self.queue.remove(ticket);
+    pub(super) fn leave(&self, ticket: Ticket) {
+        self.admission.leave(ticket);
     }
 
-    /// Hands free slots to those who wait, in order of arrival, as long as there are any of both.
-    pub(super) fn serve_queue(&mut self, now_ms: u64, told: &mut Vec<Told>) {
-        if self.queue.is_empty() {
-            return;
-        }
-        let Self { balancer, queue, .. } = self;
-        if !balancer.has_eligible() {
-            while let Some(waiter) = queue.pop_any() {
-                told.push(Told::SentAway(waiter.item.attempt, Failure::NoServer));
-            }
-        }
-        while let Some(overdue) = queue.pop_overdue(now_ms) {
-            told.push(Told::SentAway(overdue.item.attempt, Failure::QueueOverload));
-        }
-        // Without room nobody can be served: that need not be found out for each who waits.
-        while balancer.states().iter().any(|state| state.is_eligible() && !state.is_full()) {
-            let mut chosen = None;
-            let mut nothing_free = false;
-            let next = queue.pop_front(now_ms, |waiter: &Waiter| {
-                if nothing_free {
-                    return false;
-                }
-                match balancer.choose(&waiter.asked.pick(now_ms)) {
-                    Choice::Server(server) => {
-                        chosen = Some(server);
-                        true
-                    }
-                    Choice::AllFull => {
-                        nothing_free = waiter.asked.excluded.is_empty();
-                        false
-                    }
-                    Choice::NoneEligible => false,
-                }
+    /// Lets a request that waited for its own server take any.
+    pub(super) fn unbind(&self, ticket: Ticket) {
+        self.admission.unbind(ticket);
+    }
+
+    /// Gives back a slot; whether the queue has to be served.
+    pub(super) fn release(&self, server: ServerId) -> bool {
+        self.admission.release(server)
+    }
+
+    /// Hands free slots to those who wait, and sends those away for whom there is no hope.
+    pub(super) fn serve_queue(&self, now_ms: u64, told: &mut Vec<Told>) {
+        self.admission.serve(now_ms, |attempt, outcome| {
+            told.push(match outcome {
+                Outcome::Server(server) => Told::Server(attempt, server),
+                Outcome::NoServer => Told::SentAway(attempt, Failure::NoServer),
+                Outcome::Overload => Told::SentAway(attempt, Failure::QueueOverload),
+                Outcome::Displaced => Told::SentAway(attempt, Failure::QueueDisplaced),
             });
-            let (Some(waiter), Some(server)) = (next, chosen) else { break };
-            told.push(Told::Server(waiter.item.attempt, server));
-        }
+            true
+        });
     }
 }
