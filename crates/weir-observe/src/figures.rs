@@ -3,11 +3,12 @@
 //! Taken by a reader at one moment, off the workers; everything that shows figures (Prometheus, status page, runtime
 //! socket) shows these.
 
-use crate::counter::Level;
+use crate::counter::{Counter, Level};
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;
 use crate::phase::Phase;
+use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::{FailureCounters, ListenerShard, ProbeShard, ServerShard, UpstreamShard, WorkerShard};
 
 /// What the parts of a shard are called, in the order of the config.
@@ -153,7 +154,8 @@ pub struct UpstreamFigures {
     pub queued: u64,
     pub queue_length: Level,
     pub queue_time: HistogramSnapshot,
-    pub retries: u64,
+    pub retries: [u64; RETRY_CAUSES.len()],
+    pub retries_refused: [u64; RETRY_REFUSALS.len()],
     pub persistence: [u64; Kept::ALL.len()],
     pub failures: FailureFigures,
     pub servers: Vec<ServerFigures>,
@@ -174,10 +176,9 @@ impl UpstreamFigures {
         self.queued += shard.queued.value();
         self.queue_length.merge(shard.queue_length.level());
         self.queue_time.add(&shard.queue_time);
-        self.retries += shard.retries.value();
-        for (total, part) in self.persistence.iter_mut().zip(&shard.persistence) {
-            *total += part.value();
-        }
+        add_each(&mut self.retries, values(&shard.retries));
+        add_each(&mut self.retries_refused, values(&shard.retries_refused));
+        add_each(&mut self.persistence, values(&shard.persistence));
         self.failures.add(&shard.failures);
         for (total, part) in self.servers.iter_mut().zip(&shard.servers) {
             total.add(part);
@@ -293,6 +294,10 @@ impl Default for FailureFigures {
     fn default() -> Self {
         FailureFigures(Box::new([0; Reason::COUNT]))
     }
+}
+
+fn values<const N: usize>(counters: &[Counter; N]) -> [u64; N] {
+    std::array::from_fn(|index| counters[index].value())
 }
 
 fn add_each<const N: usize>(totals: &mut [u64; N], values: [u64; N]) {

@@ -185,7 +185,17 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
         }
     }
     if value.retry.value.attempts_max == 1 {
-        for key in ["elapsed_max", "on_broken", "on_timeout", "on_status", "budget", "budget_per_second"] {
+        let keys = [
+            "elapsed_max",
+            "methods",
+            "body_size",
+            "on_broken",
+            "on_timeout",
+            "on_status",
+            "budget",
+            "budget_per_second",
+        ];
+        for key in keys {
             if let Some(at) = value.retry.changed(key) {
                 let what = format!("`{key}` does nothing: with `attempts_max = 1` there are no retries");
                 findings.push(Finding::new(MistakeKind::Unused, at, what));

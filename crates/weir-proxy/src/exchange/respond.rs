@@ -12,6 +12,7 @@ use super::{Ended, Exchange, choose, fields, persistence};
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Incoming, Reader, Writer};
+use crate::relay::replay::Replay;
 use crate::relay::{RelayError, Waiting};
 
 /// Relays the response that `serving` has begun.
@@ -35,6 +36,7 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     exchange.record.spend(Phase::Response, now);
     exchange.record.status = exchange.response.status();
     exchange.answered = true;
+    exchange.request_kept.end();
     let shard = &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()].shard;
     shard.responses.record(exchange.record.status);
     shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
@@ -88,8 +90,8 @@ fn poll(
     }
     let sending = !exchange.request_relay.is_done() && !serving.send_failed;
     if sending {
-        let mut source =
-            Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+        let reader = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+        let mut source = Replay { kept: &mut exchange.request_kept, reader };
         let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
         match exchange.request_relay.poll(cx, &mut source, &mut sink) {
             // The server has answered and reads no further: its answer counts.

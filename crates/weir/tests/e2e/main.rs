@@ -26,6 +26,7 @@ mod drain;
 mod health_checks;
 mod forwarded_fields;
 mod stale_connection;
+mod body_replay;
 mod server_misbehaviour;
 mod client_disconnect;
 mod backpressure;
