@@ -69,7 +69,7 @@ pub(super) struct ClientClass {
     /// Requests that are something else.
     pub(super) slow: Option<Slow>,
     pub(super) priority: Priority,
-    /// Whether a request may be repeated after it was sent.
+    /// Whether a request may be done twice.
     pub(super) idempotent: bool,
     /// After this time a client leaves.
     pub(super) patience: Option<u64>,

@@ -294,7 +294,7 @@ impl Run<'_> {
             received_any: false,
             answered_any: false,
             reused_connection: false,
-            idempotent: self.model.clients[exchange.arrival.class as usize].idempotent,
+            repeatable: self.model.clients[exchange.arrival.class as usize].idempotent,
             body_replayable: true,
             attempts: exchange.attempts,
             stale_connections: 0,
