@@ -1,4 +1,4 @@
-//! The command line: `run`, `list`, `targets`, `origin`, and the guard behind every child process.
+//! The command line: `run`, `simulate`, `list`, `targets`, `origin`, and the guard behind every child process.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use crate::process::{Job, Launcher, guard};
 use crate::report::{self, folder, markdown, verdict};
 use crate::run::{self, Options};
 use crate::scenario::{Tool, catalogue};
+use crate::simulate::{SimulateArgs, simulate};
 use crate::target::{PRODUCTS, Product, Target, installed};
 
 /// Compares Weir with other balancers on this machine.
@@ -36,6 +37,12 @@ enum Command {
                             weir-lab run l7-keepalive --targets direct,nginx --tool wrk"
     )]
     Run(RunArgs),
+    /// Put Weir's balancing, queue, health checks and retries into a simulated world, and compare variants.
+    #[command(
+        after_help = "Examples:\n  weir-lab simulate lab/simulations/queue-single-slot.toml --seed 1\n  \
+                            weir-lab simulate lab/simulations/server-hangs.toml --seed 1 --out figures"
+    )]
+    Simulate(SimulateArgs),
     /// List the scenarios and the questions they answer.
     List,
     /// List targets and tools: what is installed, and how to get the rest.
@@ -141,6 +148,7 @@ enum SteadyTool {
 pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode {
     let result = match Cli::parse_from(args).command {
         Command::Run(args) => run_scenario(&args, launcher),
+        Command::Simulate(args) => simulate(&args).map(|()| ExitCode::SUCCESS),
         Command::List => list(),
         Command::Targets(programs) => targets(&programs),
         Command::Origin { listen, threads, addresses, slots, journal } => {

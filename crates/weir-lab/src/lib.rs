@@ -1,7 +1,8 @@
 //! The lab: compares Weir with other balancers on the user's own machine.
 //!
 //! A scenario (`lab/scenarios/`) asks a question; `run` starts each target in front of the origin, puts the load on,
-//! measures, and repeats in interleaved rounds; `report` answers in a sentence per bar. Uses no other crate of Weir.
+//! measures, and repeats in interleaved rounds; `report` answers in a sentence per bar. Uses no other crate of Weir,
+//! but for `simulate`, which puts the decisions of `weir-traffic` into a made-up world and measures nothing.
 //! The modules below stand in the order in which a run passes through them.
 
 pub mod clock;
@@ -18,3 +19,4 @@ pub mod cli;
 pub mod machine;
 pub mod run;
 pub mod report;
+pub mod simulate;

@@ -20,7 +20,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-http", "weir-traffic", "weir-observe"]),
     ("weir-proxy", &["weir-config", "weir-http", "weir-observe", "weir-traffic"]),
-    ("weir-lab", &[]),
+    ("weir-lab", &["weir-traffic"]),
     ("weir", &["weir-config", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"]),
 ];
 
@@ -84,6 +84,11 @@ const OUTSIDE: &[&str] = &[
     "std::time::Instant::now",
     "std::time::SystemTime::now",
 ];
+
+/// Crates of ours that only a part of another may name: the crate, that part of it, what it names there.
+///
+/// What the lab measures, it measures from outside; only its simulator runs Weir's decisions.
+const PARTS: &[(&str, &str, &str)] = &[("crates/weir-lab/", "crates/weir-lab/src/simulate/", "weir_traffic")];
 
 /// Who depends on whom.
 pub(super) struct Graph {
@@ -179,7 +184,23 @@ fn breach(package: &str, dependency: &str, message: String) -> Finding {
 /// The borders that the sources show.
 pub(super) fn check_sources(tree: &Tree) -> Vec<Finding> {
     let pure = tree.sources().iter().filter(|source| !source.test && is_pure(&source.path));
-    pure.flat_map(outside_paths).collect()
+    pure.flat_map(outside_paths).chain(tree.sources().iter().flat_map(misplaced_crates)).collect()
+}
+
+fn misplaced_crates(source: &RustFile) -> Vec<Finding> {
+    let Ok(syntax) = &source.syntax else { return Vec::new() };
+    let mut findings = Vec::new();
+    for (of, part, name) in PARTS {
+        if source.path.starts_with(of) && !source.path.starts_with(part) {
+            let paths = named_paths(syntax);
+            let misplaced = paths.iter().filter(|named| is_within(named, name));
+            findings.extend(misplaced.map(|named| {
+                let message = format!("{} is named outside of {part}", named.path);
+                Finding::new(Rule::Absence, &source.path, named.line, name, message)
+            }));
+        }
+    }
+    findings
 }
 
 fn is_pure(path: &str) -> bool {
@@ -236,7 +257,7 @@ mod tests {
             found(&[("weir-lab", "weir-http", true), ("weir-observe", "weir-traffic", false)]),
             [
                 "weir-observe uses weir-traffic; it may use weir-http",
-                "weir-lab uses weir-http; it may use no crate of ours"
+                "weir-lab uses weir-http; it may use weir-traffic"
             ]
         );
     }
@@ -278,6 +299,16 @@ mod tests {
         assert_eq!(lines("crates/weir-proxy/src/a.rs"), [0; 0]);
         let fine = "use std::net::IpAddr;\nuse std::time::Instant;\nfn a(now: Instant) {}\n";
         assert!(check_sources(&Tree::of(&[("crates/weir-traffic/src/a.rs", fine)])).is_empty());
+    }
+
+    #[test]
+    fn only_the_simulator_names_what_it_simulates() {
+        let text = "use weir_traffic::queue::Queue;\n";
+        let count = |path: &str| check_sources(&Tree::of(&[(path, text)])).len();
+        assert_eq!(count("crates/weir-lab/src/load/mod.rs"), 1);
+        assert_eq!(count("crates/weir-lab/tests/processes.rs"), 1);
+        assert_eq!(count("crates/weir-lab/src/simulate/run/proxy.rs"), 0);
+        assert_eq!(count("crates/weir-config/src/lib.rs"), 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 pub mod summary;
 pub mod verdict;
-mod table;
+pub(crate) mod table;
 pub mod markdown;
 pub mod folder;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A table as aligned Markdown, which reads as well in a terminal.
 
 /// Rows of cells; the first is the heading. The first `words` columns are text, the others numbers.
-pub(super) fn write(rows: &[Vec<String>], words: usize) -> String {
+pub(crate) fn write(rows: &[Vec<String>], words: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| rows.iter().map(|row| width(row.get(column))).max().unwrap_or(0).max(3))

@@ -1,0 +1,74 @@
+//! The command: read the file, run its variants under one seed, tell what came of it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+
+use super::model::{self, Model};
+use super::report::{self, Report};
+use super::run;
+use super::tally::Tally;
+
+/// What `weir-lab simulate` is told.
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    /// The simulation: a .toml file, described in docs/simulator.md.
+    file: PathBuf,
+    /// The seed: the same one gives the same figures. Without it a random one is taken, and printed.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write report, raw data and plots into this folder.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// Simulates and prints; writes files when a folder is given.
+///
+/// # Errors
+/// When the file cannot be read or has mistakes, or the results cannot be written.
+pub fn simulate(args: &SimulateArgs) -> anyhow::Result<()> {
+    let path = args.file.display().to_string();
+    let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {path}"))?;
+    let model = match model::read(&path, &text) {
+        Ok(model) => model,
+        Err(mistakes) => bail!("cannot simulate\n\n{mistakes}"),
+    };
+    // Half of the bits are enough, and shorter to type.
+    let seed = args.seed.unwrap_or_else(|| u64::from(fastrand::Rng::new().u32(..)));
+    let tallies = run_variants(&model, seed);
+    let name = name_of(&args.file);
+    let report = Report::new(&name, &model, seed, &tallies);
+    println!("{}", report::text::findings(&report));
+    println!("seed {seed}");
+    if let Some(folder) = &args.out {
+        report::files::write(folder, &report, &tallies, &text)
+            .with_context(|| format!("cannot write to {}", folder.display()))?;
+        println!("saved in {}", folder.display());
+    }
+    Ok(())
+}
+
+fn name_of(file: &Path) -> String {
+    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// All variants, as many at a time as there are CPUs; they share nothing.
+fn run_variants(model: &Model, seed: u64) -> Vec<Tally> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(model.variants.len());
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let Some(variant) = model.variants.get(index) else { return done };
+            done.push((index, run::run(model, variant, seed)));
+        }
+    };
+    let mut tallies: Vec<(usize, Tally)> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running.into_iter().flat_map(|thread| thread.join().expect("a simulation does not panic")).collect()
+    });
+    tallies.sort_by_key(|(index, _)| *index);
+    tallies.into_iter().map(|(_, tally)| tally).collect()
+}

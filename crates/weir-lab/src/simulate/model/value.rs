@@ -1,0 +1,203 @@
+//! The values that a simulation file can hold, each with what to write instead of a wrong one.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use toml::de::DeValue;
+use weir_traffic::queue::Priority;
+
+use super::mistake::{did_you_mean, one_of};
+use super::{Action, Arrivals, nanos};
+
+/// A value that is not what it has to be.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    pub(super) what: String,
+    pub(super) hint: Option<String>,
+    /// Where, when it is a part of the value.
+    pub(super) at: Option<Range<usize>>,
+}
+
+impl Wrong {
+    pub(super) fn new(what: String, hint: &str) -> Self {
+        Self { what, hint: Some(hint.to_owned()), at: None }
+    }
+}
+
+/// What can be the value of a key.
+pub(super) trait FromValue: Sized {
+    /// Reads a value.
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong>;
+
+    /// What to write when the key is missing.
+    fn example(key: &str) -> String;
+}
+
+/// A length of time in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Time(pub(super) u64);
+
+const TIME_HINT: &str = "write a number with a unit, such as \"20ms\", \"1.5s\" or \"1m30s\"";
+
+impl FromValue for Time {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let Some(text) = value.as_str() else {
+            return Err(Wrong::new(
+                format!("a length of time is a text, not {}", value.type_str()),
+                TIME_HINT,
+            ));
+        };
+        let length: Option<SignedDuration> = text.parse().ok();
+        let length = length.and_then(|length| Duration::try_from(length).ok());
+        match length {
+            Some(length) => Ok(Self(nanos(length))),
+            None => Err(Wrong::new(format!("`{text}` is no length of time"), TIME_HINT)),
+        }
+    }
+
+    fn example(key: &str) -> String {
+        format!("write for example `{key} = \"20ms\"`")
+    }
+}
+
+impl FromValue for u64 {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let number = value.as_integer().and_then(|integer| {
+            u64::from_str_radix(integer.as_str().trim_start_matches('+'), integer.radix()).ok()
+        });
+        number.ok_or_else(|| {
+            Wrong::new("this is a whole number that is not negative".to_owned(), "write for example `10`")
+        })
+    }
+
+    fn example(key: &str) -> String {
+        format!("write for example `{key} = 10`")
+    }
+}
+
+impl FromValue for f64 {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let number = match value {
+            DeValue::Float(float) => float.as_str().parse().ok(),
+            other => u64::from_value(other).ok().map(|whole| whole as f64),
+        };
+        number.filter(|number: &f64| number.is_finite() && *number >= 0.0).ok_or_else(|| {
+            Wrong::new("this is a number that is not negative".to_owned(), "write for example `1.5`")
+        })
+    }
+
+    fn example(key: &str) -> String {
+        format!("write for example `{key} = 100`")
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        value.as_bool().ok_or_else(|| {
+            Wrong::new(format!("this is true or false, not {}", value.type_str()), "write `true` or `false`")
+        })
+    }
+
+    fn example(key: &str) -> String {
+        format!("write `{key} = true`")
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = value.as_str().map(str::to_owned);
+        text.ok_or_else(|| {
+            Wrong::new(
+                format!("this is a text, not {}", value.type_str()),
+                "write it between quotation marks",
+            )
+        })
+    }
+
+    fn example(key: &str) -> String {
+        format!("write `{key} = \"...\"`")
+    }
+}
+
+/// A word of a closed list.
+pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&'static str, T)]) -> Result<T, Wrong> {
+    let text = String::from_value(value)?;
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let hint = did_you_mean(&text, &names).unwrap_or_else(|| format!("write {}", one_of(&names)));
+        Wrong::new(format!("there is no `{text}` here"), &hint)
+    })
+}
+
+impl FromValue for Priority {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        word(value, &Priority::ALL.map(|priority| (priority.name(), priority)))
+    }
+
+    fn example(key: &str) -> String {
+        format!("write `{key} = \"normal\"`")
+    }
+}
+
+impl FromValue for Arrivals {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        word(value, &[("poisson", Self::Poisson), ("constant", Self::Constant)])
+    }
+
+    fn example(key: &str) -> String {
+        format!("write `{key} = \"poisson\"`")
+    }
+}
+
+impl FromValue for Action {
+    /// A server that is slow is so by a factor that stands beside it.
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let words = [
+            ("stop", Self::Stop),
+            ("hang", Self::Hang),
+            ("slow", Self::Slow(1.0)),
+            ("recover", Self::Recover),
+        ];
+        word(value, &words)
+    }
+
+    fn example(key: &str) -> String {
+        format!("write `{key} = \"stop\"`, `\"hang\"`, `\"slow\"` or `\"recover\"`")
+    }
+}
+
+/// A range of server numbers, `"3"` or `"0-4"`, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Servers {
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+impl FromValue for Servers {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let number = |text: &str| text.trim().parse::<u32>().ok();
+        let range = match value {
+            DeValue::String(text) => match text.split_once('-') {
+                Some((first, last)) => number(first).zip(number(last)),
+                None => number(text).map(|only| (only, only)),
+            },
+            other => {
+                u64::from_value(other).ok().and_then(|only| u32::try_from(only).ok()).map(|only| (only, only))
+            }
+        };
+        match range {
+            Some((first, last)) if first <= last => Ok(Self { first, last }),
+            _ => Err(Wrong::new("this names no servers".to_owned(), Self::HINT)),
+        }
+    }
+
+    fn example(key: &str) -> String {
+        format!("write for example `{key} = 0` or `{key} = \"0-4\"`")
+    }
+}
+
+impl Servers {
+    const HINT: &str = "write the number of a server, counted from 0, or a range such as \"0-4\"";
+}
