@@ -57,8 +57,11 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// Keeps the request body from now on, if the request may be sent again after it has reached a server.
-pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan) {
+/// Counts the request towards the budget, and keeps its body from now on if it may be sent again after it has reached a
+/// server.
+pub(crate) fn begin(session: &Session, exchange: &mut Exchange, plans: Plans<'_>) {
+    let plan = plans.upstream;
+    plans.view.upstreams[plans.upstream_index].count_towards_retries(plan, session.now);
     if exchange.request.body() != RequestBody::None
         && plan.retry.attempts_max > 1
         && plan.may_repeat(exchange)

@@ -26,7 +26,7 @@ mod drain;
 mod health_checks;
 mod forwarded_fields;
 mod stale_connection;
-mod body_replay;
+mod retries;
 mod server_misbehaviour;
 mod client_disconnect;
 mod backpressure;
