@@ -14,6 +14,7 @@ pub mod rewrite;
 pub mod balance;
 pub mod queue;
 pub mod health;
+pub mod ejection;
 pub mod retry;
 pub mod limit;
 

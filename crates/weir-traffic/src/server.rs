@@ -8,6 +8,7 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::ejection::Suspicion;
 use crate::latency::Latency;
 
 /// The largest weight a server can have.
@@ -32,7 +33,7 @@ impl ServerId {
 pub enum Health {
     /// It answers.
     Up,
-    /// It failed its checks, or was ejected for failing requests.
+    /// It failed its checks.
     Down,
 }
 
@@ -69,31 +70,39 @@ impl Mode {
     }
 }
 
-/// Weight, ramp, health and mode in one word, together with the share that follows from them, so that the
-/// balancer learns with one load whether a server may be chosen and how much it should get.
+/// Weight, ramp, health, mode and ejection in one word, together with the share that follows from them, so that
+/// the balancer learns with one load whether a server may be chosen and how much it should get.
 ///
-/// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode.
+/// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode; 53: ejected; 54: panic.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Posture {
     weight: u32,
     ramp: u32,
     health: Health,
     mode: Mode,
+    ejected: bool,
+    panic: bool,
 }
 
 impl Posture {
     /// Weight times ramp, 0 when the server takes no unbound requests.
     const fn share(self) -> u32 {
-        match (self.health, self.mode) {
-            (Health::Up, Mode::Serving) => self.weight * self.ramp,
+        match self.mode {
+            Mode::Serving if self.is_usable() => self.weight * self.ramp,
             _ => 0,
         }
+    }
+
+    /// Whether it is up and not ejected, or nobody asks for that.
+    const fn is_usable(self) -> bool {
+        self.panic || (matches!(self.health, Health::Up) && !self.ejected)
     }
 
     const fn pack(self) -> u64 {
         let down = matches!(self.health, Health::Down) as u64;
         let mode = self.mode as u64;
-        self.share() as u64 | (self.weight as u64) << 32 | (self.ramp as u64) << 41 | down << 50 | mode << 51
+        let flags = down << 50 | mode << 51 | (self.ejected as u64) << 53 | (self.panic as u64) << 54;
+        self.share() as u64 | (self.weight as u64) << 32 | (self.ramp as u64) << 41 | flags
     }
 
     const fn unpack(word: u64) -> Posture {
@@ -106,6 +115,8 @@ impl Posture {
                 1 => Mode::Draining,
                 _ => Mode::Maintenance,
             },
+            ejected: word >> 53 & 1 == 1,
+            panic: word >> 54 & 1 == 1,
         }
     }
 }
@@ -129,6 +140,7 @@ pub struct ServerState {
     /// Virtual time of this server's next turn; belongs to the balancer's `Rotation`.
     turn: AtomicU64,
     latency: Latency,
+    suspicion: Suspicion,
 }
 
 impl ServerState {
@@ -142,6 +154,8 @@ impl ServerState {
             ramp: RAMP_FULL,
             health: Health::Up,
             mode: Mode::Serving,
+            ejected: false,
+            panic: false,
         };
         ServerState {
             in_flight: AtomicU32::new(0),
@@ -149,6 +163,7 @@ impl ServerState {
             posture: AtomicU64::new(posture.pack()),
             turn: AtomicU64::new(0),
             latency: Latency::default(),
+            suspicion: Suspicion::default(),
         }
     }
 
@@ -201,6 +216,32 @@ impl ServerState {
         self.change(|posture| posture.health = health);
     }
 
+    /// Whether it gets no requests because of what became of others ([`crate::ejection`]).
+    pub fn is_ejected(&self) -> bool {
+        self.posture().ejected
+    }
+
+    /// Records the verdict of live traffic; that of the health checks stays what it is.
+    pub(crate) fn set_ejected(&self, ejected: bool) {
+        self.change(|posture| posture.ejected = ejected);
+    }
+
+    /// Whether it gets requests whatever its health checks and live traffic say of it.
+    pub fn is_in_panic(&self) -> bool {
+        self.posture().panic
+    }
+
+    /// Makes health and ejection count for nothing, or again for what they say.
+    pub(crate) fn set_panic(&self, panic: bool) {
+        self.change(|posture| posture.panic = panic);
+    }
+
+    /// What live traffic has against it.
+    #[inline]
+    pub fn suspicion(&self) -> &Suspicion {
+        &self.suspicion
+    }
+
     /// What the operator wants of the server.
     pub fn mode(&self) -> Mode {
         self.posture().mode
@@ -211,17 +252,17 @@ impl ServerState {
         self.change(|posture| posture.mode = mode);
     }
 
-    /// Whether the balancer may choose the server for any request: up, serving, weight above 0. It may still
-    /// be full.
+    /// Whether the balancer may choose the server for any request: up, not ejected, serving, weight above 0. It
+    /// may still be full.
     pub fn is_eligible(&self) -> bool {
         self.share() != 0
     }
 
-    /// Whether the server takes requests bound to it (by a cookie, say): up, serving or draining, whatever
-    /// its weight.
+    /// Whether the server takes requests bound to it (by a cookie, say): up, not ejected, serving or draining,
+    /// whatever its weight.
     pub fn accepts_bound(&self) -> bool {
         let posture = self.posture();
-        posture.health == Health::Up && posture.mode != Mode::Maintenance
+        posture.is_usable() && posture.mode != Mode::Maintenance
     }
 
     /// Whether every slot is taken.
@@ -350,9 +391,11 @@ mod tests {
             for ramp in [1, 100, RAMP_FULL] {
                 for health in [Health::Up, Health::Down] {
                     for mode in [Mode::Serving, Mode::Draining, Mode::Maintenance] {
-                        let posture = Posture { weight, ramp, health, mode };
-                        assert!(Posture::unpack(posture.pack()) == posture);
-                        assert_eq!(posture.pack() as u32, posture.share());
+                        for (ejected, panic) in [(false, false), (true, false), (false, true), (true, true)] {
+                            let posture = Posture { weight, ramp, health, mode, ejected, panic };
+                            assert!(Posture::unpack(posture.pack()) == posture);
+                            assert_eq!(posture.pack() as u32, posture.share());
+                        }
                     }
                 }
             }
@@ -381,6 +424,24 @@ mod tests {
         assert_eq!(server.weight(), WEIGHT_MAX);
         server.set_ramp(0);
         assert_eq!((server.ramp(), server.weight()), (1, WEIGHT_MAX));
+    }
+
+    #[test]
+    fn ejection_and_health_do_not_undo_each_other() {
+        let server = ServerState::new(2, 0);
+        server.set_health(Health::Down);
+        server.set_ejected(true);
+        server.set_health(Health::Up);
+        assert!(!server.is_eligible() && !server.accepts_bound() && server.is_ejected());
+        server.set_health(Health::Down);
+        server.set_ejected(false);
+        assert!(!server.is_eligible() && !server.accepts_bound());
+        server.set_ejected(true);
+        server.set_panic(true);
+        assert!(server.is_eligible() && server.accepts_bound(), "neither counts");
+        assert!(server.is_ejected() && server.health() == Health::Down, "both are remembered");
+        server.set_mode(Mode::Maintenance);
+        assert!(!server.is_eligible() && !server.accepts_bound(), "what the operator wants counts still");
     }
 
     #[test]
