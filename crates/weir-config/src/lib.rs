@@ -27,8 +27,8 @@ mod reference;
 
 pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, Config, ConnectionLimit, Dns,
-    Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe, IdleConnections, Leniency,
-    Listener, ListenerLimits, ListenerTimeouts, Log, LogFormat, LogLevel, Probe, Process, Queue,
+    Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe, IdleConnections,
+    Leniency, Listener, ListenerLimits, ListenerTimeouts, Log, LogFormat, LogLevel, Probe, Process, Queue,
     QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts, Server, Split, Trust,
     TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts, WorkerCount,
 };

@@ -22,11 +22,13 @@ use weir_traffic::split::Split;
 
 use crate::clock;
 use crate::control::health;
+use crate::control::slow_start::Ascents;
 use crate::downstream::session::Peer;
 use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
 use crate::relay::pace::PaceLimit;
 use crate::upstream::connect::Endpoint;
+use crate::upstream::ejection::Ejector;
 use crate::upstream::idle::{IdleLimits, SharedIdle};
 
 /// Everything a worker needs to know of the config.
@@ -83,6 +85,10 @@ pub(crate) struct UpstreamPlan {
     pub(crate) retry_budget: RetryBudget,
     /// What is counted of the probes of each server; `None` where there are none.
     pub(crate) probes: Box<[Option<Arc<ProbeShard>>]>,
+    /// Who is ejected.
+    pub(crate) ejector: Ejector,
+    /// Servers that work their way up.
+    pub(crate) ascents: Ascents,
     /// How many wait in the queue, to be read without its lock.
     pub(crate) waiting: AtomicUsize,
     queue: Mutex<Queue<Waiter>>,
@@ -237,8 +243,10 @@ impl RoutePlan {
 impl UpstreamPlan {
     fn new(config: &Upstream, seed: u64) -> Self {
         let limits = &config.limits;
+        let balancer = config.balancer(seed);
         Self {
-            balancer: config.balancer(seed),
+            ejector: Ejector::new(config, &balancer),
+            balancer,
             endpoints: config
                 .servers
                 .iter()
@@ -269,6 +277,7 @@ impl UpstreamPlan {
             retry: config.retry.policy(),
             retry_budget: config.retry.new_budget(),
             probes: health::shards(config),
+            ascents: Ascents::new(config.servers.len()),
             waiting: AtomicUsize::new(0),
             queue: Mutex::new(Queue::new(config.queue.length_max, delay_target(config))),
             epoch: clock::now(),
@@ -276,10 +285,15 @@ impl UpstreamPlan {
         }
     }
 
-    /// Milliseconds since this upstream was made: the clock of its queue and its retry budget.
+    /// Milliseconds since this upstream was made: the clock of its queue, its retry budget and its ejections.
     pub(crate) fn millis(&self, now: Instant) -> u64 {
         let since: Duration = now.saturating_duration_since(self.epoch);
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The first moment of a millisecond of [`UpstreamPlan::millis`].
+    pub(crate) fn at_millis(&self, millis: u64) -> Instant {
+        self.epoch + Duration::from_millis(millis)
     }
 
     /// Takes over the addresses of a server; whether they are other than before.

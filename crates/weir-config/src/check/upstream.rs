@@ -2,7 +2,7 @@
 
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{check_name, health, warn_unreachable};
+use super::{check_name, ejection, health, warn_unreachable};
 use crate::config::{Server, Upstream};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
@@ -18,7 +18,9 @@ pub(super) fn check(
     warn_without_effect(text, &servers, findings);
     warn_time_limits(text, findings);
     health::report_servers(&text.value, findings);
+    ejection::report_unused(text, &servers, findings);
     let health = text.value.health.as_ref().map(|health| health::check(health, findings));
+    let ejection = ejection::check(&text.value, findings);
     let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
     Upstream {
         name: name.value.clone(),
@@ -31,6 +33,8 @@ pub(super) fn check(
         queue: queue.value,
         retry: retry.value,
         health,
+        ejection,
+        panic_threshold: text.value.panic_threshold,
     }
 }
 
@@ -87,6 +91,7 @@ fn server(text: &ServerText, findings: &mut Vec<Finding>) -> Option<Server> {
             server.weight = table.weight;
             server.backup = table.backup;
             server.health = table.health;
+            server.ejection = table.ejection;
             server.health_port = table.health_port;
             Some(server)
         }
@@ -143,12 +148,6 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
                 format!("`{key}` does nothing: no server has `max_requests`, so no request ever waits");
             findings.push(Finding::new(MistakeKind::Unused, at, what));
         }
-    }
-    if value.health.is_none()
-        && let Some(at) = text.changed("slow_start")
-    {
-        let what = "`slow_start` does nothing without `health`: no server ever comes back";
-        findings.push(Finding::new(MistakeKind::Unused, at, what));
     }
     if value.queue.value.delay_target.is_none()
         && let Some(at) = value.queue.changed("delay_interval")

@@ -6,12 +6,14 @@
 
 mod process;
 mod access_log;
+mod ejection;
 mod health;
 mod listener;
 mod route;
 mod upstream;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub use ejection::Ejection;
 pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{
     Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, RequestId, Trust, TrustedProxies,

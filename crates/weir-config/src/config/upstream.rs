@@ -7,7 +7,7 @@ use weir_traffic::ServerState;
 use weir_traffic::balance::{Balancer, Member, Policy};
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 
-use super::HealthCheck;
+use super::{Ejection, HealthCheck};
 use crate::key::section;
 use crate::value::{Percent, Progress, ServerAddress, Size};
 
@@ -34,6 +34,10 @@ pub struct Upstream {
     pub retry: Retry,
     /// How servers are probed; `None`: they are not.
     pub health: Option<HealthCheck>,
+    /// What becomes of servers on which requests fail; `None`: nothing.
+    pub ejection: Option<Ejection>,
+    /// The share of the servers below which all get requests; `None`: those that are usable only, however few.
+    pub panic_threshold: Option<Percent>,
 }
 
 impl Upstream {
@@ -50,6 +54,8 @@ impl Upstream {
             queue: Queue::default(),
             retry: Retry::default(),
             health: None,
+            ejection: Some(Ejection::default()),
+            panic_threshold: None,
         }
     }
 
@@ -79,6 +85,8 @@ pub struct Server {
     pub backup: bool,
     /// Whether it is probed if its upstream is. Default: yes.
     pub health: bool,
+    /// Whether it may be ejected if its upstream does that. Default: yes.
+    pub ejection: bool,
     /// The port that is probed. Default: what the upstream says.
     pub health_port: Option<u16>,
 }
@@ -93,6 +101,7 @@ impl Server {
             max_requests: None,
             backup: false,
             health: true,
+            ejection: true,
             health_port: None,
         }
     }

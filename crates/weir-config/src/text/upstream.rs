@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_traffic::balance::{HashKey, Policy};
 
-use super::HealthText;
+use super::{EjectionText, HealthText};
 use crate::config::{IdleConnections, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
 use crate::key::{
     Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, section, text_values,
@@ -43,6 +43,11 @@ section! {
         retry: Located<Retry> = {};
         /// Probes that find out whether a server answers.
         health: Located<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
+        /// Servers on which requests fail, and which therefore get none for a while.
+        ejection: Option<Located<EjectionText>> = {}, like "nginx `max_fails=`, HAProxy `observe layer7`, Envoy `outlier_detection`";
+        /// The share of the servers below which all get requests, whatever health checks and ejection say of them: when so few are left, they
+        /// would get more than they can bear, and it is likelier that the checks are wrong. Backups that are well keep it from that.
+        panic_threshold: Option<Percent> = "off", in 1..=100, like "Envoy `healthy_panic_threshold`";
     }
 }
 
@@ -69,6 +74,8 @@ section! {
         backup: bool = false, like "nginx `backup`, HAProxy `backup`";
         /// Whether it is probed, if `health` of the upstream says how. One that is not probed is up.
         health: bool = true, like "HAProxy `no-check`";
+        /// Whether it may be ejected, if the upstream does that.
+        ejection: bool = true, like "nginx `max_fails=0`";
         /// The port that is probed. Without it, what `health` of the upstream says.
         health_port: u16 = optional, in 1..=65_535, like "HAProxy `port`";
     }

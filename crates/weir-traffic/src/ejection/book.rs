@@ -96,6 +96,11 @@ impl<C> Ejections<C> {
         self.in_panic
     }
 
+    /// Whether [`Ejections::take_events`] has anything to give.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// What was decided since the last call, in order.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
@@ -168,6 +173,19 @@ impl<C> Ejections<C> {
         if passed {
             self.bring_back(index, Return::TrialPassed, now_ms);
             self.settle(now_ms);
+        }
+    }
+
+    /// A request that began on a server that is watched at `began_ms` has ended, and says nothing of the server: another may be
+    /// its trial. nginx knows no such thing.
+    pub fn withdraw(&mut self, server: ServerId, began_ms: u64, now_ms: u64) {
+        let seat = &mut self.seats[server.index()];
+        if let (Some(Rules::Outliers(_)), Place::Trying { since_ms, .. }) = (self.rules, seat.record.place)
+            && began_ms >= since_ms
+        {
+            seat.record.place = Place::OnTrial;
+            seat.member.state.set_ejected(false);
+            self.tell(now_ms, Change::OnTrial { server });
         }
     }
 

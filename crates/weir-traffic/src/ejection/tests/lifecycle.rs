@@ -72,6 +72,21 @@ fn a_trial_that_nothing_comes_of_is_followed_by_another() {
     assert_eq!(upstream.standing(), "-+");
 }
 
+#[test]
+fn a_trial_of_which_nothing_is_learnt_is_given_to_the_next() {
+    let mut upstream = Upstream::new(RULES(), 2);
+    let before_ms = upstream.now_ms;
+    upstream.fail(0, 3);
+    upstream.wait(10.0);
+    assert!(upstream.begin(0));
+    upstream.book.withdraw(ServerId(0), before_ms, upstream.now_ms);
+    assert_eq!(upstream.standing(), "-+", "that was another request");
+    upstream.book.withdraw(ServerId(0), upstream.now_ms, upstream.now_ms);
+    assert_eq!(upstream.standing(), "?+");
+    assert!(upstream.request(0, true));
+    assert_eq!(upstream.standing(), "++");
+}
+
 /// Requests that were under way say nothing about how the server is now.
 #[test]
 fn what_began_before_does_not_count() {
