@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::max_fails::Fails;
 use super::outlier::{Window, outliers};
 use super::record::{Change, Event, Place, Record, Return};
-use super::rules::{Grounds, Rules, millis};
+use super::rules::{Grounds, Rules};
 use crate::health::{History, Outcome};
 use crate::server::{Health, Mode, ServerId, ServerState};
 
@@ -116,7 +116,7 @@ impl<C> Ejections<C> {
                 seat.fails.begin(rules, now_ms);
                 seat.fails.until_ms(rules)
             }
-            Some(Rules::Outliers(rules)) => now_ms.saturating_add(millis(rules.time).max(1)),
+            Some(Rules::Outliers(rules)) => now_ms.saturating_add(seat.record.next_length_ms(&rules)),
         };
         if seat.record.place != Place::OnTrial {
             return seat.member.state.accepts_bound();
@@ -146,15 +146,15 @@ impl<C> Ejections<C> {
             }
             Some(Rules::Outliers(rules)) => match seat.record.place {
                 // What began before that says nothing about how it is now.
-                Place::Good { since_ms } | Place::Trying { since_ms, .. } if began_ms < since_ms => return,
+                Place::Good { since_ms } if began_ms < since_ms => return,
                 Place::Good { .. } => {
                     let failures = seat.member.state.suspicion().failures();
                     if rules.consecutive_failures.is_some_and(|limit| failures >= limit.max(1)) {
                         self.eject_if_possible(index, Grounds::ConsecutiveFailures(failures), now_ms);
                     }
                 }
-                Place::Trying { .. } => self.eject_again(index, now_ms),
-                Place::Ejected { .. } | Place::OnTrial => return,
+                _ if seat.record.is_trial(began_ms) => self.eject_again(index, now_ms),
+                _ => return,
             },
         }
         self.settle(now_ms);
@@ -164,11 +164,10 @@ impl<C> Ejections<C> {
     pub fn succeed(&mut self, server: ServerId, began_ms: u64, now_ms: u64) {
         let index = server.index();
         let seat = &mut self.seats[index];
-        let passed = match (&self.rules, seat.record.place) {
-            (None, _) => false,
-            (Some(Rules::MaxFails(_)), _) => seat.fails.succeed(),
-            (Some(Rules::Outliers(_)), Place::Trying { since_ms, .. }) => began_ms >= since_ms,
-            (Some(Rules::Outliers(_)), _) => false,
+        let passed = match &self.rules {
+            None => false,
+            Some(Rules::MaxFails(_)) => seat.fails.succeed(),
+            Some(Rules::Outliers(_)) => seat.record.is_trial(began_ms),
         };
         if passed {
             self.bring_back(index, Return::TrialPassed, now_ms);
@@ -215,6 +214,9 @@ impl<C> Ejections<C> {
     pub fn advance(&mut self, now_ms: u64) {
         for index in 0..self.seats.len() {
             let record = &mut self.seats[index].record;
+            if matches!(record.place, Place::Trying { until_ms, .. } if until_ms <= now_ms) {
+                record.miss();
+            }
             if let Place::Ejected { until_ms } | Place::Trying { until_ms, .. } = record.place
                 && until_ms <= now_ms
             {
@@ -278,6 +280,7 @@ impl<C> Ejections<C> {
     fn eject(&mut self, index: usize, until_ms: u64, grounds: Grounds, times: u32, now_ms: u64) {
         let seat = &mut self.seats[index];
         seat.record.place = Place::Ejected { until_ms };
+        seat.record.ejected_ms = now_ms;
         seat.record.ejections[grounds.index()] += 1;
         seat.member.state.suspicion().watch(true);
         seat.member.state.set_ejected(true);

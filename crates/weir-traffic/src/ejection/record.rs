@@ -85,7 +85,9 @@ pub enum Return {
 #[derive(Debug)]
 pub(super) struct Record<C> {
     pub(super) place: Place,
-    /// Ejections in a row, as far as they are not forgotten.
+    /// When it was ejected last; 0 for never.
+    pub(super) ejected_ms: u64,
+    /// Ejections in a row, and trials of which nothing was heard in time, as far as they are not forgotten.
     times: u32,
     /// Ejections so far, by grounds.
     pub(super) ejections: [u64; Grounds::COUNT],
@@ -97,6 +99,7 @@ impl<C> Record<C> {
     pub(super) fn new() -> Record<C> {
         Record {
             place: Place::Good { since_ms: 0 },
+            ejected_ms: 0,
             times: 0,
             ejections: [0; Grounds::COUNT],
             history: History::default(),
@@ -115,8 +118,24 @@ impl<C> Record<C> {
             let forgotten = now_ms.saturating_sub(since_ms) / time_ms;
             self.times = self.times.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX));
         }
+        let for_ms = self.next_length_ms(rules);
         self.times = self.times.saturating_add(1);
-        let for_ms = time_ms.saturating_mul(u64::from(self.times)).min(millis(rules.time_max).max(time_ms));
         (for_ms, self.times)
+    }
+
+    /// How long the next ejection would take, or the wait for a trial.
+    pub(super) fn next_length_ms(&self, rules: &Outliers) -> u64 {
+        let time_ms = millis(rules.time).max(1);
+        time_ms.saturating_mul(u64::from(self.times) + 1).min(millis(rules.time_max).max(time_ms))
+    }
+
+    /// Whether a request that began then is one that the server was tried with since it was ejected, perhaps not the last.
+    pub(super) fn is_trial(&self, began_ms: u64) -> bool {
+        matches!(self.place, Place::OnTrial | Place::Trying { .. }) && began_ms > self.ejected_ms
+    }
+
+    /// Counts a trial of which nothing was heard in time: the next has as long as after a failure.
+    pub(super) fn miss(&mut self) {
+        self.times = self.times.saturating_add(1);
     }
 }

@@ -22,6 +22,7 @@ mod absolute_form;
 mod routing;
 mod balancing;
 mod health_checks;
+mod ejection;
 mod forwarded_fields;
 mod stale_connection;
 mod server_misbehaviour;

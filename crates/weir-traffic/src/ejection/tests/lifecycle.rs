@@ -66,10 +66,30 @@ fn a_trial_that_nothing_comes_of_is_followed_by_another() {
     let mut upstream = Upstream::new(RULES(), 2);
     upstream.fail(0, 3);
     upstream.wait(10.0);
+    let first_ms = upstream.now_ms;
     assert!(upstream.begin(0) && !upstream.begin(0));
-    upstream.wait(10.0);
+    upstream.wait(19.999);
+    assert_eq!(upstream.standing(), "-+", "as long as after a failure");
+    upstream.wait(0.001);
     assert!(upstream.begin(0), "the first may be gone for good");
-    assert_eq!(upstream.standing(), "-+");
+    upstream.wait(29.999);
+    assert_eq!(upstream.standing(), "-+", "and longer each time");
+    upstream.wait(0.001);
+    assert_eq!(upstream.standing(), "?+");
+    upstream.changes();
+    // It hung, and so did the second: the first to be heard of counts.
+    upstream.end(0, first_ms, false);
+    upstream.end(0, first_ms + 20_000, false);
+    let told = upstream.changes();
+    assert!(
+        matches!(told[..], [Change::Ejected { grounds: Grounds::Trial, times: 4, for_ms: 35_000, .. }]),
+        "{told:?}"
+    );
+    upstream.wait(35.0);
+    upstream.end(0, first_ms + 20_000, true);
+    assert_eq!(upstream.standing(), "?+", "not a trial since then");
+    assert!(upstream.request(0, true));
+    assert_eq!(upstream.standing(), "++");
 }
 
 #[test]
