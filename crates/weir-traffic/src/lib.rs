@@ -1,4 +1,4 @@
-//! Which server, now or later: routes, balancing, queue, health, retries, limits.
+//! Which server, now or later: routes, balancing, queue, health, ejection, retries, limits.
 //!
 //! Pure: no I/O, no clock, no randomness of its own; time and random numbers are passed in. So the proxy, the
 //! property tests and a simulator run the same code. Knows no other crate of Weir.
