@@ -43,7 +43,7 @@ section! {
         retry: Located<Retry> = {};
         /// Probes that find out whether a server answers.
         health: Located<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
-        /// Servers on which requests fail, and which therefore get none for a while.
+        /// What becomes of servers on which requests fail: they get none for a while. This is on unless it says `"off"`.
         ejection: Option<Located<EjectionText>> = {}, like "nginx `max_fails=`, HAProxy `observe layer7`, Envoy `outlier_detection`";
         /// The share of the servers below which all get requests, whatever health checks and ejection say of them: when so few are left, they
         /// would get more than they can bear, and it is likelier that the checks are wrong. Backups that are well keep it from that.

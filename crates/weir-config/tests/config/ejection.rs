@@ -40,7 +40,8 @@ fn it_is_on_where_nothing_is_said() {
         assert_eq!(ejection.rules, Rules::Outliers(expected));
         assert_eq!((ejection.on_status, ejection.interval), (vec![502, 503, 504], seconds(10)));
     }
-    assert_eq!(upstream("ejection = \"off\"").ejection, None);
+    let off = checked(&text("ejection = \"off\"")).config.expect("it is no mistake");
+    assert_eq!(off.upstreams[0].ejection, None);
     let upstream = upstream("");
     assert_eq!(upstream.servers.iter().map(|server| server.ejection).collect::<Vec<_>>(), [true, false]);
     assert_eq!(upstream.panic_threshold, None);
