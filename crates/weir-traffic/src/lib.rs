@@ -7,6 +7,7 @@
 
 mod hash;
 mod latency;
+mod posture;
 mod server;
 pub mod route;
 pub mod split;
@@ -19,4 +20,5 @@ pub mod retry;
 pub mod limit;
 
 pub use hash::{hash_address, hash_bytes};
-pub use server::{Health, Mode, RAMP_FULL, ServerId, ServerState, Slot, WEIGHT_MAX};
+pub use posture::{Health, Mode};
+pub use server::{RAMP_FULL, ServerId, ServerState, Slot, WEIGHT_MAX};

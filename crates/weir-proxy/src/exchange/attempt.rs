@@ -68,6 +68,7 @@ pub(crate) async fn run(
     exchange.record.server = Some(index);
     exchange.record.attempts += 1;
     local.shard.attempts.increment();
+    plans.upstream.begin(slot.server);
 
     let mut attempt = Attempt { slot, sent_any: false, received_any: false, reused: false, interim: 0 };
     let connected = attempt.connect(session, exchange, plans, local, tried).await;

@@ -56,7 +56,7 @@ pub(crate) async fn admit(
     let now_ms = if plan.balancer.measures_latency() { plan.millis(session.now) } else { 0 };
     let pick = Pick { hash, excluded, random: session.worker.random(), now_ms };
     if plan.waiting.load(Ordering::SeqCst) == 0 {
-        match plan.choose(&pick, session.now) {
+        match plan.balancer.choose(&pick) {
             Choice::Server(server) => return Ok(slot(server)),
             Choice::NoneEligible => return Err(Failure::weir(Phase::Queue, Cause::NoServer).into()),
             Choice::AllFull => {}
@@ -202,8 +202,7 @@ impl UpstreamPlan {
     /// The same after a server came or went: unlike slots, that change and the number of those who wait are not in one
     /// order for all threads, so the lock has to be taken to be sure that nobody came in between.
     pub(crate) fn serve_queue_anew(&self) {
-        let now = clock::now();
-        let now_ms = self.millis(now);
+        let now_ms = self.millis(clock::now());
         let mut queue = self.lock_queue();
         if !self.balancer.has_eligible() {
             // As those who come now: waiting does not help.
@@ -223,7 +222,7 @@ impl UpstreamPlan {
                 }
                 let Waiter { hash, ref excluded, random, .. } = *waiter;
                 let pick = Pick { hash, excluded, random, now_ms };
-                match self.choose(&pick, now) {
+                match self.balancer.choose(&pick) {
                     Choice::Server(server) => {
                         chosen = Some(server);
                         true

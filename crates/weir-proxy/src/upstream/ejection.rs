@@ -1,4 +1,4 @@
-//! What attempts tell of the server they went to, and who may go to one that is watched.
+//! What attempts tell of the server they go to: that they begin, if it is watched, and how they end.
 //!
 //! The rules stand in `weir_traffic::ejection`. The book of an upstream is behind a lock that is taken when a server is watched or
 //! has failed too often, never for a request without trouble. What was decided is logged, and timed, by the control
@@ -10,7 +10,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use weir_config::Upstream;
 use weir_traffic::ServerId;
-use weir_traffic::balance::{Balancer, Choice, Pick};
+use weir_traffic::balance::Balancer;
 use weir_traffic::ejection::{Ejections, Member};
 
 use crate::clock;
@@ -82,31 +82,20 @@ impl Ejector {
 }
 
 impl UpstreamPlan {
-    /// Chooses a server and takes a slot on it, as [`Balancer::choose`]; one that is on trial has one request at a time.
+    /// An attempt begins on `server`.
     #[inline]
-    pub(crate) fn choose(&self, pick: &Pick<'_>, now: Instant) -> Choice {
-        match self.balancer.choose(pick) {
-            Choice::Server(server) if self.is_watched(server) => self.choose_watched(pick, server, now),
-            choice => choice,
+    pub(crate) fn begin(&self, server: ServerId) {
+        if self.is_watched(server) {
+            self.begin_watched(server);
         }
     }
 
     #[cold]
-    fn choose_watched(&self, pick: &Pick<'_>, mut server: ServerId, now: Instant) -> Choice {
-        loop {
-            let may_begin = self.ejector.lock().may_begin(server, self.millis(now));
-            if may_begin {
-                if self.balancer.state(server).is_ejected() {
-                    // A trial has begun, and has its time.
-                    self.ejector.changed.notify_one();
-                }
-                return Choice::Server(server);
-            }
-            self.balancer.release(server);
-            match self.balancer.choose(pick) {
-                Choice::Server(next) if self.is_watched(next) => server = next,
-                choice => return choice,
-            }
+    fn begin_watched(&self, server: ServerId) {
+        self.ejector.lock().begin(server, self.millis(clock::now()));
+        if self.balancer.state(server).is_ejected() {
+            // A trial has begun, and has its time.
+            self.ejector.changed.notify_one();
         }
     }
 

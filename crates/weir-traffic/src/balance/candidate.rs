@@ -9,7 +9,8 @@ use super::least::Cost as _;
 use super::least_requests::Load;
 use super::peak_ewma::Wait;
 use super::{Algorithm, Balancer, Group, Pick, Seat};
-use crate::server::{Health, Mode, ServerId};
+use crate::posture::{Health, Mode};
+use crate::server::ServerId;
 
 /// One server of an upstream as a candidate for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -166,9 +166,15 @@ impl Balancer {
     /// except for the random policies.
     #[inline]
     pub fn choose(&self, pick: &Pick<'_>) -> Choice {
-        match self.primaries.choose(pick) {
-            Choice::NoneEligible => self.choose_otherwise(pick),
-            choice => choice,
+        loop {
+            let choice = match self.primaries.choose(pick) {
+                Choice::NoneEligible => self.choose_otherwise(pick),
+                choice => choice,
+            };
+            match choice {
+                Choice::Server(server) if !self.state(server).may_begin() => self.release(server),
+                choice => return choice,
+            }
         }
     }
 

@@ -11,7 +11,8 @@ use super::outlier::{Window, outliers};
 use super::record::{Change, Event, Place, Record, Return};
 use super::rules::{Grounds, Rules};
 use crate::health::{History, Outcome};
-use crate::server::{Health, Mode, ServerId, ServerState};
+use crate::posture::{Ejection, Health, Mode};
+use crate::server::{ServerId, ServerState};
 
 /// One server as the book gets to know it.
 #[derive(Debug, Clone)]
@@ -106,24 +107,27 @@ impl<C> Ejections<C> {
         std::mem::take(&mut self.events)
     }
 
-    /// Whether a request that was given a server that is watched may begin there: of those that come to a server on trial, the first
-    /// one may. Else it needs another server.
-    pub fn may_begin(&mut self, server: ServerId, now_ms: u64) -> bool {
-        let seat = &mut self.seats[server.index()];
-        let until_ms = match self.rules {
-            None => return true,
-            Some(Rules::MaxFails(rules)) => {
-                seat.fails.begin(rules, now_ms);
-                seat.fails.until_ms(rules)
-            }
-            Some(Rules::Outliers(rules)) => now_ms.saturating_add(seat.record.next_length_ms(&rules)),
-        };
-        if seat.record.place != Place::OnTrial {
-            return seat.member.state.accepts_bound();
+    /// A request begins on a server that is watched: the trial, if there is one to be had and it has taken that.
+    pub fn begin(&mut self, server: ServerId, now_ms: u64) {
+        let index = server.index();
+        if let Some(Rules::MaxFails(rules)) = self.rules {
+            self.seats[index].fails.begin(rules, now_ms);
         }
-        seat.record.place = Place::Trying { since_ms: now_ms, until_ms };
-        seat.member.state.set_ejected(true);
-        true
+        self.begin_trial(index, now_ms);
+    }
+
+    /// Takes in that a request has taken the trial of a server.
+    fn begin_trial(&mut self, index: usize, now_ms: u64) {
+        let seat = &mut self.seats[index];
+        if seat.record.place != Place::OnTrial || !seat.member.state.is_ejected() {
+            return;
+        }
+        let until_ms = match self.rules {
+            Some(Rules::MaxFails(rules)) => seat.fails.until_ms(rules),
+            Some(Rules::Outliers(rules)) => now_ms.saturating_add(seat.record.next_length_ms(&rules)),
+            None => now_ms,
+        };
+        seat.record.place = Place::Trying { until_ms };
     }
 
     /// A request that began on a server at `began_ms` has failed by its doing.
@@ -179,11 +183,10 @@ impl<C> Ejections<C> {
     /// its trial. nginx knows no such thing.
     pub fn withdraw(&mut self, server: ServerId, began_ms: u64, now_ms: u64) {
         let seat = &mut self.seats[server.index()];
-        if let (Some(Rules::Outliers(_)), Place::Trying { since_ms, .. }) = (self.rules, seat.record.place)
-            && began_ms >= since_ms
-        {
+        let is_other = seat.record.place == Place::OnTrial || !seat.record.is_trial(began_ms);
+        if matches!(self.rules, Some(Rules::Outliers(_))) && !is_other {
             seat.record.place = Place::OnTrial;
-            seat.member.state.set_ejected(false);
+            seat.member.state.set_ejection(Ejection::OnTrial);
             self.tell(now_ms, Change::OnTrial { server });
         }
     }
@@ -213,15 +216,17 @@ impl<C> Ejections<C> {
     /// Lets those whose time is up be tried, and takes in that health or the operator's wishes may have changed.
     pub fn advance(&mut self, now_ms: u64) {
         for index in 0..self.seats.len() {
+            // One that took the trial and then left before it began.
+            self.begin_trial(index, now_ms);
             let record = &mut self.seats[index].record;
-            if matches!(record.place, Place::Trying { until_ms, .. } if until_ms <= now_ms) {
+            if matches!(record.place, Place::Trying { until_ms } if until_ms <= now_ms) {
                 record.miss();
             }
-            if let Place::Ejected { until_ms } | Place::Trying { until_ms, .. } = record.place
+            if let Place::Ejected { until_ms } | Place::Trying { until_ms } = record.place
                 && until_ms <= now_ms
             {
                 record.place = Place::OnTrial;
-                self.seats[index].member.state.set_ejected(false);
+                self.seats[index].member.state.set_ejection(Ejection::OnTrial);
                 self.tell(now_ms, Change::OnTrial { server: ServerId(index as u32) });
             }
         }
@@ -231,7 +236,7 @@ impl<C> Ejections<C> {
     /// When [`Ejections::advance`] next has something to do by time alone.
     pub fn next_ms(&self) -> Option<u64> {
         let until = |seat: &Seat<C>| match seat.record.place {
-            Place::Ejected { until_ms } | Place::Trying { until_ms, .. } => Some(until_ms),
+            Place::Ejected { until_ms } | Place::Trying { until_ms } => Some(until_ms),
             Place::Good { .. } | Place::OnTrial => None,
         };
         self.seats.iter().filter_map(until).min()
@@ -283,7 +288,7 @@ impl<C> Ejections<C> {
         seat.record.ejected_ms = now_ms;
         seat.record.ejections[grounds.index()] += 1;
         seat.member.state.suspicion().watch(true);
-        seat.member.state.set_ejected(true);
+        seat.member.state.set_ejection(Ejection::Ejected);
         let for_ms = until_ms - now_ms;
         self.tell(now_ms, Change::Ejected { server: ServerId(index as u32), grounds, for_ms, times });
     }
@@ -299,7 +304,7 @@ impl<C> Ejections<C> {
             // Before it is back, so that its first requests are few.
             seat.member.state.set_ramp(1);
         }
-        seat.member.state.set_ejected(false);
+        seat.member.state.set_ejection(Ejection::None);
         self.tell(now_ms, Change::Returned { server: ServerId(index as u32), how });
     }
 

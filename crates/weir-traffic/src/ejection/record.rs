@@ -23,8 +23,6 @@ pub(super) enum Place {
     OnTrial,
     /// It has had one, of which nothing is known yet.
     Trying {
-        /// When that began.
-        since_ms: u64,
         /// When it may have another.
         until_ms: u64,
     },

@@ -12,7 +12,7 @@ const WATCHED: u32 = 1 << 31;
 pub struct Suspicion(AtomicU32);
 
 impl Suspicion {
-    /// Whether requests have to ask before they begin, and to tell how they end: see [`Ejections`](super::Ejections).
+    /// Whether requests have to tell that they begin, and how they end: see [`Ejections`](super::Ejections).
     #[inline]
     pub fn is_watched(&self) -> bool {
         self.0.load(Ordering::Relaxed) & WATCHED != 0

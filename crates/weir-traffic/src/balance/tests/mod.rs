@@ -10,7 +10,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::server::{Health, Mode};
+use crate::posture::{Health, Mode};
 
 /// An upstream under test: server `i` is called `server-i`.
 struct Upstream {

@@ -68,8 +68,11 @@ impl Upstream {
 
     fn begin(&mut self, server: usize) -> bool {
         let state = &self.states[server];
-        state.is_eligible()
-            && (!state.suspicion().is_watched() || self.book.may_begin(ServerId(server as u32), self.now_ms))
+        let begins = state.may_begin();
+        if begins && state.suspicion().is_watched() {
+            self.book.begin(ServerId(server as u32), self.now_ms);
+        }
+        begins
     }
 
     fn end(&mut self, server: usize, began_ms: u64, succeeds: bool) {
@@ -100,7 +103,7 @@ impl Upstream {
     fn standing(&self) -> String {
         self.states
             .iter()
-            .map(|state| match (state.is_eligible(), state.suspicion().is_watched()) {
+            .map(|state| match (state.is_eligible(), state.is_on_trial()) {
                 (true, true) => '?',
                 (true, false) => '+',
                 (false, _) => '-',

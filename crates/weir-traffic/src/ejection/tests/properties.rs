@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::server::{Health, Mode};
+use crate::posture::{Health, Mode};
 
 #[derive(Debug, Clone)]
 enum Step {
