@@ -26,11 +26,12 @@ mod print;
 mod reference;
 
 pub use config::{
-    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, Config, ConnectionLimit, Dns,
-    Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe, IdleConnections,
-    Leniency, Listener, ListenerLimits, ListenerTimeouts, Log, LogFormat, LogLevel, Probe, Process, Queue,
-    QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts, Server, Split, Trust,
-    TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts, WorkerCount,
+    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, Config, ConnectionLimit,
+    CookieMode, CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck,
+    HttpProbe, IdleConnections, Leniency, Listener, ListenerLimits, ListenerTimeouts, Log, LogFormat,
+    LogLevel, Probe, Process, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route,
+    RouteTimeouts, Secret, Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
+    UpstreamTimeouts, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

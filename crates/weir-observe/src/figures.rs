@@ -6,6 +6,7 @@
 use crate::counter::Level;
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
+use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::shard::{FailureCounters, ListenerShard, ProbeShard, ServerShard, UpstreamShard, WorkerShard};
 
@@ -168,6 +169,7 @@ pub struct UpstreamFigures {
     pub queue_length: Level,
     pub queue_time: HistogramSnapshot,
     pub retries: u64,
+    pub persistence: [u64; Kept::ALL.len()],
     pub failures: FailureFigures,
     /// Whether all servers get requests because too few are usable.
     pub in_panic: bool,
@@ -190,6 +192,9 @@ impl UpstreamFigures {
         self.queue_length.merge(shard.queue_length.level());
         self.queue_time.add(&shard.queue_time);
         self.retries += shard.retries.value();
+        for (total, part) in self.persistence.iter_mut().zip(&shard.persistence) {
+            *total += part.value();
+        }
         self.failures.add(&shard.failures);
         for (total, part) in self.servers.iter_mut().zip(&shard.servers) {
             total.add(part);

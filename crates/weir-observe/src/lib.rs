@@ -8,6 +8,7 @@
 // The words: where an exchange stands, and how it can end badly.
 mod failure;
 mod phase;
+mod kept;
 
 // What the client is told when Weir answers itself.
 mod accept;
@@ -33,6 +34,7 @@ pub use figures::{
     UpstreamNames, WorkerFigures,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
+pub use kept::Kept;
 pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
 pub use shard::{

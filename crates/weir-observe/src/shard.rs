@@ -11,6 +11,7 @@ use weir_http::Rule;
 use crate::counter::{Counter, Gauge};
 use crate::failure::{Cause, Failure, Reason};
 use crate::histogram::Histogram;
+use crate::kept::Kept;
 use crate::phase::Phase;
 
 /// How many listeners there are, and how many servers in each upstream.
@@ -122,6 +123,8 @@ pub struct UpstreamShard {
     pub queue_time: Histogram,
     /// Attempts beyond the first of an exchange.
     pub retries: Counter,
+    /// Responses under persistence, by [`Kept`].
+    pub persistence: [Counter; Kept::ALL.len()],
     /// Failures of exchanges sent here, by reason.
     pub failures: FailureCounters,
     /// One part per server, in the order of the config.
@@ -143,6 +146,7 @@ impl UpstreamShard {
             queue_length: Gauge::new(),
             queue_time: Histogram::new(),
             retries: Counter::new(),
+            persistence: Default::default(),
             failures: FailureCounters::default(),
             servers,
         }

@@ -333,7 +333,7 @@ fn bind_all(config: &Config, workers: usize) -> Result<AllBound, StartError> {
 fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> Figures {
     let mut figures = Figures::collect(names, shards.iter().map(|shard| &**shard));
     for (upstream, plan) in snapshot.upstreams.iter().enumerate() {
-        for (server, (state, probes)) in plan.balancer.states().iter().zip(&plan.probes).enumerate() {
+        for (server, (state, probes)) in plan.balancer().states().iter().zip(&plan.probes).enumerate() {
             figures.note_health(upstream, server, state.health() == Health::Up, probes.as_deref());
         }
         note_ejections(&mut figures, upstream, plan);
@@ -344,7 +344,7 @@ fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> F
 fn note_ejections(figures: &mut Figures, upstream: usize, plan: &UpstreamPlan) {
     let book = plan.ejector.lock();
     figures.note_panic(upstream, book.is_in_panic());
-    for (server, state) in plan.balancer.states().iter().enumerate() {
+    for (server, state) in plan.balancer().states().iter().enumerate() {
         let counts = book.ejections(ServerId(server as u32));
         let may_be = plan.config.ejection.is_some() && plan.config.servers[server].ejection;
         let ejections = Grounds::NAMES.into_iter().zip(counts).filter(|_| may_be);

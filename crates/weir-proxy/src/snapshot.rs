@@ -3,18 +3,18 @@
 //! Made once per config; an exchange keeps the snapshot it began with. What changes while it is in use (load, health,
 //! addresses, the queue) changes through atomics or behind a lock that is taken only when all servers are full.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use tokio::sync::oneshot;
 use weir_config::{Action, Config, Dns, Listener, Process, Progress, Route, ServerAddress, Upstream};
 use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
-use weir_observe::{Cause, ProbeShard};
-use weir_traffic::ServerId;
-use weir_traffic::balance::{Balancer, Excluded};
-use weir_traffic::queue::{DelayTarget, Queue};
+use weir_observe::ProbeShard;
+use weir_traffic::admission::Admission;
+use weir_traffic::balance::{Balancer, Patience};
+use weir_traffic::persistence::Persistence;
+use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
@@ -27,6 +27,7 @@ use crate::downstream::session::Peer;
 use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
 use crate::relay::pace::PaceLimit;
+use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
 use crate::upstream::ejection::Ejector;
 use crate::upstream::idle::{IdleLimits, SharedIdle};
@@ -71,7 +72,12 @@ pub(crate) struct RoutePlan {
 #[derive(Debug)]
 pub(crate) struct UpstreamPlan {
     pub(crate) config: Upstream,
-    pub(crate) balancer: Balancer,
+    /// The balancer and the queue.
+    pub(crate) admission: Admission<Waiter>,
+    /// What keeps clients on their servers.
+    pub(crate) persistence: Option<Persistence>,
+    /// Whether requests that belong to a server wait for it when it is full.
+    pub(crate) patience: Patience,
     /// The addresses of each server; empty until its name is resolved.
     pub(crate) endpoints: Box<[ArcSwap<Vec<Endpoint>>]>,
     /// When an address of each server last went away, by [`UpstreamPlan::millis`]; 0 for never.
@@ -89,20 +95,7 @@ pub(crate) struct UpstreamPlan {
     pub(crate) ejector: Ejector,
     /// Servers that work their way up.
     pub(crate) ascents: Ascents,
-    /// How many wait in the queue, to be read without its lock.
-    pub(crate) waiting: AtomicUsize,
-    queue: Mutex<Queue<Waiter>>,
     epoch: Instant,
-}
-
-/// One exchange in the queue of an upstream.
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    pub(crate) hash: Option<u64>,
-    pub(crate) excluded: Excluded,
-    pub(crate) random: u64,
-    /// Where the server that becomes free is announced, or why there will be none.
-    pub(crate) sender: oneshot::Sender<Result<ServerId, Cause>>,
 }
 
 impl Snapshot {
@@ -246,7 +239,12 @@ impl UpstreamPlan {
         let balancer = config.balancer(seed);
         Self {
             ejector: Ejector::new(config, &balancer),
-            balancer,
+            admission: Admission::new(balancer, config.queue.length_max, delay_target(config)),
+            persistence: config.persistence(),
+            patience: match config.queue.own_server {
+                Some(_) => Patience::ForOwn,
+                None => Patience::None,
+            },
             endpoints: config
                 .servers
                 .iter()
@@ -278,11 +276,15 @@ impl UpstreamPlan {
             retry_budget: config.retry.new_budget(),
             probes: health::shards(config),
             ascents: Ascents::new(config.servers.len()),
-            waiting: AtomicUsize::new(0),
-            queue: Mutex::new(Queue::new(config.queue.length_max, delay_target(config))),
             epoch: clock::now(),
             config: config.clone(),
         }
+    }
+
+    /// Who chooses among the servers.
+    #[inline]
+    pub(crate) fn balancer(&self) -> &Balancer {
+        self.admission.balancer()
     }
 
     /// Milliseconds since this upstream was made: the clock of its queue, its retry budget and its ejections.
@@ -318,11 +320,6 @@ impl UpstreamPlan {
     pub(crate) fn has_moved(&self, server: usize, opened_at: Instant) -> bool {
         let gone_ms = self.address_gone_ms[server].load(Ordering::Acquire);
         gone_ms != 0 && self.millis(opened_at) <= gone_ms
-    }
-
-    pub(crate) fn lock_queue(&self) -> MutexGuard<'_, Queue<Waiter>> {
-        // A panic inside leaves a queue that is whole: its operations do not call out while they change it.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

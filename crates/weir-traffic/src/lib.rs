@@ -14,6 +14,8 @@ pub mod split;
 pub mod rewrite;
 pub mod balance;
 pub mod queue;
+pub mod admission;
+pub mod persistence;
 pub mod health;
 pub mod ejection;
 pub mod retry;

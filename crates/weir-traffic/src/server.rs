@@ -139,6 +139,13 @@ impl ServerState {
         Posture::share_of(word) != 0 && (!Posture::is_on_trial(word) || self.take_trial())
     }
 
+    /// The same for a request that is bound to the server.
+    #[inline]
+    pub(crate) fn may_begin_bound(&self) -> bool {
+        let word = self.posture.load(Ordering::Relaxed);
+        !Posture::is_on_trial(word) || self.take_trial()
+    }
+
     #[cold]
     fn take_trial(&self) -> bool {
         let taken = |word| {

@@ -9,6 +9,7 @@ mod ejection;
 mod headers;
 mod health;
 mod listener;
+mod persistence;
 mod redirect;
 mod route;
 mod sockets;

@@ -2,7 +2,7 @@
 
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{check_name, ejection, health, warn_unreachable};
+use super::{check_name, ejection, health, persistence, warn_unreachable};
 use crate::config::{Server, Upstream};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
@@ -21,6 +21,8 @@ pub(super) fn check(
     ejection::report_unused(text, &servers, findings);
     let health = text.value.health.as_ref().map(|health| health::check(health, findings));
     let ejection = ejection::check(&text.value, findings);
+    let persistence =
+        text.value.persistence.as_ref().map(|persistence| persistence::check(persistence, findings));
     let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
     Upstream {
         name: name.value.clone(),
@@ -32,6 +34,7 @@ pub(super) fn check(
         idle: idle.value,
         queue: queue.value,
         retry: retry.value,
+        persistence,
         health,
         ejection,
         panic_threshold: text.value.panic_threshold,
@@ -148,6 +151,12 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
                 format!("`{key}` does nothing: no server has `max_requests`, so no request ever waits");
             findings.push(Finding::new(MistakeKind::Unused, at, what));
         }
+    }
+    let belongs = value.balance.0 == "consistent-hash" || value.persistence.is_some();
+    if let Some(at) = value.queue.changed("own_server").filter(|_| !belongs) {
+        let what = "`own_server` does nothing: no request belongs to one server";
+        let hint = "requests do with `persistence` or with `balance = \"consistent-hash\"`";
+        findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));
     }
     if value.queue.value.delay_target.is_none()
         && let Some(at) = value.queue.changed("delay_interval")

@@ -9,7 +9,9 @@ mod access_log;
 mod ejection;
 mod health;
 mod listener;
+mod persistence;
 mod route;
+mod token;
 mod upstream;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
@@ -18,6 +20,7 @@ pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{
     Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, RequestId, Trust, TrustedProxies,
 };
+pub use persistence::{CookieMode, CookiePersistence, Secret};
 pub use process::{Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, WorkerCount};
 pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,

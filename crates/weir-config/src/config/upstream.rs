@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use weir_traffic::ServerState;
 use weir_traffic::balance::{Balancer, Member, Policy};
+use weir_traffic::persistence::Persistence;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 
-use super::{Ejection, HealthCheck};
+use super::{CookiePersistence, Ejection, HealthCheck};
 use crate::key::section;
 use crate::value::{Percent, Progress, ServerAddress, Size};
 
@@ -32,6 +33,8 @@ pub struct Upstream {
     pub queue: Queue,
     /// Failed attempts that go to another server.
     pub retry: Retry,
+    /// How the requests of a client stay on one server; `None`: they do not.
+    pub persistence: Option<CookiePersistence>,
     /// How servers are probed; `None`: they are not.
     pub health: Option<HealthCheck>,
     /// What becomes of servers on which requests fail; `None`: nothing.
@@ -53,10 +56,17 @@ impl Upstream {
             idle: IdleConnections::default(),
             queue: Queue::default(),
             retry: Retry::default(),
+            persistence: None,
             health: None,
             ejection: Some(Ejection::default()),
             panic_threshold: None,
         }
+    }
+
+    /// What keeps clients on their servers, ready for use.
+    pub fn persistence(&self) -> Option<Persistence> {
+        let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
+        self.persistence.as_ref().map(|persistence| persistence.build(&self.name, &names))
     }
 
     /// The servers, up and without load, with the balancer that chooses among them; `seed` decides with which it begins.
@@ -175,6 +185,9 @@ section! {
         delay_target: Option<Duration> = "off";
         /// How long waits must have been above `delay_target`. Shorter bursts wait.
         delay_interval: Duration = "1s";
+        /// How long a request that belongs to one server, by its cookie (`persistence`) or its key (`consistent-hash`), waits for a slot on
+        /// that one before it takes any. Off: not at all; with no less than `timeouts.queue` it never goes elsewhere.
+        own_server: Option<Duration> = "5s", like "HAProxy `timeout queue` with `option redispatch`";
     }
 }
 

@@ -7,6 +7,7 @@ mod ejection;
 mod health;
 mod listener;
 mod matching;
+mod persistence;
 mod progress;
 mod route;
 mod upstream;
@@ -16,6 +17,7 @@ pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeKind};
 pub(crate) use listener::ListenerText;
 pub(crate) use matching::ValueRule;
+pub(crate) use persistence::{PersistenceMode, PersistenceText, SameSiteWord, is_cookie_domain};
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart,
 };

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weir_traffic::balance::{HashKey, Policy};
+use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 
-use super::{EjectionText, HealthText};
+use super::{EjectionText, HealthText, PersistenceText};
 use crate::config::{IdleConnections, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
 use crate::key::{
     Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, section, text_values,
@@ -41,6 +41,8 @@ section! {
         queue: Located<Queue> = {};
         /// Failed attempts that go to another server.
         retry: Located<Retry> = {};
+        /// Requests of one client that stay on one server.
+        persistence: Located<PersistenceText> = optional, like "nginx `sticky`, HAProxy `cookie`, Traefik `sticky`";
         /// Probes that find out whether a server answers.
         health: Located<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
         /// What becomes of servers on which requests fail: they get none for a while. This is on unless it says `"off"`.
@@ -162,10 +164,11 @@ text_values! {
     HashKey, parse_hash_key, print_hash_key, TextKind {
         name: "hash key",
         article: "a hash key",
-        examples: &["client-address", "header:x-user", "cookie:session", "query:id", "path"],
-        pattern: r"^(client-address|path|header:.+|cookie:.+|query:.+)$",
+        examples: &["client-address", "client-address/24,56", "header:x-user", "cookie:session", "query:id", "path"],
+        pattern: r"^(client-address(/[0-9]+(,[0-9]+)?)?|path|header:.+|cookie:.+|query:.+)$",
         about: "`client-address`, `path`, or `header:NAME`, `cookie:NAME`, `query:NAME`. A request without the header, cookie or parameter \
-                goes to the least busy server.",
+                goes to the least busy server. `client-address/24,56` looks at the first 24 bits of an IPv4 address and the first 56 of \
+                an IPv6 address; without prefix lengths at 32 and 64, since an IPv6 client changes the rest as it likes.",
     };
 }
 
@@ -182,20 +185,40 @@ fn parse_hash_key(text: &str) -> Result<HashKey, ValueError> {
         let name: Token = name.parse().map_err(|error| shift("cookie:", error))?;
         return Ok(HashKey::Cookie(name.to_string()));
     }
+    if let Some(prefixes) = text.strip_prefix("client-address/") {
+        return parse_prefixes(prefixes).map(HashKey::ClientAddress).ok_or_else(|| {
+            ValueError::new(format!("`{prefixes}` are no prefix lengths"))
+                .hint("write the bits of an IPv4 address that count, 1 to 32, and if need be those of an IPv6 address, 1 to 128: `client-address/24,56`")
+        });
+    }
     match (text, text.strip_prefix("query:")) {
         (_, Some(name)) if !name.is_empty() && !name.contains(['&', '=', '#', ' ']) => {
             Ok(HashKey::Query(name.to_owned()))
         }
-        ("client-address", _) => Ok(HashKey::ClientAddress),
+        ("client-address", _) => Ok(HashKey::ClientAddress(AddressPrefixes::default())),
         ("path", _) => Ok(HashKey::Path),
         _ => Err(ValueError::new(format!("`{text}` is not a hash key"))
             .hint("write `client-address`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`")),
     }
 }
 
+fn parse_prefixes(text: &str) -> Option<AddressPrefixes> {
+    let (ipv4, ipv6) = match text.split_once(',') {
+        Some((ipv4, ipv6)) => (ipv4, Some(ipv6)),
+        None => (text, None),
+    };
+    let ipv6 = ipv6.map_or(Some(AddressPrefixes::default().ipv6()), |ipv6| ipv6.parse().ok());
+    AddressPrefixes::new(ipv4.parse().ok()?, ipv6?)
+}
+
 fn print_hash_key(key: &HashKey) -> String {
     match key {
-        HashKey::ClientAddress => "client-address".to_owned(),
+        HashKey::ClientAddress(prefixes) if *prefixes == AddressPrefixes::default() => {
+            "client-address".to_owned()
+        }
+        HashKey::ClientAddress(prefixes) => {
+            format!("client-address/{},{}", prefixes.ipv4(), prefixes.ipv6())
+        }
         HashKey::Path => "path".to_owned(),
         HashKey::Header(name) => format!("header:{name}"),
         HashKey::Cookie(name) => format!("cookie:{name}"),
@@ -215,10 +238,30 @@ mod tests {
 
     #[test]
     fn hash_keys_are_read_and_printed() {
-        for text in ["client-address", "path", "header:x-user", "cookie:Session", "query:id[]"] {
+        for text in [
+            "client-address",
+            "client-address/24,56",
+            "path",
+            "header:x-user",
+            "cookie:Session",
+            "query:id[]",
+        ] {
             assert_eq!(print_hash_key(&parse_hash_key(text).unwrap()), text);
         }
-        for text in ["", "header:", "header:a b", "cookie:", "query:", "query:a&b", "ip", "Path"] {
+        for text in [
+            "",
+            "header:",
+            "header:a b",
+            "cookie:",
+            "query:",
+            "query:a&b",
+            "ip",
+            "Path",
+            "client-address/",
+            "client-address/33",
+            "client-address/8,129",
+            "client-address/0",
+        ] {
             assert!(parse_hash_key(text).is_err(), "{text}");
         }
     }

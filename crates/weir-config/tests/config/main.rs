@@ -6,6 +6,7 @@ mod ejection;
 mod environment;
 mod examples;
 mod health;
+mod persistence;
 mod include;
 mod meaning;
 mod mistakes;

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use super::record::ExchangeRecord;
 use crate::failure::Failure;
+use crate::kept::Kept;
 use crate::phase::Phase;
 
 /// Declares the placeholders without parameters.
@@ -67,6 +68,7 @@ fields! {
     Retries "retries" "Attempts beyond the first.",
     Connection "connection" "`new` or `reused`: the server connection of the last attempt.",
     QueuePosition "queue_position" "Exchanges that stood before this one in the queue; 0 also when it did not have to wait.",
+    Persistence "persistence" "Whether the client was `kept` on its server, `moved` to another one, or came `new`.",
     Duration "duration" "Time of the whole exchange in microseconds.",
     DurationMillis "duration.ms" "Time of the whole exchange in milliseconds.",
     DurationSeconds "duration.seconds" "Time of the whole exchange in seconds, with microseconds.",
@@ -195,6 +197,7 @@ impl Field {
                 Value::word(record.reused.map(|reused| if reused { "reused" } else { "new" }))
             }
             Field::QueuePosition => Value::Number(record.queue_position.into()),
+            Field::Persistence => Value::word(record.kept.map(Kept::name)),
 
             Field::BytesIn => Value::Number(record.bytes_in),
             Field::BytesOut => Value::Number(record.bytes_out),

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use super::Termination;
 use super::timestamp::UnixMicros;
 use crate::failure::Failure;
+use crate::kept::Kept;
 use crate::phase::PhaseTimes;
 
 /// One exchange that is over. `..ExchangeRecord::default()` fills in what is not known.
@@ -63,6 +64,8 @@ pub struct ExchangeRecord<'a> {
     pub reused: Option<bool>,
     /// How many exchanges stood before this one when it was queued.
     pub queue_position: u32,
+    /// What became of the client's bond to a server; `None` without persistence or response.
+    pub kept: Option<Kept>,
     /// Microseconds spent in each phase.
     pub phases: PhaseTimes,
     /// How much was going on when the exchange ended.
@@ -113,6 +116,7 @@ impl Default for ExchangeRecord<'_> {
             attempts: 0,
             reused: None,
             queue_position: 0,
+            kept: None,
             phases: PhaseTimes::ZERO,
             load: Load::default(),
         }

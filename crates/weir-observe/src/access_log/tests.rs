@@ -7,6 +7,7 @@ use weir_http::Rule;
 
 use super::*;
 use crate::failure::{Cause, Failure};
+use crate::kept::Kept;
 use crate::phase::{Phase, PhaseTimes};
 
 /// Fields of request and response, as a list each.
@@ -75,6 +76,7 @@ fn good(fields: &Fields) -> ExchangeRecord<'_> {
         attempts: 2,
         reused: Some(true),
         queue_position: 4,
+        kept: Some(Kept::Moved),
         phases: phases(&[
             (Phase::Accept, 900),
             (Phase::Request, 10_500),
@@ -148,7 +150,7 @@ fn named_formats_are_rendered_to_the_letter() {
         (
             "json",
             good,
-            r#"{"time":"2000-10-10T13:55:36.123456Z","listener":"web","client_address":"203.0.113.7","client_port":49152,"local_address":"2001:db8::1","local_port":443,"request_id":"01J9ZK","method":"GET","host":"www.example","target":"/search?q=a%20b","version":"HTTP/1.1","user_agent":"Mozilla/5.0 (\"X11\")","referer":"http://a.example/","status":200,"status_sent":200,"bytes_in":300,"bytes_out":2750,"body_bytes_in":0,"body_bytes_out":2326,"route":"search","upstream":"api","server":"10.0.0.1:80","attempts":2,"retries":1,"connection":"reused","queue_position":4,"duration":120399,"phase.accept":900,"phase.tls":0,"phase.request":10500,"phase.route":0,"phase.queue":7000,"phase.connect":30999,"phase.send":1000,"phase.response":68000,"phase.relay":2000,"phase.finish":0,"reason":null,"failure.phase":null,"failure.party":null,"failure.cause":null,"termination":"----"}"#,
+            r#"{"time":"2000-10-10T13:55:36.123456Z","listener":"web","client_address":"203.0.113.7","client_port":49152,"local_address":"2001:db8::1","local_port":443,"request_id":"01J9ZK","method":"GET","host":"www.example","target":"/search?q=a%20b","version":"HTTP/1.1","user_agent":"Mozilla/5.0 (\"X11\")","referer":"http://a.example/","status":200,"status_sent":200,"bytes_in":300,"bytes_out":2750,"body_bytes_in":0,"body_bytes_out":2326,"route":"search","upstream":"api","server":"10.0.0.1:80","attempts":2,"retries":1,"connection":"reused","queue_position":4,"persistence":"moved","duration":120399,"phase.accept":900,"phase.tls":0,"phase.request":10500,"phase.route":0,"phase.queue":7000,"phase.connect":30999,"phase.send":1000,"phase.response":68000,"phase.relay":2000,"phase.finish":0,"reason":null,"failure.phase":null,"failure.party":null,"failure.cause":null,"termination":"----"}"#,
         ),
     ];
     for (format, record, expected) in cases {

@@ -12,6 +12,7 @@ use crate::figures::{
     FailureFigures, Figures, ListenerFigures, ProbeFigures, ServerFigures, UpstreamFigures, WorkerFigures,
 };
 use crate::histogram::HistogramSnapshot;
+use crate::kept::Kept;
 use crate::phase::Phase;
 
 /// The value of the `Content-Type` field.
@@ -94,8 +95,21 @@ fn render_upstreams(upstreams: &[UpstreamFigures], out: &mut String) {
     write_classes(out, "weir_upstream_responses_total", help, &rows, |upstream| &upstream.responses);
     let help = "Exchanges of the upstream that ended badly, by reason code and party.";
     write_reasons(out, "weir_upstream_failures_total", help, &rows, |upstream| &upstream.failures);
+    write_persistence(out, &rows);
     let help = "Time that exchanges waited for a server, of those that waited.";
     write_histogram(out, "weir_upstream_queue_time_seconds", help, &rows, |upstream| &upstream.queue_time);
+}
+
+/// Only upstreams that have it: the others would show three zeros each.
+fn write_persistence(out: &mut String, upstreams: &[(String, &UpstreamFigures)]) {
+    let name = "weir_upstream_persistence_total";
+    let help = "Responses under persistence, by whether the client was kept on its server, moved to another, or came new.";
+    write_family(out, name, Kind::Counter, help);
+    for (labels, upstream) in upstreams.iter().filter(|(_, upstream)| upstream.persistence != [0; 3]) {
+        for (kept, count) in Kept::ALL.into_iter().zip(upstream.persistence) {
+            write_sample(out, name, labels, &[("outcome", kept.name())], count);
+        }
+    }
 }
 
 fn render_servers(upstreams: &[UpstreamFigures], out: &mut String) {

@@ -276,6 +276,7 @@ fn with_record(
         attempts: record.attempts,
         reused: (record.attempts > 0).then_some(record.reused),
         queue_position: record.queue_position,
+        kept: record.kept,
         phases: record.times,
         load: load(session, exchange, view),
     });
@@ -286,7 +287,7 @@ fn load(session: &Session, exchange: &Exchange, view: &View) -> Load {
     let process = shared.loads.iter().map(|load| load.0.load(Ordering::Relaxed)).sum();
     let listener = shared.listener_connections[session.listener].count();
     let states =
-        exchange.record.upstream.map_or(&[][..], |index| view.snapshot.upstreams[index].balancer.states());
+        exchange.record.upstream.map_or(&[][..], |index| view.snapshot.upstreams[index].balancer().states());
     Load {
         process,
         listener,

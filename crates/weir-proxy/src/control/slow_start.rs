@@ -36,13 +36,13 @@ pub(super) fn begin(plan: &Arc<UpstreamPlan>, index: usize) {
     let mut now_ms = plan.millis(clock::now());
     let start = SlowStart::new(now_ms, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
     plan.ascents.replace(index, None);
-    plan.balancer.state(server).set_ramp(start.ramp(now_ms));
+    plan.balancer().state(server).set_ramp(start.ramp(now_ms));
     let rising = Arc::clone(plan);
     let task = tokio::spawn(async move {
         while let Some(next_ms) = start.next_ms(now_ms) {
             tokio::time::sleep(Duration::from_millis(next_ms.saturating_sub(now_ms))).await;
             now_ms = rising.millis(clock::now());
-            rising.balancer.state(server).set_ramp(start.ramp(now_ms));
+            rising.balancer().state(server).set_ramp(start.ramp(now_ms));
         }
     });
     plan.ascents.replace(index, Some(task.abort_handle()));

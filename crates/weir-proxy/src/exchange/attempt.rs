@@ -80,9 +80,7 @@ pub(crate) async fn run(
     exchange.record.reused = attempt.reused;
     server.requests += 1;
 
-    let config = &plans.upstream.config.servers[index];
-    let close = plans.upstream.idle.connections_max == 0;
-    fields::write_request(session, exchange, plans.listener, plans.route, &config.name, close);
+    fields::write_request(session, exchange, plans, attempt.slot.server);
     exchange.to_server.framing = match exchange.request.body() {
         RequestBody::Chunked => Framing::Chunked,
         RequestBody::None | RequestBody::Length(_) => Framing::Plain,
@@ -133,9 +131,9 @@ fn tell_outcome(plans: Plans<'_>, local: &LocalServer, server: ServerId, outcome
 fn tell_latency(plans: Plans<'_>, server: usize, began: Instant, failure: Option<Failure>) {
     // What fails at once is not fast.
     let shows_latency = failure.is_none_or(|failure| failure.cause == Cause::TimedOut);
-    if shows_latency && plans.upstream.balancer.measures_latency() {
+    if shows_latency && plans.upstream.balancer().measures_latency() {
         let now = clock::now();
-        let state = &plans.upstream.balancer.states()[server];
+        let state = &plans.upstream.balancer().states()[server];
         state.observe_latency(clock::micros(now - began), plans.upstream.millis(now));
     }
 }

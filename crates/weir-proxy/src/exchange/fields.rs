@@ -8,10 +8,13 @@ use weir_http::{
     Expectation, Field, FieldName, Fields, Method, RequestBody, ResponseBody, TargetForm, Version, write,
 };
 
-use super::{Exchange, choose, forwarded};
+use weir_traffic::ServerId;
+
+use super::attempt::Plans;
+use super::{Exchange, choose, forwarded, persistence};
 use crate::downstream::session::Session;
 use crate::relay::reframe::Framing;
-use crate::snapshot::{ListenerPlan, RoutePlan};
+use crate::snapshot::RoutePlan;
 
 /// A set of known field names, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,26 +76,44 @@ const RESPONSE_OWN: NameSet = NameSet::of(&[
     FieldName::Upgrade,
 ]);
 
-/// What decides, beside the known names, whether a field line passes.
+/// What decides whether a field line passes.
 struct Filter<'a> {
     drop: NameSet,
     /// Asked for every field; costs more than the set, so absent when there is nothing to ask.
     also_drop: Option<&'a dyn Fn(&Field) -> bool>,
+    /// Those that pass in other words.
+    replace: Option<Replacement<'a>>,
+}
+
+/// A field that is not copied but written anew.
+#[derive(Clone, Copy)]
+struct Replacement<'a> {
+    name: FieldName,
+    write: &'a dyn Fn(&mut Vec<u8>, &Field),
 }
 
 /// Appends the field lines of `text` that pass, neighbours in one copy.
 fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<'_>) {
     let fields = fields.as_slice();
     let mut run_start = None;
+    // One look at the set for those that never pass and for those that pass otherwise.
+    let replaced = filter.replace.map_or(NameSet::of(&[]), |replacement| NameSet::of(&[replacement.name]));
+    let stops = filter.drop.with(replaced);
     for field in fields {
-        let passes = !filter.drop.contains(field.known) && filter.also_drop.is_none_or(|drop| !drop(field));
-        match (passes, run_start) {
+        let dropped = filter.also_drop.is_some_and(|drop| drop(field));
+        match (!dropped && !stops.contains(field.known), run_start) {
             (true, None) => run_start = Some(field.name.start as usize),
             (false, Some(start)) => {
                 out.extend_from_slice(&text[start..field.name.start as usize]);
                 run_start = None;
             }
             _ => {}
+        }
+        if let Some(replacement) = filter.replace
+            && replacement.name == field.known
+            && !dropped
+        {
+            (replacement.write)(out, field);
         }
     }
     if let Some(start) = run_start {
@@ -114,19 +135,15 @@ pub(crate) fn write_changes(out: &mut Vec<u8>, changes: &HeaderChanges) {
     }
 }
 
-/// Stages the head of the request as the server named `server_host` gets it.
-pub(crate) fn write_request(
-    session: &Session,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
-    route: &RoutePlan,
-    server_host: &str,
-    close: bool,
-) {
+/// Stages the head of the request as `server` gets it.
+pub(crate) fn write_request(session: &Session, exchange: &mut Exchange, plans: Plans<'_>, server: ServerId) {
+    let Plans { listener, route, upstream, .. } = plans;
+    let server_host = &upstream.config.servers[server.index()].name;
+    let close = upstream.idle.connections_max == 0;
     let mut out = std::mem::take(&mut exchange.to_server.staged);
     write_request_line(&mut out, exchange);
     write_host(&mut out, exchange, &route.config.forward_host, server_host);
-    copy_request_fields(&mut out, session, exchange, listener, route);
+    copy_request_fields(&mut out, session, exchange, plans);
     forwarded::write(&mut out, session, exchange, listener);
     write_request_framing(&mut out, exchange);
     if let Some(left) = exchange.request.max_forwards(&exchange.request_text) {
@@ -185,13 +202,8 @@ fn write_host(out: &mut Vec<u8>, exchange: &Exchange, policy: &ForwardHost, serv
     write::field(out, b"Host", host);
 }
 
-fn copy_request_fields(
-    out: &mut Vec<u8>,
-    session: &Session,
-    exchange: &Exchange,
-    listener: &ListenerPlan,
-    route: &RoutePlan,
-) {
+fn copy_request_fields(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, plans: Plans<'_>) {
+    let Plans { listener, route, upstream, .. } = plans;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let mut drop = listener.request_drop;
     if !listener.trusts(session.peer) {
@@ -216,7 +228,14 @@ fn copy_request_fields(
             || is_changed_away(changes, name)
     };
     let ask = underscores || others || own_id.is_some() || !changes.is_empty();
-    copy_fields(out, text, request.fields(), &Filter { drop, also_drop: ask.then_some(&also_drop) });
+    let changing = upstream.persistence.as_ref().filter(|persistence| persistence.changes_requests());
+    let write_cookie = |out: &mut Vec<u8>, field: &Field| {
+        if let Some(persistence) = changing {
+            persistence::write_cookie(out, persistence, text, field);
+        }
+    };
+    let replace = changing.map(|_| Replacement { name: FieldName::Cookie, write: &write_cookie });
+    copy_fields(out, text, request.fields(), &Filter { drop, also_drop: ask.then_some(&also_drop), replace });
 }
 
 fn write_request_framing(out: &mut Vec<u8>, exchange: &Exchange) {
@@ -258,12 +277,19 @@ pub(crate) fn write_interim(exchange: &mut Exchange, text: &[u8]) {
     let response = &exchange.response;
     let out = &mut exchange.to_client.staged;
     write::status_line(out, Version::Http11, response.status(), response.reason().of(text));
-    copy_fields(out, text, response.fields(), &Filter { drop: RESPONSE_OWN, also_drop: None });
+    let filter = Filter { drop: RESPONSE_OWN, also_drop: None, replace: None };
+    copy_fields(out, text, response.fields(), &filter);
     out.extend_from_slice(b"\r\n");
 }
 
 /// Stages the head of the final response, of which `text` is the received head, and decides how its body is framed.
-pub(crate) fn write_response(session: &Session, exchange: &mut Exchange, route: &RoutePlan, text: &[u8]) {
+pub(crate) fn write_response(
+    session: &Session,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    text: &[u8],
+) {
     let body = exchange.response.body(exchange.request.method());
     let http11 = exchange.request.version() == Version::Http11;
     let delimited = http11 || matches!(body, ResponseBody::None | ResponseBody::Length(_));
@@ -275,44 +301,59 @@ pub(crate) fn write_response(session: &Session, exchange: &mut Exchange, route: 
     let mut out = std::mem::take(&mut exchange.to_client.staged);
     let response = &exchange.response;
     write::status_line(&mut out, Version::Http11, response.status(), response.reason().of(text));
-    copy_response_fields(&mut out, exchange, route, text);
+    copy_response_fields(&mut out, exchange, plans, server, text);
     if !response.fields().contains(FieldName::Date) {
         write::field(&mut out, b"Date", &session.worker.date());
     }
     write_response_framing(&mut out, exchange, body);
     write_connection(&mut out, exchange);
-    write_changes(&mut out, &route.config.response_headers);
+    persistence::write_bond(&mut out, exchange, plans, server);
+    write_changes(&mut out, &plans.route.config.response_headers);
     out.extend_from_slice(b"\r\n");
     exchange.to_client.staged = out;
 }
 
 /// Stages the head of a 101: the fields pass, `Upgrade` included.
-pub(crate) fn write_switching(exchange: &mut Exchange, route: &RoutePlan, text: &[u8]) {
+pub(crate) fn write_switching(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId, text: &[u8]) {
     let mut out = std::mem::take(&mut exchange.to_client.staged);
     let response = &exchange.response;
     write::status_line(&mut out, Version::Http11, response.status(), response.reason().of(text));
-    copy_response_fields(&mut out, exchange, route, text);
+    copy_response_fields(&mut out, exchange, plans, server, text);
     if response.status() == 101 {
         out.extend_from_slice(b"Connection: Upgrade\r\n");
         if let Some(field) = response.fields().first(FieldName::Upgrade) {
             write::field(&mut out, b"Upgrade", field.value.of(text));
         }
     }
-    write_changes(&mut out, &route.config.response_headers);
+    persistence::write_bond(&mut out, exchange, plans, server);
+    write_changes(&mut out, &plans.route.config.response_headers);
     out.extend_from_slice(b"\r\n");
     exchange.to_client.staged = out;
 }
 
-fn copy_response_fields(out: &mut Vec<u8>, exchange: &Exchange, route: &RoutePlan, text: &[u8]) {
+fn copy_response_fields(
+    out: &mut Vec<u8>,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    text: &[u8],
+) {
     let response = &exchange.response;
-    let changes = &route.config.response_headers;
+    let changes = &plans.route.config.response_headers;
     let others = response.connection().others();
     let also_drop = |field: &Field| {
         (others && response.is_named_by_connection(text, field))
             || is_changed_away(changes, field.name.of(text))
     };
     let ask = others || !changes.is_empty();
-    let filter = Filter { drop: RESPONSE_OWN, also_drop: ask.then_some(&also_drop) };
+    let marking = plans.upstream.persistence.as_ref().filter(|persistence| persistence.changes_responses());
+    let write_set_cookie = |out: &mut Vec<u8>, field: &Field| {
+        if let Some(persistence) = marking {
+            persistence::write_set_cookie(out, persistence, server, text, field);
+        }
+    };
+    let replace = marking.map(|_| Replacement { name: FieldName::SetCookie, write: &write_set_cookie });
+    let filter = Filter { drop: RESPONSE_OWN, also_drop: ask.then_some(&also_drop), replace };
     copy_fields(out, text, response.fields(), &filter);
 }
 

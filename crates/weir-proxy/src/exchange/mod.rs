@@ -11,6 +11,7 @@ pub(crate) mod fields;
 pub(crate) mod forwarded;
 pub(crate) mod attempt;
 mod retry;
+mod persistence;
 mod respond;
 mod upgrade;
 mod answer;
@@ -20,6 +21,7 @@ pub(crate) mod patience;
 
 use weir_http::{RequestHead, ResponseHead};
 use weir_observe::Failure;
+use weir_traffic::persistence::Bond;
 
 use crate::downstream::http1::read_request;
 use crate::downstream::session::Session;
@@ -67,6 +69,7 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     let upstream = &*view.snapshot.upstreams[upstream_index];
     let plans = Plans { view: &view, listener, route, upstream, upstream_index };
     exchange.patience.begin(&listener.wait_limits(upstream));
+    persistence::begin(exchange, upstream, session.now);
 
     let mut tried = Tried::new();
     let mut serving = loop {
@@ -143,6 +146,8 @@ pub(crate) struct Exchange {
     pub(crate) answered: bool,
     /// Whether the client connection may carry another exchange.
     pub(crate) keep_alive: bool,
+    /// What the request says about the server that it belongs to.
+    pub(crate) bond: Bond,
     /// When the client may try again with more hope, in seconds.
     pub(crate) retry_after: Option<u32>,
 
@@ -168,6 +173,7 @@ impl Exchange {
             to_client: Outgoing::new(),
             answered: false,
             keep_alive: false,
+            bond: Bond::default(),
             retry_after: None,
             patience: Patience::new(),
             record: Record::new(),
@@ -192,6 +198,7 @@ impl Exchange {
         self.keep_alive_announced = None;
         self.answered = false;
         self.keep_alive = false;
+        self.bond = Bond::default();
         self.retry_after = None;
         self.record.reset();
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use weir_observe::{Failure, Phase, PhaseTimes};
+use weir_observe::{Failure, Kept, Phase, PhaseTimes};
 
 use crate::clock;
 use crate::downstream::session::Session;
@@ -26,6 +26,8 @@ pub(crate) struct Record {
     pub(crate) attempts: u32,
     /// Exchanges that stood before this one in the queue.
     pub(crate) queue_position: u32,
+    /// What became of the client's bond to a server; `None` without persistence or response.
+    pub(crate) kept: Option<Kept>,
     /// Whether the server connection of the last attempt had carried an exchange before.
     pub(crate) reused: bool,
     /// The status sent to the client; 0 as long as none was.
@@ -50,6 +52,7 @@ impl Record {
             server: None,
             attempts: 0,
             queue_position: 0,
+            kept: None,
             reused: false,
             status: 0,
             bytes_in: 0,
@@ -66,6 +69,7 @@ impl Record {
         (self.route, self.upstream, self.server) = (None, None, None);
         self.attempts = 0;
         self.queue_position = 0;
+        self.kept = None;
         self.reused = false;
         self.status = 0;
         self.bytes_in = 0;

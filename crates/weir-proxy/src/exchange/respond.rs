@@ -8,7 +8,7 @@ use weir_observe::{Cause, Failure, Party, Phase, ServerShard};
 use super::attempt::{Plans, Serving};
 use super::failure::{of_request_body, of_response_body};
 use super::patience::Awaited;
-use super::{Ended, Exchange, choose, fields};
+use super::{Ended, Exchange, choose, fields, persistence};
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Incoming, Reader, Writer};
@@ -62,7 +62,9 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     if plans.listener.logs_response_fields {
         exchange.response_text.extend_from_slice(head);
     }
-    fields::write_response(session, exchange, plans.route, head);
+    let server = serving.slot.server;
+    persistence::learn(exchange, plans.upstream, server, head, now);
+    fields::write_response(session, exchange, plans, server, head);
     serving.server.connection.consume(serving.head_len);
 }
 

@@ -8,7 +8,7 @@ use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::attempt::{Plans, Serving};
 use super::failure::{of_io, of_response_body};
-use super::{After, Ended, Exchange, fields};
+use super::{After, Ended, Exchange, fields, persistence};
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::relay::reframe::Writer;
@@ -72,7 +72,9 @@ fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans<'_>, servi
     let shard = &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()].shard;
     shard.responses.record(exchange.record.status);
     let head = &serving.server.connection.received()[..serving.head_len];
-    fields::write_switching(exchange, plans.route, head);
+    let server = serving.slot.server;
+    persistence::learn(exchange, plans.upstream, server, head, now);
+    fields::write_switching(exchange, plans, server, head);
     serving.server.connection.consume(serving.head_len);
 }
 

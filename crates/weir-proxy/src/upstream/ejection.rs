@@ -93,7 +93,7 @@ impl UpstreamPlan {
     #[cold]
     fn begin_watched(&self, server: ServerId) {
         self.ejector.lock().begin(server, self.millis(clock::now()));
-        if self.balancer.state(server).is_ejected() {
+        if self.balancer().state(server).is_ejected() {
             // A trial has begun, and has its time.
             self.ejector.changed.notify_one();
         }
@@ -101,7 +101,7 @@ impl UpstreamPlan {
 
     #[inline]
     fn is_watched(&self, server: ServerId) -> bool {
-        self.balancer.state(server).suspicion().is_watched()
+        self.balancer().state(server).suspicion().is_watched()
     }
 
     /// Takes in how an attempt on `server` ended that began then.
@@ -109,7 +109,7 @@ impl UpstreamPlan {
     pub(crate) fn hear(&self, server: ServerId, outcome: Outcome, began: Instant) {
         match outcome {
             Outcome::Success => {
-                if self.balancer.state(server).suspicion().end_failures() {
+                if self.balancer().state(server).suspicion().end_failures() {
                     self.enter(|book, began_ms, now_ms| book.succeed(server, began_ms, now_ms), began);
                 }
             }
@@ -127,7 +127,7 @@ impl UpstreamPlan {
         if !self.ejector.is_on {
             return;
         }
-        let suspicion = self.balancer.state(server).suspicion();
+        let suspicion = self.balancer().state(server).suspicion();
         let failures = suspicion.count_failure();
         if failures >= self.ejector.reported_from || suspicion.is_watched() {
             let fail = |book: &mut Ejections<Fault>, began_ms, now_ms| {

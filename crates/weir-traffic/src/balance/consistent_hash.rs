@@ -13,7 +13,7 @@
 
 use super::least_requests::{LeastRequests, Load};
 use super::policy::LoadFactor;
-use super::{Choice, Seat};
+use super::{Choice, Patience, Seat};
 use crate::hash::mix;
 
 #[derive(Debug)]
@@ -28,14 +28,15 @@ impl ConsistentHash {
         ConsistentHash { load_factor, keyless: LeastRequests::new(seats, seed) }
     }
 
-    /// Chooses among the seats that are `allowed`. One pass, two when the key's own server has its share
-    /// already. Lock-free: beyond that the loop goes round again only because another worker changed the
-    /// loads meanwhile.
+    /// Chooses among the seats that are `allowed`; with `patience` a full server is answered rather than left out.
+    /// One pass, two when the key's own server has its share already. Lock-free: beyond that the loop goes round
+    /// again only because another worker changed the loads meanwhile.
     #[inline]
     pub(super) fn choose(
         &self,
         seats: &[Seat],
         hash: Option<u64>,
+        patience: Patience,
         allowed: impl Fn(&Seat) -> bool + Copy,
     ) -> Choice {
         let (Some(hash), Some(any)) = (hash, seats.first()) else {
@@ -52,7 +53,8 @@ impl ConsistentHash {
                 }
                 let load = Load { in_flight: seat.state.in_flight(), share };
                 fresh_bound.add(load);
-                if seat.state.is_limit(load.in_flight) || !bound.admits(load) {
+                let left_out = patience == Patience::None && seat.state.is_limit(load.in_flight);
+                if left_out || !bound.admits(load) {
                     continue;
                 }
                 let cost = cost(hash, seat.key);
@@ -67,6 +69,9 @@ impl ConsistentHash {
             if !fresh_bound.admits(first.load) {
                 bound = fresh_bound;
                 continue;
+            }
+            if first.seat.state.is_limit(first.load.in_flight) {
+                return Choice::OwnFull(first.seat.id);
             }
             if first.seat.state.try_acquire_at(first.load.in_flight) {
                 return Choice::Server(first.seat.id);

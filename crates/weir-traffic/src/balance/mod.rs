@@ -18,8 +18,8 @@ mod draw;
 mod candidate;
 
 pub use candidate::{Candidate, Standing};
-pub use pick::{Choice, Excluded, Pick};
-pub use policy::{HashKey, LoadFactor, LoadFactorError, Policy};
+pub use pick::{Choice, Excluded, Patience, Pick};
+pub use policy::{AddressPrefixes, HashKey, LoadFactor, LoadFactorError, Policy};
 
 use std::sync::Arc;
 
@@ -103,16 +103,21 @@ impl Group {
     }
 
     #[inline]
-    fn choose(&self, pick: &Pick<'_>) -> Choice {
+    fn choose(&self, pick: &Pick<'_>, patience: Patience) -> Choice {
         // A first attempt has failed nowhere: it need not be asked about each server.
         if pick.excluded.is_empty() {
-            self.choose_among(pick, |_| true)
+            self.choose_among(pick, patience, |_| true)
         } else {
-            self.choose_among(pick, |seat| !pick.excluded.contains(seat.id))
+            self.choose_among(pick, patience, |seat| !pick.excluded.contains(seat.id))
         }
     }
 
-    fn choose_among(&self, pick: &Pick<'_>, allowed: impl Fn(&Seat) -> bool + Copy) -> Choice {
+    fn choose_among(
+        &self,
+        pick: &Pick<'_>,
+        patience: Patience,
+        allowed: impl Fn(&Seat) -> bool + Copy,
+    ) -> Choice {
         let seats = &self.seats;
         match &self.algorithm {
             Algorithm::LeastRequests(algorithm) => algorithm.choose(seats, allowed),
@@ -120,7 +125,7 @@ impl Group {
             Algorithm::PeakEwma(algorithm) => algorithm.choose(seats, pick.now_ms, allowed),
             Algorithm::PowerOfTwo(algorithm) => algorithm.choose(seats, pick.random, allowed),
             Algorithm::Random(algorithm) => algorithm.choose(seats, pick.random, allowed),
-            Algorithm::ConsistentHash(algorithm) => algorithm.choose(seats, pick.hash, allowed),
+            Algorithm::ConsistentHash(algorithm) => algorithm.choose(seats, pick.hash, patience, allowed),
         }
     }
 }
@@ -166,9 +171,15 @@ impl Balancer {
     /// except for the random policies.
     #[inline]
     pub fn choose(&self, pick: &Pick<'_>) -> Choice {
+        self.choose_with(Patience::None, pick)
+    }
+
+    /// The same for a request that may wait for the server that its key belongs to ([`Choice::OwnFull`]).
+    #[inline]
+    pub fn choose_with(&self, patience: Patience, pick: &Pick<'_>) -> Choice {
         loop {
-            let choice = match self.primaries.choose(pick) {
-                Choice::NoneEligible => self.choose_otherwise(pick),
+            let choice = match self.primaries.choose(pick, patience) {
+                Choice::NoneEligible => self.choose_otherwise(pick, patience),
                 choice => choice,
             };
             match choice {
@@ -178,17 +189,34 @@ impl Balancer {
         }
     }
 
+    /// Takes a slot on the server that a request is bound to (by a cookie, say). `None` when that server takes no
+    /// bound requests or the request has failed on it: then any other will do.
+    pub fn choose_own(&self, own: ServerId, excluded: &Excluded) -> Option<Choice> {
+        let state = self.states.get(own.index())?;
+        if !state.accepts_bound() || excluded.contains(own) {
+            return None;
+        }
+        if !state.try_acquire() {
+            return Some(Choice::OwnFull(own));
+        }
+        if state.may_begin_bound() {
+            return Some(Choice::Server(own));
+        }
+        state.release();
+        None
+    }
+
     /// What is left when no primary is eligible: a backup, or a server that was to be avoided.
     #[cold]
-    fn choose_otherwise(&self, pick: &Pick<'_>) -> Choice {
-        let backup = self.backups.choose(pick);
+    fn choose_otherwise(&self, pick: &Pick<'_>, patience: Patience) -> Choice {
+        let backup = self.backups.choose(pick, patience);
         if backup != Choice::NoneEligible {
             return backup;
         }
         let Some(excluded) = pick.excluded.without_avoided() else { return Choice::NoneEligible };
         let pick = Pick { excluded: &excluded, ..*pick };
-        match self.primaries.choose(&pick) {
-            Choice::NoneEligible => self.backups.choose(&pick),
+        match self.primaries.choose(&pick, patience) {
+            Choice::NoneEligible => self.backups.choose(&pick, patience),
             choice => choice,
         }
     }

@@ -16,6 +16,15 @@ pub struct Pick<'a> {
     pub now_ms: u64,
 }
 
+/// Whether a request would rather wait for the server that its key belongs to than have another one at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Any server is better than waiting.
+    None,
+    /// Its own server is worth waiting for. Only [`Policy::ConsistentHash`](super::Policy::ConsistentHash) knows one.
+    ForOwn,
+}
+
 /// What the balancer decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a chosen server holds a slot that has to be released"]
@@ -24,6 +33,8 @@ pub enum Choice {
     Server(ServerId),
     /// There are servers for this request, but all their slots are taken: wait in the queue.
     AllFull,
+    /// All slots of the one server that the request belongs to are taken: wait for it, or choose again without patience.
+    OwnFull(ServerId),
     /// No server is up, serving, weighted above 0 and not excluded: waiting does not help.
     NoneEligible,
 }

@@ -2,7 +2,10 @@
 //!
 //! Plain data with checked constructors. How a policy chooses stands in the file of its algorithm.
 
+use std::net::IpAddr;
+
 use crate::hash::{hash_address, hash_bytes};
+use crate::persistence::cookie_value;
 use crate::route::{FieldError, FieldMatch, QueryMatch, RouteRequest, ValueMatch, is_token, query_value};
 
 /// How an upstream chooses among its servers.
@@ -49,8 +52,8 @@ impl Policy {
 /// What of a request is the key of consistent hashing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HashKey {
-    /// The address of the client.
-    ClientAddress,
+    /// The address of the client, or the network that it is in.
+    ClientAddress(AddressPrefixes),
     /// The value of the first field of this name, which is in lower case: build with [`HashKey::header`].
     Header(String),
     /// The value of the first cookie of this name.
@@ -94,7 +97,7 @@ impl HashKey {
     /// is as good as any.
     pub fn hash(&self, request: &impl RouteRequest) -> Option<u64> {
         match self {
-            HashKey::ClientAddress => Some(hash_address(request.source())),
+            HashKey::ClientAddress(prefixes) => Some(hash_address(prefixes.network(request.source()))),
             HashKey::Header(name) => request.header(name).map(hash_bytes),
             HashKey::Cookie(name) => cookie_value(request.header("cookie")?, name.as_bytes()).map(hash_bytes),
             HashKey::Query(name) => query_value(request.query(), name.as_bytes()).map(hash_bytes),
@@ -103,17 +106,47 @@ impl HashKey {
     }
 }
 
-/// The value of the first cookie called `name` in the value of a Cookie field (RFC 6265 section 4.2.1).
-fn cookie_value<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    field.split(|&byte| byte == b';').find_map(|pair| {
-        let (key, value) = split_once(pair.trim_ascii(), b'=')?;
-        (key == name).then_some(value)
-    })
+/// How many bits of a client's address count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressPrefixes {
+    ipv4: u8,
+    ipv6: u8,
 }
 
-fn split_once(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
-    let at = bytes.iter().position(|&byte| byte == separator)?;
-    Some((&bytes[..at], &bytes[at + 1..]))
+impl AddressPrefixes {
+    /// The first `ipv4` bits of an IPv4 address (1 to 32) and the first `ipv6` of an IPv6 address (1 to 128).
+    pub const fn new(ipv4: u8, ipv6: u8) -> Option<AddressPrefixes> {
+        if ipv4 < 1 || ipv4 > 32 || ipv6 < 1 || ipv6 > 128 {
+            return None;
+        }
+        Some(AddressPrefixes { ipv4, ipv6 })
+    }
+
+    /// The bits of an IPv4 address.
+    pub const fn ipv4(self) -> u8 {
+        self.ipv4
+    }
+
+    /// The bits of an IPv6 address.
+    pub const fn ipv6(self) -> u8 {
+        self.ipv6
+    }
+
+    /// The first address of the network that `address` is in. An IPv4-mapped IPv6 address counts as its IPv4 address.
+    fn network(self, address: IpAddr) -> IpAddr {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) & u32::MAX << (32 - self.ipv4)).into()),
+            IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & u128::MAX << (128 - self.ipv6)).into()),
+        }
+    }
+}
+
+/// The whole of an IPv4 address, and the 64 bits of an IPv6 address that a client cannot choose (RFC 4291 section 2.5.1,
+/// RFC 8981).
+impl Default for AddressPrefixes {
+    fn default() -> AddressPrefixes {
+        AddressPrefixes { ipv4: 32, ipv6: 64 }
+    }
 }
 
 /// How far above the average load for its weight a server may go under consistent hashing, in percent.
@@ -157,8 +190,6 @@ impl Default for LoadFactor {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use super::*;
 
     struct Request {
@@ -194,7 +225,8 @@ mod tests {
     fn keys_are_found_in_requests() {
         let request = Request { cookie: None };
         for (key, expected) in [
-            (HashKey::ClientAddress, Some(&[192, 0, 2, 1][..])),
+            (HashKey::ClientAddress(AddressPrefixes::default()), Some(&[192, 0, 2, 1][..])),
+            (HashKey::ClientAddress(AddressPrefixes::new(24, 56).unwrap()), Some(&[192, 0, 2, 0])),
             (HashKey::header("X-User").unwrap(), Some(b"ann")),
             (HashKey::header("X-Other").unwrap(), None),
             (HashKey::query("user").unwrap(), Some(b"7")),
@@ -223,6 +255,22 @@ mod tests {
         ] {
             let found = key.hash(&Request { cookie: Some(cookie) });
             assert_eq!(found, expected.map(|value| hash_bytes(value.as_bytes())), "{cookie:?}");
+        }
+    }
+
+    #[test]
+    fn clients_of_one_network_count_as_one() {
+        let network = |ipv4, ipv6, text: &str| {
+            let prefixes = AddressPrefixes::new(ipv4, ipv6).unwrap();
+            prefixes.network(text.parse().unwrap()).to_string()
+        };
+        assert_eq!(network(24, 64, "192.0.2.77"), "192.0.2.0");
+        assert_eq!(network(1, 64, "192.0.2.77"), "128.0.0.0");
+        assert_eq!(network(32, 64, "::ffff:192.0.2.77"), "192.0.2.77");
+        assert_eq!(network(32, 64, "2001:db8::1:2:3:4"), "2001:db8::");
+        assert_eq!(network(32, 128, "2001:db8::1:2:3:4"), "2001:db8::1:2:3:4");
+        for (ipv4, ipv6) in [(0, 64), (33, 64), (24, 0), (24, 129)] {
+            assert!(AddressPrefixes::new(ipv4, ipv6).is_none());
         }
     }
 

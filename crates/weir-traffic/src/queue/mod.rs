@@ -53,6 +53,17 @@ pub struct Standing {
     pub share: u64,
 }
 
+/// What becomes of a waiter whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It is served.
+    Serve,
+    /// It keeps its place, and the next one is looked at.
+    PassOver,
+    /// It keeps its place, and nobody behind it can be served either.
+    Stop,
+}
+
 /// A bounded queue.
 #[derive(Debug)]
 pub struct Queue<T> {
@@ -62,6 +73,7 @@ pub struct Queue<T> {
     drain: DrainRate,
     len: usize,
     len_max: usize,
+    arrivals: u64,
 }
 
 /// One who waits.
@@ -73,6 +85,8 @@ pub struct Waiter<T> {
     pub arrived_ms: u64,
     /// When it has waited long enough, in milliseconds: from then on it is served no more.
     pub deadline_ms: u64,
+    /// How many entered the queue before it, ever.
+    pub arrival: u64,
 }
 
 /// A waiter's claim to its place.
@@ -109,6 +123,7 @@ impl<T> Queue<T> {
             drain: DrainRate::new(),
             len: 0,
             len_max: len_max.min(NONE as usize),
+            arrivals: 0,
         }
     }
 
@@ -151,7 +166,9 @@ impl<T> Queue<T> {
         };
         let lane = standing.priority as usize;
         let ahead = self.lanes[..=lane].iter().map(Lane::len).sum();
-        let at = self.places.take(Waiter { item, arrived_ms: now_ms, deadline_ms }, lane as u8);
+        let waiter = Waiter { item, arrived_ms: now_ms, deadline_ms, arrival: self.arrivals };
+        self.arrivals += 1;
+        let at = self.places.take(waiter, lane as u8);
         self.lanes[lane].push(&mut self.places, at, standing.share);
         self.len += 1;
         let ticket = Ticket { place: at, generation: self.places.generation(at) };
@@ -162,14 +179,27 @@ impl<T> Queue<T> {
     /// deadline is not reached, to be served. Those passed over keep their places. Takes constant time when
     /// the first one is eligible.
     pub fn pop_front(&mut self, now_ms: u64, mut eligible: impl FnMut(&T) -> bool) -> Option<Waiter<T>> {
+        self.pop_next(now_ms, |item| if eligible(item) { Turn::Serve } else { Turn::PassOver })
+    }
+
+    /// The same with the choice to look no further.
+    pub fn pop_next(&mut self, now_ms: u64, mut decide: impl FnMut(&T) -> Turn) -> Option<Waiter<T>> {
         let places = &self.places;
-        let mut wanted = |waiter: &Waiter<T>| now_ms < waiter.deadline_ms && eligible(&waiter.item);
+        let mut stopped = false;
+        let mut ends_search = |waiter: &Waiter<T>| {
+            if now_ms >= waiter.deadline_ms {
+                return false;
+            }
+            let turn = decide(&waiter.item);
+            stopped = turn == Turn::Stop;
+            turn != Turn::PassOver
+        };
         let found = self
             .lanes
             .iter()
             .enumerate()
-            .find_map(|(lane, waiting)| waiting.find(places, &mut wanted).map(|at| (lane, at)));
-        let (lane, at) = found?;
+            .find_map(|(lane, waiting)| waiting.find(places, &mut ends_search).map(|at| (lane, at)));
+        let (lane, at) = found.filter(|_| !stopped)?;
         self.lanes[lane].pass_turn(&self.places, at);
         let waiter = self.unlink(at)?;
         self.drain.count(now_ms);
@@ -201,10 +231,17 @@ impl<T> Queue<T> {
         self.unlink(at)
     }
 
-    /// Takes out the first waiter, whatever its deadline; it is not to be served.
-    pub fn pop_any(&mut self) -> Option<Waiter<T>> {
-        let at = self.lanes.iter().find_map(Lane::front)?;
+    /// Takes out the first waiter that has no `hope`, whatever its deadline; it is not to be served.
+    pub fn pop_hopeless(&mut self, hope: impl Fn(&T) -> bool) -> Option<Waiter<T>> {
+        let mut hopeless = |waiter: &Waiter<T>| !hope(&waiter.item);
+        let at = self.lanes.iter().find_map(|lane| lane.find(&self.places, &mut hopeless))?;
         self.unlink(at)
+    }
+
+    /// The waiter with this claim; `None` when it has left.
+    pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
+        let taken = self.places.is_taken(ticket.place, ticket.generation);
+        taken.then(|| &mut self.places.waiter_mut(ticket.place).item)
     }
 
     /// Takes out a waiter that gave up, wherever it stands, in constant time; `None` when it has left
@@ -214,6 +251,11 @@ impl<T> Queue<T> {
             return None;
         }
         self.unlink(ticket.place)
+    }
+
+    /// Changes all who wait, in no order that can be relied on.
+    pub fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
+        self.places.waiters_mut().for_each(|waiter| change(&mut waiter.item));
     }
 
     /// How long one more would wait, in milliseconds, if slots become free as they did in the last seconds;

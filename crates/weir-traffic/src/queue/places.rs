@@ -94,4 +94,14 @@ impl<T> Places<T> {
     pub(super) fn waiter(&self, at: u32) -> &Waiter<T> {
         self.places[at as usize].waiter.as_ref().expect("linked places are taken")
     }
+
+    /// All waiters.
+    pub(super) fn waiters_mut(&mut self) -> impl Iterator<Item = &mut Waiter<T>> {
+        self.places.iter_mut().filter_map(|place| place.waiter.as_mut())
+    }
+
+    /// The same waiter, to be changed.
+    pub(super) fn waiter_mut(&mut self, at: u32) -> &mut Waiter<T> {
+        self.places[at as usize].waiter.as_mut().expect("linked places are taken")
+    }
 }

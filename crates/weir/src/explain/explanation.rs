@@ -2,7 +2,9 @@
 //!
 //! Made by the same rules as on the data path; how it reads is decided in `text` and `json`.
 
-use weir_config::{Action, Config, Fixed, Listener, Redirect, Route, Upstream, UpstreamIndex};
+use weir_config::{
+    Action, Config, CookiePersistence, Fixed, Listener, Redirect, Route, Upstream, UpstreamIndex,
+};
 use weir_http::{Expectation, FieldName, Method, RequestBody, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::ServerId;
@@ -56,6 +58,8 @@ pub(super) struct Destination<'a> {
     /// The share of the requests of this route in percent; 100 without a split.
     pub(super) percent: f64,
     pub(super) key: Option<Key<'a>>,
+    /// The cookie that keeps clients on their server, if one does.
+    pub(super) cookie: Option<Cookie<'a>>,
     /// The servers in the order in which they would be chosen.
     pub(super) candidates: Vec<(Candidate, Share)>,
 }
@@ -68,6 +72,13 @@ pub(super) struct Key<'a> {
     pub(super) key: &'a HashKey,
     /// Whether the request has one; without it, the least loaded server is chosen.
     pub(super) present: bool,
+}
+
+/// The cookie that keeps a client on its server.
+pub(super) struct Cookie<'a> {
+    pub(super) persistence: &'a CookiePersistence,
+    /// The server that the cookie of the request stands for.
+    pub(super) server: Option<ServerId>,
 }
 
 impl<'a> Explanation<'a> {
@@ -192,7 +203,14 @@ impl<'a> Destination<'a> {
             }
             _ => None,
         };
-        Self { upstream, percent, key, candidates: with_shares(candidates) }
+        let cookie = upstream.persistence.as_ref().map(|persistence| {
+            let cookies = asked.head().fields().all(FieldName::Cookie);
+            let bond = upstream
+                .persistence()
+                .map(|ready| ready.bond(cookies.map(|field| field.value.of(asked.text())), 0));
+            Cookie { persistence, server: bond.unwrap_or_default().server }
+        });
+        Self { upstream, percent, key, cookie, candidates: with_shares(candidates) }
     }
 
     /// The server as the config has it.

@@ -102,6 +102,12 @@ fn destination(explanation: &Explanation<'_>, destination: &Destination<'_>) -> 
             "value": sentence::key_value(key, explanation.asked),
             "present": key.present,
         })),
+        "cookie": destination.cookie.as_ref().map(|cookie| json!({
+            "name": cookie.persistence.cookie,
+            "mode": cookie.persistence.mode.name(),
+            "server": cookie.server.map(|server| &destination.server(server).name),
+        })),
+        "health": destination.upstream.health.as_ref().map(|check| sentence::health(Some(check))),
         "servers": servers,
     })
 }

@@ -1,7 +1,9 @@
 //! The words of an explanation that text and JSON share: what a route asks for, why it does not take a request, what a
 //! policy does.
 
-use weir_config::{ForwardHost, HeaderChanges};
+use weir_config::{
+    CookieMode, CookiePersistence, ForwardHost, HeaderChanges, HealthCheck, Probe, print_duration,
+};
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{Outcome, RouteMatch, RouteRequest, query_value};
 
@@ -91,7 +93,7 @@ pub(super) fn policy(policy: &Policy) -> String {
 /// Which part of the request is the key.
 pub(super) fn key_name(key: &HashKey) -> String {
     match key {
-        HashKey::ClientAddress => "client address".to_owned(),
+        HashKey::ClientAddress(_) => "client address".to_owned(),
         HashKey::Header(name) => format!("header {name}"),
         HashKey::Cookie(name) => format!("cookie {name}"),
         HashKey::Query(name) => format!("query parameter {name}"),
@@ -102,12 +104,44 @@ pub(super) fn key_name(key: &HashKey) -> String {
 /// The value of the key, where it can be shown in a word.
 pub(super) fn key_value(key: &Key<'_>, asked: &Asked) -> Option<String> {
     match key.key {
-        HashKey::ClientAddress => Some(asked.source().to_string()),
+        HashKey::ClientAddress(_) => Some(asked.source().to_string()),
         HashKey::Header(name) => asked.header(name).map(lossy),
         HashKey::Query(name) => query_value(asked.query(), name.as_bytes()).map(lossy),
         HashKey::Path => Some(lossy(asked.path())),
         HashKey::Cookie(_) => None,
     }
+}
+
+/// Which server the cookie of the request stands for, and what follows.
+pub(super) fn cookie(persistence: &CookiePersistence, server: Option<&str>) -> String {
+    let name = &persistence.cookie;
+    match (server, &persistence.mode) {
+        (Some(server), _) => {
+            format!("{name} belongs to {server}, which gets the request as long as it takes any")
+        }
+        (None, CookieMode::Insert { .. }) => {
+            format!(
+                "{name}: the request has none that Weir gave out; the server chosen below becomes its own"
+            )
+        }
+        (None, CookieMode::Prefix { .. }) => {
+            format!("{name}: the request has none that Weir marked; the server that sets it becomes its own")
+        }
+        (None, CookieMode::Learn { .. }) => {
+            format!("{name}: which server gave it out is learned while Weir runs, so it is not known here")
+        }
+    }
+}
+
+/// How servers are probed.
+pub(super) fn health(check: Option<&HealthCheck>) -> String {
+    let Some(check) = check else { return "no probes: every server counts as up".to_owned() };
+    let what = match &check.probe {
+        Probe::Tcp => "a connection".to_owned(),
+        Probe::Http(probe) => format!("{} {}", probe.method, probe.path),
+    };
+    let (interval, rise, fall) = (print_duration(check.interval), check.rise, check.fall);
+    format!("{what} every {interval}; down after {fall} in a row that fail, up after {rise} that pass")
 }
 
 /// The changes to the headers of a request, in the order in which they are made.

@@ -2,6 +2,8 @@
 
 use clap::Parser as _;
 use serde_json::{Value, json};
+use weir_traffic::ServerId;
+use weir_traffic::persistence::Bond;
 
 use super::*;
 
@@ -65,6 +67,8 @@ servers = [
 
 [upstream.site]
 servers = ["10.0.0.3:80", { address = "10.0.0.4:80", weight = 0 }]
+persistence = {}
+health = { path = "/healthz", interval = "1s" }
 "#;
 
 fn explained(arguments: &[&str]) -> Result<String, CommandError> {
@@ -121,6 +125,24 @@ fn the_key_decides_on_the_first_server() {
     assert!(names.iter().all(|name| name == "one" || name == "two"), "{names:?}");
     assert!(names.contains(&"one".to_owned()) && names.contains(&"two".to_owned()), "{names:?}");
     assert_eq!(first("192.0.2.1"), names[0], "the same client goes to the same server");
+}
+
+#[test]
+fn the_cookie_of_a_request_is_read() {
+    let bound = Config::parse(CONFIG, "weir.toml").unwrap();
+    let site = bound.upstreams.iter().find(|upstream| &*upstream.name == "site").unwrap();
+    let persistence = site.persistence().unwrap();
+    let set = persistence.set_cookie(Bond::default(), ServerId(1)).unwrap();
+    let cookie = format!("Cookie: a=b; {}", set.split(';').next().unwrap());
+    let told = text(&["http://any.test/", "-H", &cookie]);
+    let expected = "\ncookie     weir-server belongs to 10.0.0.4:80, which gets the request as long as it takes any\n\
+                    health     GET /healthz every 1s; down after 3 in a row that fail, up after 2 that pass\n";
+    assert!(told.contains(expected), "{told}");
+    let told = json(&["http://any.test/"]);
+    let upstream = &told["forward"]["upstreams"][0];
+    assert_eq!(upstream["cookie"], json!({ "name": "weir-server", "mode": "insert", "server": null }));
+    let told = text(&["/api"]);
+    assert!(told.contains("\nhealth     no probes: every server counts as up\n"), "{told}");
 }
 
 #[test]

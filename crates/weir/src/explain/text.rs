@@ -144,6 +144,11 @@ fn push_destination(
         };
         page.line("key", &line);
     }
+    if let Some(cookie) = &destination.cookie {
+        let server = cookie.server.map(|server| &*destination.server(server).name);
+        page.line("cookie", &sentence::cookie(cookie.persistence, server));
+    }
+    page.line("health", &sentence::health(upstream.health.as_ref()));
     let widths = widths(destination);
     for (index, (candidate, share)) in destination.candidates.iter().enumerate() {
         page.line(if index == 0 { "servers" } else { "" }, &server(destination, candidate, *share, widths));

@@ -21,6 +21,7 @@ mod upgrade_websocket;
 mod absolute_form;
 mod routing;
 mod balancing;
+mod persistence;
 mod health_checks;
 mod ejection;
 mod forwarded_fields;

@@ -88,7 +88,7 @@ impl JudgedUpstream {
                 report::tell(&self.plan, event);
             }
             if !events.is_empty() {
-                self.plan.serve_queue_anew();
+                self.plan.serve_queue();
             }
         }
     }

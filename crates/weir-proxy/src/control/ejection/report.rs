@@ -58,7 +58,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
 
 /// How many servers are up and not ejected.
 fn usable(plan: &UpstreamPlan) -> usize {
-    let states = plan.balancer.states().iter();
+    let states = plan.balancer().states().iter();
     states.filter(|state| state.health() == Health::Up && !state.is_ejected()).count()
 }
 

@@ -140,11 +140,11 @@ impl CheckedServer {
         self.state().set_health(change.health);
         self.plan.settle_ejections();
         report::tell(&self.plan, self.index, change, &self.verdict);
-        self.plan.serve_queue_anew();
+        self.plan.serve_queue();
     }
 
     fn state(&self) -> &ServerState {
-        self.plan.balancer.state(ServerId(self.index as u32))
+        self.plan.balancer().state(ServerId(self.index as u32))
     }
 
     fn millis(&self, at: Instant) -> u64 {

@@ -10,7 +10,7 @@ use crate::snapshot::UpstreamPlan;
 /// Writes the line about a verdict that has just changed.
 pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &Verdict<Fault>) {
     let (upstream, server) = (&*plan.config.name, &*plan.config.servers[index].name);
-    let servers_up = plan.balancer.states().iter().filter(|state| state.health() == Health::Up).count();
+    let servers_up = plan.balancer().states().iter().filter(|state| state.health() == Health::Up).count();
     let servers = plan.config.servers.len();
     let (count, history) = (change.outcomes, history::describe(verdict.history()));
     match change.health {

@@ -45,7 +45,7 @@ proptest! {
                             prop_assert!(open.contains(&chosen.index()));
                             prop_assert!(open.iter().all(|&id| load(id) >= load(chosen.index())), "{before:?}");
                         }
-                        Choice::AllFull | Choice::NoneEligible => prop_assert!(open.is_empty()),
+                        other => prop_assert!(open.is_empty(), "{other:?}"),
                     }
                 }
                 Step::Finish(id) => {

@@ -1,0 +1,82 @@
+//! `[upstream.NAME.persistence]`: how the requests of a client stay on one server.
+
+use std::fmt;
+use std::time::Duration;
+
+use weir_traffic::persistence::{Attributes, LearnedLimits, Persistence};
+
+use super::token::token;
+
+/// How the requests of a client stay on one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CookiePersistence {
+    /// The name of the cookie.
+    pub cookie: Box<str>,
+    /// Whose cookie it is, and what is done with it.
+    pub mode: CookieMode,
+}
+
+/// Whose cookie it is, and what is done with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CookieMode {
+    /// Weir's own.
+    Insert {
+        /// What signs its value.
+        secret: Option<Secret>,
+        /// What the client is told about it.
+        attributes: Attributes,
+    },
+    /// The application's, marked with the server.
+    Prefix {
+        /// What signs the mark.
+        secret: Option<Secret>,
+    },
+    /// The application's as it is; which server gave it out is remembered.
+    Learn {
+        /// Cookies that are remembered.
+        entries_max: usize,
+        /// How long one is remembered that no request brings.
+        idle: Duration,
+    },
+}
+
+impl CookieMode {
+    /// The word of the config.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            CookieMode::Insert { .. } => "insert",
+            CookieMode::Prefix { .. } => "prefix",
+            CookieMode::Learn { .. } => "learn",
+        }
+    }
+}
+
+/// What only those know who share an upstream; no debug output shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub(crate) Box<str>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+impl CookiePersistence {
+    /// Ready for use by the upstream called `upstream`, with these servers in the order of the config.
+    pub fn build(&self, upstream: &str, servers: &[&str]) -> Persistence {
+        let tokens = |secret: &Option<Secret>| {
+            let secret = secret.as_ref().map(|secret| secret.0.as_bytes());
+            servers.iter().map(|server| token(upstream, server, secret)).collect()
+        };
+        match &self.mode {
+            CookieMode::Insert { secret, attributes } => {
+                Persistence::insert(&self.cookie, tokens(secret), attributes)
+            }
+            CookieMode::Prefix { secret } => Persistence::prefix(&self.cookie, tokens(secret)),
+            CookieMode::Learn { entries_max, idle } => Persistence::learned(
+                &self.cookie,
+                LearnedLimits { entries_max: *entries_max, idle_max: *idle },
+            ),
+        }
+    }
+}

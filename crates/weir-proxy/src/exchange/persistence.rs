@@ -1,0 +1,80 @@
+//! Cookies that keep a client on its server: read from the request, taken out or unmarked on the way to the server, set
+//! or marked on the way back. Which server a cookie stands for is known in weir-traffic alone.
+
+use std::time::Instant;
+
+use weir_http::{Field, FieldName, write};
+use weir_observe::Kept;
+use weir_traffic::ServerId;
+use weir_traffic::persistence::Persistence;
+
+use super::Exchange;
+use super::attempt::Plans;
+use crate::snapshot::UpstreamPlan;
+
+/// Notes where the request belongs.
+pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) {
+    let Some(persistence) = &plan.persistence else { return };
+    let text = &exchange.request_text[..];
+    let cookies = exchange.request.fields().all(FieldName::Cookie).map(|field| field.value.of(text));
+    exchange.bond = persistence.bond(cookies, seconds(plan, now));
+}
+
+/// Writes the Cookie field of a request as the server gets it.
+pub(crate) fn write_cookie(out: &mut Vec<u8>, persistence: &Persistence, text: &[u8], field: &Field) {
+    let start = out.len();
+    out.extend_from_slice(b"Cookie: ");
+    let empty = out.len();
+    persistence.write_cookie(out, field.value.of(text));
+    match out.len() {
+        len if len == empty => out.truncate(start),
+        _ => out.extend_from_slice(b"\r\n"),
+    }
+}
+
+/// Writes a Set-Cookie field of a response as the client gets it.
+pub(crate) fn write_set_cookie(
+    out: &mut Vec<u8>,
+    persistence: &Persistence,
+    server: ServerId,
+    text: &[u8],
+    field: &Field,
+) {
+    out.extend_from_slice(b"Set-Cookie: ");
+    if !persistence.mark_set_cookie(out, field.value.of(text), server) {
+        out.extend_from_slice(field.value.of(text));
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes what binds the client to the server that has answered, and counts what became of its bond.
+pub(crate) fn write_bond(out: &mut Vec<u8>, exchange: &mut Exchange, plans: Plans<'_>, server: ServerId) {
+    let Some(persistence) = &plans.upstream.persistence else { return };
+    let bond = exchange.bond;
+    if let Some(cookie) = persistence.set_cookie(bond, server) {
+        write::field(out, b"Set-Cookie", cookie.as_bytes());
+        // A shared cache that kept this response would give one client's cookie to all (RFC 9111 section 7.3).
+        write::field(out, b"Cache-Control", b"private");
+    }
+    let kept = match bond.server {
+        None => Kept::New,
+        Some(own) if own == server => Kept::Kept,
+        Some(_) => Kept::Moved,
+    };
+    exchange.record.kept = Some(kept);
+    plans.view.upstreams[plans.upstream_index].shard.persistence[kept as usize].increment();
+}
+
+/// Remembers what the server gave out in the response head `text`, and who serves a client that belonged elsewhere.
+pub(crate) fn learn(exchange: &Exchange, plan: &UpstreamPlan, server: ServerId, text: &[u8], now: Instant) {
+    let Some(persistence) = &plan.persistence else { return };
+    let now_s = seconds(plan, now);
+    persistence.learn(exchange.bond, server, now_s);
+    for field in exchange.response.fields().all(FieldName::SetCookie) {
+        persistence.learn_set_cookie(field.value.of(text), server, now_s);
+    }
+}
+
+fn seconds(plan: &UpstreamPlan, now: Instant) -> u32 {
+    u32::try_from(plan.millis(now) / 1000).unwrap_or(u32::MAX)
+}

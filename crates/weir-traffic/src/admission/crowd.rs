@@ -1,0 +1,74 @@
+//! Who waits, counted so that it can be read without the lock of the queue.
+//!
+//! Changed under that lock only. All accesses are sequentially consistent: who enters counts itself and then looks at
+//! the slots, who releases a slot then looks at the counts, so one of the two sees the other.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::server::ServerId;
+
+#[derive(Debug)]
+pub(super) struct Crowd {
+    all: AtomicUsize,
+    /// Those who take any server.
+    unbound: AtomicUsize,
+    /// Those who wait for one server, by server.
+    bound: Box<[AtomicU32]>,
+}
+
+impl Crowd {
+    pub(super) fn new(servers: usize) -> Crowd {
+        Crowd {
+            all: AtomicUsize::new(0),
+            unbound: AtomicUsize::new(0),
+            bound: (0..servers).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.load(Ordering::SeqCst) == 0
+    }
+
+    pub(super) fn has_unbound(&self) -> bool {
+        self.unbound.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether anybody waits who could take a slot on `server`.
+    pub(super) fn waits_for(&self, server: ServerId) -> bool {
+        self.has_unbound() || self.bound[server.index()].load(Ordering::SeqCst) > 0
+    }
+
+    /// The servers that somebody waits for and no other will do.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = ServerId> {
+        let counts = if self.all.load(Ordering::SeqCst) > self.unbound.load(Ordering::SeqCst) {
+            &self.bound[..]
+        } else {
+            &[]
+        };
+        let waited_for = counts.iter().enumerate().filter(|(_, count)| count.load(Ordering::SeqCst) > 0);
+        waited_for.map(|(index, _)| ServerId(index as u32))
+    }
+
+    pub(super) fn enter(&self, own: Option<ServerId>) {
+        self.all.fetch_add(1, Ordering::SeqCst);
+        match own {
+            None => self.unbound.fetch_add(1, Ordering::SeqCst),
+            Some(own) => self.bound[own.index()].fetch_add(1, Ordering::SeqCst) as usize,
+        };
+    }
+
+    pub(super) fn leave(&self, own: Option<ServerId>) {
+        self.all.fetch_sub(1, Ordering::SeqCst);
+        match own {
+            None => self.unbound.fetch_sub(1, Ordering::SeqCst),
+            Some(own) => self.bound[own.index()].fetch_sub(1, Ordering::SeqCst) as usize,
+        };
+    }
+
+    /// One who waited for `own` takes any server from now on.
+    pub(super) fn unbind(&self, own: ServerId) {
+        self.bound[own.index()].fetch_sub(1, Ordering::SeqCst);
+        self.unbound.fetch_add(1, Ordering::SeqCst);
+    }
+}

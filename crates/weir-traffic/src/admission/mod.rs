@@ -1,0 +1,276 @@
+//! Admission: a slot on a server of an upstream, now or in turn.
+//!
+//! Puts balancer and queue together: whoever finds every server full waits, and is handed the first slot that becomes
+//! free and that it may use. A request that belongs to one server (by a cookie or by its key) waits for that one, until
+//! it is told to take any. One [`Admission`] is shared by all workers; its lock is taken only while somebody waits. Wakes
+//! nobody and reads no clock: who is handed what is told to a closure.
+
+mod crowd;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::balance::{Balancer, Choice, Excluded, Patience, Pick};
+use crate::queue::{DelayTarget, Full, Queue, Standing, Ticket, Turn};
+use crate::server::ServerId;
+use crowd::Crowd;
+
+/// The way in to the servers of one upstream.
+#[derive(Debug)]
+pub struct Admission<T> {
+    balancer: Balancer,
+    queue: Mutex<Queue<Waiter<T>>>,
+    /// Who waits, to be read without the lock.
+    crowd: Crowd,
+}
+
+/// One request that asks for a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// The request as the balancer sees it.
+    pub pick: Pick<'a>,
+    /// The server it is bound to; one that cannot take it does not count.
+    pub bound: Option<ServerId>,
+    /// Whether it would rather wait for its own server than have another one at once.
+    pub patience: Patience,
+}
+
+/// What a request is told that asks for a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "an admitted request holds a slot that has to be released"]
+pub enum Answer {
+    /// This server, on which a slot is now taken.
+    Server(ServerId),
+    /// All slots are taken: wait for any, or for one on this server.
+    Wait(Option<ServerId>),
+    /// No server may take it: waiting does not help.
+    NoneEligible,
+}
+
+/// What becomes of one who waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// This server, on which a slot is now taken.
+    Server(ServerId),
+    /// No server may take it any more.
+    NoServer,
+    /// It has waited longer than is acceptable for good.
+    Overload,
+    /// The queue was full, and somebody else had more right to its place.
+    Displaced,
+}
+
+/// How one waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// The one server that will do, for now; `None` for any.
+    pub own: Option<ServerId>,
+    /// Where in the queue it belongs.
+    pub standing: Standing,
+    /// The time, in milliseconds.
+    pub now_ms: u64,
+    /// When it has waited long enough, in milliseconds.
+    pub deadline_ms: u64,
+}
+
+/// What came of entering the queue.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entered<T> {
+    /// The claim to the place.
+    pub ticket: Ticket,
+    /// How many of the same priority or a higher one were there before.
+    pub ahead: usize,
+    /// Who had to leave for it, because the queue was full.
+    pub displaced: Option<T>,
+}
+
+#[derive(Debug)]
+struct Waiter<T> {
+    hash: Option<u64>,
+    excluded: Excluded,
+    random: u64,
+    /// The one server it waits for.
+    own: Option<ServerId>,
+    item: T,
+}
+
+impl<T> Admission<T> {
+    /// The servers of `balancer` behind an empty queue; see [`Queue::new`].
+    pub fn new(balancer: Balancer, len_max: usize, target: Option<DelayTarget>) -> Admission<T> {
+        let crowd = Crowd::new(balancer.states().len());
+        Admission { balancer, queue: Mutex::new(Queue::new(len_max, target)), crowd }
+    }
+
+    /// Who chooses.
+    pub fn balancer(&self) -> &Balancer {
+        &self.balancer
+    }
+
+    /// Takes a slot for a request if one is free and nobody waits who has more right to it. No lock, no allocation.
+    #[inline]
+    pub fn try_admit(&self, arrival: &Arrival<'_>) -> Answer {
+        if self.crowd.is_empty() { answer(self.choose(arrival)) } else { self.try_pass(arrival) }
+    }
+
+    /// Puts one in the queue who was told to wait. Whoever calls has to [`serve`](Self::serve) afterwards: a slot may
+    /// have become free meanwhile.
+    ///
+    /// # Errors
+    /// [`Full`] with the item when as many wait as may and nobody has to leave for it.
+    pub fn enter(&self, pick: &Pick<'_>, wait: Wait, item: T) -> Result<Entered<T>, Full<T>> {
+        let Wait { own, standing, now_ms, deadline_ms } = wait;
+        let waiter = Waiter { hash: pick.hash, excluded: *pick.excluded, random: pick.random, own, item };
+        let mut queue = self.lock();
+        let entered = queue.push(waiter, standing, now_ms, deadline_ms).map_err(|full| Full(full.0.item))?;
+        self.crowd.enter(own);
+        let displaced = entered.displaced.map(|displaced| self.take_out(displaced.item));
+        Ok(Entered { ticket: entered.ticket, ahead: entered.ahead, displaced })
+    }
+
+    /// Takes one out of the queue who gives up; `None` when it has left already.
+    pub fn leave(&self, ticket: Ticket) -> Option<T> {
+        self.lock().remove(ticket).map(|waiter| self.take_out(waiter.item))
+    }
+
+    /// Lets one who waited for a server of its own take any; whoever calls has to [`serve`](Self::serve) afterwards.
+    pub fn unbind(&self, ticket: Ticket) {
+        let mut queue = self.lock();
+        if let Some(own) = queue.waiter_mut(ticket).and_then(|waiter| waiter.own.take()) {
+            self.crowd.unbind(own);
+        }
+    }
+
+    /// Gives back a slot. True when somebody waits who could have it: then [`serve`](Self::serve).
+    #[inline]
+    #[must_use = "those who wait have to be served"]
+    pub fn release(&self, server: ServerId) -> bool {
+        self.balancer.release(server);
+        !self.crowd.is_empty() && self.crowd.waits_for(server)
+    }
+
+    /// Whether anybody waits.
+    pub fn has_waiters(&self) -> bool {
+        !self.crowd.is_empty()
+    }
+
+    /// Hands free slots to those who wait, in their order, as long as there are any of both, and sends away those for
+    /// whom there is no hope. `tell` says whether anybody took what it was told; a slot that nobody took goes to the
+    /// next.
+    pub fn serve(&self, now_ms: u64, mut tell: impl FnMut(T, Outcome) -> bool) {
+        let mut queue = self.lock();
+        self.unbind_lost(&mut queue);
+        if !self.balancer.has_eligible() {
+            // As those who come now: waiting does not help.
+            while let Some(waiter) = queue.pop_hopeless(|waiter| waiter.own.is_some()) {
+                tell(self.take_out(waiter.item), Outcome::NoServer);
+            }
+        }
+        while let Some(waiter) = queue.pop_overdue(now_ms) {
+            tell(self.take_out(waiter.item), Outcome::Overload);
+        }
+        while let Some((waiter, server)) = self.next(&mut queue, now_ms) {
+            if !tell(self.take_out(waiter), Outcome::Server(server)) {
+                self.balancer.release(server);
+            }
+        }
+    }
+
+    /// How long one more would wait, in milliseconds; see [`Queue::wait_expected_ms`].
+    pub fn wait_expected_ms(&self, now_ms: u64) -> Option<u64> {
+        self.lock().wait_expected_ms(now_ms)
+    }
+
+    fn choose(&self, arrival: &Arrival<'_>) -> Choice {
+        let own = arrival.bound.and_then(|own| self.balancer.choose_own(own, arrival.pick.excluded));
+        match own {
+            Some(Choice::OwnFull(_)) if arrival.patience == Patience::None => {
+                self.balancer.choose(&arrival.pick)
+            }
+            Some(choice) => choice,
+            None => self.balancer.choose_with(arrival.patience, &arrival.pick),
+        }
+    }
+
+    /// Takes a slot past those who wait, which only hurts nobody when none of them could have it.
+    #[cold]
+    fn try_pass(&self, arrival: &Arrival<'_>) -> Answer {
+        let answer = answer(self.choose(arrival));
+        let Answer::Server(server) = answer else { return answer };
+        if !self.crowd.waits_for(server) {
+            return answer;
+        }
+        self.balancer.release(server);
+        let is_own = arrival.bound == Some(server) || arrival.pick.hash.is_some();
+        Answer::Wait(Some(server).filter(|_| is_own && arrival.patience == Patience::ForOwn))
+    }
+
+    /// The next who can have a slot, and the slot.
+    fn next(&self, queue: &mut Queue<Waiter<T>>, now_ms: u64) -> Option<(Waiter<T>, ServerId)> {
+        let own_free = self.crowd.wanted().any(|server| !self.balancer.state(server).is_full());
+        let mut any_free = self.crowd.has_unbound();
+        let mut chosen = None;
+        let waiter = queue.pop_next(now_ms, |waiter| {
+            if !own_free && !any_free {
+                return Turn::Stop;
+            }
+            let choice = match waiter.own {
+                Some(own) => self.balancer.choose_own(own, &waiter.excluded).unwrap_or(Choice::OwnFull(own)),
+                None if any_free => self.balancer.choose(&waiter.pick(now_ms)),
+                None => Choice::AllFull,
+            };
+            match choice {
+                Choice::Server(server) => {
+                    chosen = Some(server);
+                    return Turn::Serve;
+                }
+                // Then nobody who takes any server can be served, unless it is this one's own restriction.
+                Choice::AllFull if waiter.excluded.is_empty() => any_free = false,
+                Choice::AllFull | Choice::OwnFull(_) | Choice::NoneEligible => {}
+            }
+            Turn::PassOver
+        })?;
+        Some((waiter.item, chosen?))
+    }
+
+    /// Lets those take any server whose own takes no bound requests any more.
+    fn unbind_lost(&self, queue: &mut Queue<Waiter<T>>) {
+        let lost = |server: &ServerId| !self.balancer.state(*server).accepts_bound();
+        if !self.crowd.wanted().any(|server| lost(&server)) {
+            return;
+        }
+        queue.for_each_mut(|waiter| {
+            if let Some(own) = waiter.own.filter(lost) {
+                waiter.own = None;
+                self.crowd.unbind(own);
+            }
+        });
+    }
+
+    fn take_out(&self, waiter: Waiter<T>) -> T {
+        self.crowd.leave(waiter.own);
+        waiter.item
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<Waiter<T>>> {
+        // A panic inside leaves a queue that is whole: its operations do not call out while they change it.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Waiter<T> {
+    fn pick(&self, now_ms: u64) -> Pick<'_> {
+        Pick { hash: self.hash, excluded: &self.excluded, random: self.random, now_ms }
+    }
+}
+
+/// What a choice means for one who may have to wait.
+fn answer(choice: Choice) -> Answer {
+    match choice {
+        Choice::Server(server) => Answer::Server(server),
+        Choice::AllFull => Answer::Wait(None),
+        Choice::OwnFull(own) => Answer::Wait(Some(own)),
+        Choice::NoneEligible => Answer::NoneEligible,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Who is admitted, who waits for whom, and that nobody waits beside a server that could have them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::balance::HashKey;
+use crate::balance::{LoadFactor, Member, Policy};
+use crate::posture::{Health, Mode};
+use crate::queue::Priority;
+use crate::server::ServerState;
+
+const FOREVER: u64 = u64::MAX;
+
+/// An upstream with one slot on each of `servers` servers.
+fn admission(policy: &Policy, servers: usize) -> Admission<u32> {
+    let member = |id: usize| Member::new(&format!("s{id}"), Arc::new(ServerState::new(1, 1)));
+    Admission::new(Balancer::new(policy, (0..servers).map(member).collect(), 7), 1_000_000, None)
+}
+
+fn hashing() -> Policy {
+    Policy::ConsistentHash { key: HashKey::Path, load_factor: LoadFactor::UNBOUNDED }
+}
+
+fn arrival(bound: Option<u32>, hash: Option<u64>) -> Arrival<'static> {
+    let pick = Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 };
+    Arrival { pick, bound: bound.map(ServerId), patience: Patience::ForOwn }
+}
+
+fn wait_for(own: Option<ServerId>) -> Wait {
+    Wait { own, standing: Standing::default(), now_ms: 0, deadline_ms: FOREVER }
+}
+
+/// Enters the queue for what `try_admit` said.
+fn enter(admission: &Admission<u32>, arrival: &Arrival<'_>, item: u32) -> Ticket {
+    let Answer::Wait(own) = admission.try_admit(arrival) else { panic!("{item} need not wait") };
+    admission.enter(&arrival.pick, wait_for(own), item).unwrap().ticket
+}
+
+/// Releases a slot and serves; who got what.
+fn release(admission: &Admission<u32>, server: u32) -> Vec<(u32, Outcome)> {
+    if admission.release(ServerId(server)) { serve(admission) } else { Vec::new() }
+}
+
+fn serve(admission: &Admission<u32>) -> Vec<(u32, Outcome)> {
+    let mut told = Vec::new();
+    admission.serve(0, |item, outcome| {
+        told.push((item, outcome));
+        true
+    });
+    told
+}
+
+const fn server(id: u32) -> Outcome {
+    Outcome::Server(ServerId(id))
+}
+
+#[test]
+fn one_bound_to_a_full_server_waits_for_that_one() {
+    let upstream = admission(&Policy::LeastRequests, 2);
+    assert_eq!(upstream.try_admit(&arrival(Some(1), None)), Answer::Server(ServerId(1)));
+    enter(&upstream, &arrival(Some(1), None), 10);
+    let any = upstream.try_admit(&arrival(None, None));
+    assert_eq!(any, Answer::Server(ServerId(0)), "nobody else waits for that one");
+    enter(&upstream, &arrival(None, None), 11);
+    assert_eq!(release(&upstream, 0), [(11, server(0))], "the first in the queue waits for the other");
+    assert_eq!(release(&upstream, 1), [(10, server(1))]);
+    assert!(!upstream.has_waiters());
+}
+
+#[test]
+fn arrival_order_holds_between_bound_and_unbound() {
+    let upstream = admission(&Policy::LeastRequests, 1);
+    assert_eq!(upstream.try_admit(&arrival(None, None)), Answer::Server(ServerId(0)));
+    for item in 0..6 {
+        enter(&upstream, &arrival((item % 2 == 0).then_some(0), None), item);
+    }
+    let order: Vec<_> = (0..6).flat_map(|_| release(&upstream, 0)).map(|(item, _)| item).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn one_who_is_out_of_patience_takes_any() {
+    let upstream = admission(&Policy::LeastRequests, 2);
+    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), Answer::Server(ServerId(0)));
+    let ticket = enter(&upstream, &arrival(Some(0), None), 10);
+    assert_eq!(serve(&upstream), [], "server 1 is free, but not its own");
+    upstream.unbind(ticket);
+    assert_eq!(serve(&upstream), [(10, server(1))]);
+    let impatient = Arrival { patience: Patience::None, ..arrival(Some(0), None) };
+    assert_eq!(upstream.try_admit(&impatient), Answer::Wait(None));
+}
+
+#[test]
+fn when_its_own_server_goes_any_will_do() {
+    let upstream = admission(&Policy::LeastRequests, 2);
+    let state = |id| upstream.balancer().state(ServerId(id));
+    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), Answer::Server(ServerId(0)));
+    enter(&upstream, &arrival(Some(0), None), 10);
+    state(0).set_health(Health::Down);
+    assert_eq!(serve(&upstream), [(10, server(1))]);
+    enter(&upstream, &arrival(Some(0), None), 11);
+    assert_eq!(release(&upstream, 1), [(11, server(1))], "it does not wait for one that is down");
+    enter(&upstream, &arrival(None, None), 12);
+    state(1).set_health(Health::Down);
+    assert_eq!(serve(&upstream), [(12, Outcome::NoServer)]);
+    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), Answer::NoneEligible);
+}
+
+#[test]
+fn a_draining_server_serves_those_bound_to_it() {
+    let upstream = admission(&Policy::LeastRequests, 1);
+    upstream.balancer().state(ServerId(0)).set_mode(Mode::Draining);
+    assert_eq!(upstream.try_admit(&arrival(None, None)), Answer::NoneEligible);
+    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), Answer::Server(ServerId(0)));
+    enter(&upstream, &arrival(Some(0), None), 10);
+    assert_eq!(serve(&upstream), [], "there is hope for it");
+    assert_eq!(release(&upstream, 0), [(10, server(0))]);
+    enter(&upstream, &arrival(Some(0), None), 11);
+    upstream.balancer().state(ServerId(0)).set_mode(Mode::Maintenance);
+    assert_eq!(serve(&upstream), [(11, Outcome::NoServer)]);
+}
+
+#[test]
+fn a_key_waits_for_its_own_server() {
+    let upstream = admission(&hashing(), 3);
+    let Answer::Server(own) = upstream.try_admit(&arrival(None, Some(99))) else { panic!("all are idle") };
+    let ticket = enter(&upstream, &arrival(None, Some(99)), 10);
+    assert_eq!(serve(&upstream), []);
+    upstream.unbind(ticket);
+    let told = serve(&upstream);
+    assert!(matches!(told[..], [(10, Outcome::Server(other))] if other != own), "{told:?}");
+    let impatient = Arrival { patience: Patience::None, ..arrival(None, Some(99)) };
+    assert!(matches!(upstream.try_admit(&impatient), Answer::Server(third) if third != own));
+}
+
+#[test]
+fn a_slot_that_nobody_takes_goes_to_the_next() {
+    let upstream = admission(&Policy::RoundRobin, 1);
+    assert_eq!(upstream.try_admit(&arrival(None, None)), Answer::Server(ServerId(0)));
+    let gone = enter(&upstream, &arrival(None, None), 10);
+    enter(&upstream, &arrival(None, None), 11);
+    enter(&upstream, &arrival(None, None), 12);
+    assert_eq!(upstream.leave(gone), Some(10));
+    assert_eq!(upstream.leave(gone), None);
+    let mut told = Vec::new();
+    assert!(upstream.release(ServerId(0)));
+    upstream.serve(0, |item, _| {
+        told.push(item);
+        item != 11
+    });
+    assert_eq!(told, [11, 12]);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Arrive { bound: Option<u32>, hash: Option<u64> },
+    Release(usize),
+    Leave(usize),
+    Unbind(usize),
+    Turn { server: u32, down: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (proptest::option::of(0..4_u32), proptest::option::of(0..9_u64)).prop_map(|(bound, hash)| Step::Arrive { bound, hash }),
+        4 => any::<usize>().prop_map(Step::Release),
+        1 => any::<usize>().prop_map(Step::Leave),
+        1 => any::<usize>().prop_map(Step::Unbind),
+        1 => (0..4_u32, any::<bool>()).prop_map(|(server, down)| Step::Turn { server, down }),
+    ]
+}
+
+proptest! {
+    /// After every step nobody waits who could be served, and nobody is lost.
+    #[test]
+    fn no_server_is_idle_while_one_waits_that_it_may_serve(
+        hashed in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let policy = if hashed { hashing() } else { Policy::LeastRequests };
+        let upstream = admission(&policy, 4);
+        let mut running: Vec<ServerId> = Vec::new();
+        let mut waiting: Vec<(u32, Ticket, Option<ServerId>)> = Vec::new();
+        for (item, step) in (0..).zip(steps) {
+            match step {
+                Step::Arrive { bound, hash } => match upstream.try_admit(&arrival(bound, hash)) {
+                    Answer::Server(server) => running.push(server),
+                    Answer::NoneEligible => prop_assert!(!upstream.balancer().has_eligible()),
+                    Answer::Wait(own) => {
+                        let pick = arrival(bound, hash).pick;
+                        let entered = upstream.enter(&pick, wait_for(own), item).unwrap();
+                        waiting.push((item, entered.ticket, own));
+                    }
+                },
+                Step::Release(nth) if !running.is_empty() => {
+                    let server = running.swap_remove(nth % running.len());
+                    let _wanted = upstream.release(server);
+                }
+                Step::Leave(nth) if !waiting.is_empty() => {
+                    let (item, ticket, _) = waiting.swap_remove(nth % waiting.len());
+                    prop_assert_eq!(upstream.leave(ticket), Some(item));
+                }
+                Step::Unbind(nth) if !waiting.is_empty() => {
+                    let at = nth % waiting.len();
+                    upstream.unbind(waiting[at].1);
+                    waiting[at].2 = None;
+                }
+                Step::Turn { server, down } => {
+                    let health = if down { Health::Down } else { Health::Up };
+                    upstream.balancer().state(ServerId(server)).set_health(health);
+                }
+                Step::Release(_) | Step::Leave(_) | Step::Unbind(_) => {}
+            }
+            for (item, outcome) in serve(&upstream) {
+                let at = waiting.iter().position(|(one, ..)| *one == item).expect("it waited");
+                waiting.swap_remove(at);
+                match outcome {
+                    Outcome::Server(server) => running.push(server),
+                    other => prop_assert_eq!(other, Outcome::NoServer),
+                }
+            }
+            let free: Vec<bool> = (0..4)
+                .map(|id| upstream.balancer().state(ServerId(id)))
+                .map(|state| state.is_eligible() && !state.is_full())
+                .collect();
+            for (_, _, own) in &waiting {
+                match own.filter(|own| upstream.balancer().state(*own).accepts_bound()) {
+                    Some(own) => prop_assert!(!free[own.index()]),
+                    None => prop_assert!(!free.contains(&true)),
+                }
+            }
+            prop_assert_eq!(upstream.has_waiters(), !waiting.is_empty());
+        }
+    }
+}
+
+/// Two workers, a hundred thousand requests in three classes, three slots: whoever came first in its class is served
+/// first in it, and no slot is given twice.
+#[test]
+fn two_workers_keep_the_order_of_arrival() {
+    const EACH: u32 = 50_000;
+    let state = |_| Arc::new(ServerState::new(1, 3));
+    let members = (0..1).map(|id| Member::new("s", state(id))).collect();
+    let upstream = Admission::new(Balancer::new(&Policy::LeastRequests, members, 7), 2 * EACH as usize, None);
+    let served = Mutex::new(Vec::new());
+    let inside = AtomicUsize::new(0);
+    let all_in = Barrier::new(2);
+    let take_turns = || {
+        upstream.serve(0, |(arrived, class): (usize, usize), outcome| {
+            assert!(matches!(outcome, Outcome::Server(_)));
+            assert!(inside.fetch_add(1, Ordering::SeqCst) < 3);
+            served.lock().unwrap().push((class, arrived));
+            true
+        });
+    };
+    let arrivals = Mutex::new(0_usize);
+    // Filled, so that all have to wait.
+    while let Answer::Server(_) = upstream.try_admit(&arrival(None, None)) {
+        inside.fetch_add(1, Ordering::SeqCst);
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for number in 0..EACH {
+                    let class = number as usize % 3;
+                    let standing = Standing { priority: Priority::ALL[class], share: 0 };
+                    let wait = Wait { standing, ..wait_for(None) };
+                    // Numbers are given in the order in which places are.
+                    let mut arrived = arrivals.lock().unwrap();
+                    upstream.enter(&arrival(None, None).pick, wait, (*arrived, class)).unwrap();
+                    *arrived += 1;
+                }
+                all_in.wait();
+                loop {
+                    let running = inside.load(Ordering::SeqCst);
+                    if running == 0 {
+                        break;
+                    }
+                    if inside
+                        .compare_exchange(running, running - 1, Ordering::SeqCst, Ordering::SeqCst)
+                        .is_ok()
+                        && upstream.release(ServerId(0))
+                    {
+                        take_turns();
+                    }
+                }
+            });
+        }
+    });
+    let served = served.into_inner().unwrap();
+    assert_eq!(served.len(), 2 * EACH as usize);
+    for class in 0..3 {
+        let order: Vec<usize> =
+            served.iter().filter(|(of, _)| *of == class).map(|(_, arrived)| *arrived).collect();
+        let inversions = order.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        assert_eq!(inversions, 0, "class {class}");
+    }
+}

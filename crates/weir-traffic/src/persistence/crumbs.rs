@@ -1,0 +1,38 @@
+//! Cookies as they stand in fields (RFC 6265 sections 4.1.1 and 4.2.1).
+
+/// One cookie in the value of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Crumb<'a> {
+    /// Name and value, as they stand.
+    pub(crate) text: &'a [u8],
+    pub(crate) name: &'a [u8],
+    pub(crate) value: &'a [u8],
+    /// Where the value begins in the field.
+    pub(crate) value_at: usize,
+}
+
+/// The cookies in the value of a Cookie field. What is no pair has an empty name.
+pub(crate) fn crumbs(field: &[u8]) -> impl Iterator<Item = Crumb<'_>> {
+    let pairs = field.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+    pairs
+        .filter(|text| !text.is_empty())
+        .map(|text| crumb(text).unwrap_or(Crumb { text, name: b"", value: text, value_at: 0 }))
+}
+
+/// The value of the first cookie called `name` in the value of a Cookie field.
+pub(crate) fn value<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    crumbs(field).find(|crumb| crumb.name == name).map(|crumb| crumb.value)
+}
+
+/// The cookie that the value of a Set-Cookie field sets.
+pub(super) fn set_cookie(field: &[u8]) -> Option<Crumb<'_>> {
+    crumb(field.split(|&byte| byte == b';').next()?.trim_ascii_end())
+}
+
+fn crumb(text: &[u8]) -> Option<Crumb<'_>> {
+    let equals = text.iter().position(|&byte| byte == b'=')?;
+    let after = &text[equals + 1..];
+    let value = after.trim_ascii();
+    let value_at = text.len() - after.trim_ascii_start().len();
+    Some(Crumb { text, name: text[..equals].trim_ascii(), value, value_at })
+}

@@ -1,0 +1,179 @@
+//! What binds a request to a server, and what clients and servers get to see of it.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn tokens() -> Vec<Box<str>> {
+    ["0a0a", "1b1b", "2c2c"].map(Box::from).to_vec()
+}
+
+fn attributes() -> Attributes {
+    Attributes {
+        lifetime: None,
+        path: "/".into(),
+        domain: None,
+        secure: false,
+        http_only: true,
+        same_site: SameSite::Lax,
+    }
+}
+
+fn insert() -> Persistence {
+    Persistence::insert("weir", tokens(), &attributes())
+}
+
+fn prefix() -> Persistence {
+    Persistence::prefix("SID", tokens())
+}
+
+fn bond(persistence: &Persistence, fields: &[&str]) -> Bond {
+    persistence.bond(fields.iter().map(|field| field.as_bytes()), 0)
+}
+
+fn to_server(persistence: &Persistence, field: &str) -> String {
+    let mut out = Vec::new();
+    persistence.write_cookie(&mut out, field.as_bytes());
+    String::from_utf8(out).unwrap()
+}
+
+fn to_client(persistence: &Persistence, field: &str, server: u32) -> Option<String> {
+    let mut out = Vec::new();
+    let marked = persistence.mark_set_cookie(&mut out, field.as_bytes(), ServerId(server));
+    marked.then(|| String::from_utf8(out).unwrap())
+}
+
+fn token(persistence: &Persistence, server: u32) -> String {
+    let set = persistence.set_cookie(Bond::default(), ServerId(server)).unwrap();
+    set.strip_prefix("weir=").unwrap().split(';').next().unwrap().to_owned()
+}
+
+#[test]
+fn an_inserted_cookie_leads_back_to_its_server() {
+    let persistence = insert();
+    for server in 0..3 {
+        let token = token(&persistence, server);
+        let bond = bond(&persistence, &[&format!("a=b; weir={token}; c=d")]);
+        assert_eq!(bond.server, Some(ServerId(server)));
+        assert_eq!(persistence.set_cookie(bond, ServerId(server)), None, "it has it already");
+        assert!(persistence.set_cookie(bond, ServerId((server + 1) % 3)).is_some(), "it moved");
+    }
+    for field in ["", "weir=", "weir=0", "weir=ffffffffffffffffffffffffffffffff", "WEIR=x", "weir"] {
+        assert_eq!(bond(&persistence, &[field]), Bond::default(), "{field:?}");
+    }
+}
+
+#[test]
+fn the_second_field_and_the_second_cookie_count_too() {
+    let persistence = insert();
+    let token = token(&persistence, 1);
+    assert_eq!(bond(&persistence, &["a=b", &format!("weir={token}")]).server, Some(ServerId(1)));
+    assert_eq!(bond(&persistence, &[&format!("weir=old; weir={token}")]).server, Some(ServerId(1)));
+}
+
+#[test]
+fn attributes_are_spelled_out() {
+    let all = Attributes {
+        lifetime: Some(Duration::from_secs(3600)),
+        path: "/app".into(),
+        domain: Some("example.com".into()),
+        secure: true,
+        http_only: false,
+        same_site: SameSite::None,
+    };
+    assert_eq!(all.to_string(), "; Path=/app; Domain=example.com; Max-Age=3600; Secure; SameSite=None");
+    assert_eq!(attributes().to_string(), "; Path=/; HttpOnly; SameSite=Lax");
+    let lasting = Attributes { lifetime: Some(Duration::from_secs(9)), ..attributes() };
+    let persistence = Persistence::insert("weir", tokens(), &lasting);
+    let bond = Bond { server: Some(ServerId(0)), key: None };
+    assert!(persistence.set_cookie(bond, ServerId(0)).is_some(), "its time begins anew");
+}
+
+#[test]
+fn servers_do_not_see_the_cookie_of_weir() {
+    let persistence = insert();
+    for (sent, seen) in [
+        ("weir=x", ""),
+        ("a=b; weir=x; c=d", "a=b; c=d"),
+        ("weir=x;a=b", "a=b"),
+        ("a=b;;  c", "a=b; c"),
+        ("weird=1; x=weir=2", "weird=1; x=weir=2"),
+    ] {
+        assert_eq!(to_server(&persistence, sent), seen, "{sent}");
+    }
+}
+
+#[test]
+fn a_marked_cookie_reads_to_the_server_as_it_was_given_out() {
+    let persistence = prefix();
+    for (given, attributes) in [("abc~def", "; Path=/"), ("", "; Max-Age=0"), ("x y", "")] {
+        let marked = to_client(&persistence, &format!("SID={given}{attributes}"), 2).unwrap();
+        let pair = marked.strip_suffix(attributes).unwrap();
+        assert_eq!(bond(&persistence, &[pair]).server, Some(ServerId(2)), "{marked}");
+        assert_eq!(to_server(&persistence, &format!("a=b; {pair}")), format!("a=b; SID={given}"));
+    }
+    let quoted = to_client(&persistence, "SID=\"abc\"; Path=/", 1).unwrap();
+    let pair = quoted.strip_suffix("; Path=/").unwrap();
+    assert!(pair.starts_with("SID=\"") && pair.ends_with("~abc\""), "{pair}");
+    assert_eq!(bond(&persistence, &[pair]).server, Some(ServerId(1)));
+    assert_eq!(to_server(&persistence, pair), "SID=abc");
+}
+
+#[test]
+fn only_the_named_cookie_is_marked() {
+    let persistence = prefix();
+    for field in ["sid=1", "SIDE=1", "other=SID=1", "SID", ""] {
+        assert_eq!(to_client(&persistence, field, 0), None, "{field}");
+    }
+    assert_eq!(to_client(&insert(), "weir=1", 0), None);
+    for field in ["SID=plain", "SID=no~token", "SID=~", "SID="] {
+        assert_eq!(bond(&persistence, &[field]), Bond::default());
+        assert_eq!(to_server(&persistence, field), field, "what Weir has not marked is left alone");
+    }
+}
+
+#[test]
+fn what_a_server_gives_out_is_learned() {
+    let limits = LearnedLimits { entries_max: 100, idle_max: Duration::from_secs(60) };
+    let persistence = Persistence::learned("SID", limits);
+    persistence.learn_set_cookie(b"SID=abc; HttpOnly", ServerId(1), 0);
+    persistence.learn_set_cookie(b"SID=; Max-Age=0", ServerId(2), 0);
+    persistence.learn_set_cookie(b"other=abc2", ServerId(2), 0);
+    let lookup = |field: &str, now_s| persistence.bond([field.as_bytes()], now_s);
+    assert_eq!(lookup("SID=abc", 1).server, Some(ServerId(1)));
+    assert_eq!((lookup("SID=", 1).server, lookup("SID=abc2", 1).server), (None, None));
+    let moved = lookup("SID=abc", 2);
+    persistence.learn(moved, ServerId(2), 2);
+    assert_eq!(lookup("SID=abc", 3).server, Some(ServerId(2)), "it is served there now");
+    assert_eq!(lookup("SID=abc", 64).server, None, "nobody came for a minute");
+    persistence.learn(lookup("SID=abc", 64), ServerId(0), 64);
+    assert_eq!(lookup("SID=abc", 65).server, Some(ServerId(0)));
+    assert_eq!(to_server(&persistence, "a=b; SID=abc"), "a=b; SID=abc");
+}
+
+proptest! {
+    /// Whatever clients send, what is left for the server holds no cookie of Weir and all others in their order.
+    #[test]
+    fn other_cookies_pass(pairs in prop::collection::vec(("[a-z]{1,5}", "[!-+--:<-~]{0,8}"), 0..8), at in any::<prop::sample::Index>()) {
+        let persistence = insert();
+        let mut all: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let others: Vec<String> = all.iter().filter(|pair| !pair.starts_with("weir=")).cloned().collect();
+        all.insert(at.index(all.len() + 1), format!("weir={}", token(&persistence, 1)));
+        let field = all.join("; ");
+        prop_assert_eq!(to_server(&persistence, &field), others.join("; "));
+        prop_assert_eq!(bond(&persistence, &[&field]).server, Some(ServerId(1)));
+    }
+
+    #[test]
+    fn any_bytes_are_survived(field in prop::collection::vec(any::<u8>(), 0..64)) {
+        for persistence in [insert(), prefix()] {
+            let mut out = Vec::new();
+            persistence.write_cookie(&mut out, &field);
+            prop_assert!(out.len() <= field.len() + field.len() / 2 + 2);
+            let _bond = persistence.bond([&field[..]], 0);
+            persistence.mark_set_cookie(&mut out, &field, ServerId(0));
+        }
+    }
+}
