@@ -3,11 +3,12 @@
 //! Taken by a reader at one moment, off the workers; everything that shows figures (Prometheus, status page, runtime
 //! socket) shows these.
 
-use crate::counter::Level;
+use crate::counter::{Counter, Level};
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;
 use crate::phase::Phase;
+use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::{FailureCounters, ListenerShard, ProbeShard, ServerShard, UpstreamShard, WorkerShard};
 
 /// What the parts of a shard are called, in the order of the config.
@@ -79,6 +80,14 @@ impl Figures {
     pub fn note_panic(&mut self, upstream: usize, in_panic: bool) {
         if let Some(upstream) = self.upstreams.get_mut(upstream) {
             upstream.in_panic = in_panic;
+        }
+    }
+
+    /// Adds what the operator wants of a server, in the word of the config. Positions without a name are left out.
+    pub fn note_mode(&mut self, upstream: usize, server: usize, mode: &'static str) {
+        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
+        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+            server.mode = mode;
         }
     }
 
@@ -168,7 +177,8 @@ pub struct UpstreamFigures {
     pub queued: u64,
     pub queue_length: Level,
     pub queue_time: HistogramSnapshot,
-    pub retries: u64,
+    pub retries: [u64; RETRY_CAUSES.len()],
+    pub retries_refused: [u64; RETRY_REFUSALS.len()],
     pub persistence: [u64; Kept::ALL.len()],
     pub failures: FailureFigures,
     /// Whether all servers get requests because too few are usable.
@@ -191,10 +201,9 @@ impl UpstreamFigures {
         self.queued += shard.queued.value();
         self.queue_length.merge(shard.queue_length.level());
         self.queue_time.add(&shard.queue_time);
-        self.retries += shard.retries.value();
-        for (total, part) in self.persistence.iter_mut().zip(&shard.persistence) {
-            *total += part.value();
-        }
+        add_each(&mut self.retries, values(&shard.retries));
+        add_each(&mut self.retries_refused, values(&shard.retries_refused));
+        add_each(&mut self.persistence, values(&shard.persistence));
         self.failures.add(&shard.failures);
         for (total, part) in self.servers.iter_mut().zip(&shard.servers) {
             total.add(part);
@@ -228,6 +237,8 @@ pub struct ServerFigures {
     pub is_ejected: bool,
     /// How often it was ejected, by reason; empty when it never is.
     pub ejections: Vec<(&'static str, u64)>,
+    /// What the operator wants of it: serving, draining, maintenance.
+    pub mode: &'static str,
     /// Whether its health checks have nothing against it. A server that nobody probes is up.
     pub is_up: bool,
     /// What its probes came to; `None` when it is not probed.
@@ -236,7 +247,7 @@ pub struct ServerFigures {
 
 impl ServerFigures {
     fn named(name: &str) -> ServerFigures {
-        ServerFigures { name: name.to_owned(), is_up: true, ..ServerFigures::default() }
+        ServerFigures { name: name.to_owned(), mode: "serving", is_up: true, ..ServerFigures::default() }
     }
 
     fn add(&mut self, shard: &ServerShard) {
@@ -314,6 +325,10 @@ impl Default for FailureFigures {
     fn default() -> Self {
         FailureFigures(Box::new([0; Reason::COUNT]))
     }
+}
+
+fn values<const N: usize>(counters: &[Counter; N]) -> [u64; N] {
+    std::array::from_fn(|index| counters[index].value())
 }
 
 fn add_each<const N: usize>(totals: &mut [u64; N], values: [u64; N]) {

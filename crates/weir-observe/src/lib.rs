@@ -9,6 +9,7 @@
 mod failure;
 mod phase;
 mod kept;
+mod retries;
 
 // What the client is told when Weir answers itself.
 mod accept;
@@ -37,6 +38,7 @@ pub use histogram::{Histogram, HistogramSnapshot};
 pub use kept::Kept;
 pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
+pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
     FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, ServerShard, ShardSizes,
     UpstreamShard, WorkerShard,

@@ -13,6 +13,7 @@ use crate::failure::{Cause, Failure, Reason};
 use crate::histogram::Histogram;
 use crate::kept::Kept;
 use crate::phase::Phase;
+use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 
 /// How many listeners there are, and how many servers in each upstream.
 #[derive(Debug, Clone, Copy)]
@@ -121,8 +122,10 @@ pub struct UpstreamShard {
     pub queue_length: Gauge,
     /// Time spent waiting, of those that waited.
     pub queue_time: Histogram,
-    /// Attempts beyond the first of an exchange.
-    pub retries: Counter,
+    /// Attempts beyond the first of an exchange, by [`RETRY_CAUSES`].
+    pub retries: [Counter; RETRY_CAUSES.len()],
+    /// Failed attempts that were not repeated, by [`RETRY_REFUSALS`].
+    pub retries_refused: [Counter; RETRY_REFUSALS.len()],
     /// Responses under persistence, by [`Kept`].
     pub persistence: [Counter; Kept::ALL.len()],
     /// Failures of exchanges sent here, by reason.
@@ -145,7 +148,8 @@ impl UpstreamShard {
             queued: Counter::new(),
             queue_length: Gauge::new(),
             queue_time: Histogram::new(),
-            retries: Counter::new(),
+            retries: Default::default(),
+            retries_refused: Default::default(),
             persistence: Default::default(),
             failures: FailureCounters::default(),
             servers,

@@ -19,6 +19,7 @@ use weir_traffic::{Health, ServerId};
 
 use crate::clock;
 use crate::control::access_log::AccessLogs;
+use crate::control::modes::Modes;
 use crate::control::{admin, ejection, health, names};
 use crate::cpus;
 use crate::downstream::listener::{self, BoundAddress};
@@ -176,12 +177,14 @@ impl Proxy {
             listened = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
             let (shards, names) = (self.shards.clone(), self.names.clone());
             let snapshot = Arc::clone(snapshot);
-            let metrics = Arc::new(move || {
+            let modes = Modes::new(&snapshot);
+            let metrics = Box::new(move || {
                 let mut text = String::new();
                 weir_observe::prometheus::render(&collect(&names, &shards, &snapshot), &mut text);
                 text
             });
-            runtime.spawn(admin::serve(listener, metrics));
+            let served = admin::Served { metrics, modes, changes: config.admin.changes };
+            runtime.spawn(admin::serve(listener, Arc::new(served)));
         }
         let (asked, all_asked) = channel();
         runtime.spawn(names::keep_resolved(Arc::clone(snapshot), asked));
@@ -334,6 +337,7 @@ fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> F
     let mut figures = Figures::collect(names, shards.iter().map(|shard| &**shard));
     for (upstream, plan) in snapshot.upstreams.iter().enumerate() {
         for (server, (state, probes)) in plan.balancer().states().iter().zip(&plan.probes).enumerate() {
+            figures.note_mode(upstream, server, state.mode().name());
             figures.note_health(upstream, server, state.health() == Health::Up, probes.as_deref());
         }
         note_ejections(&mut figures, upstream, plan);

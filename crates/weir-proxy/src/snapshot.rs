@@ -17,7 +17,7 @@ use weir_traffic::persistence::Persistence;
 use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::rewrite::Rewrite;
-use weir_traffic::route::RouteTable;
+use weir_traffic::route::{Method, RouteTable};
 use weir_traffic::split::Split;
 
 use crate::clock;
@@ -26,6 +26,7 @@ use crate::control::slow_start::Ascents;
 use crate::downstream::session::Peer;
 use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
+use crate::exchange::retry::MethodSet;
 use crate::relay::pace::PaceLimit;
 use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
@@ -89,6 +90,10 @@ pub(crate) struct UpstreamPlan {
     pub(crate) shared_idle: Box<[Option<SharedIdle>]>,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: RetryBudget,
+    /// Methods of requests that may be sent again after a server may have acted on them.
+    pub(crate) retry_methods: MethodSet,
+    /// Bytes of a request body that are kept to be sent again.
+    pub(crate) retry_body_max: usize,
     /// What is counted of the probes of each server; `None` where there are none.
     pub(crate) probes: Box<[Option<Arc<ProbeShard>>]>,
     /// Who is ejected.
@@ -274,6 +279,8 @@ impl UpstreamPlan {
                 .collect(),
             retry: config.retry.policy(),
             retry_budget: config.retry.new_budget(),
+            retry_methods: MethodSet::new(config.retry.methods.iter().map(Method::as_str)),
+            retry_body_max: config.retry.body_size.as_usize(),
             probes: health::shards(config),
             ascents: Ascents::new(config.servers.len()),
             epoch: clock::now(),

@@ -16,6 +16,7 @@ pub mod balance;
 pub mod queue;
 pub mod admission;
 pub mod persistence;
+pub mod drain;
 pub mod health;
 pub mod ejection;
 pub mod retry;

@@ -65,8 +65,9 @@ pub struct FailedAttempt {
     pub answered_any: bool,
     /// Whether it ran on a kept connection that others had used before.
     pub reused_connection: bool,
-    /// Whether the method is idempotent (RFC 9110 section 9.2.2: GET, HEAD, OPTIONS, TRACE, PUT, DELETE).
-    pub idempotent: bool,
+    /// Whether the request may be done twice: its method is idempotent (RFC 9110 section 9.2.2: GET, HEAD, OPTIONS,
+    /// TRACE, PUT, DELETE), or somebody vouches for it.
+    pub repeatable: bool,
     /// Whether all of the body that was sent is still at hand, which is so for a request without one.
     pub body_replayable: bool,
     /// Attempts so far, this one included, those on stale connections not.
@@ -123,7 +124,40 @@ pub enum Reason {
     BudgetUsed,
 }
 
+impl Cause {
+    /// Its place among the causes, whatever the status.
+    pub const fn index(self) -> usize {
+        match self {
+            Cause::Connect => 0,
+            Cause::Broken => 1,
+            Cause::Timeout => 2,
+            Cause::Status(_) => 3,
+        }
+    }
+
+    /// The stable lower-case name: label in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Connect => "connect",
+            Cause::Broken => "broken",
+            Cause::Timeout => "timeout",
+            Cause::Status(_) => "status",
+        }
+    }
+}
+
 impl Reason {
+    /// All of them, in the order of their values.
+    pub const ALL: [Reason; 7] = [
+        Reason::Answered,
+        Reason::NotIdempotent,
+        Reason::BodyGone,
+        Reason::NotConfigured,
+        Reason::AttemptsUsed,
+        Reason::TooLate,
+        Reason::BudgetUsed,
+    ];
+
     /// The stable kebab-case name: label in metrics, word in the log.
     pub const fn name(self) -> &'static str {
         match self {
@@ -157,7 +191,7 @@ impl RetryPolicy {
         if failed.answered_any {
             return Some(Reason::Answered);
         }
-        if failed.sent_any && !failed.idempotent {
+        if failed.sent_any && !failed.repeatable {
             return Some(Reason::NotIdempotent);
         }
         if !failed.body_replayable {

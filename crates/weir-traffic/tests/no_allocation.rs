@@ -116,7 +116,7 @@ fn rewriting_and_retrying_allocate_nothing() {
         received_any: false,
         answered_any: false,
         reused_connection: false,
-        idempotent: true,
+        repeatable: true,
         body_replayable: true,
         attempts: 1,
         stale_connections: 0,

@@ -1,12 +1,13 @@
 //! An upstream: its servers, how one is chosen, and time limits that leave each other room.
 
+use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
 use super::{check_name, ejection, health, persistence, warn_unreachable};
 use crate::config::{Server, Upstream};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::text::{ServerText, UpstreamText};
+use crate::text::{ServerMode, ServerText, UpstreamText};
 use crate::value::print_duration;
 
 pub(super) fn check(
@@ -73,6 +74,10 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, findings: &mut Vec<Fin
     if !servers.is_empty() && servers.iter().all(|server| server.weight == 0) {
         let what = format!("every server of `{}` has the weight 0: none would get a request", name.value);
         findings.push(Finding::new(MistakeKind::Conflict, places[0], what));
+    } else if !servers.is_empty() && servers.iter().all(|server| server.mode != Mode::Serving) {
+        let what = format!("no server of `{}` is serving: none would get a new request", name.value);
+        let hint = "requests are answered 503 until the mode of a server is changed";
+        findings.push(Finding::new(MistakeKind::Doubtful, places[0], what).hint(hint));
     } else if !servers.is_empty() && servers.iter().all(|server| server.backup) {
         let what = format!("every server of `{}` is a backup", name.value);
         let hint = "a backup only gets requests when no other server can take them; without others, `backup` changes nothing";
@@ -93,6 +98,11 @@ fn server(text: &ServerText, findings: &mut Vec<Finding>) -> Option<Server> {
             }
             server.weight = table.weight;
             server.backup = table.backup;
+            server.mode = match table.mode {
+                ServerMode::Serving => Mode::Serving,
+                ServerMode::Draining => Mode::Draining,
+                ServerMode::Maintenance => Mode::Maintenance,
+            };
             server.health = table.health;
             server.ejection = table.ejection;
             server.health_port = table.health_port;
@@ -174,7 +184,17 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
         }
     }
     if value.retry.value.attempts_max == 1 {
-        for key in ["elapsed_max", "on_broken", "on_timeout", "on_status", "budget", "budget_per_second"] {
+        let keys = [
+            "elapsed_max",
+            "methods",
+            "body_size",
+            "on_broken",
+            "on_timeout",
+            "on_status",
+            "budget",
+            "budget_per_second",
+        ];
+        for key in keys {
             if let Some(at) = value.retry.changed(key) {
                 let what = format!("`{key}` does nothing: with `attempts_max = 1` there are no retries");
                 findings.push(Finding::new(MistakeKind::Unused, at, what));

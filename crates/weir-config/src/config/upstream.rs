@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_traffic::ServerState;
 use weir_traffic::balance::{Balancer, Member, Policy};
 use weir_traffic::persistence::Persistence;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
+use weir_traffic::route::Method;
+use weir_traffic::{Mode, ServerState};
 
 use super::{CookiePersistence, Ejection, HealthCheck};
 use crate::key::section;
@@ -73,6 +74,7 @@ impl Upstream {
     pub fn balancer(&self, seed: u64) -> Balancer {
         let members = self.servers.iter().map(|server| {
             let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
+            state.set_mode(server.mode);
             let member = Member::new(&server.name, Arc::new(state));
             if server.backup { member.as_backup() } else { member }
         });
@@ -93,6 +95,8 @@ pub struct Server {
     pub max_requests: Option<u32>,
     /// Whether it only gets requests when no other server can take them. Default: no.
     pub backup: bool,
+    /// What is wanted of it at the start. Default: serving.
+    pub mode: Mode,
     /// Whether it is probed if its upstream is. Default: yes.
     pub health: bool,
     /// Whether it may be ejected if its upstream does that. Default: yes.
@@ -110,6 +114,7 @@ impl Server {
             weight: 1,
             max_requests: None,
             backup: false,
+            mode: Mode::Serving,
             health: true,
             ejection: true,
             health_port: None,
@@ -192,19 +197,26 @@ section! {
 }
 
 section! {
-    /// Failed attempts that go to another server. A request that may have had an effect is only repeated if its method is
-    /// idempotent (RFC 9110 section 9.2.2) and its body is still at hand; one that never left Weir always may be.
+    /// Failed attempts that go to another server. A request that may have had an effect is only repeated if `methods` says so and its
+    /// body is still at hand; one that never left Weir always may be.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Retry at "upstream.NAME.retry" {
         /// Attempts of one request, the first included; 1 means no retries.
         attempts_max: u32 = 2, in 1..=100, like "nginx `proxy_next_upstream_tries`, HAProxy `retries`";
         /// No retry begins later than this after the first attempt began.
         elapsed_max: Duration = "60s", like "nginx `proxy_next_upstream_timeout`";
-        /// Whether an idempotent request goes again when the connection broke or the answer was malformed.
+        /// Methods that may be done twice. Without being told, Weir trusts those whose definition says so, the idempotent ones (RFC 9110 section
+        /// 9.2.2). With `POST` in the list, a server that dies while it works makes another one do the work again.
+        methods: Vec<Method> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"],
+            like "nginx `proxy_next_upstream non_idempotent`, HAProxy `http-request disable-l7-retry`";
+        /// How much of a request body is kept until the response begins, so that it can be sent again; a request with a longer
+        /// one is not repeated once its body has begun. 0 keeps nothing.
+        body_size: Size = "64KiB", in 0..=16_777_216, like "nginx `proxy_request_buffering`, HAProxy `tune.bufsize`";
+        /// Whether such a request goes again when the connection broke or the answer was malformed.
         on_broken: bool = true, like "nginx `proxy_next_upstream error`, HAProxy `retry-on empty-response junk-response`";
-        /// Whether an idempotent request goes again when no answer came in time.
+        /// Whether such a request goes again when no answer came in time.
         on_timeout: bool = true, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
-        /// Status codes for which an idempotent request goes again.
+        /// Status codes for which such a request goes again.
         on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`";
         /// Retries as a share of the requests of the last ten seconds, so that retries do not feed an outage. A request that reached no
         /// server, as when the connection was refused, goes again in any case: that is no more load than without the failure.

@@ -21,4 +21,4 @@ pub(crate) use persistence::{PersistenceMode, PersistenceText, SameSiteWord, is_
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart,
 };
-pub(crate) use upstream::{ServerText, UpstreamText};
+pub(crate) use upstream::{ServerMode, ServerText, UpstreamText};

@@ -7,7 +7,8 @@ use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 use super::{EjectionText, HealthText, PersistenceText};
 use crate::config::{IdleConnections, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
 use crate::key::{
-    Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, section, text_values,
+    Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, choice, section,
+    text_values,
 };
 use crate::source::{Node, Tree};
 use crate::value::{HeaderName, Percent, ServerAddress, Token, ValueError};
@@ -74,12 +75,27 @@ section! {
         max_requests: Option<u32> = optional, in 1..=10_000_000, like "nginx `max_conns=`, HAProxy `maxconn`";
         /// Whether it only gets requests when no other server can take them.
         backup: bool = false, like "nginx `backup`, HAProxy `backup`";
+        /// Whether it takes requests. It can be changed while Weir runs, see `admin.changes`.
+        mode: ServerMode = "serving", like "nginx `down`, `drain`; HAProxy `disabled`, `set server state`";
         /// Whether it is probed, if `health` of the upstream says how. One that is not probed is up.
         health: bool = true, like "HAProxy `no-check`";
         /// Whether it may be ejected, if the upstream does that.
         ejection: bool = true, like "nginx `max_fails=0`";
         /// The port that is probed. Without it, what `health` of the upstream says.
         health_port: u16 = optional, in 1..=65_535, like "HAProxy `port`";
+    }
+}
+
+choice! {
+    /// What the operator wants of a server.
+    pub(crate) enum ServerMode {
+        /// it takes requests
+        #[default]
+        Serving = "serving",
+        /// it takes requests that are bound to it by a cookie, and no others
+        Draining = "draining",
+        /// it takes no requests
+        Maintenance = "maintenance",
     }
 }
 

@@ -14,6 +14,7 @@ use crate::figures::{
 use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;
 use crate::phase::Phase;
+use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 
 /// The value of the `Content-Type` field.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -95,9 +96,28 @@ fn render_upstreams(upstreams: &[UpstreamFigures], out: &mut String) {
     write_classes(out, "weir_upstream_responses_total", help, &rows, |upstream| &upstream.responses);
     let help = "Exchanges of the upstream that ended badly, by reason code and party.";
     write_reasons(out, "weir_upstream_failures_total", help, &rows, |upstream| &upstream.failures);
+    write_retries(out, &rows);
     write_persistence(out, &rows);
     let help = "Time that exchanges waited for a server, of those that waited.";
     write_histogram(out, "weir_upstream_queue_time_seconds", help, &rows, |upstream| &upstream.queue_time);
+}
+
+fn write_retries(out: &mut String, upstreams: &[(String, &UpstreamFigures)]) {
+    let name = "weir_upstream_retries_total";
+    let help = "Attempts beyond the first of an exchange, by how the one before had failed.";
+    write_family(out, name, Kind::Counter, help);
+    for (labels, upstream) in upstreams {
+        for (cause, count) in RETRY_CAUSES.into_iter().zip(upstream.retries) {
+            write_sample(out, name, labels, &[("cause", cause)], count);
+        }
+    }
+    let name = "weir_upstream_retries_refused_total";
+    write_family(out, name, Kind::Counter, "Failed attempts that were not repeated, by what was against it.");
+    for (labels, upstream) in upstreams {
+        for (reason, count) in RETRY_REFUSALS.into_iter().zip(upstream.retries_refused) {
+            write_sample(out, name, labels, &[("reason", reason)], count);
+        }
+    }
 }
 
 /// Only upstreams that have it: the others would show three zeros each.
@@ -157,6 +177,16 @@ fn render_ejections(servers: &[(String, &ServerFigures)], out: &mut String) {
 }
 
 fn render_health(servers: &[(String, &ServerFigures)], out: &mut String) {
+    let name = "weir_server_mode";
+    write_family(
+        out,
+        name,
+        Kind::Gauge,
+        "What the operator wants of the server; 1 with the mode as a label.",
+    );
+    for (labels, server) in servers {
+        write_sample(out, name, labels, &[("mode", server.mode)], 1);
+    }
     let name = "weir_server_up";
     write_family(out, name, Kind::Gauge, "Whether the server is up (1) or down (0) by its health checks.");
     for (labels, server) in servers {
@@ -219,7 +249,6 @@ simple! { UPSTREAM: UpstreamFigures {
     "weir_upstream_requests_total" Counter requests, "Exchanges that a route sent to the upstream.";
     "weir_upstream_queued_total" Counter queued, "Exchanges that waited for a server.";
     "weir_upstream_queue_length" Gauge queue_length, "Exchanges that wait for a server.";
-    "weir_upstream_retries_total" Counter retries, "Attempts beyond the first of an exchange.";
 }}
 
 simple! { SERVER: ServerFigures {

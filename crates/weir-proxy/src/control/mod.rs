@@ -7,4 +7,5 @@ pub(crate) mod health;
 pub(crate) mod ejection;
 pub(crate) mod slow_start;
 mod history;
+pub(crate) mod modes;
 pub(crate) mod admin;

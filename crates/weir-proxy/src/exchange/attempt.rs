@@ -21,6 +21,7 @@ use crate::clock;
 use crate::connection::Connection;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
+use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::socket::Socket;
@@ -171,8 +172,7 @@ impl Attempt {
         tried: &Tried,
     ) -> Result<ServerConnection, Failed> {
         // A request that cannot be sent twice gets the more careful check.
-        let careful =
-            !exchange.request.method().is_idempotent() || exchange.request.body() != RequestBody::None;
+        let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != RequestBody::None;
         let index = self.slot.server.index();
         let upstream = &plans.view.upstreams[plans.upstream_index];
         if tried.fresh {
@@ -285,7 +285,8 @@ fn poll_send(
     send_failed: &mut Option<Failure>,
 ) -> Result<(), AttemptError> {
     let stock = &session.worker.stock;
-    let mut source = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+    let reader = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+    let mut source = Replay { kept: &mut exchange.request_kept, reader };
     let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
     match exchange.request_relay.poll(cx, &mut source, &mut sink) {
         Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
@@ -411,8 +412,8 @@ impl Exchange {
         let sent = self.to_server.sent;
         self.to_server.reset(super::MEMORY_KEPT_MAX);
         self.to_server.sent = sent;
-        // No byte of the body has been taken, or there would be no other attempt.
         self.request_relay = Relay::new();
+        self.request_kept.rewind();
         self.response.reset();
     }
 }

@@ -10,7 +10,7 @@ mod choose;
 pub(crate) mod fields;
 pub(crate) mod forwarded;
 pub(crate) mod attempt;
-mod retry;
+pub(crate) mod retry;
 mod persistence;
 mod respond;
 mod upgrade;
@@ -27,6 +27,7 @@ use crate::downstream::http1::read_request;
 use crate::downstream::session::Session;
 use crate::relay::Relay;
 use crate::relay::reframe::{Incoming, Outgoing};
+use crate::relay::replay::Kept;
 use crate::upstream::admission;
 use attempt::Plans;
 use patience::Patience;
@@ -70,6 +71,7 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     let plans = Plans { view: &view, listener, route, upstream, upstream_index };
     exchange.patience.begin(&listener.wait_limits(upstream));
     persistence::begin(exchange, upstream, session.now);
+    retry::begin(exchange, upstream);
 
     let mut tried = Tried::new();
     let mut serving = loop {
@@ -131,6 +133,8 @@ pub(crate) struct Exchange {
     pub(crate) rewritten: Vec<u8>,
     pub(crate) request_body: Incoming,
     pub(crate) request_relay: Relay,
+    /// What was taken of the request body, as long as it may have to be sent again.
+    pub(crate) request_kept: Kept,
     pub(crate) to_server: Outgoing,
 
     pub(crate) response: ResponseHead,
@@ -163,6 +167,7 @@ impl Exchange {
             rewritten: Vec::new(),
             request_body: Incoming::nothing(),
             request_relay: Relay::new(),
+            request_kept: Kept::default(),
             to_server: Outgoing::new(),
             response: ResponseHead::new(),
             response_text: Vec::new(),
@@ -189,6 +194,7 @@ impl Exchange {
         }
         self.request_body = Incoming::nothing();
         self.request_relay = Relay::new();
+        self.request_kept.reset(MEMORY_KEPT_MAX);
         self.to_server.reset(MEMORY_KEPT_MAX);
         self.response.reset();
         self.response_body = Incoming::nothing();

@@ -12,6 +12,7 @@ use super::{Ended, Exchange, choose, fields, persistence};
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Incoming, Reader, Writer};
+use crate::relay::replay::Replay;
 use crate::relay::{RelayError, Waiting};
 
 /// Relays the response that `serving` has begun.
@@ -42,6 +43,7 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     exchange.record.spend(Phase::Response, now);
     exchange.record.status = exchange.response.status();
     exchange.answered = true;
+    exchange.request_kept.end();
     let shard = server_shard(plans, serving);
     shard.responses.record(exchange.record.status);
     shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
@@ -99,8 +101,8 @@ fn poll(
     }
     let sending = !exchange.request_relay.is_done() && !serving.send_failed;
     if sending {
-        let mut source =
-            Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+        let reader = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
+        let mut source = Replay { kept: &mut exchange.request_kept, reader };
         let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
         match exchange.request_relay.poll(cx, &mut source, &mut sink) {
             // The server has answered and reads no further: its answer counts.

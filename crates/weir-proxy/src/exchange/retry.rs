@@ -1,5 +1,6 @@
 //! Whether a failed attempt goes again, and where not: gathers the facts for the one decision in weir-traffic.
 
+use weir_http::{Method, RequestBody};
 use weir_observe::{Cause, Failure};
 use weir_traffic::ServerId;
 use weir_traffic::balance::Excluded;
@@ -9,6 +10,7 @@ use super::attempt::Plans;
 use super::{Ended, Exchange};
 use crate::clock;
 use crate::downstream::session::Session;
+use crate::snapshot::UpstreamPlan;
 
 /// What the attempts of one exchange have met so far.
 #[derive(Debug)]
@@ -62,6 +64,16 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// Keeps the request body from now on, if the request may be sent again after it has reached a server.
+pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan) {
+    if exchange.request.body() != RequestBody::None
+        && plan.retry.attempts_max > 1
+        && plan.may_repeat(exchange)
+    {
+        exchange.request_kept.begin(plan.retry_body_max);
+    }
+}
+
 /// Prepares another attempt.
 ///
 /// # Errors
@@ -86,22 +98,22 @@ pub(crate) fn again(
         received_any: failed.received_any,
         answered_any: exchange.answered,
         reused_connection: failed.reused,
-        idempotent: exchange.request.method().is_idempotent(),
-        // No part of the body has been taken from the input yet, or there is none.
-        body_replayable: exchange.request_relay.moved == 0,
+        repeatable: plan.may_repeat(exchange),
+        body_replayable: exchange.request_kept.is_whole(),
         attempts: exchange.record.attempts,
         stale_connections: tried.stale_connections,
         elapsed: now.saturating_duration_since(exchange.record.began),
     };
     let millis = plan.millis(now);
     match plan.retry.judge(&facts, || plan.retry_budget.try_take(millis)) {
-        Verdict::GiveUp(_) => {
+        Verdict::GiveUp(reason) => {
+            local.shard.retries_refused[reason as usize].increment();
             let failure = if failed.is_stale() { as_stale(failed.failure) } else { failed.failure };
             Err(failure.into())
         }
         Verdict::Retry { server, counts_as_attempt } => {
             if counts_as_attempt {
-                local.shard.retries.increment();
+                local.shard.retries[cause.index()].increment();
                 shard.retries.increment();
             } else {
                 tried.stale_connections += 1;
@@ -121,6 +133,75 @@ pub(crate) fn again(
     }
 }
 
+impl UpstreamPlan {
+    /// Whether the request may be sent again although a server may have acted on it.
+    pub(crate) fn may_repeat(&self, exchange: &Exchange) -> bool {
+        let (method, text) = (exchange.request.method(), &exchange.request_text[..]);
+        self.retry_methods.contains(method, exchange.request.method_span().of(text))
+    }
+}
+
+/// A set of request methods.
+#[derive(Debug)]
+pub(crate) struct MethodSet {
+    /// One bit for each that has a number.
+    known: u16,
+    others: Box<[Box<str>]>,
+}
+
+impl MethodSet {
+    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let (mut known, mut others) = (0, Vec::new());
+        for name in names {
+            match Method::recognise(name.as_bytes()) {
+                Method::Other => others.push(name.into()),
+                method => known |= 1 << method as u16,
+            }
+        }
+        Self { known, others: others.into() }
+    }
+
+    fn contains(&self, method: Method, name: &[u8]) -> bool {
+        match method {
+            Method::Other => self.others.iter().any(|other| other.as_bytes() == name),
+            method => self.known >> method as u16 & 1 != 0,
+        }
+    }
+}
+
 fn as_stale(failure: Failure) -> Failure {
     Failure { cause: Cause::StaleConnection, ..failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_known_by_number_or_by_name() {
+        let set = MethodSet::new(["GET", "PUT", "PURGE"].into_iter());
+        let contains = |name: &str| set.contains(Method::recognise(name.as_bytes()), name.as_bytes());
+        for (name, expected) in [
+            ("GET", true),
+            ("PUT", true),
+            ("POST", false),
+            ("PURGE", true),
+            ("LOCK", false),
+            ("purge", false),
+        ] {
+            assert_eq!(contains(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn causes_and_reasons_are_told_by_the_same_words() {
+        let causes =
+            [retry::Cause::Connect, retry::Cause::Broken, retry::Cause::Timeout, retry::Cause::Status(503)];
+        for (cause, name) in causes.into_iter().zip(weir_observe::RETRY_CAUSES) {
+            assert_eq!((cause.name(), weir_observe::RETRY_CAUSES[cause.index()]), (name, name));
+        }
+        for (reason, name) in retry::Reason::ALL.into_iter().zip(weir_observe::RETRY_REFUSALS) {
+            assert_eq!((reason.name(), weir_observe::RETRY_REFUSALS[reason as usize]), (name, name));
+        }
+    }
 }

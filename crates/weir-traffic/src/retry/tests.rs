@@ -9,7 +9,7 @@ const BROKEN_GET: FailedAttempt = FailedAttempt {
     received_any: false,
     answered_any: false,
     reused_connection: false,
-    idempotent: true,
+    repeatable: true,
     body_replayable: true,
     attempts: 1,
     stale_connections: 0,
@@ -27,7 +27,7 @@ fn judge(policy: &RetryPolicy, failed: FailedAttempt) -> Verdict {
 #[test]
 fn the_default_policy_by_story() {
     let get = BROKEN_GET;
-    let post = FailedAttempt { idempotent: false, ..get };
+    let post = FailedAttempt { repeatable: false, ..get };
     let unsent = |failed| FailedAttempt { sent_any: false, ..failed };
     let refused = |failed| FailedAttempt { cause: Cause::Connect, sent_any: false, ..failed };
     let reused = |failed| FailedAttempt { reused_connection: true, ..failed };
@@ -157,7 +157,7 @@ fn no_combination_of_facts_breaks_the_law() {
         let Verdict::Retry { server, counts_as_attempt } = judge(&eager, failed) else { continue };
         retried += 1;
         assert!(!failed.answered_any, "the client has part of an answer: {failed:?}");
-        assert!(failed.idempotent || !failed.sent_any, "an effect could happen twice: {failed:?}");
+        assert!(failed.repeatable || !failed.sent_any, "an effect could happen twice: {failed:?}");
         assert!(failed.body_replayable, "the body is not complete: {failed:?}");
         if counts_as_attempt {
             assert!(failed.attempts < 3, "{failed:?}");
@@ -186,7 +186,7 @@ fn all_facts() -> impl Iterator<Item = FailedAttempt> {
                     received_any: flags & 2 != 0,
                     answered_any: flags & 4 != 0,
                     reused_connection: flags & 8 != 0,
-                    idempotent: flags & 16 != 0,
+                    repeatable: flags & 16 != 0,
                     body_replayable: flags & 32 != 0,
                     attempts,
                     stale_connections,

@@ -11,7 +11,8 @@ use crate::harness::{Client, Connection, Gate, Origin, Weir, eventually};
 /// One listener `web` in front of `servers`, given as entries of the list, in turn, with more lines about the upstream.
 fn config(servers: &[String], more: &str) -> String {
     format!(
-        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nadmin.address = \"127.0.0.1:0\"\n\
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+         admin = {{ address = \"127.0.0.1:0\", changes = true }}\n\
          [upstream.app]\nbalance = \"round-robin\"\nservers = [{}]\n{more}\n",
         servers.join(", ")
     )
@@ -199,6 +200,27 @@ fn all_servers_are_ill() {
     for _ in 0..10 {
         assert_eq!(Client::get(weir.web(), "/").status, 200);
     }
+}
+
+/// Ejected for long, but then the operator takes the other server away: one that fails is better than none.
+#[test]
+fn the_last_that_is_left_comes_back_at_once() {
+    let is_ill = ill(true);
+    let a = origin("a", &is_ill, answering(503));
+    let b = Origin::serving("b");
+    let more = "ejection = { consecutive_failures = 1, time = \"1h\", time_max = \"1h\" }";
+    let weir = Weir::start(&config(&[named("a", &a), named("b", &b)], more));
+    while !is_ejected(&weir, "a") {
+        Client::get(weir.web(), "/");
+    }
+    is_ill.store(false, Ordering::SeqCst);
+    let table = || Client::get(weir.address("admin"), "/servers").text();
+    assert!(table().contains("app\ta\tserving\tejected\t"), "{}", table());
+    let drain = "POST /servers?upstream=app&server=b&mode=maintenance HTTP/1.1\r\nHost: admin\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(Client::exchange(weir.address("admin"), drain).status, 200);
+    assert_eq!(Client::get(weir.web(), "/").text(), "a");
+    assert!(table().contains("app\ta\tserving\tup\t"), "{}", table());
+    line(&weir, &["the server is back: no other is left", "server=\"a\""]);
 }
 
 /// A 500 says that something is wrong with a request, a client that leaves says nothing, and a kept connection that the server closed is no failure.

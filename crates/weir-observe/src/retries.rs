@@ -1,0 +1,10 @@
+//! The words under which retries are counted: what made an attempt go again, and what forbade it.
+//!
+//! The decision is taken elsewhere; a test there holds the words together.
+
+/// How the attempt before had failed.
+pub const RETRY_CAUSES: [&str; 4] = ["connect", "broken", "timeout", "status"];
+
+/// Why a failed attempt was not repeated.
+pub const RETRY_REFUSALS: [&str; 7] =
+    ["answered", "not-idempotent", "body-gone", "not-configured", "attempts-used", "too-late", "budget-used"];

@@ -1,0 +1,161 @@
+//! What the operator wants of servers: serving, draining, maintenance; changed while Weir runs.
+//!
+//! A change holds from the next choice on; what runs on the server runs on. A task of the control thread watches a server
+//! that leaves service: it closes it at its deadline and tells when nothing is left.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use weir_traffic::drain::{Drain, Step};
+use weir_traffic::{Health, Mode, ServerId, ServerState};
+
+use crate::clock;
+use crate::snapshot::{Snapshot, UpstreamPlan};
+
+/// How often a server that leaves service is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The modes of all servers.
+#[derive(Debug)]
+pub(crate) struct Modes {
+    snapshot: Arc<Snapshot>,
+    leaving: Mutex<HashMap<(usize, usize), Leaving>>,
+}
+
+/// A server that leaves service, and the task that watches it.
+#[derive(Debug)]
+struct Leaving {
+    drain: Drain,
+    watch: AbortHandle,
+}
+
+/// Why a mode was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unknown {
+    #[error("there is no upstream `{0}`")]
+    Upstream(String),
+    #[error("the upstream `{0}` has no server `{1}`")]
+    Server(String, String),
+}
+
+impl Modes {
+    pub(crate) fn new(snapshot: &Arc<Snapshot>) -> Arc<Self> {
+        Arc::new(Self { snapshot: Arc::clone(snapshot), leaving: Mutex::default() })
+    }
+
+    /// Sets what is wanted of a server; with a `deadline`, one that drains takes no bound requests either after it.
+    ///
+    /// # Errors
+    /// When there is no such server.
+    pub(crate) fn set(
+        self: &Arc<Self>,
+        upstream: &str,
+        server: &str,
+        mode: Mode,
+        deadline: Option<Duration>,
+    ) -> Result<(), Unknown> {
+        let upstreams = &self.snapshot.upstreams;
+        let upstream_at = upstreams.iter().position(|plan| &*plan.config.name == upstream);
+        let upstream_at = upstream_at.ok_or_else(|| Unknown::Upstream(upstream.to_owned()))?;
+        let plan = &upstreams[upstream_at];
+        let server_at = plan.config.servers.iter().position(|one| &*one.name == server);
+        let server_at = server_at.ok_or_else(|| Unknown::Server(upstream.to_owned(), server.to_owned()))?;
+        let key = (upstream_at, server_at);
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = leaving.remove(&key) {
+            before.watch.abort();
+        }
+        let state = plan.balancer().state(ServerId(server_at as u32));
+        state.set_mode(mode);
+        plan.settle_ejections();
+        let left = state.in_flight();
+        tracing::info!(upstream, server, mode = mode.name(), left, "the mode of the server was changed");
+        if mode != Mode::Serving {
+            let now_ms = plan.millis(clock::now());
+            let deadline_ms = deadline.map(|deadline| now_ms + deadline.as_millis() as u64);
+            let takes_bound = mode == Mode::Draining;
+            let drain = Drain { began_ms: now_ms, deadline_ms, takes_bound };
+            let task = tokio::spawn(watch(Arc::clone(plan), server_at, drain));
+            leaving.insert(key, Leaving { drain, watch: task.abort_handle() });
+        }
+        drop(leaving);
+        // Those who wait may be served by a server that came back, or must not wait for one that went.
+        plan.serve_queue();
+        Ok(())
+    }
+
+    /// One line per server: what is wanted of it, whether it is up, and what runs on it.
+    pub(crate) fn table(&self) -> String {
+        let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text =
+            String::from("upstream\tserver\tmode\thealth\tweight\tin_flight\tmode_for\tdeadline_in\n");
+        for (upstream_at, plan) in self.snapshot.upstreams.iter().enumerate() {
+            for (server_at, state) in plan.balancer().states().iter().enumerate() {
+                let drain = leaving.get(&(upstream_at, server_at)).map(|leaving| leaving.drain);
+                push_line(&mut text, plan, server_at, state, drain);
+            }
+        }
+        text
+    }
+}
+
+fn push_line(
+    text: &mut String,
+    plan: &UpstreamPlan,
+    server: usize,
+    state: &ServerState,
+    drain: Option<Drain>,
+) {
+    let now_ms = plan.millis(clock::now());
+    let seconds = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{}s", ms.div_ceil(1000)));
+    let mode_for = seconds(drain.map(|drain| now_ms.saturating_sub(drain.began_ms)));
+    let deadline_in = seconds(drain.and_then(|drain| drain.deadline_ms).map(|at| at.saturating_sub(now_ms)));
+    let name = &plan.config.servers[server].name;
+    let mode = state.mode().name();
+    let health = match state.health() {
+        Health::Up if state.is_ejected() => "ejected",
+        health => health.name(),
+    };
+    let (weight, in_flight) = (state.weight(), state.in_flight());
+    writeln!(
+        text,
+        "{}\t{name}\t{mode}\t{health}\t{weight}\t{in_flight}\t{mode_for}\t{deadline_in}",
+        plan.config.name
+    )
+    .expect("a string takes everything");
+}
+
+/// Looks at a server until nothing is left on it.
+async fn watch(plan: Arc<UpstreamPlan>, server: usize, mut drain: Drain) {
+    let state = plan.balancer().state(ServerId(server as u32));
+    let (upstream, name) = (&*plan.config.name, &*plan.config.servers[server].name);
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let left = state.in_flight();
+        let now_ms = plan.millis(clock::now());
+        let seconds = now_ms.saturating_sub(drain.began_ms) as f64 / 1000.0;
+        match drain.step(left, now_ms) {
+            Step::Wait => {}
+            Step::Close => {
+                drain = drain.closed();
+                state.set_mode(Mode::Maintenance);
+                plan.settle_ejections();
+                plan.serve_queue();
+                tracing::info!(
+                    upstream,
+                    server = name,
+                    left,
+                    seconds,
+                    "the deadline of the drain is over: the server is in maintenance now"
+                );
+            }
+            Step::Done => {
+                tracing::info!(upstream, server = name, seconds, "nothing is left on the server");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A request body that may have to be sent again: a [`Source`] that keeps what was taken from it, up to a bound.
+//!
+//! While it keeps, every byte is copied once; a body that outgrows the bound is let go and cannot be sent again. Must not
+//! know why somebody wants it again.
+
+use std::task::{Context, Poll};
+
+use super::reframe::Reader;
+use super::{RelayError, Source};
+
+/// The part of a body that was taken from its connection.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    bytes: Vec<u8>,
+    /// How much of `bytes` was taken since the body began anew.
+    taken: usize,
+    /// The most that is kept; more makes it all worthless.
+    len_max: usize,
+    /// Whether bytes were taken that are not kept.
+    lost: bool,
+}
+
+impl Kept {
+    /// Keeps up to `len_max` bytes from now on; with 0, nothing.
+    pub(crate) fn begin(&mut self, len_max: usize) {
+        self.len_max = len_max;
+    }
+
+    /// Whether the body can be sent from its first byte.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.lost
+    }
+
+    /// Begins the body anew, which has to be whole.
+    pub(crate) fn rewind(&mut self) {
+        debug_assert!(self.is_whole());
+        self.taken = 0;
+    }
+
+    /// Keeps no more: the body will not be sent again. What is kept and not taken yet still will.
+    pub(crate) fn end(&mut self) {
+        self.len_max = 0;
+    }
+
+    /// Forgets everything but the memory; memory beyond `kept_max` goes too.
+    pub(crate) fn reset(&mut self, kept_max: usize) {
+        self.bytes.clear();
+        self.bytes.shrink_to(kept_max);
+        (self.taken, self.len_max, self.lost) = (0, 0, false);
+    }
+
+    fn ahead(&self) -> &[u8] {
+        &self.bytes[self.taken..]
+    }
+
+    /// Takes in what was just taken from the connection.
+    fn keep(&mut self, data: &[u8]) {
+        if !self.lost && self.bytes.len() + data.len() <= self.len_max {
+            self.bytes.extend_from_slice(data);
+            self.taken = self.bytes.len();
+        } else if !data.is_empty() {
+            self.lost = true;
+            self.bytes.clear();
+            self.taken = 0;
+        }
+    }
+}
+
+/// A body that comes first from what was kept of it, then from its connection.
+pub(crate) struct Replay<'a> {
+    pub(crate) kept: &'a mut Kept,
+    pub(crate) reader: Reader<'a>,
+}
+
+impl Source for Replay<'_> {
+    fn data(&self) -> &[u8] {
+        match self.kept.ahead() {
+            [] => self.reader.data(),
+            ahead => ahead,
+        }
+    }
+
+    fn take(&mut self, len: usize) {
+        if !self.kept.ahead().is_empty() {
+            self.kept.taken += len;
+            return;
+        }
+        self.kept.keep(&self.reader.data()[..len]);
+        self.reader.take(len);
+    }
+
+    fn decode(&mut self) -> Result<(), RelayError> {
+        if self.kept.ahead().is_empty() { self.reader.decode() } else { Ok(()) }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.kept.ahead().is_empty() && self.reader.is_finished()
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        self.reader.poll_read(cx)
+    }
+
+    fn write_trailers(&self, out: &mut Vec<u8>) {
+        self.reader.write_trailers(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_is_kept_and_comes_again() {
+        let mut kept = Kept::default();
+        kept.begin(8);
+        kept.keep(b"abc");
+        kept.keep(b"defgh");
+        assert!(kept.is_whole() && kept.ahead().is_empty());
+        kept.rewind();
+        assert_eq!(kept.ahead(), b"abcdefgh");
+        kept.taken += 8;
+        kept.keep(b"i");
+        assert!(!kept.is_whole() && kept.ahead().is_empty());
+        kept.keep(b"j");
+        assert!(!kept.is_whole(), "what is lost stays lost");
+        kept.reset(4);
+        assert!(kept.is_whole());
+    }
+
+    #[test]
+    fn nothing_is_kept_unless_asked_for() {
+        let mut kept = Kept::default();
+        kept.keep(b"");
+        assert!(kept.is_whole(), "nothing was lost");
+        kept.keep(b"a");
+        assert!(!kept.is_whole());
+    }
+
+    #[test]
+    fn what_is_ahead_survives_the_end() {
+        let mut kept = Kept::default();
+        kept.begin(8);
+        kept.keep(b"abcd");
+        kept.rewind();
+        kept.taken += 1;
+        kept.end();
+        assert_eq!(kept.ahead(), b"bcd");
+        kept.taken += 3;
+        kept.keep(b"e");
+        assert!(kept.ahead().is_empty());
+    }
+}

@@ -1,0 +1,72 @@
+//! The end of a server's service: it takes less and less, and somebody wants to know when nothing is left.
+//!
+//! Pure: whoever drains a server looks at it from time to time and says what it saw.
+
+/// One server on its way out of service. Times are milliseconds on any clock that does not go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drain {
+    /// When it began.
+    pub began_ms: u64,
+    /// When requests that are bound to the server go elsewhere too; `None`: they may go on for good.
+    pub deadline_ms: Option<u64>,
+    /// Whether requests that are bound to the server still reach it.
+    pub takes_bound: bool,
+}
+
+/// What is to be done about a server that drains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Look again later.
+    Wait,
+    /// Its time is over: from now on it takes no requests at all.
+    Close,
+    /// Nothing is left on it, and nothing will come.
+    Done,
+}
+
+impl Drain {
+    /// What a look at the server comes to, on which `in_flight` requests and tunnels run.
+    pub fn step(&self, in_flight: u32, now_ms: u64) -> Step {
+        let over = self.deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms);
+        match (self.takes_bound, over, in_flight) {
+            (true, true, _) => Step::Close,
+            (false, _, 0) => Step::Done,
+            _ => Step::Wait,
+        }
+    }
+
+    /// The same server after its time is over.
+    #[must_use]
+    pub fn closed(self) -> Drain {
+        Drain { takes_bound: false, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bound_requests_keep_a_server_until_its_deadline() {
+        let drain = Drain { began_ms: 0, deadline_ms: Some(100), takes_bound: true };
+        for (in_flight, now_ms, step) in [
+            (3, 0, Step::Wait),
+            (0, 50, Step::Wait),
+            (0, 99, Step::Wait),
+            (2, 100, Step::Close),
+            (0, 100, Step::Close),
+        ] {
+            assert_eq!(drain.step(in_flight, now_ms), step, "{in_flight} at {now_ms}");
+        }
+        let closed = drain.closed();
+        assert_eq!((closed.step(2, 200), closed.step(0, 300)), (Step::Wait, Step::Done));
+        let for_good = Drain { deadline_ms: None, ..drain };
+        assert_eq!(for_good.step(0, u64::MAX), Step::Wait);
+    }
+
+    #[test]
+    fn a_server_without_bound_requests_is_done_when_it_is_empty() {
+        let drain = Drain { began_ms: 0, deadline_ms: None, takes_bound: false };
+        assert_eq!((drain.step(1, 5), drain.step(0, 6)), (Step::Wait, Step::Done));
+    }
+}

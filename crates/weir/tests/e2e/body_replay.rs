@@ -1,0 +1,142 @@
+//! Requests with a body that go to a second server: what is sent again, how much of it, for which methods, and that it is
+//! counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::harness::{Client, Origin, Response, Weir, origin::ok};
+
+/// Two servers of which the one that is asked first breaks every connection after `break_after` bytes of body, without an
+/// answer; the other echoes what it got.
+struct Pair {
+    origins: [Origin; 2],
+}
+
+impl Pair {
+    fn breaking_after(break_after: usize) -> Pair {
+        let first = Arc::new(AtomicUsize::new(usize::MAX));
+        let server = |number: usize| {
+            let first = Arc::clone(&first);
+            Origin::start(move |conn| {
+                let head = conn.head()?;
+                let asked_first =
+                    first.compare_exchange(usize::MAX, number, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+                if asked_first || first.load(Ordering::SeqCst) == number {
+                    conn.take(break_after)?;
+                    conn.reset();
+                    return None;
+                }
+                let request = conn.request_body(head)?;
+                conn.send(ok(&request.text()))
+            })
+        };
+        Pair { origins: [server(0), server(1)] }
+    }
+
+    fn weir(&self, retry: &str) -> Weir {
+        let [first, second] = self.origins.each_ref().map(Origin::address);
+        Weir::start(&format!(
+            "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+             [upstream.app]\nservers = [\"{first}\", \"{second}\"]\nretry = {{ {retry} }}\n"
+        ))
+    }
+}
+
+fn send(weir: &Weir, method: &str, body: &str) -> Response {
+    let head = format!("{method} / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+    let mut client = Client::connect(weir.web());
+    client.send(head + body);
+    client.response_to(method)
+}
+
+fn retries(weir: &Weir, cause: &str) -> f64 {
+    weir.metrics().sum("weir_upstream_retries_total", &[&format!("cause=\"{cause}\"")])
+}
+
+fn refused(weir: &Weir, reason: &str) -> f64 {
+    weir.metrics().sum("weir_upstream_retries_refused_total", &[&format!("reason=\"{reason}\"")])
+}
+
+#[test]
+fn the_whole_body_goes_to_the_second_server() {
+    for (len, break_after) in [(1, 0), (1_000, 1_000), (60_000, 10), (60_000, 60_000)] {
+        let pair = Pair::breaking_after(break_after);
+        let weir = pair.weir("");
+        let body: String = (0..len).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
+        let response = send(&weir, "PUT", &body);
+        assert_eq!(
+            (response.status, response.text() == body),
+            (200, true),
+            "{len} bytes, broken after {break_after}"
+        );
+        assert_eq!(retries(&weir, "broken"), 1.0);
+    }
+}
+
+#[test]
+fn a_chunked_body_is_sent_again_with_its_trailers() {
+    let pair = Pair::breaking_after(0);
+    let weir = pair.weir("");
+    let mut client = Client::connect(weir.web());
+    client.send(
+        "PUT / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\nX-End: 1\r\n\r\n",
+    );
+    let response = client.response_to("PUT");
+    assert_eq!((response.status, response.text()), (200, "abcdefg".to_owned()));
+}
+
+#[test]
+fn a_client_that_is_still_sending_goes_on_behind_what_was_kept() {
+    let pair = Pair::breaking_after(5);
+    let weir = pair.weir("");
+    let mut client = Client::connect(weir.web());
+    client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
+    for origin in &pair.origins {
+        origin.wait_for_connections(1);
+    }
+    client.send("56789");
+    let response = client.response_to("PUT");
+    assert_eq!((response.status, response.text()), (200, "0123456789".to_owned()));
+}
+
+#[test]
+fn a_body_beyond_the_bound_is_not_sent_again() {
+    let pair = Pair::breaking_after(2_000);
+    let weir = pair.weir("body_size = \"1KiB\"");
+    let response = send(&weir, "PUT", &"x".repeat(2_000));
+    assert_eq!(response.status, 502);
+    assert_eq!(refused(&weir, "body-gone"), 1.0);
+    assert_eq!(retries(&weir, "broken"), 0.0);
+}
+
+#[test]
+fn a_body_beyond_the_bound_is_no_matter_when_no_server_was_reached() {
+    let origin = Origin::serving("fine");
+    let gone = Origin::serving("gone").address();
+    let weir = Weir::start(&format!(
+        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+         [upstream.app]\nbalance = \"round-robin\"\nservers = [\"{gone}\", \"{}\"]\nretry.body_size = \"0B\"\n",
+        origin.address()
+    ));
+    for _ in 0..4 {
+        assert_eq!(send(&weir, "POST", &"x".repeat(100_000)).status, 200);
+    }
+    assert!(retries(&weir, "connect") >= 1.0);
+}
+
+#[test]
+fn what_may_be_done_twice_is_for_the_config_to_say() {
+    for (retry, method, status) in [
+        ("", "POST", 502),
+        ("methods = [\"GET\", \"POST\"]", "POST", 200),
+        ("methods = [\"GET\", \"POST\"]", "PUT", 502),
+        ("methods = [\"LOCK\"]", "LOCK", 200),
+        ("", "LOCK", 502),
+    ] {
+        let pair = Pair::breaking_after(3);
+        let weir = pair.weir(retry);
+        assert_eq!(send(&weir, method, "abc").status, status, "{method} with {retry}");
+        let expected = if status == 502 { 1.0 } else { 0.0 };
+        assert_eq!(refused(&weir, "not-idempotent"), expected);
+    }
+}
