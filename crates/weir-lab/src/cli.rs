@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::load::tool;
-use crate::origin::Origin;
+use crate::origin::{Origin, Setup};
 use crate::place;
 use crate::process::{Job, Launcher, guard};
 use crate::report::{self, folder, markdown, verdict};
@@ -48,6 +48,15 @@ enum Command {
         /// Event loops that share the address.
         #[arg(long, default_value_t = 1)]
         threads: usize,
+        /// So many addresses, counted upwards from that one, with the same port.
+        #[arg(long, default_value_t = 1)]
+        addresses: u32,
+        /// Requests with a delay that are worked on at once; the others wait. Without it, as many as come.
+        #[arg(long)]
+        slots: Option<usize>,
+        /// File to which is written when each request came, began and was done.
+        #[arg(long, conflicts_with = "threads")]
+        journal: Option<PathBuf>,
     },
     /// Start a program and end its process tree when standard input closes.
     #[command(hide = true)]
@@ -134,7 +143,9 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Run(args) => run_scenario(&args, launcher),
         Command::List => list(),
         Command::Targets(programs) => targets(&programs),
-        Command::Origin { listen, threads } => serve_origin(listen, threads),
+        Command::Origin { listen, threads, addresses, slots, journal } => {
+            serve_origin(&Setup { listen, addresses, threads, slots, journal })
+        }
         Command::Guard { log, cpus, command } => run_guard(log, cpus, command),
     };
     match result {
@@ -216,9 +227,9 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve_origin(listen: SocketAddr, threads: usize) -> anyhow::Result<ExitCode> {
+fn serve_origin(setup: &Setup) -> anyhow::Result<ExitCode> {
     place::raise_descriptor_limit();
-    let origin = Origin::start(listen, threads).with_context(|| format!("cannot listen on {listen}"))?;
+    let origin = Origin::start_as(setup).with_context(|| format!("cannot listen on {}", setup.listen))?;
     println!("listening on {}", origin.addr());
     origin.wait();
     Ok(ExitCode::SUCCESS)

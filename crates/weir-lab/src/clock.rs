@@ -12,6 +12,13 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Nanoseconds since the machine was started, the same in every process: what happened in two of them can be put in order.
+pub fn uptime_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Neither is negative (`clock_gettime(2)`).
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// The date and time of day, UTC.
 pub fn today() -> jiff::Timestamp {
     jiff::Timestamp::now()

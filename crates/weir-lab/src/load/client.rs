@@ -52,6 +52,8 @@ pub(super) struct Client {
     pub(super) due: u64,
     /// Real start of the exchange, ns.
     pub(super) began: u64,
+    /// Which of the prepared exchanges it is.
+    pub(super) exchange: usize,
     sent: usize,
     reader: Reader,
     source: usize,
@@ -65,15 +67,16 @@ impl Client {
             stage: Stage::Idle,
             due: 0,
             began: 0,
+            exchange: 0,
             sent: 0,
             reader: Reader::default(),
             source: 0,
         }
     }
 
-    /// Readies it for an exchange that was to begin at `due` and begins at `now`.
-    pub(super) fn begin(&mut self, due: u64, now: u64) {
-        (self.due, self.began) = (due, now);
+    /// Readies it for exchange number `exchange` that was to begin at `due` and begins at `now`.
+    pub(super) fn begin(&mut self, exchange: usize, due: u64, now: u64) {
+        (self.exchange, self.due, self.began) = (exchange, due, now);
         self.sent = 0;
         self.reader.reset();
         self.stage = Stage::Sending;

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::client::{Client, Stage, Turn};
 use super::fault::{Fault, Faults};
-use super::{Arrival, Connections, Exchange, Outcome, Plan, Progress};
+use super::{Arrival, Choice, Connections, Event, Exchange, Outcome, Plan, Progress};
 use crate::clock;
 
 /// Events taken from the kernel at once.
@@ -40,7 +40,7 @@ pub fn histogram() -> Histogram<u64> {
 pub fn run(plan: &Plan, progress: &Progress) -> io::Result<Outcome> {
     // The default slack of 50 us would make every constant-rate request late by that much.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-    let _priority = matches!(plan.arrival, Arrival::Rate(_)).then(Priority::raise);
+    let _priority = (plan.arrival != Arrival::Closed).then(Priority::raise);
     let mut driver = Driver::new(plan, progress)?;
     driver.run()?;
     Ok(driver.outcome)
@@ -93,6 +93,8 @@ struct Driver<'a> {
     waiting: VecDeque<u64>,
     /// Intended starts so far.
     arrivals: u64,
+    /// Exchanges begun so far.
+    begun: usize,
     /// Clients that rest after a fault, under a closed loop.
     resting: Vec<usize>,
     next_sweep: u64,
@@ -111,6 +113,8 @@ impl<'a> Driver<'a> {
             closed_by_target: 0,
             unsent: 0,
             stopped: false,
+            started_ns: clock::uptime_ns(),
+            trace: Vec::new(),
         };
         Ok(Self {
             plan,
@@ -127,6 +131,7 @@ impl<'a> Driver<'a> {
             free: VecDeque::new(),
             waiting: VecDeque::new(),
             arrivals: 0,
+            begun: 0,
             resting: Vec::new(),
             next_sweep: SWEEP,
         })
@@ -139,7 +144,7 @@ impl<'a> Driver<'a> {
     fn run(&mut self) -> io::Result<()> {
         match self.plan.arrival {
             Arrival::Closed => (0..self.clients.len()).for_each(|index| self.begin(index, self.now())),
-            Arrival::Rate(_) => self.free.extend(0..self.clients.len()),
+            _ => self.free.extend(0..self.clients.len()),
         }
         let mut events = Vec::with_capacity(EVENTS);
         loop {
@@ -165,7 +170,7 @@ impl<'a> Driver<'a> {
             for event in &events {
                 self.serve(event.data.u64(), event.flags);
                 // Answers must not hold up what is due meanwhile.
-                if let Arrival::Rate(_) = self.plan.arrival {
+                if self.plan.arrival != Arrival::Closed {
                     self.issue(self.now());
                 }
             }
@@ -177,20 +182,19 @@ impl<'a> Driver<'a> {
     fn timeout(&self) -> Timespec {
         let now = self.now();
         let mut until = self.next_sweep;
-        if let Arrival::Rate(rate) = self.plan.arrival
+        if let Some(due) = self.plan.arrival.due_ns(self.arrivals)
             && now < self.to
         {
-            until = until.min(due_of(self.arrivals, rate));
+            until = until.min(due);
         }
         Timespec::try_from(Duration::from_nanos(until.saturating_sub(now))).expect("less than a second")
     }
 
     /// Begins what is due under a constant rate.
     fn issue(&mut self, now: u64) {
-        let Arrival::Rate(rate) = self.plan.arrival else { return };
         let last = now.min(self.to.saturating_sub(1));
-        while due_of(self.arrivals, rate) <= last {
-            self.waiting.push_back(due_of(self.arrivals, rate));
+        while let Some(due) = self.plan.arrival.due_ns(self.arrivals).filter(|due| *due <= last) {
+            self.waiting.push_back(due);
             self.arrivals += 1;
         }
         if now > self.to + LATE_START_MAX {
@@ -204,17 +208,22 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The exchanges of client `index` are number `index` of the prepared ones.
+    /// The exchange that client `index` is at.
     fn exchange(&self, index: usize) -> &'a Exchange {
-        &self.plan.exchanges[index % self.plan.exchanges.len()]
+        &self.plan.exchanges[self.clients[index].exchange]
     }
 
     /// Begins an exchange, on the client's connection or a new one.
     fn begin(&mut self, index: usize, due: u64) {
         let now = self.now();
-        let exchange = self.exchange(index);
+        let number = match self.plan.choice {
+            Choice::ByClient => index,
+            Choice::InTurn => self.begun,
+        };
         let client = &mut self.clients[index];
-        client.begin(due, now);
+        client.begin(number % self.plan.exchanges.len(), due, now);
+        let exchange = &self.plan.exchanges[client.exchange];
+        self.begun += 1;
         self.active += 1;
         if due >= self.from && due < self.to {
             self.outcome.lateness.saturating_record(now - due);
@@ -287,10 +296,20 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Keeps an exchange that is over.
+    fn keep(&mut self, index: usize, is_answered: bool) {
+        if self.plan.trace {
+            let ended = self.now();
+            let &Client { exchange, due, began, .. } = &self.clients[index];
+            self.outcome.trace.push(Event { client: index, exchange, due, began, ended, is_answered });
+        }
+    }
+
     /// Counts a correct answer and goes on to what follows it.
     fn answered(&mut self, index: usize, closes: bool) {
         let now = self.now();
         let due = self.clients[index].due;
+        self.keep(index, true);
         self.completed += 1;
         let at = if self.plan.arrival == Arrival::Closed { now } else { due };
         if at >= self.from && at < self.to {
@@ -325,15 +344,18 @@ impl<'a> Driver<'a> {
 
     /// Counts a fault; the client starts afresh with its next exchange, after a rest.
     fn fail(&mut self, index: usize, fault: &Fault) {
-        let client = &mut self.clients[index];
-        let was_active = client.stage != Stage::Idle;
-        client.close();
+        let stage = self.clients[index].stage;
+        let was_active = stage != Stage::Idle;
+        if was_active && stage != Stage::Closing {
+            self.keep(index, false);
+        }
+        self.clients[index].close();
         self.outcome.faults.note(fault);
         if was_active {
             self.active -= 1;
             match self.plan.arrival {
                 Arrival::Closed => self.resting.push(index),
-                Arrival::Rate(_) => self.free.push_back(index),
+                _ => self.free.push_back(index),
             }
         }
     }
@@ -343,7 +365,7 @@ impl<'a> Driver<'a> {
         match self.plan.arrival {
             Arrival::Closed if now < self.to => self.begin(index, now),
             Arrival::Closed => {}
-            Arrival::Rate(_) => match self.waiting.pop_front() {
+            _ => match self.waiting.pop_front() {
                 Some(due) => self.begin(index, due),
                 None => self.free.push_back(index),
             },
@@ -365,9 +387,4 @@ impl<'a> Driver<'a> {
             self.next(index, now);
         }
     }
-}
-
-/// Intended start number `number`, in nanoseconds.
-fn due_of(number: u64, rate: f64) -> u64 {
-    (number as f64 * 1e9 / rate) as u64
 }

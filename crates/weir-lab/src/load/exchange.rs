@@ -1,6 +1,7 @@
 //! A request prepared as bytes, and what its answer must be.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::wire::{checksum, pattern};
 
@@ -89,6 +90,38 @@ pub fn prepare(shape: &Shape<'_>) -> Vec<Exchange> {
             Exchange { request: [head.as_bytes(), &body].concat(), expected }
         })
         .collect()
+}
+
+/// What requests look like that say who sends them: a journal then says which server they came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Signed {
+    /// Host field.
+    pub host: SocketAddr,
+    /// How long a server works on each.
+    pub service: Duration,
+    /// Bytes of request body; 0 for GET, otherwise POST.
+    pub body_len: usize,
+}
+
+/// The header that says who sends a signed request.
+pub const CLIENT_HEADER: &str = "X-Client";
+
+/// Prepares a request that is signed with number `client`.
+pub fn sign(signed: &Signed, client: usize) -> Exchange {
+    let Signed { host, service, body_len } = *signed;
+    let millis = service.as_millis();
+    let (method, length, expected) = match body_len {
+        0 => (format!("GET /delay/{millis}"), String::new(), Expected::Pattern(crate::origin::PAGE_LEN)),
+        len => {
+            let expected = Expected::Literal(checksum::line_for(pattern::run(0, len)).into_bytes());
+            (format!("POST /checksum/delay/{millis}"), format!("Content-Length: {len}\r\n"), expected)
+        }
+    };
+    let head = format!(
+        "{method}/client/{client} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-lab\r\nAccept: */*\r\n\
+         {CLIENT_HEADER}: client-{client}\r\n{length}\r\n"
+    );
+    Exchange { request: [head.as_bytes(), pattern::run(0, body_len)].concat(), expected }
 }
 
 #[cfg(test)]

@@ -40,6 +40,66 @@ pub enum Arrival {
     Closed,
     /// So many per second, evenly spaced, over all clients.
     Rate(f64),
+    /// One rate for so long from the start on, then another.
+    Change {
+        /// Exchanges per second at first.
+        first: f64,
+        /// Until when.
+        until: Duration,
+        /// Exchanges per second from then on.
+        then: f64,
+    },
+}
+
+impl Arrival {
+    /// When exchange `number` is to begin, in nanoseconds from the start; `None` in a closed loop.
+    pub fn due_ns(self, number: u64) -> Option<u64> {
+        match self {
+            Self::Closed => None,
+            Self::Rate(rate) => Some((number as f64 * 1e9 / rate) as u64),
+            Self::Change { first, until, then } => {
+                let early = (first * until.as_secs_f64()).ceil() as u64;
+                Some(if number < early {
+                    (number as f64 * 1e9 / first) as u64
+                } else {
+                    until.as_nanos() as u64 + ((number - early) as f64 * 1e9 / then) as u64
+                })
+            }
+        }
+    }
+}
+
+/// Which of the prepared exchanges comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Client `n` always sends number `n` modulo their count.
+    ByClient,
+    /// One after the other, whichever client sends them.
+    InTurn,
+}
+
+/// One exchange of a run, in nanoseconds since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// Who did it.
+    pub client: usize,
+    /// Which of the prepared exchanges it was.
+    pub exchange: usize,
+    /// When it was to begin.
+    pub due: u64,
+    /// When it began.
+    pub began: u64,
+    /// When it was over.
+    pub ended: u64,
+    /// It was answered correctly.
+    pub is_answered: bool,
+}
+
+impl Event {
+    /// From the intended start to the end.
+    pub fn latency_ns(&self) -> u64 {
+        self.ended.saturating_sub(self.due)
+    }
 }
 
 /// One run of the driver.
@@ -47,8 +107,10 @@ pub enum Arrival {
 pub struct Plan {
     /// Where to connect.
     pub target: SocketAddr,
-    /// What to send; client `n` sends number `n` modulo their count.
+    /// What to send.
     pub exchanges: Vec<Exchange>,
+    /// Which of them comes next.
+    pub choice: Choice,
     /// Number of simulated clients.
     pub clients: usize,
     /// Whether they keep their connections.
@@ -63,6 +125,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// The run ends after so many faults.
     pub faults_max: u64,
+    /// Keep every single exchange of the run.
+    pub trace: bool,
 }
 
 /// What a run of the driver shows while it runs; written by the driver alone, except `stop`.
@@ -95,4 +159,8 @@ pub struct Outcome {
     pub unsent: u64,
     /// The run was ended from outside.
     pub stopped: bool,
+    /// Its start, in nanoseconds of `clock::uptime_ns`.
+    pub started_ns: u64,
+    /// Every exchange of the run that is over, warm-up included, in the order in which they ended; if the plan says so.
+    pub trace: Vec<Event>,
 }

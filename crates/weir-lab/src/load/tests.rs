@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 
-use super::exchange::{Shape, prepare};
+use super::exchange::{Shape, Signed, prepare, sign};
 use super::held::Held;
-use super::{Arrival, Connections, Outcome, Plan, Progress, driver};
+use super::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
 use crate::clock;
 use crate::origin::Origin;
 use crate::wire::fields;
@@ -20,6 +20,7 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
     Plan {
         target,
         exchanges: prepare(&Shape { host: target, path: "/", body_len, answer_len: 612, close }),
+        choice: Choice::ByClient,
         clients: 7,
         connections,
         arrival: Arrival::Closed,
@@ -27,6 +28,7 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
         window: Duration::from_millis(150),
         timeout: Duration::from_secs(20),
         faults_max: 20,
+        trace: false,
     }
 }
 
@@ -118,6 +120,58 @@ fn a_stall_counts_against_every_request_that_was_due_in_it() {
     assert_eq!(outcome.exchanges, 20);
     // The last of 20 requests is answered after ten rounds of 30 ms and was due at 47.5 ms.
     assert!(outcome.latency.max() > 250_000_000, "{} ns", outcome.latency.max());
+}
+
+#[test]
+fn a_rate_changes_when_it_is_to() {
+    let until = Duration::from_millis(100);
+    let arrival = Arrival::Change { first: 1000.0, until, then: 100.0 };
+    let due: Vec<u64> = (0..103).map(|number| arrival.due_ns(number).unwrap() / 1_000_000).collect();
+    assert_eq!((due[0], due[50], due[99], due[100], due[101], due[102]), (0, 50, 99, 100, 110, 120));
+    assert_eq!(Arrival::Rate(100.0).due_ns(3), Some(30_000_000));
+    assert_eq!(Arrival::Closed.due_ns(0), None);
+    let origin = origin();
+    let mut plan = plan(origin.addr(), 0, Connections::Kept);
+    (plan.arrival, plan.warm_up) = (arrival, Duration::ZERO);
+    // 100 in the first 100 ms, 5 in the 50 ms after these.
+    assert_eq!(drive(&plan).exchanges, 105);
+}
+
+#[test]
+fn every_exchange_is_kept_in_a_trace_that_says_which_it_was() {
+    let origin = origin();
+    let mut plan = plan(origin.addr(), 0, Connections::Kept);
+    let signed = Signed { host: origin.addr(), service: Duration::from_millis(2), body_len: 0 };
+    plan.exchanges = (0..5).map(|number| sign(&signed, number)).collect();
+    // The last one of five is refused.
+    plan.exchanges[4].request = b"GET /status/503 HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
+    (plan.choice, plan.arrival, plan.trace) = (Choice::InTurn, Arrival::Rate(1000.0), true);
+    plan.faults_max = u64::MAX;
+    let outcome = drive(&plan);
+    assert_eq!(outcome.trace.len(), 170);
+    let mut in_order = outcome.trace.clone();
+    in_order.sort_by_key(|event| event.due);
+    for (number, event) in in_order.iter().enumerate() {
+        assert_eq!((event.exchange, event.is_answered), (number % 5, number % 5 < 4), "{event:?}");
+        assert!(event.due <= event.began && event.began <= event.ended, "{event:?}");
+        assert!(!event.is_answered || event.latency_ns() >= 2_000_000, "{event:?}");
+    }
+    assert_eq!(outcome.faults.total, 34);
+    assert!(outcome.started_ns <= clock::uptime_ns());
+}
+
+#[test]
+fn signed_requests_say_who_sends_them_and_are_answered() {
+    let origin = origin();
+    for body_len in [0, 1024] {
+        let mut plan = plan(origin.addr(), 0, Connections::Kept);
+        let signed = Signed { host: origin.addr(), service: Duration::from_millis(1), body_len };
+        plan.exchanges = (0..7).map(|client| sign(&signed, client)).collect();
+        let text = String::from_utf8_lossy(&plan.exchanges[6].request).into_owned();
+        assert!(text.contains("/delay/1/client/6 ") && text.contains("\r\nX-Client: client-6\r\n"), "{text}");
+        let outcome = drive(&plan);
+        assert!(outcome.faults.is_empty() && outcome.exchanges > 0, "{}", outcome.faults);
+    }
 }
 
 #[test]

@@ -51,6 +51,42 @@ pub enum Metric {
     Stolen,
     /// 99 % of the requests of a constant rate went out so soon after they were due, µs.
     LatenessP99,
+    /// Throughput relative to what the servers can do, by the service time they measured.
+    OfCapacity,
+    /// The longest response relative to the longest that an ideal queue in order of arrival would have.
+    LongestOfIdeal,
+    /// Requests whose service began clearly after that of one that came clearly later.
+    Overtaken,
+    /// Requests that came to a server whose slots were all taken.
+    Overlaps,
+    /// How long servers worked on a request, mean, µs.
+    ServiceTime,
+    /// 95 % of the answers came within it, µs.
+    P95,
+    /// The same when no request is slow, µs.
+    P95Plain,
+    /// P95 of the requests that are not slow, relative to that when none is.
+    P95OfPlain,
+    /// Requests that failed and cannot have reached the server before it was killed.
+    FailedUnsent,
+    /// From the moment a server hangs until the last request is sent to it, µs.
+    Detection,
+    /// From the moment a server works again until the first request is sent to it, µs.
+    Recovery,
+    /// Probes that all servers together got per second.
+    ProbesPerSecond,
+    /// The 10 ms with the most probes, relative to the mean.
+    ProbeBurst,
+    /// The longest wait of a request, answered or not, relative to the limit of the queue.
+    LongestOfLimit,
+    /// Correct answers of all requests after the overload, percent.
+    AvailabilityAfter,
+    /// Clients whose requests all went to one server while nothing happened, percent.
+    Kept,
+    /// Clients of other servers that changed theirs when one was removed, percent.
+    MovedOnRemoval,
+    /// Clients that changed their server when it returned and had not been its before, percent.
+    MovedOnReturn,
 }
 
 /// Which way a figure is better.
@@ -66,7 +102,12 @@ impl Metric {
     /// Which way it is better.
     pub fn better(self) -> Better {
         match self {
-            Self::RequestsPerSecond | Self::OfDirect | Self::Availability => Better::Higher,
+            Self::RequestsPerSecond
+            | Self::OfDirect
+            | Self::OfCapacity
+            | Self::Availability
+            | Self::AvailabilityAfter
+            | Self::Kept => Better::Higher,
             _ => Better::Lower,
         }
     }
@@ -96,6 +137,24 @@ impl Metric {
             Self::ForeignCpu => "foreign CPU %",
             Self::Stolen => "stolen %",
             Self::LatenessP99 => "late P99 µs",
+            Self::OfCapacity => "of capacity",
+            Self::LongestOfIdeal => "longest of ideal",
+            Self::Overtaken => "overtaken",
+            Self::Overlaps => "overlaps",
+            Self::ServiceTime => "service ms",
+            Self::P95 => "P95 µs",
+            Self::P95Plain => "plain P95 µs",
+            Self::P95OfPlain => "P95 of plain",
+            Self::FailedUnsent => "failed unsent",
+            Self::Detection => "detection ms",
+            Self::Recovery => "recovery ms",
+            Self::ProbesPerSecond => "probes/s",
+            Self::ProbeBurst => "burst",
+            Self::LongestOfLimit => "longest of limit",
+            Self::AvailabilityAfter => "available after %",
+            Self::Kept => "kept %",
+            Self::MovedOnRemoval => "moved %",
+            Self::MovedOnReturn => "moved back %",
         }
     }
 
@@ -124,6 +183,24 @@ impl Metric {
             Self::ForeignCpu => "foreign use of the CPUs",
             Self::Stolen => "stolen time",
             Self::LatenessP99 => "P99 lateness of requests",
+            Self::OfCapacity => "throughput relative to the servers' capacity",
+            Self::LongestOfIdeal => "longest response relative to an ideal queue's",
+            Self::Overtaken => "requests overtaken by later ones",
+            Self::Overlaps => "requests at a server that was full",
+            Self::ServiceTime => "service time",
+            Self::P95 => "P95 latency",
+            Self::P95Plain => "P95 latency without slow requests",
+            Self::P95OfPlain => "P95 latency of the others relative to that without slow requests",
+            Self::FailedUnsent => "failed requests that the killed server never had",
+            Self::Detection => "time until nothing more is sent to a server that hangs",
+            Self::Recovery => "time until a server that is back gets requests",
+            Self::ProbesPerSecond => "probes per second",
+            Self::ProbeBurst => "largest 10 ms of probes relative to the mean",
+            Self::LongestOfLimit => "longest wait relative to the queue's limit",
+            Self::AvailabilityAfter => "availability after the overload",
+            Self::Kept => "clients that stay with one server",
+            Self::MovedOnRemoval => "clients of other servers that move when one is removed",
+            Self::MovedOnReturn => "clients that move without need when the server returns",
         }
     }
 
@@ -138,13 +215,27 @@ impl Metric {
             | Self::Failed
             | Self::OriginConnections
             | Self::TimeWait
-            | Self::MemoryPerClient => grouped(value),
+            | Self::MemoryPerClient
+            | Self::Overtaken
+            | Self::Overlaps
+            | Self::P95
+            | Self::P95Plain
+            | Self::FailedUnsent
+            | Self::ProbesPerSecond => grouped(value),
+            Self::Detection | Self::Recovery => grouped(value / 1000.0),
             Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem => format!("{value:.2}"),
             Self::Longest => format!("{:.1}", value / 1000.0),
-            Self::OfDirect | Self::SwitchesPerRequest => format!("{value:.2}"),
+            Self::ServiceTime => format!("{:.2}", value / 1000.0),
+            Self::OfDirect | Self::SwitchesPerRequest | Self::ProbeBurst => format!("{value:.2}"),
+            Self::OfCapacity | Self::LongestOfIdeal | Self::P95OfPlain | Self::LongestOfLimit => {
+                format!("{value:.3}")
+            }
             Self::Rss | Self::Pss => format!("{:.1}", value / 1_048_576.0),
             // Not rounded up: 100 means that nothing failed.
-            Self::Availability => format!("{:.3}", (value * 1000.0).floor() / 1000.0),
+            Self::Availability | Self::AvailabilityAfter | Self::Kept => {
+                format!("{:.3}", (value * 1000.0).floor() / 1000.0)
+            }
+            Self::MovedOnRemoval | Self::MovedOnReturn => format!("{value:.2}"),
             Self::ClientCpu | Self::TargetCpu | Self::ForeignCpu | Self::Stolen => format!("{value:.1}"),
         }
     }
@@ -155,13 +246,21 @@ impl Metric {
         match self {
             Self::RequestsPerSecond => format!("{number} req/s"),
             Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem => format!("{number} µs"),
-            Self::P50 | Self::P99 | Self::P999 | Self::LatenessP99 => format!("{number} µs"),
-            Self::Longest => format!("{number} ms"),
+            Self::P50 | Self::P95 | Self::P95Plain | Self::P99 | Self::P999 | Self::LatenessP99 => {
+                format!("{number} µs")
+            }
+            Self::Longest | Self::ServiceTime | Self::Detection | Self::Recovery => format!("{number} ms"),
             Self::Rss | Self::Pss => format!("{number} MiB"),
             Self::MemoryPerClient => format!("{number} bytes"),
-            Self::Availability | Self::ClientCpu | Self::TargetCpu | Self::ForeignCpu | Self::Stolen => {
-                format!("{number} %")
-            }
+            Self::Availability
+            | Self::AvailabilityAfter
+            | Self::Kept
+            | Self::MovedOnRemoval
+            | Self::MovedOnReturn
+            | Self::ClientCpu
+            | Self::TargetCpu
+            | Self::ForeignCpu
+            | Self::Stolen => format!("{number} %"),
             _ => number,
         }
     }

@@ -1,12 +1,15 @@
 //! One connection as bytes in and bytes out: requests in order, each with its answer, pipelined or not.
 //!
-//! Knows no socket: the event loop feeds it what arrived and sends what it has ready. While an answer is delayed or
-//! larger than the output buffer, it takes no further request (`is_blocked`), which is also its backpressure.
+//! Knows no socket: the event loop feeds it what arrived and sends what it has ready, and says when work that takes its
+//! time begins and is done. While an answer is delayed or larger than the output buffer, it takes no further request
+//! (`is_blocked`), which is also its backpressure.
 
-use std::time::Instant;
+use std::cell::RefCell;
+use std::time::Duration;
 
 use super::Counters;
 use super::answer::{Shape, Stock};
+use super::journal::Writer;
 use super::request::{self, Head, Method};
 use super::wish::{self, Content, Wish};
 use crate::wire::chunked::Chunked;
@@ -21,7 +24,14 @@ const OUT_MAX: usize = 64 * 1024;
 pub(super) struct Desk<'a> {
     pub(super) stock: &'a Stock,
     pub(super) counters: &'a Counters,
-    pub(super) now: Instant,
+    pub(super) journal: Option<&'a RefCell<Writer>>,
+}
+
+impl Desk<'_> {
+    /// Notes something in the journal, if there is one.
+    fn note<T>(&self, entry: impl FnOnce(&mut Writer) -> T) -> Option<T> {
+        self.journal.map(|journal| entry(&mut journal.borrow_mut()))
+    }
 }
 
 /// A request whose answer is still owed.
@@ -32,6 +42,16 @@ struct Owed {
     keep_alive: bool,
     body_len: u64,
     crc: crc32fast::Hasher,
+    /// Its number in the journal.
+    number: Option<u64>,
+}
+
+/// A request whose answer takes time.
+#[derive(Debug)]
+struct Delayed {
+    owed: Owed,
+    /// The event loop has been told of it.
+    is_told: bool,
 }
 
 #[derive(Debug)]
@@ -55,7 +75,7 @@ pub(super) struct Connection {
     sent: usize,
     /// The rest of a large body: next position and end.
     tail: Option<(u64, u64)>,
-    delayed: Option<(Instant, Owed)>,
+    delayed: Option<Delayed>,
     closing: bool,
     /// Requests are kept that a blocked moment left unread.
     stalled: bool,
@@ -85,9 +105,18 @@ impl Connection {
         self.stalled && !self.is_blocked()
     }
 
-    /// When the delayed answer is due.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.delayed.as_ref().map(|(due, _)| *due)
+    /// How long the work takes on which the next answer depends; said once.
+    pub(super) fn take_work(&mut self) -> Option<Duration> {
+        let delayed = self.delayed.as_mut().filter(|delayed| !delayed.is_told)?;
+        delayed.is_told = true;
+        Some(delayed.owed.wish.delay)
+    }
+
+    /// Notes that this work has begun.
+    pub(super) fn begin_work(&self, desk: &Desk<'_>) {
+        if let Some(number) = self.delayed.as_ref().and_then(|delayed| delayed.owed.number) {
+            desk.note(|journal| journal.began(number));
+        }
     }
 
     /// Everything is sent and the connection is to be closed.
@@ -119,10 +148,10 @@ impl Connection {
         self.kept.drain(..used);
     }
 
-    /// Writes the delayed answer, if it is due.
-    pub(super) fn fire(&mut self, desk: &Desk<'_>) {
-        if let Some((_, owed)) = self.delayed.take_if(|(due, _)| *due <= desk.now) {
-            self.answer(&owed, desk);
+    /// Writes the delayed answer: the work is done.
+    pub(super) fn finish_work(&mut self, desk: &Desk<'_>) {
+        if let Some(delayed) = self.delayed.take() {
+            self.answer(&delayed.owed, desk);
         }
     }
 
@@ -204,6 +233,7 @@ impl Connection {
             keep_alive: head.keep_alive,
             body_len: 0,
             crc: crc32fast::Hasher::new(),
+            number: desk.note(|journal| journal.got(head.target)),
         };
         if head.expects_continue && head.framing != Framing::Unstated {
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -217,14 +247,21 @@ impl Connection {
 
     fn finish(&mut self, owed: Owed, desk: &Desk<'_>) {
         desk.counters.requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if owed.wish.delay.is_zero() {
+        let is_order = !owed.wish.hang.is_zero();
+        if is_order {
+            desk.counters.hang(owed.wish.hang);
+        }
+        if is_order || (owed.wish.delay.is_zero() && desk.counters.hang_left().is_zero()) {
             self.answer(&owed, desk);
         } else {
-            self.delayed = Some((desk.now + owed.wish.delay, owed));
+            self.delayed = Some(Delayed { owed, is_told: false });
         }
     }
 
     fn answer(&mut self, owed: &Owed, desk: &Desk<'_>) {
+        if let Some(number) = owed.number {
+            desk.note(|journal| journal.done(number));
+        }
         if owed.wish == wish::PAGE && owed.keep_alive && !owed.is_head {
             self.out.extend_from_slice(desk.stock.page());
             return;
@@ -278,6 +315,7 @@ impl Connection {
             keep_alive: false,
             body_len: 0,
             crc: crc32fast::Hasher::new(),
+            number: None,
         };
         self.closing = true;
         self.answer_text(&owed, "text/plain", &format!("{rule}\n"), desk);

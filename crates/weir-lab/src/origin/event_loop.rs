@@ -2,15 +2,16 @@
 //!
 //! After a receive that did not fill the buffer the socket is known to be empty, so nothing is read again until the
 //! next edge: the usual second `recv` that only says EAGAIN would cost as much as the answer.
+//! What takes time is timed here: `Work` says how many requests are worked on at once, the others wait.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::cell::RefCell;
 use std::io;
 use std::net::TcpListener;
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -20,10 +21,14 @@ use slab::Slab;
 use super::Counters;
 use super::answer::Stock;
 use super::connection::{Connection, Desk};
+use super::journal::Writer;
+use super::work::Work;
 use crate::clock;
 
-const LISTENER: u64 = u64::MAX;
-const WAKE: u64 = u64::MAX - 1;
+const WAKE: u64 = u64::MAX;
+
+/// From here on tokens are those of listeners. Connections have a serial of 31 bits in front.
+const LISTENERS: u64 = 1 << 63;
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 1024;
@@ -45,27 +50,39 @@ struct Client {
 /// See the module.
 pub(super) struct EventLoop {
     epoll: OwnedFd,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     clients: Slab<Client>,
-    delays: BinaryHeap<Reverse<(Instant, u64)>>,
+    work: Work,
     stock: Stock,
     counters: Arc<Counters>,
+    journal: Option<RefCell<Writer>>,
     buf: Box<[u8]>,
     serial: u32,
 }
 
 impl EventLoop {
-    pub(super) fn new(listener: TcpListener, wake: &OwnedFd, counters: Arc<Counters>) -> io::Result<Self> {
+    /// A loop over `listeners` that ends when `wake` is written to.
+    pub(super) fn new(
+        listeners: Vec<TcpListener>,
+        wake: &OwnedFd,
+        counters: Arc<Counters>,
+        work: Work,
+        journal: Option<Writer>,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+        for (index, listener) in listeners.iter().enumerate() {
+            let token = epoll::EventData::new_u64(LISTENERS + index as u64);
+            epoll::add(&epoll, listener, token, epoll::EventFlags::IN)?;
+        }
         epoll::add(&epoll, wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
         Ok(Self {
             epoll,
-            listener,
+            listeners,
             clients: Slab::new(),
-            delays: BinaryHeap::new(),
+            work,
             stock: Stock::new(),
             counters,
+            journal: journal.map(RefCell::new),
             buf: vec![0; 64 * 1024].into_boxed_slice(),
             serial: 0,
         })
@@ -73,6 +90,8 @@ impl EventLoop {
 
     /// Serves until told to stop.
     pub(super) fn run(&mut self) {
+        // The default slack of 50 us would make all work longer by that much; without the call it does.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut events = Vec::with_capacity(EVENTS);
         loop {
             let timeout = self.timeout();
@@ -82,35 +101,37 @@ impl EventLoop {
                 Err(error) => panic!("epoll_wait on a valid descriptor: {error}"),
             }
             self.stock.refresh();
-            let now = clock::now();
             for event in &events {
                 match event.data.u64() {
-                    LISTENER => self.accept(),
                     WAKE => return,
+                    token if token >= LISTENERS => self.accept((token - LISTENERS) as usize),
                     token => {
                         let flags = event.flags;
                         let ends = flags.intersects(
                             epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
                         );
-                        self.serve(token, ends, now);
+                        self.serve(token, ends);
                     }
                 }
             }
-            self.fire_delays(clock::now());
+            self.finish_work();
+            if let Some(journal) = &self.journal {
+                journal.borrow_mut().flush();
+            }
         }
     }
 
     fn timeout(&self) -> Timespec {
-        let wait = match self.delays.peek() {
-            Some(Reverse((due, _))) => due.saturating_duration_since(clock::now()).min(TICK),
+        let wait = match self.work.next_due() {
+            Some(due) => due.saturating_duration_since(clock::now()).max(self.counters.hang_left()).min(TICK),
             None => TICK,
         };
         Timespec::try_from(wait).expect("at most half a second")
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, listener: usize) {
         while let Ok(socket) =
-            rustix::net::accept_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
+            rustix::net::accept_with(&self.listeners[listener], SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
         {
             self.counters.accepted.fetch_add(1, Ordering::Relaxed);
             self.serial = self.serial.wrapping_add(1) & 0x7fff_ffff;
@@ -129,33 +150,33 @@ impl EventLoop {
     }
 
     /// Reads, answers and sends for one connection until it would block.
-    fn serve(&mut self, token: u64, ends: bool, now: Instant) {
-        let key = (token & 0xffff_ffff) as usize;
-        let serial = (token >> 32) as u32;
-        let Some(client) = self.clients.get_mut(key).filter(|client| client.serial == serial) else { return };
-        let desk = Desk { stock: &self.stock, counters: &self.counters, now };
-        let delayed_before = client.connection.due();
+    fn serve(&mut self, token: u64, ends: bool) {
+        let Some(client) = client(&mut self.clients, token) else { return };
+        let desk = Desk { stock: &self.stock, counters: &self.counters, journal: self.journal.as_ref() };
         client.ends |= ends;
         let open = exchange(client, &mut self.buf, &desk);
-        if let Some(due) = client.connection.due().filter(|due| Some(*due) != delayed_before) {
-            self.delays.push(Reverse((due, token)));
+        if let Some(length) = client.connection.take_work()
+            && self.work.begin(token, length, clock::now())
+        {
+            client.connection.begin_work(&desk);
         }
         if !open {
-            self.close(key);
+            self.close((token & 0xffff_ffff) as usize);
         }
     }
 
-    fn fire_delays(&mut self, now: Instant) {
-        while let Some(Reverse((due, token))) = self.delays.peek().copied() {
-            if due > now {
-                return;
+    /// Answers the requests whose work is done, and begins that of others. While the origin hangs, none is.
+    fn finish_work(&mut self) {
+        while self.counters.hang_left().is_zero()
+            && let Some(done) = self.work.finish(clock::now())
+        {
+            let desk = Desk { stock: &self.stock, counters: &self.counters, journal: self.journal.as_ref() };
+            if let Some(next) = done.begun.and_then(|token| client(&mut self.clients, token)) {
+                next.connection.begin_work(&desk);
             }
-            self.delays.pop();
-            let key = (token & 0xffff_ffff) as usize;
-            let serial = (token >> 32) as u32;
-            if let Some(client) = self.clients.get_mut(key).filter(|client| client.serial == serial) {
-                client.connection.fire(&Desk { stock: &self.stock, counters: &self.counters, now });
-                self.serve(token, false, now);
+            if let Some(client) = client(&mut self.clients, done.token) {
+                client.connection.finish_work(&desk);
+                self.serve(done.token, false);
             }
         }
     }
@@ -164,6 +185,12 @@ impl EventLoop {
         self.clients.remove(key);
         self.counters.closed.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// The connection that `token` means, if it is still there.
+fn client(clients: &mut Slab<Client>, token: u64) -> Option<&mut Client> {
+    let client = clients.get_mut((token & 0xffff_ffff) as usize)?;
+    (client.serial == (token >> 32) as u32).then_some(client)
 }
 
 fn token_of(key: usize, serial: u32) -> u64 {

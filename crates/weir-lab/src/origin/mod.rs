@@ -1,26 +1,32 @@
 //! The server behind every balancer under test: fast enough not to be the limit, and exact about HTTP/1.1.
 //!
 //! Answers any GET with a fixed page of 612 bytes, takes POST bodies, and lets the URL choose size, delay and
-//! status (`wish`). A hand-written epoll loop per thread (`event_loop`), no allocation per request. It never uses the
-//! proxy's HTTP code.
+//! status (`wish`). A hand-written epoll loop per thread (`event_loop`), no allocation per request. On demand it works on
+//! few requests at once (`work`) and keeps a `journal`. It never uses the proxy's HTTP code.
 
 pub mod wish;
 pub mod request;
 mod answer;
+pub mod journal;
 mod connection;
+mod work;
 mod event_loop;
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+
+use crate::clock;
 
 /// Size of the page, in bytes: that of nginx's welcome page, which most published comparisons fetch.
 pub const PAGE_LEN: u64 = 612;
@@ -34,9 +40,24 @@ pub struct Counters {
     accepted: AtomicU64,
     closed: AtomicU64,
     requests: AtomicU64,
+    /// Until when nothing is answered, in nanoseconds of `clock::uptime_ns`; 0: never was.
+    hung_until: AtomicU64,
 }
 
 impl Counters {
+    /// Lets it answer nothing for `length`.
+    fn hang(&self, length: Duration) {
+        self.hung_until.store(clock::uptime_ns() + length.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// How long it still answers nothing.
+    fn hang_left(&self) -> Duration {
+        match self.hung_until.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            until => Duration::from_nanos(until.saturating_sub(clock::uptime_ns())),
+        }
+    }
+
     /// Connections accepted so far.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
@@ -50,6 +71,28 @@ impl Counters {
     /// Requests read completely so far.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+}
+
+/// What an origin is to be.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Where it listens; port 0: any free port.
+    pub listen: SocketAddr,
+    /// So many addresses, counted upwards from that one, with the same port.
+    pub addresses: u32,
+    /// Event loops that share the addresses.
+    pub threads: usize,
+    /// How many requests with a delay it works on at once, per thread; `None`: as many as come.
+    pub slots: Option<usize>,
+    /// The file for its journal; with one thread only.
+    pub journal: Option<PathBuf>,
+}
+
+impl Setup {
+    /// An origin like a fast server: as many requests at once as come, no journal.
+    pub fn plain(listen: SocketAddr, threads: usize) -> Self {
+        Self { listen, addresses: 1, threads, slots: None, journal: None }
     }
 }
 
@@ -68,14 +111,27 @@ impl Origin {
     /// # Errors
     /// When the address cannot be bound or a thread cannot be started.
     pub fn start(listen: SocketAddr, threads: usize) -> io::Result<Self> {
-        let mut addr = listen;
+        Self::start_as(&Setup::plain(listen, threads))
+    }
+
+    /// Starts an origin as `setup` says.
+    ///
+    /// # Errors
+    /// When an address cannot be bound, the journal not written or a thread not started.
+    pub fn start_as(setup: &Setup) -> io::Result<Self> {
+        let mut addr = setup.listen;
         let counters = Arc::new(Counters::default());
         let (mut stop, mut running) = (Vec::new(), Vec::new());
-        for index in 0..threads.max(1) {
-            let listener = bind(addr)?;
-            addr = listener.local_addr()?;
+        for index in 0..setup.threads.max(1) {
+            let first = bind(addr)?;
+            addr = first.local_addr()?;
+            let others = (1..setup.addresses).map(|number| bind(nth_addr(addr, number)));
+            let listeners = std::iter::once(Ok(first)).chain(others).collect::<io::Result<Vec<_>>>()?;
             let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-            let mut event_loop = event_loop::EventLoop::new(listener, &wake, Arc::clone(&counters))?;
+            let journal = setup.journal.as_deref().map(journal::Writer::create).transpose()?;
+            let work = work::Work::new(setup.slots);
+            let mut event_loop =
+                event_loop::EventLoop::new(listeners, &wake, Arc::clone(&counters), work, journal)?;
             running.push(
                 std::thread::Builder::new()
                     .name(format!("origin-{index}"))
@@ -114,6 +170,16 @@ impl Drop for Origin {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+    }
+}
+
+/// The address `number` places after `first`, with the same port. IPv6 has one loopback address only.
+pub fn nth_addr(first: SocketAddr, number: u32) -> SocketAddr {
+    match first.ip() {
+        IpAddr::V4(ip) => {
+            SocketAddr::from((Ipv4Addr::from_bits(ip.to_bits().wrapping_add(number)), first.port()))
+        }
+        IpAddr::V6(_) => first,
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::Origin;
+use super::{Origin, Setup, journal, nth_addr};
 use crate::clock;
 use crate::wire::fields::{self, Framing};
 use crate::wire::{checksum, pattern};
@@ -194,4 +194,84 @@ fn several_threads_share_one_address() {
         assert_eq!(json["requests"].as_u64(), json["accepted"].as_u64());
     }
     assert_eq!(origin.counters().accepted(), 16);
+}
+
+fn setup() -> Setup {
+    Setup::plain("127.0.0.1:0".parse().unwrap(), 1)
+}
+
+#[test]
+fn one_slot_serves_one_request_after_the_other_and_the_journal_tells() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let origin = Origin::start_as(&Setup { slots: Some(1), journal: Some(path.clone()), ..setup() }).unwrap();
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(&origin)).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(format!("GET /delay/20/client/{number} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+    }
+    // What takes no time does not wait for the others.
+    let mut prober = Client::connect(&origin);
+    prober.send(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(prober.answer().status, 200);
+    clients.iter_mut().for_each(|client| assert_eq!(client.answer().body.len(), 612));
+    drop(origin);
+    let mut visits = journal::read(&path).unwrap();
+    visits.retain(|visit| visit.client().is_some());
+    visits.sort_by_key(|visit| visit.began);
+    assert_eq!(visits.len(), 3);
+    for pair in visits.windows(2) {
+        assert!(pair[0].done.unwrap() <= pair[1].began.unwrap() + 100_000, "{pair:?}");
+        assert!(pair[1].done.unwrap() - pair[1].began.unwrap() >= 20_000_000, "{pair:?}");
+        assert!(pair[1].got <= pair[0].done.unwrap(), "{pair:?}");
+    }
+}
+
+#[test]
+fn work_is_done_although_its_client_has_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let origin = Origin::start_as(&Setup { slots: Some(1), journal: Some(path.clone()), ..setup() }).unwrap();
+    let mut gone = Client::connect(&origin);
+    gone.send(b"GET /delay/200/client/1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let seen = || journal::read(&path).is_ok_and(|visits| !visits.is_empty());
+    assert!(clock::wait_until(Duration::from_secs(20), seen));
+    drop(gone);
+    let mut client = Client::connect(&origin);
+    client.send(b"GET /delay/1/client/2 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.answer().status, 200);
+    drop(origin);
+    let visits = journal::read(&path).unwrap();
+    assert!(visits[1].began.unwrap() >= visits[0].began.unwrap() + 200_000_000, "{visits:?}");
+}
+
+#[test]
+fn a_hung_origin_takes_requests_and_answers_when_it_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let origin = Origin::start_as(&Setup { journal: Some(path.clone()), ..setup() }).unwrap();
+    let (mut before, mut after) = (Client::connect(&origin), Client::connect(&origin));
+    before.send(b"GET /delay/50 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(clock::wait_until(Duration::from_secs(20), || origin.counters().requests() == 1));
+    after.send(b"GET /hang/300 HTTP/1.1\r\nHost: a\r\n\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(after.answer().status, 200);
+    assert_eq!((before.answer().status, after.answer().status), (200, 200));
+    drop(origin);
+    let visits = journal::read(&path).unwrap();
+    let hung = visits[1].done.unwrap();
+    assert_eq!(visits[1].target, "/hang/300");
+    for visit in [&visits[0], &visits[2]] {
+        assert!(visit.done.unwrap() >= hung + 299_000_000, "{visits:?}");
+    }
+    assert!(visits[2].got < hung + 299_000_000, "{visits:?}");
+}
+
+#[test]
+fn one_origin_can_have_many_addresses() {
+    let origin = Origin::start_as(&Setup { addresses: 40, ..setup() }).unwrap();
+    for number in [0, 1, 39] {
+        let addr = nth_addr(origin.addr(), number);
+        assert_eq!(addr.port(), origin.addr().port());
+        TcpStream::connect(addr).unwrap();
+    }
+    assert!(TcpStream::connect(nth_addr(origin.addr(), 40)).is_err());
 }

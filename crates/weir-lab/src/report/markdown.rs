@@ -76,7 +76,7 @@ fn cells(run: &Run, rows: &[Row]) -> Vec<Vec<String>> {
     let main = main_figure(run, &columns);
     let has_cases = has_cases(rows);
     let has_limits = rows.iter().any(|row| row.limit.is_some());
-    let has_faults = run.scenario.crowd.is_none();
+    let has_faults = !columns.contains(&Metric::Failed);
     let mut heading: Vec<String> = vec!["target".to_owned()];
     if has_cases {
         heading.insert(0, "case".to_owned());

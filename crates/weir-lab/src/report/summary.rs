@@ -9,7 +9,7 @@ use crate::measure::metric::{Better, Metric};
 use crate::run::Measurement;
 use crate::run::measurement::Limit;
 use crate::stats::{self, Estimate, Spread};
-use crate::target::{Product, Target};
+use crate::target::{Product, Target, Variant};
 
 use super::Run;
 
@@ -103,8 +103,10 @@ fn ratio(good: &[&Measurement], case: &str, own: &[&Measurement], metric: Metric
 fn best_peer(good: &[&Measurement], case: &str, metric: Metric) -> Option<String> {
     let mut peers: Vec<&str> = Vec::new();
     for measurement in good.iter().filter(|measurement| measurement.case == case) {
-        let is_peer =
-            measurement.target.parse::<Target>().is_ok_and(|t| t.product.is_peer() && t.server_reuse);
+        let is_peer = measurement
+            .target
+            .parse::<Target>()
+            .is_ok_and(|t| t.product.is_peer() && t.variant == Variant::Usual);
         if is_peer && !peers.contains(&measurement.target.as_str()) {
             peers.push(&measurement.target);
         }

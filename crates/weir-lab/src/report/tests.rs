@@ -147,6 +147,26 @@ fn full_availability_in_every_case_is_one_sentence_and_a_lost_request_is_seen() 
 }
 
 #[test]
+fn a_bar_for_one_case_says_nothing_of_the_others() {
+    let mut run = empty_run(&catalogue::find("queue-single-slot").unwrap());
+    run.scenario.bars.retain(|bar| bar.metric == Metric::OfCapacity);
+    for (case, share) in [("3 clients", 0.5), ("30 clients", 0.995)] {
+        run.measurements.push(Measurement {
+            case: case.to_owned(),
+            target: "weir".to_owned(),
+            round: 1,
+            values: BTreeMap::from([(Metric::OfCapacity, share)]),
+            ..Measurement::default()
+        });
+    }
+    let judged = sentences(&run);
+    assert_eq!(judged.len(), 1);
+    assert!(judged[0].1 == Some(true) && judged[0].0.contains("(30 clients) 0.995"), "{}", judged[0].0);
+    run.measurements[1].values.insert(Metric::OfCapacity, 0.98);
+    assert_eq!(sentences(&run)[0].1, Some(false));
+}
+
+#[test]
 fn throughput_relative_to_direct_is_taken_within_the_round() {
     let mut run = run_with(&[("direct", &[5.0, 10.0]), ("weir", &[10.0, 20.0])]);
     run.note_ratios_to_direct();

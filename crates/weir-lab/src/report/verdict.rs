@@ -25,6 +25,7 @@ pub fn verdicts(run: &Run, rows: &[Row]) -> Vec<Verdict> {
 }
 
 fn verdicts_on(bar: &Bar, run: &Run, own: &[&Row]) -> Vec<Verdict> {
+    let own: Vec<&Row> = own.iter().copied().filter(|row| is_about(bar, &row.case)).collect();
     if own.is_empty() {
         let why = run.failed.get(Product::Weir.name()).map_or("was not measured", String::as_str);
         let sentence =
@@ -32,7 +33,8 @@ fn verdicts_on(bar: &Bar, run: &Run, own: &[&Row]) -> Vec<Verdict> {
         return vec![Verdict { sentence, is_met: None }];
     }
     let mut judged: Vec<Verdict> = own.iter().map(|row| judge(bar, row)).collect();
-    let lost = run.failed.keys().filter(|name| name.starts_with("weir, "));
+    let lost =
+        run.failed.keys().filter(|name| name.strip_prefix("weir, ").is_some_and(|case| is_about(bar, case)));
     judged.extend(lost.map(|name| Verdict {
         sentence: format!("{} ({name}) was not measured: not judged", capital(bar.metric.phrase())),
         is_met: None,
@@ -44,6 +46,10 @@ fn verdicts_on(bar: &Bar, run: &Run, own: &[&Row]) -> Vec<Verdict> {
     let sentence =
         format!("{}: bar {} met in all {} cases", capital(bar.metric.phrase()), bound(bar), judged.len());
     vec![Verdict { sentence, is_met: Some(true) }]
+}
+
+fn is_about(bar: &Bar, case: &str) -> bool {
+    bar.case.as_deref().is_none_or(|only| only == case)
 }
 
 fn judge(bar: &Bar, row: &Row) -> Verdict {
@@ -95,7 +101,9 @@ fn judge_itself(bar: &Bar, row: &Row) -> Option<(bool, String)> {
 fn bound(bar: &Bar) -> String {
     let word = if bar.at_most.is_some() { "at most" } else { "at least" };
     match bar.of {
-        Of::Itself if bar.metric == Metric::Availability => format!("{word} {} %", bar.bound()),
+        Of::Itself if matches!(bar.metric, Metric::Availability | Metric::AvailabilityAfter) => {
+            format!("{word} {} %", bar.bound())
+        }
         Of::Itself => format!("{word} {}", bar.metric.format_with_unit(bar.bound())),
         Of::BestPeer => format!("{word} {:.2} of the better peer", bar.bound()),
     }

@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use super::measurement::Measurement;
 use super::stand::{Bench, Stand};
 use crate::load::exchange::{Shape, prepare};
-use crate::load::tool::{self, Tally};
-use crate::load::{Arrival, Connections, Plan, Progress, driver};
+use crate::load::tool::{HOW_TO_GET, Order, Tally, installed};
+use crate::load::{Arrival, Choice, Connections, Plan, Progress, driver};
 use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
@@ -20,44 +20,22 @@ use crate::target::Target;
 /// What the other tools wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One load of the scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Case {
-    pub(super) tool: Tool,
-    pub(super) clients: usize,
-}
-
-impl std::fmt::Display for Case {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}, {} clients",
-            if self.tool == Tool::Ab { "ab -k" } else { self.tool.name() },
-            self.clients
-        )
-    }
-}
-
 /// Measures `target` once.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    case: Case,
+    tool: Tool,
+    clients: usize,
     rounds: &Rounds,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand(target, case.clients as u64)?;
-    let tally = match case.tool {
-        Tool::Driver => drive(bench, &stand, case.clients, rounds)?,
+    let mut stand = bench.stand(target, clients as u64)?;
+    let tally = match tool {
+        Tool::Driver => drive(bench, &stand, clients, rounds)?,
         other => {
-            let installed = tool::installed(other)
-                .with_context(|| format!("{} is missing: {}", other.name(), tool::HOW_TO_GET))?;
-            let order = tool::Order {
-                target: stand.addr,
-                clients: case.clients,
-                window: rounds.window,
-                dir: bench.dir.path(),
-            };
-            tool::run(other, &installed, &order, &bench.options.runner(&[]))?
+            let installed =
+                installed(other).with_context(|| format!("{} is missing: {}", other.name(), HOW_TO_GET))?;
+            let order = Order { target: stand.addr, clients, window: rounds.window, dir: bench.dir.path() };
+            crate::load::tool::run(other, &installed, &order, &bench.options.runner(&[]))?
         }
     };
     anyhow::ensure!(!bench.options.is_interrupted(), "interrupted");
@@ -71,12 +49,14 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
         target: stand.addr,
         exchanges: prepare(&shape),
         clients,
+        choice: Choice::ByClient,
         connections: Connections::Kept,
         arrival: Arrival::Closed,
         warm_up: Duration::ZERO,
         window: rounds.window,
         timeout: TIMEOUT,
         faults_max: u64::MAX,
+        trace: false,
     };
     let progress = Progress::default();
     let outcome = std::thread::scope(|scope| {
@@ -105,7 +85,6 @@ fn note(stand: &Stand, tally: Tally) -> Measurement {
     let values = &mut measurement.values;
     values.insert(Metric::Availability, 100.0 * tally.answered as f64 / asked.max(1) as f64);
     values.insert(Metric::RequestsPerSecond, tally.rate);
-    values.insert(Metric::Failed, tally.faults.total as f64);
     let figures = [(Metric::P50, tally.p50), (Metric::P99, tally.p99), (Metric::Longest, tally.longest)];
     for (metric, value) in figures {
         if let Some(value) = value {
@@ -115,14 +94,11 @@ fn note(stand: &Stand, tally: Tally) -> Measurement {
     if let Some(child) = &stand.target {
         values.insert(Metric::Rss, memory::of_tree(child.pid()).rss as f64);
     }
-    if !tally.faults.is_empty() {
-        measurement.notes.push(format!("failed: {}", tally.faults));
-    }
     if tally.hung > 0 {
         measurement
             .notes
             .push(format!("the tool itself did not end {} times and was started again", tally.hung));
     }
-    measurement.faults = tally.faults;
+    measurement.note_failed(tally.faults);
     measurement
 }

@@ -8,6 +8,7 @@
 use anyhow::{Context as _, anyhow, ensure};
 
 use super::measurement::Measurement;
+use super::server::Server;
 use super::stand::Bench;
 use crate::clock;
 use crate::load::exchange::{Shape, prepare};
@@ -15,7 +16,6 @@ use crate::load::held::Held;
 use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
-use crate::process::Guarded;
 use crate::scenario::Idle;
 use crate::stats;
 use crate::target::Target;
@@ -48,7 +48,10 @@ fn with_clients(bench: &Bench<'_>, idle: &Idle, target: Target, clients: usize) 
     held.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
     clock::pause(idle.settle);
     ensure!(!bench.options.is_interrupted(), "interrupted");
-    let pid = stand.target.as_ref().map_or(stand.origin.pid(), Guarded::pid);
+    let pid = match &stand.target {
+        Some(target) => target.pid(),
+        None => stand.servers.first().and_then(Server::pid).context("the origin runs")?,
+    };
     let memory = memory::of_tree(pid);
     stand.is_alive()?;
     let open = held.open();

@@ -81,6 +81,15 @@ impl Measurement {
         above(Metric::ForeignCpu, FOREIGN_MAX) || above(Metric::Stolen, STOLEN_MAX)
     }
 
+    /// Notes requests that failed where that is a figure, not a reason to stop.
+    pub fn note_failed(&mut self, faults: Faults) {
+        self.values.insert(Metric::Failed, faults.total as f64);
+        if !faults.is_empty() {
+            self.notes.push(format!("failed: {faults}"));
+        }
+        self.faults = faults;
+    }
+
     /// Notes the latencies of a histogram of nanoseconds.
     pub fn note_latency(&mut self, latency: &Histogram<u64>) {
         let at = |percentile: f64| latency.value_at_quantile(percentile / 100.0) as f64 / 1000.0;

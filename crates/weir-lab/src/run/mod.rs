@@ -1,13 +1,23 @@
 //! A run: rounds over targets, each measurement from nothing, the results gathered for the report.
 //!
-//! `stand` starts origin and target for one measurement; `steady`, `idle` and `crowd` know how to measure one kind of work;
-//! `rounds` interleaves them and leaves out what has failed. What is measured is a `Measurement`, whatever the kind.
+//! `stand` starts servers and target for one measurement; `steady` to `persistence` each know how to measure one kind of
+//! work; `rounds` interleaves them and leaves out what has failed. What is measured is a `Measurement`, whatever the kind.
 
 pub mod measurement;
+pub mod server;
 pub mod stand;
+mod mark;
+mod window;
 mod steady;
 mod idle;
 mod crowd;
+mod queue;
+mod outage;
+mod overload;
+mod slow;
+mod probes;
+mod persistence;
+mod case;
 mod peak;
 pub mod rounds;
 

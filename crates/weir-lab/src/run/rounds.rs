@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::crowd::Case;
+use super::case::Case;
 use super::measurement::Measurement;
 use super::stand::Bench;
-use super::{Options, crowd, idle, peak, steady};
+use super::{Options, crowd, idle, outage, overload, peak, persistence, probes, queue, slow, steady};
 use crate::clock;
 use crate::load::tool;
 use crate::machine::Machine;
@@ -39,6 +39,8 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
         options,
         products,
         class: scenario.class,
+        upstream: scenario.upstream,
+        journal: scenario.needs_journal(),
         placement: placement(&scenario, options)?,
         dir: tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no temporary folder")?,
         records: RefCell::new(BTreeMap::new()),
@@ -140,16 +142,7 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
         run.notes.push(sentence);
         rate = Some(found);
     }
-    let cases: Vec<Option<Case>> = match &scenario.crowd {
-        None => vec![None],
-        Some(crowd) => crowd
-            .tools
-            .iter()
-            .flat_map(|tool| {
-                crowd.clients.iter().map(|clients| Some(Case { tool: *tool, clients: *clients }))
-            })
-            .collect(),
-    };
+    let cases = cases(scenario);
     for round in 1..=scenario.rounds.count {
         for case in &cases {
             for target in &scenario.targets {
@@ -165,6 +158,24 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
     Ok(())
 }
 
+/// The loads of a scenario; one without a name when there is only one.
+fn cases(scenario: &Scenario) -> Vec<Option<Case>> {
+    if let Some(crowd) = &scenario.crowd {
+        let of = |tool: &Tool| {
+            let tool = *tool;
+            crowd.clients.iter().map(move |clients| Some(Case::Crowd { tool, clients: *clients }))
+        };
+        return crowd.tools.iter().flat_map(of).collect();
+    }
+    if let Some(queue) = &scenario.queue {
+        return queue.clients.iter().map(|clients| Some(Case::Clients(*clients))).collect();
+    }
+    if let Some(outage) = &scenario.outage {
+        return outage.bodies.iter().map(|len| Some(Case::Body(*len))).collect();
+    }
+    vec![None]
+}
+
 fn measure(
     bench: &Bench<'_>,
     scenario: &Scenario,
@@ -172,11 +183,32 @@ fn measure(
     rate: Option<f64>,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    match (&scenario.steady, &scenario.idle, case) {
-        (Some(work), _, _) => steady::measure(bench, work, &scenario.rounds, rate, target),
-        (_, Some(work), _) => idle::measure(bench, work, target),
-        (_, _, Some(case)) => crowd::measure(bench, case, &scenario.rounds, target),
-        (None, None, None) => bail!("the scenario describes no work"),
+    let rounds = &scenario.rounds;
+    if let Some(work) = &scenario.steady {
+        return steady::measure(bench, work, rounds, rate, target);
+    }
+    if let Some(work) = &scenario.idle {
+        return idle::measure(bench, work, target);
+    }
+    if let Some(work) = &scenario.overload {
+        return overload::measure(bench, work, rounds, target);
+    }
+    if let Some(work) = &scenario.slow {
+        return slow::measure(bench, work, rounds, target);
+    }
+    if let Some(work) = &scenario.probes {
+        return probes::measure(bench, work, rounds, target);
+    }
+    if let Some(work) = &scenario.persistence {
+        return persistence::measure(bench, work, rounds, target);
+    }
+    if let (Some(work), Some(Case::Body(len))) = (&scenario.outage, case) {
+        return outage::measure(bench, work, rounds, len, target);
+    }
+    match (&scenario.queue, case) {
+        (_, Some(Case::Crowd { tool, clients })) => crowd::measure(bench, tool, clients, rounds, target),
+        (Some(work), Some(Case::Clients(clients))) => queue::measure(bench, work, rounds, clients, target),
+        _ => bail!("the scenario describes no work"),
     }
 }
 
@@ -219,6 +251,19 @@ fn progress_line(run: &Run, measurement: &Measurement) -> String {
         Metric::P99,
         Metric::Availability,
         Metric::MemoryPerClient,
+        Metric::OfCapacity,
+        Metric::LongestOfIdeal,
+        Metric::Failed,
+        Metric::Detection,
+        Metric::Recovery,
+        Metric::AvailabilityAfter,
+        Metric::LongestOfLimit,
+        Metric::P95OfPlain,
+        Metric::TargetCpu,
+        Metric::ProbeBurst,
+        Metric::Kept,
+        Metric::MovedOnRemoval,
+        Metric::MovedOnReturn,
     ];
     for metric in shown {
         if let Some(value) = measurement.values.get(&metric) {

@@ -1,4 +1,4 @@
-//! Everything one measurement stands on: a fresh origin, a fresh target in front of it, each on its CPU.
+//! Everything one measurement stands on: fresh servers, a fresh target in front of them, each on its CPU.
 //!
 //! Fresh each time, so that no measurement inherits memory, connections or address layout from another, and chance in
 //! these falls on all targets alike. Proven to answer correctly before any load.
@@ -13,11 +13,14 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::Options;
+use super::server::{Kind, Server};
 use crate::load::exchange::{Shape, prepare};
 use crate::load::probe;
-use crate::origin::PAGE_LEN;
+use crate::origin::journal::Visit;
+use crate::origin::{PAGE_LEN, nth_addr};
 use crate::place::Placement;
 use crate::process::{Guarded, Job};
+use crate::scenario::upstream::Upstream;
 use crate::target::installed::Catalogue;
 use crate::target::{Class, Description, Product, Target, render};
 
@@ -49,6 +52,10 @@ pub struct Bench<'a> {
     pub products: Catalogue,
     /// How targets are configured.
     pub class: Class,
+    /// The servers behind them.
+    pub upstream: Upstream,
+    /// The servers keep a journal.
+    pub journal: bool,
     /// The two CPUs; `None` leaves everything to the kernel.
     pub placement: Option<Placement>,
     /// A folder that goes when the run is over.
@@ -57,13 +64,11 @@ pub struct Bench<'a> {
     pub records: RefCell<BTreeMap<String, Record>>,
 }
 
-/// Origin and target of one measurement; both end when it is dropped.
+/// Servers and target of one measurement; all end when it is dropped.
 #[derive(Debug)]
 pub struct Stand {
-    /// The origin.
-    pub origin: Guarded,
-    /// Where the origin listens.
-    pub origin_addr: SocketAddr,
+    /// The servers.
+    pub servers: Vec<Server>,
     /// The target; none for direct.
     pub target: Option<Guarded>,
     /// Where the load goes.
@@ -80,15 +85,16 @@ impl Bench<'_> {
         self.placement.map(|placement| vec![placement.target]).unwrap_or_default()
     }
 
-    /// Starts an origin and `target` in front of it with room for `clients`, and sees that the page comes through.
+    /// Starts the servers and `target` in front of them with room for `clients`, and sees that the page comes through.
     ///
     /// # Errors
     /// When one of them does not start, or the page is wrong.
     pub fn stand(&self, target: Target, clients: u64) -> anyhow::Result<Stand> {
-        let (origin, origin_addr) = self.start_origin().context("origin")?;
-        let mut stand = Stand { origin, origin_addr, target: None, addr: origin_addr };
+        let servers = self.start_servers().context("origin")?;
+        let addr = servers.first().context("an upstream has servers")?.addr;
+        let mut stand = Stand { servers, target: None, addr };
         if target.product != Product::Direct {
-            let (child, addr) = self.start_target(target, origin_addr, clients)?;
+            let (child, addr) = self.start_target(target, &self.addrs(&stand.servers), clients)?;
             (stand.target, stand.addr) = (Some(child), addr);
         }
         let shape = Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false };
@@ -97,29 +103,38 @@ impl Bench<'_> {
         Ok(stand)
     }
 
-    fn start_origin(&self) -> anyhow::Result<(Guarded, SocketAddr)> {
-        let launcher = &self.options.launcher;
-        let args = ["origin", "--listen", "127.0.0.1:0"].map(str::to_owned);
-        let job = Job {
-            program: launcher.program.clone(),
-            args: launcher.prefix.iter().cloned().chain(args).collect(),
-            cpus: self.client_cpus(),
-            log: self.dir.path().join("origin.log"),
-        };
-        let mut origin = Guarded::start(launcher, &job)?;
-        let addr = origin.wait_for_line("listening on ", START_LIMIT)?.parse()?;
-        Ok((origin, addr))
+    /// The same, with room for a server connection of each client besides: nginx counts both.
+    ///
+    /// # Errors
+    /// When one of them does not start, or the page is wrong.
+    pub fn stand_with_servers(&self, target: Target, clients: usize) -> anyhow::Result<Stand> {
+        self.stand(target, 2 * clients as u64)
+    }
+
+    fn start_servers(&self) -> anyhow::Result<Vec<Server>> {
+        let Upstream { servers, slots, one_process, .. } = self.upstream;
+        let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };
+        let kind = Kind { slots, addresses, journal: self.journal };
+        (1..=processes).map(|number| Server::start(self, number, kind)).collect()
+    }
+
+    /// The addresses of all servers.
+    fn addrs(&self, servers: &[Server]) -> Vec<SocketAddr> {
+        match servers {
+            [only] => (0..self.upstream.servers).map(|number| nth_addr(only.addr, number)).collect(),
+            several => several.iter().map(|server| server.addr).collect(),
+        }
     }
 
     fn start_target(
         &self,
         target: Target,
-        origin: SocketAddr,
+        servers: &[SocketAddr],
         clients: u64,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let mut attempt = 1;
         loop {
-            match self.try_target(target, origin, clients) {
+            match self.try_target(target, servers, clients) {
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
                 result => return result,
             }
@@ -129,7 +144,7 @@ impl Bench<'_> {
     fn try_target(
         &self,
         target: Target,
-        origin: SocketAddr,
+        servers: &[SocketAddr],
         clients: u64,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let name = target.product.name();
@@ -139,9 +154,10 @@ impl Bench<'_> {
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let description = Description {
             listen: addr,
-            origin,
+            servers,
+            upstream: &self.upstream,
             class: self.class,
-            server_reuse: target.server_reuse,
+            variant: target.variant,
             clients,
             dir: &dir,
         };
@@ -176,6 +192,14 @@ impl Bench<'_> {
 }
 
 impl Stand {
+    /// What each server has seen so far.
+    ///
+    /// # Errors
+    /// When one keeps no journal, or it cannot be read.
+    pub fn journals(&self) -> anyhow::Result<Vec<Vec<Visit>>> {
+        self.servers.iter().map(Server::visits).collect()
+    }
+
     /// Fails when origin or target has ended by itself.
     ///
     /// # Errors
@@ -184,9 +208,6 @@ impl Stand {
         if let Some(how) = self.target.as_mut().and_then(Guarded::ended) {
             bail!("the target ended: {how}");
         }
-        if let Some(how) = self.origin.ended() {
-            bail!("the origin ended: {how}");
-        }
-        Ok(())
+        self.servers.iter_mut().try_for_each(Server::is_alive)
     }
 }

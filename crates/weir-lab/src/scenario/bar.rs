@@ -17,11 +17,13 @@ pub enum Of {
 }
 
 /// One bar.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Bar {
     /// The figure.
     pub metric: Metric,
+    /// The one case it is for, as it stands in the table; without it, all of them.
+    pub case: Option<String>,
     /// What it is compared with.
     #[serde(default)]
     pub of: Of,

@@ -15,6 +15,13 @@ const SHIPPED: &[(&str, &str)] = &[
     ("upstream-keepalive", include_str!("../../../../lab/scenarios/upstream-keepalive.toml")),
     ("idle-memory", include_str!("../../../../lab/scenarios/idle-memory.toml")),
     ("clients-default", include_str!("../../../../lab/scenarios/clients-default.toml")),
+    ("queue-single-slot", include_str!("../../../../lab/scenarios/queue-single-slot.toml")),
+    ("slow-one-in-hundred", include_str!("../../../../lab/scenarios/slow-one-in-hundred.toml")),
+    ("server-killed", include_str!("../../../../lab/scenarios/server-killed.toml")),
+    ("server-hangs", include_str!("../../../../lab/scenarios/server-hangs.toml")),
+    ("health-probes", include_str!("../../../../lab/scenarios/health-probes.toml")),
+    ("overload-three-times", include_str!("../../../../lab/scenarios/overload-three-times.toml")),
+    ("persistence", include_str!("../../../../lab/scenarios/persistence.toml")),
 ];
 
 /// All shipped scenarios.

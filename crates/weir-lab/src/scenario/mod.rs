@@ -1,10 +1,12 @@
 //! What to compare and how: the text of a scenario, read and checked.
 //!
-//! A scenario asks one question, names the targets, describes exactly one kind of work (`steady`, `idle` or `crowd`) and
-//! the bars its figures must meet. The shipped ones lie in `lab/scenarios/` and are built in (`catalogue`).
+//! A scenario asks one question, names the targets and the servers behind them, describes exactly one kind of work and the
+//! bars its figures must meet. The shipped ones lie in `lab/scenarios/` and are built in (`catalogue`).
 
 pub mod bar;
 pub mod catalogue;
+pub mod upstream;
+pub mod work;
 mod length;
 
 use std::time::Duration;
@@ -13,9 +15,11 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 
 pub use bar::Bar;
+use upstream::Upstream;
+use work::{Outage, Overload, Persistence, Probes, Queue, Slow};
 
 use crate::measure::metric::Metric;
-use crate::target::{Class, Target};
+use crate::target::{Class, Target, Variant};
 
 /// One scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,12 +38,27 @@ pub struct Scenario {
     pub class: Class,
     /// Repetition.
     pub rounds: Rounds,
+    /// The servers, and what the targets do with them; without it, one server.
+    #[serde(default)]
+    pub upstream: Upstream,
     /// A steady load of closed-loop or constant-rate clients.
     pub steady: Option<Steady>,
     /// Connections that idle.
     pub idle: Option<Idle>,
     /// Many clients at once, played by several tools.
     pub crowd: Option<Crowd>,
+    /// Clients that queue for servers.
+    pub queue: Option<Queue>,
+    /// A server that is killed or hangs.
+    pub outage: Option<Outage>,
+    /// More requests than the servers can take.
+    pub overload: Option<Overload>,
+    /// A few requests that take long.
+    pub slow: Option<Slow>,
+    /// Health checks of many servers.
+    pub probes: Option<Probes>,
+    /// Clients that belong to servers.
+    pub persistence: Option<Persistence>,
     /// What the figures must meet.
     #[serde(default, rename = "bar")]
     pub bars: Vec<Bar>,
@@ -178,18 +197,63 @@ impl Scenario {
             short.rounds.window = Duration::from_secs(1);
             short.rounds.count = 1;
         }
+        if let Some(queue) = &mut short.queue {
+            queue.clients.truncate(2);
+        }
+        if let Some(outage) = &mut short.outage {
+            short.rounds.window = Duration::from_secs(1);
+            (outage.after, outage.length) = (Duration::from_millis(200), Duration::from_millis(400));
+        }
+        if let Some(overload) = &mut short.overload {
+            short.upstream.queue_timeout = Some(Duration::from_millis(200));
+            overload.after = Duration::from_millis(800);
+        }
+        if let Some(slow) = &mut short.slow {
+            slow.slow = (4 * slow.service).min(slow.slow);
+        }
+        if short.probes.is_some() {
+            short.upstream.servers = short.upstream.servers.min(100);
+        }
+        if let Some(persistence) = &mut short.persistence {
+            (persistence.clients, persistence.requests) = (100, 10);
+            (persistence.after, persistence.length) =
+                (Duration::from_millis(300), Duration::from_millis(300));
+            persistence.settle = Duration::from_millis(100);
+        }
         short
     }
 
     /// The columns of its table.
     pub fn columns(&self) -> Vec<Metric> {
         use Metric as M;
-        if self.idle.is_some() {
-            return vec![M::MemoryPerClient, M::Rss, M::Pss];
+        if self.steady.is_some() {
+            self.steady_columns()
+        } else if self.idle.is_some() {
+            vec![M::MemoryPerClient, M::Rss, M::Pss]
+        } else if self.crowd.is_some() {
+            vec![M::Availability, M::RequestsPerSecond, M::P50, M::P99, M::Longest, M::Failed]
+        } else if self.queue.is_some() {
+            let first = [M::OfCapacity, M::LongestOfIdeal, M::Availability, M::Overtaken, M::Overlaps];
+            [&first[..], &[M::ServiceTime, M::P50, M::P99, M::Longest]].concat()
+        } else if self.overload.is_some() {
+            let first = [M::OfCapacity, M::LongestOfLimit, M::AvailabilityAfter, M::Availability];
+            [&first[..], &[M::ServiceTime, M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
+        } else if self.slow.is_some() {
+            let first = [M::P95OfPlain, M::P95Plain, M::P95, M::Longest, M::Overlaps];
+            [&first[..], &[M::Availability, M::LatenessP99]].concat()
+        } else if self.probes.is_some() {
+            vec![M::TargetCpu, M::ProbeBurst, M::ProbesPerSecond, M::CpuPerRequest, M::Rss]
+        } else if self.persistence.is_some() {
+            let first = [M::Kept, M::MovedOnRemoval, M::MovedOnReturn, M::Availability];
+            [&first[..], &[M::P50, M::P99, M::CpuPerRequest]].concat()
+        } else {
+            let first = [M::Failed, M::FailedUnsent, M::Availability, M::Detection, M::Recovery];
+            [&first[..], &[M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
         }
-        if self.crowd.is_some() {
-            return vec![M::Availability, M::RequestsPerSecond, M::P50, M::P99, M::Longest, M::Failed];
-        }
+    }
+
+    fn steady_columns(&self) -> Vec<Metric> {
+        use Metric as M;
         let mut columns = vec![M::RequestsPerSecond];
         if self.bars.iter().any(|bar| bar.metric == M::OfDirect) || self.has_variants() {
             columns.push(M::OfDirect);
@@ -204,15 +268,30 @@ impl Scenario {
         columns
     }
 
+    /// Whether the servers are to keep a journal: it says what a client cannot see.
+    pub fn needs_journal(&self) -> bool {
+        self.steady.is_none() && self.idle.is_none() && self.crowd.is_none()
+    }
+
     fn has_variants(&self) -> bool {
-        self.targets.iter().any(|target| !target.server_reuse)
+        self.targets.iter().any(|target| target.variant == Variant::NoReuse)
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        let works = [self.steady.is_some(), self.idle.is_some(), self.crowd.is_some()];
+        let works = [
+            self.steady.is_some(),
+            self.idle.is_some(),
+            self.crowd.is_some(),
+            self.queue.is_some(),
+            self.outage.is_some(),
+            self.overload.is_some(),
+            self.slow.is_some(),
+            self.probes.is_some(),
+            self.persistence.is_some(),
+        ];
         ensure!(
             works.iter().filter(|is| **is).count() == 1,
-            "exactly one of [steady], [idle] and [crowd] is needed"
+            "exactly one kind of work is needed, such as [steady] or [queue]"
         );
         ensure!(!self.targets.is_empty() && self.rounds.count > 0, "no targets or no rounds");
         for (index, target) in self.targets.iter().enumerate() {
@@ -233,7 +312,21 @@ impl Scenario {
         if let Some(crowd) = &self.crowd {
             ensure!(!crowd.clients.is_empty() && !crowd.tools.is_empty(), "no clients or no tools");
         }
+        self.upstream.check()?;
+        self.check_work()?;
         self.bars.iter().try_for_each(Bar::check)
+    }
+}
+
+impl Scenario {
+    fn check_work(&self) -> anyhow::Result<()> {
+        let upstream = &self.upstream;
+        self.queue.iter().try_for_each(|work| work.check(upstream))?;
+        self.outage.iter().try_for_each(|work| work.check(upstream))?;
+        self.overload.iter().try_for_each(|work| work.check(upstream))?;
+        self.slow.iter().try_for_each(|work| work.check(upstream))?;
+        self.probes.iter().try_for_each(|work| work.check(upstream))?;
+        self.persistence.iter().try_for_each(|work| work.check(upstream))
     }
 }
 

@@ -61,12 +61,37 @@ fn a_scenario_says_what_it_says() {
 #[test]
 fn mistakes_are_named() {
     for (more, says) in [
-        ("", "exactly one of"),
-        ("[steady]\nclients = 1\n[idle]\nclients = [1, 2]\nsettle = \"1s\"\n", "exactly one of"),
+        ("", "exactly one kind of work"),
+        ("[steady]\nclients = 1\n[idle]\nclients = [1, 2]\nsettle = \"1s\"\n", "exactly one kind of work"),
         ("[steady]\nclients = 0\n", "no clients"),
         ("[steady]\nclients = 1\nspeed = 3\n", "unknown field `speed`"),
         ("[steady]\nclients = 1\nrate = -1.0\n", "not positive"),
         ("[idle]\nclients = [2, 1]\nsettle = \"1s\"\n", "rising"),
+        ("[queue]\nclients = [3]\nservice = \"20ms\"\n", "without `slots`"),
+        ("[upstream]\nslots = 1\n[queue]\nclients = []\nservice = \"20ms\"\n", "no clients"),
+        ("[upstream]\nslots = 0\n[steady]\nclients = 1\n", "at least one request"),
+        ("[upstream]\nservers = 3\nbalance = \"magic\"\n", "unknown variant `magic`"),
+        (
+            "[upstream]\nhealth = { interval = \"1s\", timeout = \"2s\", fall = 1, rise = 1 }\n[steady]\nclients = 1\n",
+            "at most an interval",
+        ),
+        ("[probes]\nbin = \"10ms\"\n", "no `health`"),
+        (
+            "[outage]\nevent = \"kill\"\nrate = 1.0\nclients = 1\nservice = \"5ms\"\nbodies = [0]\nafter = \"1s\"\nlength = \"1s\"\n",
+            "the other servers",
+        ),
+        (
+            "[upstream]\nservers = 2\n[persistence]\nby = \"cookie\"\nclients = 1\nrequests = 1\nafter = \"1s\"\nlength = \"1s\"\nsettle = \"0s\"\n",
+            "cookie",
+        ),
+        (
+            "[upstream]\nslots = 1\n[overload]\ntimes = 3.0\nthen = 0.5\nafter = \"1s\"\nservice = \"20ms\"\npatience = \"1s\"\n",
+            "without `queue-timeout`",
+        ),
+        (
+            "[upstream]\nslots = 1\n[slow]\nrate = 1.0\nclients = 1\nservice = \"20ms\"\nslow = \"20ms\"\none-in = 100\n",
+            "slower than the others",
+        ),
         ("[steady]\nclients = 1\n[[bar]]\nmetric = \"p99\"\n", "either `at-most` or `at-least`"),
         ("[steady]\nclients = 1\n[[bar]]\nmetric = \"speed\"\nat-most = 1.0\n", "unknown variant `speed`"),
     ] {

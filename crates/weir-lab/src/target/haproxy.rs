@@ -2,7 +2,9 @@
 //!
 //! Tuned by its configuration manual; as shipped follows Debian's `haproxy.cfg`.
 
-use super::{Class, Description, Rendered};
+use super::{Class, Description, HEALTH_PATH, Rendered, Variant};
+use crate::load::exchange::CLIENT_HEADER;
+use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
     let text = match description.class {
@@ -15,9 +17,16 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
 }
 
 fn tuned(description: &Description<'_>) -> String {
-    let Description { listen, origin, clients, .. } = description;
+    let Description { listen, clients, .. } = description;
     let connections = clients + 64;
-    let reuse = if description.server_reuse {
+    let (backend, servers) = (backend(description), servers(description));
+    let spread = match description.upstream.health {
+        Some(_) => {
+            "    # The manual suggests 2 to 5 so that checks do not come in waves.\n    spread-checks 5\n"
+        }
+        None => "",
+    };
+    let reuse = if description.variant != Variant::NoReuse {
         "    # By default the first request of each client connection opens a new one to the server; the manual allows
     # `always` where servers keep idle connections long, as this one does. Without it, short client connections
     # would never find an idle server connection.
@@ -33,7 +42,7 @@ fn tuned(description: &Description<'_>) -> String {
     nbthread 1
     # Room for the clients of the scenario; by default as many as descriptors allow, both sides counted.
     maxconn {connections}
-
+{spread}
 defaults
     mode http
     maxconn {connections}
@@ -54,13 +63,76 @@ frontend bench
     default_backend origin
 
 backend origin
-    server origin {origin}
-"
+{backend}{servers}"
     )
 }
 
+/// What is to be done with the servers.
+fn backend(description: &Description<'_>) -> String {
+    let upstream = description.upstream;
+    let mut text = match description.balance() {
+        Some(Balance::LeastRequests) => "    balance leastconn\n".to_owned(),
+        Some(Balance::RoundRobin) => "    balance roundrobin\n".to_owned(),
+        Some(Balance::ConsistentHash) => format!(
+            "    # The manual: with `consistent`, few keys move when a server comes or goes; avalanche for keys that are much alike.\n    \
+             balance hdr({CLIENT_HEADER})\n    hash-type consistent sdbm avalanche\n"
+        ),
+        None => String::new(),
+    };
+    if let Some(limit) = upstream.queue_timeout {
+        text.push_str(&format!("    timeout queue {}ms\n", limit.as_millis()));
+    }
+    if let Some(limit) = upstream.response_timeout {
+        text.push_str(&format!("    timeout server {}ms\n", limit.as_millis()));
+    }
+    if upstream.retry {
+        text.push_str(
+            "    # Once more, at another server; by default only what could not connect, at the same one at first.
+    option redispatch 1
+    retries 3
+    retry-on conn-failure empty-response response-timeout
+    # POST must not be repeated, as the manual warns.
+    http-request disable-l7-retry if METH_POST
+",
+        );
+    }
+    if let Some(health) = upstream.health {
+        text.push_str(&format!(
+            "    option httpchk GET {HEALTH_PATH}\n    timeout check {}ms\n",
+            health.timeout.as_millis()
+        ));
+    }
+    text
+}
+
+/// The servers, one a line.
+fn servers(description: &Description<'_>) -> String {
+    let mut options = String::new();
+    if let Some(max) = description.max_requests() {
+        options.push_str(&format!(" maxconn {max}"));
+    }
+    if let Some(health) = description.upstream.health {
+        options.push_str(&format!(
+            " check inter {}ms fastinter {}ms fall {} rise {}",
+            health.interval.as_millis(),
+            health.timeout.as_millis(),
+            health.fall,
+            health.rise
+        ));
+    }
+    match description.servers {
+        [only] => format!("    server origin {only}{options}\n"),
+        several => several
+            .iter()
+            .enumerate()
+            .map(|(index, addr)| format!("    server origin-{} {addr}{options}\n", index + 1))
+            .collect(),
+    }
+}
+
 fn as_shipped(description: &Description<'_>) -> String {
-    let Description { listen, origin, .. } = description;
+    let Description { listen, .. } = description;
+    let servers = servers(description);
     format!(
         "# Debian's haproxy.cfg, without what needs the system (syslog, chroot, user, admin socket, daemon), with a
 # frontend and a backend.
@@ -78,7 +150,6 @@ frontend bench
     default_backend origin
 
 backend origin
-    server origin {origin}
-"
+{servers}"
     )
 }

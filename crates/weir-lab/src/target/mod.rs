@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub use installed::Installed;
 
+use crate::scenario::upstream::{Balance, Upstream};
+
 /// A product, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Product {
@@ -63,27 +65,52 @@ impl Product {
     }
 }
 
+/// How a product differs from its usual configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variant {
+    /// It does not.
+    Usual,
+    /// It does not reuse its connections to servers.
+    NoReuse,
+    /// Each server in turn, however much it has to do: round robin without limit of requests.
+    RoundRobin,
+}
+
+/// All variants.
+const VARIANTS: [Variant; 3] = [Variant::Usual, Variant::NoReuse, Variant::RoundRobin];
+
+impl Variant {
+    /// What stands behind the product's name.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Usual => "",
+            Self::NoReuse => "/no-reuse",
+            Self::RoundRobin => "/round-robin",
+        }
+    }
+}
+
 /// A product in one variant; written `nginx` or `nginx/no-reuse`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Target {
     /// The product.
     pub product: Product,
-    /// Whether it reuses its connections to servers.
-    pub server_reuse: bool,
+    /// The variant.
+    pub variant: Variant,
 }
 
 impl Target {
     /// The usual variant of a product.
     pub const fn of(product: Product) -> Self {
-        Self { product, server_reuse: true }
+        Self { product, variant: Variant::Usual }
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.product.name())?;
-        f.write_str(if self.server_reuse { "" } else { "/no-reuse" })
+        f.write_str(self.variant.suffix())
     }
 }
 
@@ -91,15 +118,17 @@ impl FromStr for Target {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let (name, variant) = text.split_once('/').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let name = text.split('/').next().unwrap_or_default();
         let product = PRODUCTS
             .into_iter()
             .find(|product| product.name() == name)
             .with_context(|| format!("no target `{name}`; there are direct, weir, nginx, haproxy"))?;
-        match variant {
-            None => Ok(Self::of(product)),
-            Some("no-reuse") if product != Product::Direct => Ok(Self { product, server_reuse: false }),
-            Some(variant) => bail!("no variant `{variant}` of {name}; there is `no-reuse`"),
+        let suffix = &text[name.len()..];
+        match VARIANTS.into_iter().find(|variant| variant.suffix() == suffix) {
+            Some(variant) if product != Product::Direct || variant == Variant::Usual => {
+                Ok(Self { product, variant })
+            }
+            _ => bail!("no variant `{suffix}` of {name}; there are `/no-reuse` and `/round-robin`"),
         }
     }
 }
@@ -133,17 +162,37 @@ pub enum Class {
 pub struct Description<'a> {
     /// Where it takes requests.
     pub listen: SocketAddr,
-    /// Where it sends them.
-    pub origin: SocketAddr,
+    /// The servers it sends them to.
+    pub servers: &'a [SocketAddr],
+    /// What it is to do with these.
+    pub upstream: &'a Upstream,
     /// How it is configured.
     pub class: Class,
-    /// Whether it reuses its connections to servers.
-    pub server_reuse: bool,
+    /// How that differs.
+    pub variant: Variant,
     /// Clients it must have room for at once.
     pub clients: u64,
     /// A folder for its files.
     pub dir: &'a Path,
 }
+
+impl Description<'_> {
+    /// How a server is chosen; `None` leaves it to the product.
+    fn balance(&self) -> Option<Balance> {
+        match self.variant {
+            Variant::RoundRobin => Some(Balance::RoundRobin),
+            Variant::Usual | Variant::NoReuse => self.upstream.balance,
+        }
+    }
+
+    /// How many requests each server may have at once.
+    fn max_requests(&self) -> Option<u32> {
+        self.upstream.max_requests.filter(|_| self.variant != Variant::RoundRobin)
+    }
+}
+
+/// What probes ask servers for.
+pub const HEALTH_PATH: &str = "/health";
 
 /// A description in a product's words.
 #[derive(Debug, Clone, PartialEq, Eq)]

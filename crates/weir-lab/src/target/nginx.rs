@@ -3,7 +3,9 @@
 //! Tuned by its documentation (ngx_core, ngx_http_core, ngx_http_upstream and ngx_http_proxy modules); as shipped follows
 //! Debian's `nginx.conf`.
 
-use super::{Class, Description, Rendered};
+use super::{Class, Description, Rendered, Variant};
+use crate::load::exchange::CLIENT_HEADER;
+use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
     let dir = description.dir.display();
@@ -38,13 +40,14 @@ const OWN_FOLDERS: &str = "\
 const RESERVE: u64 = 512;
 
 fn tuned(description: &Description<'_>) -> String {
-    let Description { listen, origin, clients, .. } = description;
+    let Description { listen, clients, .. } = description;
+    let (servers, limits) = (servers(description), limits(description));
     let user = user_line();
     // Connections to servers count as well.
     // It closes idle clients when fewer than a sixteenth of its connections are free.
     let connections = clients + clients.div_ceil(15) + RESERVE;
     let descriptors = connections + RESERVE;
-    let reuse = if description.server_reuse {
+    let reuse = if description.variant != Variant::NoReuse {
         "        # Idle connections kept to the servers; none by default in this version, and the most effective line of all.
         keepalive 256;
         # 1000 by default, after which a connection is closed: a reconnect every few milliseconds at this rate.
@@ -53,7 +56,7 @@ fn tuned(description: &Description<'_>) -> String {
     } else {
         "        # The variant without reuse of server connections: its default in this version.\n"
     };
-    let to_server = if description.server_reuse {
+    let to_server = if description.variant != Variant::NoReuse {
         "            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
             proxy_http_version 1.1;
             proxy_set_header Connection \"\";
@@ -82,15 +85,14 @@ http {{
     keepalive_timeout 300s;
 
     upstream origin {{
-        server {origin};
-{reuse}    }}
+{servers}{reuse}    }}
 
     server {{
         # The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
         listen {listen} backlog=4096;
         location / {{
             proxy_pass http://origin;
-{to_server}            # Host and client address reach the server, as the other targets pass them on.
+{limits}{to_server}            # Host and client address reach the server, as the other targets pass them on.
             proxy_set_header Host $http_host;
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
         }}
@@ -100,8 +102,34 @@ http {{
     )
 }
 
+/// The servers, one a line, and how one is chosen. It has no active checks and no queue.
+fn servers(description: &Description<'_>) -> String {
+    let mut text = match description.balance() {
+        Some(Balance::LeastRequests) => "        least_conn;\n".to_owned(),
+        Some(Balance::ConsistentHash) => format!(
+            "        # Ketama: few keys move when a server comes or goes.\n        hash $http_{} consistent;\n",
+            CLIENT_HEADER.to_ascii_lowercase().replace('-', "_")
+        ),
+        Some(Balance::RoundRobin) | None => String::new(),
+    };
+    let limit = description.max_requests().map_or_else(String::new, |max| format!(" max_conns={max}"));
+    for addr in description.servers {
+        text.push_str(&format!("        server {addr}{limit};\n"));
+    }
+    text
+}
+
+/// Time limits and retries. What is not idempotent is not repeated by default.
+fn limits(description: &Description<'_>) -> String {
+    description.upstream.response_timeout.map_or_else(String::new, |limit| {
+        format!("            proxy_read_timeout {}ms;\n", limit.as_millis())
+    })
+}
+
 fn as_shipped(description: &Description<'_>) -> String {
-    let Description { listen, origin, .. } = description;
+    let Description { listen, servers, .. } = description;
+    // Without an upstream, as its user guide begins.
+    let origin = servers[0];
     let user = user_line();
     format!(
         "# Debian's nginx.conf, with paths of this run and a server that proxies.

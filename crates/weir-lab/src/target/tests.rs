@@ -1,41 +1,120 @@
 //! Descriptions in each product's words, checked by the product itself where it is installed.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use super::installed::find_products;
-use super::{Class, Description, PRODUCTS, Product, Target, render};
+use super::{Class, Description, PRODUCTS, Product, Target, Variant, render};
+use crate::scenario::upstream::{Balance, Health, Upstream};
 
 #[test]
 fn targets_have_names() {
-    for name in ["direct", "weir", "nginx", "haproxy", "nginx/no-reuse", "weir/no-reuse"] {
+    for name in
+        ["direct", "weir", "nginx", "haproxy", "nginx/no-reuse", "weir/no-reuse", "haproxy/round-robin"]
+    {
         assert_eq!(name.parse::<Target>().unwrap().to_string(), name);
     }
-    for wrong in ["apache", "nginx/slow", "direct/no-reuse", ""] {
+    for wrong in ["apache", "nginx/slow", "direct/no-reuse", "nginx/", "nginx/no-reuse/round-robin", ""] {
         assert!(wrong.parse::<Target>().is_err(), "{wrong}");
     }
+}
+
+fn describe<'a>(servers: &'a [SocketAddr], upstream: &'a Upstream, dir: &'a Path) -> Description<'a> {
+    Description {
+        listen: "127.0.0.1:8001".parse().unwrap(),
+        servers,
+        upstream,
+        class: Class::Tuned,
+        variant: Variant::Usual,
+        clients: 9_000,
+        dir,
+    }
+}
+
+fn addrs(number: u16) -> Vec<SocketAddr> {
+    (0..number).map(|index| SocketAddr::from(([127, 0, 0, 1], 8100 + index))).collect()
 }
 
 #[test]
 fn every_product_gets_the_same_addresses() {
     let dir = tempfile::tempdir().unwrap();
+    let (servers, upstream) = (addrs(1), Upstream::default());
     for class in [Class::Tuned, Class::AsShipped] {
-        for server_reuse in [true, false] {
-            let description = Description {
-                listen: "127.0.0.1:8001".parse().unwrap(),
-                origin: "127.0.0.1:8002".parse().unwrap(),
-                class,
-                server_reuse,
-                clients: 9_000,
-                dir: dir.path(),
-            };
+        for variant in [Variant::Usual, Variant::NoReuse, Variant::RoundRobin] {
+            let description = Description { class, variant, ..describe(&servers, &upstream, dir.path()) };
             for product in PRODUCTS {
                 let Some(rendered) = render(product, &description) else { continue };
-                for addr in ["127.0.0.1:8001", "127.0.0.1:8002"] {
+                for addr in ["127.0.0.1:8001", "127.0.0.1:8100"] {
                     assert_eq!(rendered.text.matches(addr).count(), 1, "{}", rendered.text);
                 }
                 check_with_the_product(product, &description);
             }
         }
+    }
+}
+
+#[test]
+fn every_product_is_told_what_to_do_with_several_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    let servers = addrs(3);
+    let second = Duration::from_secs(1);
+    let full = Upstream {
+        servers: 3,
+        one_process: false,
+        slots: Some(1),
+        balance: Some(Balance::LeastRequests),
+        max_requests: Some(7),
+        queue_timeout: Some(11 * second),
+        response_timeout: Some(12 * second),
+        retry: true,
+        health: Some(Health { interval: second, timeout: second / 4, fall: 2, rise: 3 }),
+    };
+    for (product, words) in [
+        (
+            Product::Weir,
+            &[
+                "balance = \"least-requests\"",
+                "max_requests = 7",
+                "timeouts.queue = \"11000ms\"",
+                "timeouts.response = \"12000ms\"",
+                "interval = \"1000ms\"",
+                "timeout = \"250ms\"",
+                "fall = 2",
+                "rise = 3",
+            ][..],
+        ),
+        (
+            Product::Haproxy,
+            &[
+                "balance leastconn",
+                " maxconn 7 check inter 1000ms fastinter 250ms fall 2 rise 3",
+                "timeout queue 11000ms",
+                "timeout server 12000ms",
+                "timeout check 250ms",
+                "retry-on",
+            ],
+        ),
+        (Product::Nginx, &["least_conn;", " max_conns=7;", "proxy_read_timeout 12000ms;"]),
+    ] {
+        let description = describe(&servers, &full, dir.path());
+        let text = render(product, &description).unwrap().text;
+        for word in words.iter().copied().chain(["127.0.0.1:8100", "127.0.0.1:8101", "127.0.0.1:8102"]) {
+            assert!(text.contains(word), "{word} is not in\n{text}");
+        }
+        check_with_the_product(product, &description);
+        // The variant takes limit and choice away, and nothing else.
+        let in_turn = Description { variant: Variant::RoundRobin, ..description };
+        let text = render(product, &in_turn).unwrap().text;
+        assert!(!text.contains(words[0]) && !text.contains("= 7") && !text.contains("maxconn 7"), "{text}");
+        assert!(!text.contains("max_conns"), "{text}");
+        check_with_the_product(product, &in_turn);
+        let hash = Upstream { balance: Some(Balance::ConsistentHash), ..full };
+        let by_key = describe(&servers, &hash, dir.path());
+        let text = render(product, &by_key).unwrap().text.to_lowercase().replace('_', "-");
+        assert!(text.contains("x-client"), "{text}");
+        check_with_the_product(product, &by_key);
     }
 }
 

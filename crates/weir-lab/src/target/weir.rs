@@ -1,9 +1,10 @@
 //! Weir's configuration: `weir serve FILE`.
 
-use super::{Class, Description, Rendered};
+use super::{Class, Description, HEALTH_PATH, Rendered, Variant};
+use crate::load::exchange::CLIENT_HEADER;
+use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
-    let Description { listen, origin, .. } = description;
     let mut text = String::new();
     if description.class == Class::Tuned {
         text.push_str(
@@ -16,12 +17,51 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
         );
     }
     text.push_str(&format!(
-        "[listener.bench]\naddress = \"{listen}\"\nupstream = \"origin\"\n\n\
-         [upstream.origin]\nservers = [\"{origin}\"]\n"
+        "[listener.bench]\naddress = \"{}\"\nupstream = \"origin\"\n\n",
+        description.listen
     ));
-    if !description.server_reuse {
+    text.push_str(&upstream(description));
+    if description.variant == Variant::NoReuse {
         text.push_str("\n[upstream.origin.idle]\n# The variant without reuse of server connections.\nconnections_max = 0\n");
     }
     let path = description.dir.join("weir.toml");
     Rendered { file: "weir.toml", text, args: vec!["serve".to_owned(), path.display().to_string()] }
+}
+
+/// The servers and what is to be done with them. Retries are on by default.
+fn upstream(description: &Description<'_>) -> String {
+    let servers: Vec<String> = description.servers.iter().map(|addr| format!("\"{addr}\"")).collect();
+    let mut text = format!("[upstream.origin]\nservers = [{}]\n", servers.join(", "));
+    match description.balance() {
+        Some(Balance::LeastRequests) => text.push_str("balance = \"least-requests\"\n"),
+        Some(Balance::RoundRobin) => text.push_str("balance = \"round-robin\"\n"),
+        Some(Balance::ConsistentHash) => text.push_str(&format!(
+            "balance = \"consistent-hash\"\nhash_key = \"header:{}\"\n\
+             # As the others: a client stays where it belongs, however busy that server is.\n\
+             hash_load_factor = \"off\"\n",
+            CLIENT_HEADER.to_ascii_lowercase()
+        )),
+        None => {}
+    }
+    if let Some(max) = description.max_requests() {
+        text.push_str(&format!("max_requests = {max}\n"));
+    }
+    let upstream = description.upstream;
+    if let Some(limit) = upstream.queue_timeout {
+        text.push_str(&format!("timeouts.queue = \"{}ms\"\n", limit.as_millis()));
+    }
+    if let Some(limit) = upstream.response_timeout {
+        text.push_str(&format!("timeouts.response = \"{}ms\"\n", limit.as_millis()));
+    }
+    if let Some(health) = upstream.health {
+        text.push_str(&format!(
+            "\n[upstream.origin.health]\npath = \"{HEALTH_PATH}\"\ninterval = \"{}ms\"\n\
+             interval_changing = \"{timeout}ms\"\ntimeout = \"{timeout}ms\"\nfall = {}\nrise = {}\n",
+            health.interval.as_millis(),
+            health.fall,
+            health.rise,
+            timeout = health.timeout.as_millis(),
+        ));
+    }
+    text
 }

@@ -1,0 +1,27 @@
+//! One load of a scenario that has several, as it stands in the table.
+
+use crate::scenario::Tool;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Case {
+    /// A crowd, played by one tool.
+    Crowd { tool: Tool, clients: usize },
+    /// So many clients.
+    Clients(usize),
+    /// Requests with a body of so many bytes; 0: GET.
+    Body(usize),
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::Crowd { tool, clients } => {
+                write!(f, "{}, {clients} clients", if tool == Tool::Ab { "ab -k" } else { tool.name() })
+            }
+            Self::Clients(clients) => write!(f, "{clients} clients"),
+            Self::Body(0) => f.write_str("GET"),
+            Self::Body(len) => write!(f, "POST of {len} bytes"),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A server that is killed, or hangs, under a constant rate, and comes back: who notices, and how soon.
+//!
+//! When the target knows is seen from where its requests come to: the last one that is sent to a server that hangs, the first
+//! one after it is well again. Failed requests are a figure here. One that began when the killed server was gone for good
+//! cannot have been sent to it, so nothing speaks against sending it elsewhere, whatever its method.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::mark::{note_cost, note_limit};
+use super::measurement::Measurement;
+use super::stand::Bench;
+use super::window::{self, Step};
+use crate::clock;
+use crate::load::exchange::{Signed, sign};
+use crate::load::{Arrival, Choice, Connections, Event as Exchanged, Outcome, Plan};
+use crate::measure::metric::Metric;
+use crate::origin::journal::Visit;
+use crate::scenario::Rounds;
+use crate::scenario::work::{Event, Outage};
+use crate::target::Target;
+
+/// Longer than a target takes for all its attempts.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// When the server was not there, in nanoseconds of `clock::uptime_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Absence {
+    from: u64,
+    to: u64,
+}
+
+/// Measures `target` once, with bodies of `body_len` bytes.
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    work: &Outage,
+    rounds: &Rounds,
+    body_len: usize,
+    target: Target,
+) -> anyhow::Result<Measurement> {
+    let mut stand = bench.stand_with_servers(target, work.clients)?;
+    let signed = Signed { host: stand.addr, service: work.service, body_len };
+    let plan = Plan {
+        target: stand.addr,
+        exchanges: (0..work.clients).map(|client| sign(&signed, client)).collect(),
+        choice: Choice::ByClient,
+        clients: work.clients,
+        connections: Connections::Kept,
+        arrival: Arrival::Rate(work.rate),
+        warm_up: rounds.warm_up,
+        window: rounds.window,
+        timeout: TIMEOUT,
+        faults_max: u64::MAX,
+        trace: true,
+    };
+    let (gone, back) = (Cell::new(0), Cell::new(0));
+    let mut steps = steps(bench, work, &gone, &back);
+    let driven = window::drive(bench, &mut stand, &plan, &mut steps)?;
+    drop(steps);
+    stand.is_alive()?;
+    let absence = Absence { from: gone.get(), to: back.get() };
+    let mut measurement = Measurement::default();
+    note_cost(&mut measurement, &driven.before, &driven.after);
+    if bench.placement.is_some() {
+        note_limit(&mut measurement, &driven.before, &driven.after, Some(work.rate));
+    }
+    let outcome = driven.outcome;
+    measurement.note_latency(&outcome.latency);
+    let late = outcome.lateness.value_at_quantile(0.99) as f64 / 1000.0;
+    measurement.values.insert(Metric::LatenessP99, late);
+    let visits = stand.servers.last().context("an upstream has servers")?.visits()?;
+    measurement.values.extend(figures(work, &outcome, &visits, absence));
+    measurement.note_failed(outcome.faults);
+    Ok(measurement)
+}
+
+/// What happens to the last server. Tells from when on it is `gone`, and when it is `back`.
+fn steps<'a>(bench: &'a Bench<'_>, work: &Outage, gone: &'a Cell<u64>, back: &'a Cell<u64>) -> Vec<Step<'a>> {
+    const NONE: &str = "an upstream has servers";
+    let Outage { after, length, .. } = *work;
+    match work.event {
+        Event::Kill => vec![
+            Step::new(after, |stand| {
+                gone.set(stand.servers.last_mut().context(NONE)?.kill()?);
+                Ok(())
+            }),
+            Step::new(after + length, |stand| {
+                stand.servers.last_mut().context(NONE)?.come_back(bench)?;
+                back.set(clock::uptime_ns());
+                Ok(())
+            }),
+        ],
+        Event::Hang => vec![Step::new(after, move |stand| {
+            // The server counts from when it reads this; what it takes until the answer is here is not counted in its favour.
+            gone.set(clock::uptime_ns());
+            back.set(clock::uptime_ns() + length.as_nanos() as u64);
+            stand.servers.last_mut().context(NONE)?.hang(length)
+        })],
+    }
+}
+
+/// The figures of a run, from what the client and what the server concerned wrote down.
+fn figures(work: &Outage, outcome: &Outcome, visits: &[Visit], absence: Absence) -> BTreeMap<Metric, f64> {
+    let mut figures = BTreeMap::new();
+    let answered = outcome.trace.iter().filter(|event| event.is_answered).count();
+    let asked = outcome.trace.len().max(1);
+    figures.insert(Metric::Availability, 100.0 * answered as f64 / asked as f64);
+    if work.event == Event::Kill {
+        let unsent = unsent(&outcome.trace, outcome.started_ns, absence.from);
+        figures.insert(Metric::FailedUnsent, unsent as f64);
+    }
+    // When the requests of clients came; probes do not say who they are.
+    let came: Vec<u64> = visits.iter().filter(|visit| visit.client().is_some()).map(|it| it.got).collect();
+    let end = outcome.started_ns + outcome.trace.iter().map(|event| event.ended).max().unwrap_or(0);
+    if work.event == Event::Hang {
+        let last = came.iter().copied().filter(|got| (absence.from..absence.to).contains(got)).max();
+        let taken = last.map_or(0, |last| last - absence.from);
+        figures.insert(Metric::Detection, taken as f64 / 1000.0);
+    }
+    // Without any until the end, it took at least that long.
+    let first = came.iter().copied().filter(|got| *got >= absence.to).min().unwrap_or(end);
+    figures.insert(Metric::Recovery, first.saturating_sub(absence.to) as f64 / 1000.0);
+    figures
+}
+
+/// Requests that failed although they began when the server was `gone`.
+fn unsent(trace: &[Exchanged], started_ns: u64, gone: u64) -> usize {
+    trace.iter().filter(|event| !event.is_answered && started_ns + event.began > gone).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Absence, Exchanged, figures};
+    use crate::load::{Faults, Outcome, driver};
+    use crate::measure::metric::Metric;
+    use crate::origin::journal::Visit;
+    use crate::scenario::work::{Event, Outage};
+    use std::time::Duration;
+
+    const MS: u64 = 1_000_000;
+
+    fn work(event: Event) -> Outage {
+        Outage {
+            event,
+            rate: 100.0,
+            clients: 4,
+            service: Duration::from_millis(5),
+            bodies: vec![0],
+            after: Duration::from_secs(1),
+            length: Duration::from_secs(4),
+        }
+    }
+
+    /// A request every 10 ms for 10 s, of which those in `lost` fail.
+    fn outcome(lost: &[u64]) -> Outcome {
+        let trace: Vec<Exchanged> = (0..1000)
+            .map(|number| {
+                let (due, is_answered) = (number * 10 * MS, !lost.contains(&number));
+                Exchanged { client: 0, exchange: 0, due, began: due, ended: due + 6 * MS, is_answered }
+            })
+            .collect();
+        Outcome {
+            exchanges: 1000 - lost.len() as u64,
+            window: Duration::from_secs(10),
+            latency: driver::histogram(),
+            lateness: driver::histogram(),
+            faults: Faults::default(),
+            opened: 4,
+            closed_by_target: 0,
+            unsent: 0,
+            stopped: false,
+            started_ns: 50_000 * MS,
+            trace,
+        }
+    }
+
+    fn visit(at: u64, target: &str) -> Visit {
+        Visit { got: (50_000 + at) * MS, began: None, done: None, target: target.to_owned() }
+    }
+
+    const ABSENCE: Absence = Absence { from: 51_000 * MS, to: 55_000 * MS };
+
+    #[test]
+    fn detection_ends_with_the_last_request_and_recovery_with_the_first_again() {
+        let client = "/delay/5/client/1";
+        let visits = [
+            visit(990, client),
+            visit(1010, client),
+            visit(2500, client),
+            visit(2700, "/health"),
+            visit(5100, "/health"),
+            visit(6400, client),
+            visit(6500, client),
+        ];
+        let seen = figures(&work(Event::Hang), &outcome(&[]), &visits, ABSENCE);
+        assert_eq!((seen[&Metric::Detection], seen[&Metric::Recovery]), (1_500_000.0, 1_400_000.0));
+        assert_eq!(seen[&Metric::Availability], 100.0);
+        // A target that never learns sends until the end of it; one that never comes back has no first request.
+        let stubborn: Vec<Visit> = (100..500).map(|number| visit(number * 10, client)).collect();
+        let seen = figures(&work(Event::Hang), &outcome(&[]), &stubborn, ABSENCE);
+        assert_eq!((seen[&Metric::Detection], seen[&Metric::Recovery]), (3_990_000.0, 4_996_000.0));
+    }
+
+    #[test]
+    fn only_what_the_killed_server_cannot_have_had_is_held_against_the_target() {
+        // Requests 99 and 100 began before or as the server went, 101 and 400 when it was gone.
+        for (lost, unsent) in [(&[][..], 0.0), (&[99, 100][..], 0.0), (&[100, 101, 400][..], 2.0)] {
+            let seen = figures(&work(Event::Kill), &outcome(lost), &[], ABSENCE);
+            assert_eq!(seen[&Metric::FailedUnsent], unsent, "{lost:?}");
+            assert_eq!(seen[&Metric::Availability], 100.0 - lost.len() as f64 / 10.0, "{lost:?}");
+            assert!(!seen.contains_key(&Metric::Detection));
+        }
+    }
+}

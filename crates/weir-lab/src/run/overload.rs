@@ -1,0 +1,196 @@
+//! More requests than the servers can take, then few again: what is still served in time, who waits how long, and whether
+//! things are as before afterwards.
+//!
+//! Requests start at their rate whether or not anybody answers, and a client leaves when its patience is over. What counts is
+//! answers that came in time, relative to what the servers can do by the service time that they measured themselves.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::mark::{note_cost, note_limit};
+use super::measurement::Measurement;
+use super::queue::{mean, service_ns};
+use super::stand::Bench;
+use super::window;
+use crate::load::exchange::{Signed, sign};
+use crate::load::{Arrival, Choice, Connections, Event, Outcome, Plan};
+use crate::measure::metric::Metric;
+use crate::origin::journal::Visit;
+use crate::scenario::Rounds;
+use crate::scenario::upstream::Upstream;
+use crate::scenario::work::Overload;
+use crate::target::Target;
+
+/// When which load was on, and what the waits may be. In nanoseconds since the start of the run.
+#[derive(Debug, Clone, Copy)]
+struct Phases {
+    /// The overload is in full swing.
+    from: u64,
+    /// It ends.
+    to: u64,
+    /// Whoever comes from now on meets an empty queue.
+    settled: u64,
+    /// Longest time a request may wait.
+    limit: u64,
+}
+
+/// Measures `target` once.
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    work: &Overload,
+    rounds: &Rounds,
+    target: Target,
+) -> anyhow::Result<Measurement> {
+    let limit = bench.upstream.queue_timeout.context("the queue has a time limit")?;
+    let places = places(&bench.upstream) as f64;
+    let capacity = places / work.service.as_secs_f64();
+    let first = capacity * work.times;
+    // As many as may wait at once, and a few.
+    let clients = (first * (work.patience.as_secs_f64() + 0.5)).ceil() as usize + 64;
+    let mut stand = bench.stand_with_servers(target, clients)?;
+    let signed = Signed { host: stand.addr, service: work.service, body_len: 0 };
+    let until = rounds.warm_up + rounds.window;
+    let plan = Plan {
+        target: stand.addr,
+        exchanges: (0..clients).map(|client| sign(&signed, client)).collect(),
+        choice: Choice::ByClient,
+        clients,
+        connections: Connections::Kept,
+        arrival: Arrival::Change { first, until, then: capacity * work.then },
+        warm_up: rounds.warm_up,
+        window: rounds.window + work.after,
+        timeout: work.patience,
+        faults_max: u64::MAX,
+        trace: true,
+    };
+    let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
+    stand.is_alive()?;
+    let mut measurement = Measurement::default();
+    note_cost(&mut measurement, &driven.before, &driven.after);
+    if bench.placement.is_some() {
+        note_limit(&mut measurement, &driven.before, &driven.after, Some(first));
+    }
+    let outcome = driven.outcome;
+    measurement.note_latency(&outcome.latency);
+    let late = outcome.lateness.value_at_quantile(0.99) as f64 / 1000.0;
+    measurement.values.insert(Metric::LatenessP99, late);
+    let phases = Phases::of(rounds.warm_up, until, limit, work.after);
+    let journals = stand.journals()?;
+    measurement.values.extend(figures(&outcome, phases, &bench.upstream, &journals));
+    measurement.note_failed(outcome.faults);
+    Ok(measurement)
+}
+
+/// Requests that all servers together work on at once.
+fn places(upstream: &Upstream) -> usize {
+    upstream.servers as usize * upstream.slots.unwrap_or(1)
+}
+
+impl Phases {
+    fn of(from: Duration, to: Duration, limit: Duration, after: Duration) -> Self {
+        let ns = |length: Duration| length.as_nanos() as u64;
+        // All who came before have been served or have left by then.
+        let settle = limit.min(after / 2);
+        Self { from: ns(from), to: ns(to), settled: ns(to + settle), limit: ns(limit) }
+    }
+}
+
+/// The figures of a run, from what the client and what the servers wrote down.
+fn figures(
+    outcome: &Outcome,
+    phases: Phases,
+    upstream: &Upstream,
+    journals: &[Vec<Visit>],
+) -> BTreeMap<Metric, f64> {
+    let mut figures = BTreeMap::new();
+    let answered = |events: &[&Event]| events.iter().filter(|event| event.is_answered).count() as f64;
+    let share = |events: &[&Event]| 100.0 * answered(events) / events.len().max(1) as f64;
+    let ended: Vec<&Event> =
+        outcome.trace.iter().filter(|event| (phases.from..phases.to).contains(&event.ended)).collect();
+    figures.insert(Metric::Availability, share(&ended));
+    let after: Vec<&Event> = outcome.trace.iter().filter(|event| event.due >= phases.settled).collect();
+    if !after.is_empty() {
+        figures.insert(Metric::AvailabilityAfter, share(&after));
+    }
+    let Some(service_ns) = mean(journals.iter().flatten().filter_map(service_ns)) else { return figures };
+    figures.insert(Metric::ServiceTime, service_ns / 1000.0);
+    let seconds = (phases.to - phases.from) as f64 / 1e9;
+    let goodput = answered(&ended) / seconds * service_ns / 1e9 / places(upstream) as f64;
+    figures.insert(Metric::OfCapacity, goodput);
+    // From when it was sent: a client that is late itself is not the target's wait.
+    let longest = outcome.trace.iter().map(|event| event.ended - event.began).max().unwrap_or(0);
+    let wait = (longest as f64 - service_ns).max(0.0);
+    figures.insert(Metric::LongestOfLimit, wait / phases.limit as f64);
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, Phases, figures};
+    use crate::load::{Faults, Outcome, driver};
+    use crate::measure::metric::Metric;
+    use crate::origin::journal::Visit;
+    use crate::scenario::upstream::Upstream;
+    use std::time::Duration;
+
+    const MS: u64 = 1_000_000;
+
+    /// One server of 20 ms, three requests in this time for 10 s, then one in 40 ms for 6 s. `serve` says of the number of a
+    /// request how long it waits, and whether it is answered.
+    fn outcome(serve: impl Fn(u64) -> (u64, bool)) -> Outcome {
+        let due = |number: u64| if number < 1500 { number * 20 / 3 } else { 10_000 + (number - 1500) * 40 };
+        let trace = (0..1650)
+            .map(|number| {
+                let (due, (wait, is_answered)) = (due(number) * MS, serve(number));
+                let ended = due + wait * MS + if is_answered { 20 * MS } else { 0 };
+                Event { client: 0, exchange: 0, due, began: due, ended, is_answered }
+            })
+            .collect();
+        Outcome {
+            exchanges: 0,
+            window: Duration::from_secs(16),
+            latency: driver::histogram(),
+            lateness: driver::histogram(),
+            faults: Faults::default(),
+            opened: 0,
+            closed_by_target: 0,
+            unsent: 0,
+            stopped: false,
+            started_ns: 0,
+            trace,
+        }
+    }
+
+    fn figure(serve: impl Fn(u64) -> (u64, bool), metric: Metric) -> f64 {
+        let visit = Visit { got: 0, began: Some(0), done: Some(20 * MS), target: String::new() };
+        let (second, upstream) = (Duration::from_secs(1), Upstream { slots: Some(1), ..Upstream::default() });
+        let phases = Phases::of(2 * second, 10 * second, 2 * second, 6 * second);
+        figures(&outcome(serve), phases, &upstream, &[vec![visit]])[&metric]
+    }
+
+    #[test]
+    fn goodput_is_what_is_answered_and_waits_are_those_of_all() {
+        // Every third is served after 2 s, the others leave then.
+        let good = |number: u64| (2000, number >= 1500 || number.is_multiple_of(3));
+        assert!((figure(good, Metric::OfCapacity) - 1.0).abs() < 0.01);
+        assert!((figure(good, Metric::LongestOfLimit) - 1.0).abs() < 0.001);
+        assert_eq!(figure(good, Metric::AvailabilityAfter), 100.0);
+        // Half of them hold a server and are not answered in time.
+        let wasteful = |number: u64| (2000, number >= 1500 || number.is_multiple_of(6));
+        assert!((figure(wasteful, Metric::OfCapacity) - 0.5).abs() < 0.01);
+        // One that leaves late is found, answered or not.
+        let patient = |number: u64| (if number == 700 { 3000 } else { 2000 }, number.is_multiple_of(3));
+        assert!(figure(patient, Metric::LongestOfLimit) > 1.48);
+    }
+
+    #[test]
+    fn afterwards_begins_when_the_queue_can_be_empty() {
+        // The load falls at 10 s; what comes until 12 s may still be lost.
+        let slow_end = |number: u64| (2000, number >= 1550);
+        assert_eq!(figure(slow_end, Metric::AvailabilityAfter), 100.0);
+        let collapsed = |number: u64| (2000, number < 1600);
+        assert_eq!(figure(collapsed, Metric::AvailabilityAfter), 50.0);
+    }
+}

@@ -1,0 +1,102 @@
+//! Health checks of many servers and nothing else: what they cost, and whether they come spread or in bursts.
+//!
+//! One process plays all servers, with an address for each; it wrote down when each probe came.
+
+use std::sync::atomic::Ordering;
+
+use super::mark::{mark, note_cost, note_limit};
+use super::measurement::Measurement;
+use super::stand::Bench;
+use super::window::wait;
+use crate::clock;
+use crate::measure::memory;
+use crate::measure::metric::Metric;
+use crate::origin::journal::Visit;
+use crate::scenario::Rounds;
+use crate::scenario::work::Probes;
+use crate::target::{HEALTH_PATH, Target};
+
+/// Clients there are none; room for one that looks.
+const ROOM: u64 = 16;
+
+/// Measures `target` once.
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    work: &Probes,
+    rounds: &Rounds,
+    target: Target,
+) -> anyhow::Result<Measurement> {
+    let mut stand = bench.stand(target, ROOM)?;
+    let is_over = || bench.options.interrupted.load(Ordering::Relaxed);
+    wait(clock::now() + rounds.warm_up, is_over);
+    let (before, from) = (mark(&stand, bench.placement, 0), clock::uptime_ns());
+    wait(clock::now() + rounds.window, is_over);
+    let to = clock::uptime_ns();
+    let came: Vec<u64> =
+        stand.journals()?.iter().flatten().filter_map(|visit| probe(visit, from, to)).collect();
+    let after = mark(&stand, bench.placement, came.len() as u64);
+    stand.is_alive()?;
+    let mut measurement = Measurement::default();
+    note_cost(&mut measurement, &before, &after);
+    if bench.placement.is_some() {
+        note_limit(&mut measurement, &before, &after, None);
+        // Nothing is as fast as it can be here.
+        measurement.limit = None;
+    }
+    if let Some(child) = &stand.target {
+        measurement.values.insert(Metric::Rss, memory::of_tree(child.pid()).rss as f64);
+    }
+    let seconds = (to - from) as f64 / 1e9;
+    measurement.values.insert(Metric::ProbesPerSecond, came.len() as f64 / seconds);
+    if let Some(burst) = burst(&came, from, to, work.bin.as_nanos() as u64) {
+        measurement.values.insert(Metric::ProbeBurst, burst);
+    }
+    Ok(measurement)
+}
+
+/// When a probe came, if it came in the window.
+fn probe(visit: &Visit, from: u64, to: u64) -> Option<u64> {
+    (visit.target == HEALTH_PATH && (from..to).contains(&visit.got)).then_some(visit.got)
+}
+
+/// The fullest of the whole bins from `from` to `to`, relative to their mean; `None` without probes.
+fn burst(came: &[u64], from: u64, to: u64, bin: u64) -> Option<f64> {
+    let mut bins = vec![0_u64; (to.saturating_sub(from) / bin) as usize];
+    for at in came {
+        if let Some(count) = bins.get_mut((at.saturating_sub(from) / bin) as usize) {
+            *count += 1;
+        }
+    }
+    let sum: u64 = bins.iter().sum();
+    let most = bins.iter().max().copied()?;
+    (sum > 0).then(|| most as f64 * bins.len() as f64 / sum as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HEALTH_PATH, Visit, burst, probe};
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_burst_is_the_fullest_bin_relative_to_the_mean() {
+        let even: Vec<u64> = (0..1000).map(|number| 7 * MS + number * MS).collect();
+        assert_eq!(burst(&even, 7 * MS, 1007 * MS, 10 * MS), Some(1.0));
+        let mut uneven = even;
+        // Twenty of them move into one bin of ten.
+        uneven[500..520].fill(300 * MS);
+        assert_eq!(burst(&uneven, 7 * MS, 1007 * MS, 10 * MS), Some(3.0));
+        let all_at_once = vec![42 * MS; 1000];
+        assert_eq!(burst(&all_at_once, 7 * MS, 1007 * MS, 10 * MS), Some(100.0));
+        assert_eq!(burst(&[], 0, 1000 * MS, 10 * MS), None);
+    }
+
+    #[test]
+    fn only_probes_of_the_window_count() {
+        let visit = |got, target: &str| Visit { got, began: None, done: None, target: target.to_owned() };
+        assert_eq!(probe(&visit(5, HEALTH_PATH), 5, 9), Some(5));
+        for (got, target) in [(4, HEALTH_PATH), (9, HEALTH_PATH), (6, "/")] {
+            assert_eq!(probe(&visit(got, target), 5, 9), None);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! One server behind a target: an origin in a process of its own, which can hang, be killed, and come back.
+//!
+//! Its journal, when it keeps one, outlives it: what it saw is read when the measurement is over.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+use super::stand::Bench;
+use crate::clock;
+use crate::origin::journal::{self, Visit};
+use crate::process::{Guarded, Job};
+
+/// Longest wait for a server to listen, to answer, and to be gone.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How a server is started.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Kind {
+    /// Requests it works on at once.
+    pub slots: Option<usize>,
+    /// Addresses it listens on.
+    pub addresses: u32,
+    /// It keeps a journal.
+    pub journal: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Server {
+    /// `None` while it is killed.
+    process: Option<Guarded>,
+    /// Those that were killed: waiting for their guards can take seconds while the CPU is busy.
+    killed: Vec<Guarded>,
+    /// Where it listens.
+    pub addr: SocketAddr,
+    job: Job,
+    journal: Option<PathBuf>,
+}
+
+impl Server {
+    /// Starts server number `number` of a measurement.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(bench: &Bench<'_>, number: u32, kind: Kind) -> anyhow::Result<Self> {
+        let launcher = &bench.options.launcher;
+        let mut args = vec!["origin".to_owned()];
+        if let Some(slots) = kind.slots {
+            args.extend(["--slots".to_owned(), slots.to_string()]);
+        }
+        if kind.addresses > 1 {
+            args.extend(["--addresses".to_owned(), kind.addresses.to_string()]);
+        }
+        let journal = kind.journal.then(|| bench.dir.path().join(format!("journal-{number}")));
+        if let Some(path) = &journal {
+            // That of the last measurement.
+            let _ = std::fs::remove_file(path);
+            args.extend(["--journal".to_owned(), path.display().to_string()]);
+        }
+        let mut server = Self {
+            process: None,
+            killed: Vec::new(),
+            addr: SocketAddr::from(([127, 0, 0, 1], 0)),
+            job: Job {
+                program: launcher.program.clone(),
+                args: launcher.prefix.iter().cloned().chain(args).collect(),
+                cpus: bench.client_cpus(),
+                log: bench.dir.path().join(format!("origin-{number}.log")),
+            },
+            journal,
+        };
+        server.come_back(bench)?;
+        Ok(server)
+    }
+
+    /// Starts it, at its address.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn come_back(&mut self, bench: &Bench<'_>) -> anyhow::Result<()> {
+        let mut job = self.job.clone();
+        job.args.extend(["--listen".to_owned(), self.addr.to_string()]);
+        let mut process = Guarded::start(&bench.options.launcher, &job)?;
+        self.addr = process.wait_for_line("listening on ", LIMIT)?.parse()?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Kills it (SIGKILL). Gives the time from which on it was gone, with all its sockets, in nanoseconds of
+    /// `clock::uptime_ns`.
+    ///
+    /// # Errors
+    /// When it is not running or does not go.
+    pub fn kill(&mut self) -> anyhow::Result<u64> {
+        let process = self.process.take().context("the server is killed already")?;
+        let pid = Pid::from_raw(process.pid()).context("a process id")?;
+        // Told by the kernel when the last thread is gone, and with it the sockets.
+        let ended = pidfd_open(pid, PidfdFlags::empty())?;
+        kill_process(pid, Signal::KILL)?;
+        let limit = Timespec::try_from(LIMIT)?;
+        let told = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit))?;
+        let gone = clock::uptime_ns();
+        self.killed.push(process);
+        ensure!(told == 1, "the server was killed and is still there");
+        Ok(gone)
+    }
+
+    /// Lets it take requests and answer none, for `length`.
+    ///
+    /// # Errors
+    /// When it does not answer this last one.
+    pub fn hang(&self, length: Duration) -> anyhow::Result<()> {
+        let answer = self.ask(&format!("/hang/{}", length.as_millis()))?;
+        ensure!(answer.starts_with("HTTP/1.1 200"), "the server does not hang: {answer}");
+        Ok(())
+    }
+
+    /// Connections it has accepted, as it says itself.
+    pub fn accepted(&self) -> Option<f64> {
+        let answer = self.ask("/counters").ok()?;
+        let json: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1)?).ok()?;
+        // This connection is not the target's.
+        Some(json["accepted"].as_f64()? - 1.0)
+    }
+
+    fn ask(&self, path: &str) -> anyhow::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&self.addr, LIMIT)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: origin\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// The requests it has seen, in the order in which they came.
+    ///
+    /// # Errors
+    /// When it keeps no journal, or that cannot be read.
+    pub fn visits(&self) -> anyhow::Result<Vec<Visit>> {
+        journal::read(self.journal.as_deref().context("the server keeps no journal")?)
+    }
+
+    /// Process id, while it runs.
+    pub fn pid(&self) -> Option<i32> {
+        self.process.as_ref().map(Guarded::pid)
+    }
+
+    /// Fails when it has ended by itself.
+    ///
+    /// # Errors
+    /// How it ended.
+    pub fn is_alive(&mut self) -> anyhow::Result<()> {
+        if let Some(how) = self.process.as_mut().and_then(Guarded::ended) {
+            bail!("the origin ended: {how}");
+        }
+        Ok(())
+    }
+}

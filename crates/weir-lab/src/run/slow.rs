@@ -1,0 +1,163 @@
+//! A few requests that take long: what becomes of the others, compared with the same load without slow ones.
+//!
+//! Which requests are slow is drawn once from a fixed seed, so all targets get the same ones in the same order. Both halves of a
+//! measurement have servers and a target of their own.
+
+use hdrhistogram::Histogram;
+
+use super::mark::{note_cost, note_limit};
+use super::measurement::Measurement;
+use super::queue::overlaps;
+use super::stand::Bench;
+use super::window;
+use crate::load::exchange::{Signed, sign};
+use crate::load::{Arrival, Choice, Connections, Event, Plan, driver};
+use crate::measure::metric::Metric;
+use crate::scenario::Rounds;
+use crate::scenario::work::Slow;
+use crate::target::Target;
+
+/// The seed from which slow requests are drawn.
+const SEED: u64 = 0x5765_6972;
+
+/// A client waits for a few slow requests in a row.
+const PATIENCE: u32 = 30;
+
+/// Measures `target` once: without slow requests, then with.
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    work: &Slow,
+    rounds: &Rounds,
+    target: Target,
+) -> anyhow::Result<Measurement> {
+    let requests = (work.rate * (rounds.warm_up + rounds.window).as_secs_f64()).ceil() as usize + 1;
+    let (plain, _) = with(bench, work, rounds, target, &vec![false; requests])?;
+    let (mut measurement, p95) = with(bench, work, rounds, target, &draw(requests, work.one_in))?;
+    if let (Some(plain), Some(p95)) = (plain.values.get(&Metric::P95).copied(), p95)
+        && plain > 0.0
+    {
+        measurement.values.insert(Metric::P95Plain, plain);
+        measurement.values.insert(Metric::P95OfPlain, p95 / plain);
+    }
+    Ok(measurement)
+}
+
+/// Which requests are slow: one in `one_in`.
+fn draw(requests: usize, one_in: usize) -> Vec<bool> {
+    let mut random = fastrand::Rng::with_seed(SEED);
+    (0..requests).map(|_| random.usize(..one_in) == 0).collect()
+}
+
+/// Measures the load with these requests slow; gives P95 of the others as well.
+fn with(
+    bench: &Bench<'_>,
+    work: &Slow,
+    rounds: &Rounds,
+    target: Target,
+    is_slow: &[bool],
+) -> anyhow::Result<(Measurement, Option<f64>)> {
+    let mut stand = bench.stand_with_servers(target, work.clients)?;
+    let host = stand.addr;
+    let request = |(number, is_slow): (usize, &bool)| {
+        let service = if *is_slow { work.slow } else { work.service };
+        sign(&Signed { host, service, body_len: 0 }, number)
+    };
+    let plan = Plan {
+        target: stand.addr,
+        exchanges: is_slow.iter().enumerate().map(request).collect(),
+        choice: Choice::InTurn,
+        clients: work.clients,
+        connections: Connections::Kept,
+        arrival: Arrival::Rate(work.rate),
+        warm_up: rounds.warm_up,
+        window: rounds.window,
+        timeout: PATIENCE * work.slow,
+        faults_max: u64::MAX,
+        trace: true,
+    };
+    let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
+    stand.is_alive()?;
+    let mut measurement = Measurement::default();
+    note_cost(&mut measurement, &driven.before, &driven.after);
+    if bench.placement.is_some() {
+        note_limit(&mut measurement, &driven.before, &driven.after, Some(work.rate));
+    }
+    let outcome = driven.outcome;
+    let from = rounds.warm_up.as_nanos() as u64;
+    let others = others(&outcome.trace, is_slow, from);
+    measurement.note_latency(&others.latency);
+    let p95 = (!others.latency.is_empty()).then(|| others.latency.value_at_quantile(0.95) as f64 / 1000.0);
+    measurement.values.extend(p95.map(|p95| (Metric::P95, p95)));
+    measurement.values.insert(Metric::Availability, 100.0 * others.answered());
+    let late = outcome.lateness.value_at_quantile(0.99) as f64 / 1000.0;
+    measurement.values.insert(Metric::LatenessP99, late);
+    let slots = bench.upstream.slots.unwrap_or(usize::MAX);
+    let overlaps: usize = stand.journals()?.iter().map(|journal| overlaps(journal, slots)).sum();
+    measurement.values.insert(Metric::Overlaps, overlaps as f64);
+    measurement.note_failed(outcome.faults);
+    Ok((measurement, p95))
+}
+
+/// What became of the requests that are not slow.
+struct Others {
+    latency: Histogram<u64>,
+    asked: usize,
+}
+
+impl Others {
+    /// The share that was answered.
+    fn answered(&self) -> f64 {
+        self.latency.len() as f64 / self.asked.max(1) as f64
+    }
+}
+
+/// Those that were due from `from` on, in nanoseconds since the start.
+fn others(trace: &[Event], is_slow: &[bool], from: u64) -> Others {
+    let mut others = Others { latency: driver::histogram(), asked: 0 };
+    let is_other =
+        |event: &&Event| event.due >= from && !is_slow.get(event.exchange).copied().unwrap_or(false);
+    for event in trace.iter().filter(is_other) {
+        others.asked += 1;
+        if event.is_answered {
+            others.latency.saturating_record(event.latency_ns());
+        }
+    }
+    others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, draw, others};
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn one_in_so_many_is_slow_and_always_the_same() {
+        let drawn = draw(100_000, 100);
+        let slow = drawn.iter().filter(|is_slow| **is_slow).count();
+        // The standard deviation is 31.
+        assert!((850..1150).contains(&slow), "{slow}");
+        assert_eq!(drawn, draw(100_000, 100));
+    }
+
+    #[test]
+    fn the_others_are_those_that_are_not_slow() {
+        let is_slow: Vec<bool> = (0..200).map(|number| number % 100 == 50).collect();
+        let trace: Vec<Event> = (0..200)
+            .map(|number| {
+                let due = number as u64 * 10 * MS;
+                let length = if is_slow[number] { 2000 } else { 20 + number as u64 / 100 };
+                let ended = due + length * MS;
+                Event { client: 0, exchange: number, due, began: due, ended, is_answered: number != 199 }
+            })
+            .collect();
+        let all = others(&trace, &is_slow, 0);
+        assert_eq!((all.asked, all.latency.len()), (198, 197));
+        assert!(all.latency.max() < 22 * MS, "{}", all.latency.max());
+        // The warm-up does not count.
+        let late = others(&trace, &is_slow, 1000 * MS);
+        assert!(late.asked == 99 && late.latency.min() >= 20 * MS + MS / 2, "{}", late.latency.min());
+        // Taken for one of the others, a slow one is seen.
+        assert!(others(&trace, &[], 0).latency.max() > 1990 * MS);
+    }
+}

@@ -1,0 +1,191 @@
+//! Works on an upstream of several servers: what the clients do, and what happens to the servers meanwhile.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use super::length;
+use super::upstream::Upstream;
+
+/// Clients in a closed loop on servers that work on few requests at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Queue {
+    /// Numbers of clients; each is a case.
+    pub clients: Vec<usize>,
+    /// How long a server works on a request.
+    #[serde(with = "length")]
+    pub service: Duration,
+}
+
+/// What happens to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// Its process gets SIGKILL.
+    Kill,
+    /// It takes connections and requests, and answers none.
+    Hang,
+}
+
+/// A constant rate of requests during which something happens to the last server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Outage {
+    /// What happens.
+    pub event: Event,
+    /// Requests per second.
+    pub rate: f64,
+    /// Clients that take turns.
+    pub clients: usize,
+    /// How long a server works on a request.
+    #[serde(with = "length")]
+    pub service: Duration,
+    /// Bytes of request body, 0 for GET; each is a case.
+    pub bodies: Vec<usize>,
+    /// When it happens, after the start of the window.
+    #[serde(with = "length")]
+    pub after: Duration,
+    /// For how long.
+    #[serde(with = "length")]
+    pub length: Duration,
+}
+
+/// More requests than the servers can take, then few again. The window is the overload.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Overload {
+    /// Offered load relative to what the servers can do.
+    pub times: f64,
+    /// The same afterwards.
+    pub then: f64,
+    /// How long that lasts. What begins before the queue can be empty is not judged.
+    #[serde(with = "length")]
+    pub after: Duration,
+    /// How long a server works on a request.
+    #[serde(with = "length")]
+    pub service: Duration,
+    /// An answer that takes longer is worth nothing, and the client leaves.
+    #[serde(with = "length")]
+    pub patience: Duration,
+}
+
+/// A constant rate of requests of which a few take long, and the same without these.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Slow {
+    /// Requests per second.
+    pub rate: f64,
+    /// Clients that take turns.
+    pub clients: usize,
+    /// How long a server works on a request.
+    #[serde(with = "length")]
+    pub service: Duration,
+    /// How long it works on a slow one.
+    #[serde(with = "length")]
+    pub slow: Duration,
+    /// One request in so many is slow, drawn from a fixed seed.
+    pub one_in: usize,
+}
+
+/// Probes and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Probes {
+    /// The stretch of time of which the fullest is sought.
+    #[serde(with = "length")]
+    pub bin: Duration,
+}
+
+/// How a target is to know its clients again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// By a header that they send, hashed.
+    #[default]
+    Header,
+    /// By a cookie that the target gives them.
+    Cookie,
+}
+
+/// Clients that belong to servers, of which the last is removed and returned.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Persistence {
+    /// How they are known again.
+    #[serde(default)]
+    pub by: By,
+    /// Clients, each of which has a name.
+    pub clients: usize,
+    /// Requests of each, over the whole window.
+    pub requests: usize,
+    /// When the server is removed, after the start of the window.
+    #[serde(with = "length")]
+    pub after: Duration,
+    /// For how long.
+    #[serde(with = "length")]
+    pub length: Duration,
+    /// How long a target may take to notice either.
+    #[serde(with = "length")]
+    pub settle: Duration,
+}
+
+impl Queue {
+    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+        ensure!(self.clients.iter().all(|clients| *clients > 0) && !self.clients.is_empty(), "no clients");
+        check_service(self.service, upstream)
+    }
+}
+
+impl Outage {
+    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+        ensure!(self.rate > 0.0 && self.clients > 0 && !self.bodies.is_empty(), "no rate, clients or bodies");
+        ensure!(!self.service.is_zero() && !self.length.is_zero(), "a length of time is missing");
+        ensure!(upstream.servers > 1 && !upstream.one_process, "the other servers have to be there");
+        Ok(())
+    }
+}
+
+impl Overload {
+    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+        ensure!(self.times > 0.0 && self.then > 0.0, "no load");
+        ensure!(
+            upstream.queue_timeout.is_some(),
+            "without `queue-timeout` of the upstream waits have no limit"
+        );
+        check_service(self.service, upstream)
+    }
+}
+
+impl Slow {
+    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+        ensure!(self.rate > 0.0 && self.clients > 0 && self.one_in > 1, "no rate, clients or others");
+        ensure!(self.slow > self.service, "slow is slower than the others");
+        check_service(self.service, upstream)
+    }
+}
+
+impl Probes {
+    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+        ensure!(!self.bin.is_zero(), "a bin has a length");
+        ensure!(upstream.health.is_some(), "the upstream has no `health`");
+        Ok(())
+    }
+}
+
+impl Persistence {
+    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+        ensure!(self.clients > 0 && self.requests > 0, "no clients or requests");
+        ensure!(upstream.servers > 1 && !upstream.one_process, "the other servers have to be there");
+        ensure!(self.by == By::Header, "no target can be told yet to know clients by a cookie");
+        Ok(())
+    }
+}
+
+/// Capacity is slots and the time each is taken.
+fn check_service(service: Duration, upstream: &Upstream) -> anyhow::Result<()> {
+    ensure!(!service.is_zero(), "a request takes some time of its server");
+    ensure!(upstream.slots.is_some(), "without `slots` of the upstream its capacity has no limit");
+    Ok(())
+}
