@@ -48,6 +48,13 @@ pub(crate) struct Failed {
     pub(crate) reused: bool,
 }
 
+impl Failed {
+    /// Whether a kept connection broke before it gave one byte, which says nothing about the server.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.reused && self.kind == Kind::Server(retry::Cause::Broken) && !self.received_any
+    }
+}
+
 /// Whose doing it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -104,8 +111,7 @@ pub(crate) fn again(
     match plan.retry.judge(&facts, || plan.retry_budget.try_take(millis)) {
         Verdict::GiveUp(reason) => {
             local.shard.retries_refused[reason as usize].increment();
-            let stale = failed.reused && cause == retry::Cause::Broken && !failed.received_any;
-            let failure = if stale { as_stale(failed.failure) } else { failed.failure };
+            let failure = if failed.is_stale() { as_stale(failed.failure) } else { failed.failure };
             Err(failure.into())
         }
         Verdict::Retry { server, counts_as_attempt } => {

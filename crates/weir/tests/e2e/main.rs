@@ -24,6 +24,7 @@ mod balancing;
 mod persistence;
 mod drain;
 mod health_checks;
+mod ejection;
 mod forwarded_fields;
 mod stale_connection;
 mod retries;

@@ -12,13 +12,15 @@ mod report;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use weir_observe::ProbeShard;
-use weir_traffic::health::{Change, Outcome, Schedule, SlowStart, Verdict};
+use weir_traffic::health::{Change, Outcome, Schedule, Verdict};
 use weir_traffic::{Health, ServerId, ServerState};
 
-use self::probe::{Probe, ProbeFailure};
+use self::probe::Probe;
+use super::slow_start;
 use crate::clock;
+use crate::exchange::failure::Fault;
 use crate::snapshot::{Snapshot, UpstreamPlan};
 use crate::upstream::connect::Endpoint;
 
@@ -42,7 +44,6 @@ pub(crate) async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64) {
                     schedule: Schedule::new(&check.pace(), turn, seed),
                     verdict: Verdict::new(check.thresholds()),
                     random: Random::new(seed ^ u64::from(turn)),
-                    slow_start: None,
                     epoch,
                 }
                 .keep_checked(),
@@ -73,10 +74,8 @@ struct CheckedServer {
     /// The port that is probed; `None`: that of the traffic.
     port: Option<u16>,
     schedule: Schedule,
-    verdict: Verdict<ProbeFailure>,
+    verdict: Verdict<Fault>,
     random: Random,
-    /// What raises its share after it came back.
-    slow_start: Option<AbortHandle>,
     /// Zero of the clock of schedule and verdict.
     epoch: Instant,
 }
@@ -114,7 +113,7 @@ impl CheckedServer {
         endpoints
     }
 
-    fn count(&self, took: Duration, failure: Option<ProbeFailure>) {
+    fn count(&self, took: Duration, failure: Option<Fault>) {
         self.shard.last_micros.set(i64::from(clock::micros(took)));
         match failure {
             None => self.shard.passed.increment(),
@@ -131,18 +130,15 @@ impl CheckedServer {
     }
 
     /// Tells the balancer, and whoever waits for a server.
-    fn carry_out(&mut self, change: Change) {
+    fn carry_out(&self, change: Change) {
         self.shard.changes.increment();
-        if let Some(slow_start) = self.slow_start.take() {
-            slow_start.abort();
-        }
-        if change.health == Health::Up
-            && let Some(length) = self.plan.config.slow_start
-        {
+        match change.health {
             // Before it is up, so that its first requests are few.
-            self.slow_start = Some(start_slowly(Arc::clone(&self.plan), self.index, length));
+            Health::Up => slow_start::begin(&self.plan, self.index),
+            Health::Down => slow_start::stop(&self.plan, self.index),
         }
         self.state().set_health(change.health);
+        self.plan.settle_ejections();
         report::tell(&self.plan, self.index, change, &self.verdict);
         self.plan.serve_queue();
     }
@@ -154,22 +150,6 @@ impl CheckedServer {
     fn millis(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.epoch).as_millis()).unwrap_or(u64::MAX)
     }
-}
-
-/// Lowers the share of a server at once and raises it step by step over `length`.
-fn start_slowly(plan: Arc<UpstreamPlan>, index: usize, length: Duration) -> AbortHandle {
-    let server = ServerId(index as u32);
-    let mut now_ms = plan.millis(clock::now());
-    let start = SlowStart::new(now_ms, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
-    plan.balancer().state(server).set_ramp(start.ramp(now_ms));
-    let task = tokio::spawn(async move {
-        while let Some(next_ms) = start.next_ms(now_ms) {
-            tokio::time::sleep(Duration::from_millis(next_ms.saturating_sub(now_ms))).await;
-            now_ms = plan.millis(clock::now());
-            plan.balancer().state(server).set_ramp(start.ramp(now_ms));
-        }
-    });
-    task.abort_handle()
 }
 
 /// Random numbers for the jitter of one server (SplitMix64): for spreading load, never for secrets.

@@ -3,7 +3,6 @@
 //! Bounded in time by the time limit of the config, in memory by the head that the upstream may send and the part of the
 //! body that is looked at. Must not know what a failure leads to.
 
-use std::fmt;
 use std::time::Duration;
 
 use weir_config::{HealthCheck, Server};
@@ -11,7 +10,7 @@ use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::request::write_request;
 use super::response::Expected;
-use crate::exchange::failure;
+use crate::exchange::failure::{self, Fault};
 use crate::snapshot::UpstreamPlan;
 use crate::socket::{Behind, Socket};
 use crate::upstream::connect::{self, Endpoint};
@@ -22,31 +21,6 @@ pub(super) struct Probe {
     timeout: Duration,
     /// What is asked and expected; `None`: the connection is enough.
     http: Option<(Box<[u8]>, Expected)>,
-}
-
-/// Why a probe failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ProbeFailure {
-    pub(super) failure: Failure,
-    /// The status, where it is what was not expected.
-    pub(super) status: Option<u16>,
-}
-
-impl From<Failure> for ProbeFailure {
-    fn from(failure: Failure) -> Self {
-        Self { failure, status: None }
-    }
-}
-
-/// The reason code, as everywhere, and the status behind it.
-impl fmt::Display for ProbeFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.failure.reason())?;
-        match self.status {
-            Some(status) => write!(f, " {status}"),
-            None => Ok(()),
-        }
-    }
 }
 
 impl Probe {
@@ -64,14 +38,14 @@ impl Probe {
     ///
     /// # Errors
     /// Why the server is not well.
-    pub(super) async fn run(&self, endpoints: &[Endpoint], first: usize) -> Result<(), ProbeFailure> {
+    pub(super) async fn run(&self, endpoints: &[Endpoint], first: usize) -> Result<(), Fault> {
         let mut phase = Phase::Connect;
         let outcome = tokio::time::timeout(self.timeout, self.ask(endpoints, first, &mut phase)).await;
         outcome.unwrap_or_else(|_| Err(Failure::server(phase, Cause::TimedOut).into()))
     }
 
     /// `phase` is where the probe stands, for whoever ends it.
-    async fn ask(&self, endpoints: &[Endpoint], first: usize, phase: &mut Phase) -> Result<(), ProbeFailure> {
+    async fn ask(&self, endpoints: &[Endpoint], first: usize, phase: &mut Phase) -> Result<(), Fault> {
         let connected = connect::connect(endpoints, first).await;
         let mut socket = connected.map_err(|error| failure::of_connect(&error))?;
         let Some((request, expected)) = &self.http else { return Ok(()) };

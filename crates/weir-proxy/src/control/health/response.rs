@@ -7,8 +7,7 @@ use weir_config::{BodyRule, HttpProbe, StatusRange};
 use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Method, Progress, ResponseBody, ResponseHead};
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::probe::ProbeFailure;
-use crate::exchange::failure;
+use crate::exchange::failure::{self, Fault};
 use crate::snapshot::UpstreamPlan;
 use crate::socket::Socket;
 
@@ -45,14 +44,13 @@ impl Expected {
     ///
     /// # Errors
     /// When it is not whole or well-formed as far as it is read, or not what is expected.
-    pub(super) async fn receive(&self, socket: &mut Socket, phase: &mut Phase) -> Result<(), ProbeFailure> {
+    pub(super) async fn receive(&self, socket: &mut Socket, phase: &mut Phase) -> Result<(), Fault> {
         *phase = Phase::Response;
         let mut head = ResponseHead::new();
         let rest = self.read_head(socket, &mut head).await?;
         let status = head.status();
         if !self.status.iter().any(|range| range.contains(status)) {
-            let failure = Failure::server(Phase::Response, Cause::UnexpectedStatus);
-            return Err(ProbeFailure { failure, status: Some(status) });
+            return Err(Fault::unexpected_status(status));
         }
         let Some(rule) = &self.body else { return Ok(()) };
         *phase = Phase::Relay;
