@@ -6,10 +6,12 @@
 
 mod history;
 mod verdict;
+mod pacer;
 mod schedule;
 mod slow_start;
 
 pub use history::{HISTORY_MAX, History, Outcome};
+pub use pacer::Pacer;
 pub use schedule::{Pace, Schedule};
 pub use slow_start::SlowStart;
 pub use verdict::{Change, Thresholds, Verdict};

@@ -9,12 +9,12 @@ mod request;
 mod response;
 mod report;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use weir_observe::ProbeShard;
-use weir_traffic::health::{Change, Outcome, Schedule, Verdict};
+use weir_traffic::health::{Change, Outcome, Pacer, Schedule, Verdict};
 use weir_traffic::{Health, ServerId, ServerState};
 
 use self::probe::Probe;
@@ -28,6 +28,7 @@ use crate::upstream::connect::Endpoint;
 pub(crate) async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64) {
     let mut servers = JoinSet::new();
     let epoch = clock::now();
+    let pacer = Arc::new(Mutex::new(Pacer::new(intervals(&snapshot))));
     let mut turn = 0;
     for plan in &snapshot.upstreams {
         let Some(check) = &plan.config.health else { continue };
@@ -44,6 +45,8 @@ pub(crate) async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64) {
                     schedule: Schedule::new(&check.pace(), turn, seed),
                     verdict: Verdict::new(check.thresholds()),
                     random: Random::new(seed ^ u64::from(turn)),
+                    pacer: Arc::clone(&pacer),
+                    interval: check.interval,
                     epoch,
                 }
                 .keep_checked(),
@@ -57,6 +60,14 @@ pub(crate) async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64) {
             tracing::error!(%error, "a health check has ended; its server is no longer probed");
         }
     }
+}
+
+/// The interval of every server that is probed.
+fn intervals(snapshot: &Snapshot) -> impl Iterator<Item = Duration> {
+    snapshot.upstreams.iter().flat_map(|plan| {
+        let interval = plan.config.health.as_ref().map(|check| check.interval);
+        plan.probes.iter().flatten().filter_map(move |_| interval)
+    })
 }
 
 /// Figures for the servers that are probed; `None` for those that are not.
@@ -76,6 +87,9 @@ struct CheckedServer {
     schedule: Schedule,
     verdict: Verdict<Fault>,
     random: Random,
+    /// Keeps the probes of all servers apart.
+    pacer: Arc<Mutex<Pacer>>,
+    interval: Duration,
     /// Zero of the clock of schedule and verdict.
     epoch: Instant,
 }
@@ -86,9 +100,13 @@ impl CheckedServer {
         loop {
             let due = self.epoch + Duration::from_millis(due_ms);
             tokio::time::sleep_until(tokio::time::Instant::from_std(due)).await;
+            let put_off = self.wait_for_turn();
+            if !put_off.is_zero() {
+                tokio::time::sleep(put_off).await;
+            }
             let began = clock::now();
             let endpoints = self.endpoints();
-            let failure = self.probe.run(&endpoints, self.random.next() as usize).await.err();
+            let failure = self.probe.run(endpoints, self.random.next() as usize).await.err();
             let ended = clock::now();
             self.count(ended - began, failure);
             let now_ms = self.millis(ended);
@@ -98,6 +116,14 @@ impl CheckedServer {
             let is_changing = self.verdict.is_changing();
             due_ms = self.schedule.next(self.millis(began), now_ms, is_changing, self.random.next());
         }
+    }
+
+    /// How long the probe waits because others are due as well.
+    fn wait_for_turn(&self) -> Duration {
+        let since = clock::now().saturating_duration_since(self.epoch);
+        let now_us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        let mut pacer = self.pacer.lock().unwrap_or_else(PoisonError::into_inner);
+        Duration::from_micros(pacer.wait_us(now_us, self.interval))
     }
 
     /// Where the server is now, by the latest answer of DNS.
