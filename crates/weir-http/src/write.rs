@@ -57,16 +57,31 @@ pub fn decimal_field(out: &mut Vec<u8>, name: &[u8], value: u64) {
 pub fn decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
-    loop {
+    while number >= 100 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    let [tens, ones] = PAIRS[number as usize];
+    at -= 1;
+    digits[at] = ones;
+    if tens != b'0' {
         at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+        digits[at] = tens;
     }
     out.extend_from_slice(&digits[at..]);
 }
+
+/// `00` to `99`: two digits for one division.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + number as u8 / 10, b'0' + number as u8 % 10];
+        number += 1;
+    }
+    pairs
+};
 
 /// Appends `number` in hexadecimal, lower case, without leading zeros.
 #[inline]
@@ -80,16 +95,32 @@ pub fn hexadecimal(out: &mut Vec<u8>, number: u64) {
 #[inline]
 pub fn address(out: &mut Vec<u8>, address: IpAddr) {
     match address.to_canonical() {
-        IpAddr::V4(address) => {
-            for (index, octet) in address.octets().into_iter().enumerate() {
-                if index > 0 {
-                    out.push(b'.');
-                }
-                decimal(out, u64::from(octet));
-            }
-        }
+        IpAddr::V4(address) => ipv4_address(out, address.octets()),
         IpAddr::V6(address) => ipv6_address(out, address.segments()),
     }
+}
+
+/// Appends an IPv4 address of these octets, in one piece: it stands in every request that goes on.
+#[inline]
+fn ipv4_address(out: &mut Vec<u8>, octets: [u8; 4]) {
+    let mut text = [b'.'; 16];
+    let mut len = 0;
+    for octet in octets {
+        let [tens, ones] = PAIRS[usize::from(octet % 100)];
+        if octet >= 100 {
+            text[len] = b'0' + octet / 100;
+            len += 1;
+        }
+        if octet >= 10 {
+            text[len] = tens;
+            len += 1;
+        }
+        text[len] = ones;
+        // Behind the digits stands the dot, which the last one does not need.
+        text[len + 1] = b'.';
+        len += 2;
+    }
+    out.extend_from_slice(&text[..len - 1]);
 }
 
 /// Appends an IPv6 address of these groups in its canonical form (RFC 5952 section 4).

@@ -73,6 +73,7 @@ pub(crate) struct Replay<'a> {
 }
 
 impl Source for Replay<'_> {
+    #[inline]
     fn data(&self) -> &[u8] {
         match self.kept.ahead() {
             [] => self.reader.data(),
@@ -80,6 +81,7 @@ impl Source for Replay<'_> {
         }
     }
 
+    #[inline]
     fn take(&mut self, len: usize) {
         if !self.kept.ahead().is_empty() {
             self.kept.taken += len;
@@ -89,14 +91,17 @@ impl Source for Replay<'_> {
         self.reader.take(len);
     }
 
+    #[inline]
     fn decode(&mut self) -> Result<(), RelayError> {
         if self.kept.ahead().is_empty() { self.reader.decode() } else { Ok(()) }
     }
 
+    #[inline]
     fn is_finished(&self) -> bool {
         self.kept.ahead().is_empty() && self.reader.is_finished()
     }
 
+    #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
         self.reader.poll_read(cx)
     }
