@@ -27,11 +27,11 @@ mod reference;
 
 pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, Config, ConnectionLimit,
-    CookieMode, CookiePersistence, Dns, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe,
-    IdleConnections, Leniency, Listener, ListenerLimits, ListenerTimeouts, Log, LogFormat, LogLevel, Probe,
-    Process, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts, Secret,
-    Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts,
-    WorkerCount,
+    CookieMode, CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck,
+    HttpProbe, IdleConnections, Leniency, Listener, ListenerLimits, ListenerTimeouts, Log, LogFormat,
+    LogLevel, Probe, Process, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route,
+    RouteTimeouts, Secret, Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
+    UpstreamTimeouts, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

@@ -60,6 +60,29 @@ impl Figures {
         figures
     }
 
+    /// Adds what is known of the ejections of a server: whether it is ejected now, and how often it was, by reason. Positions
+    /// without a name are left out.
+    pub fn note_ejection(
+        &mut self,
+        upstream: usize,
+        server: usize,
+        is_ejected: bool,
+        ejections: impl IntoIterator<Item = (&'static str, u64)>,
+    ) {
+        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
+        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+            server.is_ejected = is_ejected;
+            server.ejections = ejections.into_iter().collect();
+        }
+    }
+
+    /// Adds whether all servers of an upstream get requests because too few are usable.
+    pub fn note_panic(&mut self, upstream: usize, in_panic: bool) {
+        if let Some(upstream) = self.upstreams.get_mut(upstream) {
+            upstream.in_panic = in_panic;
+        }
+    }
+
     /// Adds what the operator wants of a server, in the word of the config. Positions without a name are left out.
     pub fn note_mode(&mut self, upstream: usize, server: usize, mode: &'static str) {
         let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
@@ -158,6 +181,8 @@ pub struct UpstreamFigures {
     pub retries_refused: [u64; RETRY_REFUSALS.len()],
     pub persistence: [u64; Kept::ALL.len()],
     pub failures: FailureFigures,
+    /// Whether all servers get requests because too few are usable.
+    pub in_panic: bool,
     pub servers: Vec<ServerFigures>,
 }
 
@@ -207,9 +232,14 @@ pub struct ServerFigures {
     pub response_time: HistogramSnapshot,
     pub connect_time: HistogramSnapshot,
     pub failures: [u64; Phase::COUNT],
+    pub faults: u64,
+    /// Whether it gets no requests because of those that failed.
+    pub is_ejected: bool,
+    /// How often it was ejected, by reason; empty when it never is.
+    pub ejections: Vec<(&'static str, u64)>,
     /// What the operator wants of it: serving, draining, maintenance.
     pub mode: &'static str,
-    /// Whether nothing speaks against sending it requests. A server that nobody judges is up.
+    /// Whether its health checks have nothing against it. A server that nobody probes is up.
     pub is_up: bool,
     /// What its probes came to; `None` when it is not probed.
     pub probes: Option<ProbeFigures>,
@@ -237,6 +267,7 @@ impl ServerFigures {
         self.response_time.add(&shard.response_time);
         self.connect_time.add(&shard.connect_time);
         add_each(&mut self.failures, shard.failures.values());
+        self.faults += shard.faults.value();
     }
 }
 
@@ -367,6 +398,23 @@ mod tests {
         assert!(a.is_up && a.probes.is_none(), "nobody judges it");
         let probed = b.probes.as_ref().expect("it is probed");
         assert_eq!((b.is_up, probed.passed, probed.failures.total(), probed.last_micros), (false, 3, 1, 250));
+    }
+
+    #[test]
+    fn ejections_are_noted_where_there_is_a_server() {
+        let names = Names {
+            listeners: Vec::new(),
+            upstreams: vec![UpstreamNames { name: "api".to_owned(), servers: vec!["a".to_owned(); 2] }],
+        };
+        let mut figures = Figures::collect(&names, []);
+        figures.note_ejection(0, 1, true, [("trial", 2)]);
+        figures.note_ejection(0, 2, true, []);
+        figures.note_ejection(1, 0, true, []);
+        figures.note_panic(0, true);
+        figures.note_panic(1, true);
+        let [a, b] = &figures.upstreams[0].servers[..] else { panic!("two servers") };
+        assert!(!a.is_ejected && a.ejections.is_empty());
+        assert!(b.is_ejected && b.ejections == [("trial", 2)] && figures.upstreams[0].in_panic);
     }
 
     #[test]

@@ -121,6 +121,17 @@ impl HistogramSnapshot {
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
+    /// What was recorded since `earlier` was taken of the same histograms.
+    pub fn since(&self, earlier: &HistogramSnapshot) -> HistogramSnapshot {
+        let mut since = self.clone();
+        for (count, before) in since.counts.iter_mut().zip(earlier.counts.iter()) {
+            *count = count.saturating_sub(*before);
+        }
+        since.count = since.counts.iter().sum();
+        since.sum = self.sum.wrapping_sub(earlier.sum);
+        since
+    }
+
     /// How many values were recorded.
     pub fn count(&self) -> u64 {
         self.count
@@ -260,6 +271,15 @@ mod tests {
             let expected: Vec<u64> =
                 (4..=30).map(|power| values.iter().filter(|value| **value < 1 << power).count() as u64).collect();
             prop_assert_eq!(counts, expected);
+        }
+
+        #[test]
+        fn what_was_recorded_since_is_what_came_after(left in prop::collection::vec(micros(), 0..50), right in prop::collection::vec(micros(), 0..50)) {
+            let (all, after) = (Histogram::new(), Histogram::new());
+            left.iter().for_each(|value| all.record(*value));
+            let earlier = all.snapshot();
+            right.iter().for_each(|value| { all.record(*value); after.record(*value); });
+            prop_assert!(all.snapshot().since(&earlier) == after.snapshot());
         }
 
         #[test]

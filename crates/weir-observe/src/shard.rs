@@ -193,6 +193,8 @@ pub struct ServerShard {
     pub connect_time: Histogram,
     /// Attempts that failed, by phase.
     pub failures: PhaseCounters,
+    /// Attempts that failed by the doing of the server, answers with a status that says so included: what ejection counts.
+    pub faults: Counter,
 }
 
 /// What the control thread counts of the probes of one server.

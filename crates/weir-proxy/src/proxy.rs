@@ -13,16 +13,17 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
 use weir_observe::{Figures, Names, ShardSizes, UpstreamNames, WorkerShard};
-use weir_traffic::Health;
+use weir_traffic::ejection::Grounds;
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
+use weir_traffic::{Health, ServerId};
 
 use crate::clock;
 use crate::control::access_log::AccessLogs;
 use crate::control::modes::Modes;
-use crate::control::{admin, health, names};
+use crate::control::{admin, ejection, health, names};
 use crate::cpus;
 use crate::downstream::listener::{self, BoundAddress};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, UpstreamPlan};
 use crate::worker::{self, Accepted, Listening, Load, Shared, WorkerStart};
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
@@ -161,7 +162,7 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Starts the thread that resolves names, probes servers and serves figures.
+    /// Starts the thread that resolves names, probes and judges servers and serves figures.
     fn start_control(
         &mut self,
         config: &Config,
@@ -187,6 +188,7 @@ impl Proxy {
         }
         let (asked, all_asked) = channel();
         runtime.spawn(names::keep_resolved(Arc::clone(snapshot), asked));
+        runtime.spawn(ejection::keep_judged(Arc::clone(snapshot), self.shards.clone()));
         let handle = runtime.handle().clone();
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
@@ -330,7 +332,7 @@ fn bind_all(config: &Config, workers: usize) -> Result<AllBound, StartError> {
     Ok((listened, listening))
 }
 
-/// What the workers have counted, and what the health checks have found.
+/// What the workers have counted, and what the health checks and the traffic say of the servers.
 fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> Figures {
     let mut figures = Figures::collect(names, shards.iter().map(|shard| &**shard));
     for (upstream, plan) in snapshot.upstreams.iter().enumerate() {
@@ -338,8 +340,20 @@ fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> F
             figures.note_mode(upstream, server, state.mode().name());
             figures.note_health(upstream, server, state.health() == Health::Up, probes.as_deref());
         }
+        note_ejections(&mut figures, upstream, plan);
     }
     figures
+}
+
+fn note_ejections(figures: &mut Figures, upstream: usize, plan: &UpstreamPlan) {
+    let book = plan.ejector.lock();
+    figures.note_panic(upstream, book.is_in_panic());
+    for (server, state) in plan.balancer().states().iter().enumerate() {
+        let counts = book.ejections(ServerId(server as u32));
+        let may_be = plan.config.ejection.is_some() && plan.config.servers[server].ejection;
+        let ejections = Grounds::NAMES.into_iter().zip(counts).filter(|_| may_be);
+        figures.note_ejection(upstream, server, state.is_ejected(), ejections);
+    }
 }
 
 fn names_of(config: &Config) -> Names {

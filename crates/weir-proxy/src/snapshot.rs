@@ -22,6 +22,7 @@ use weir_traffic::split::Split;
 
 use crate::clock;
 use crate::control::health;
+use crate::control::slow_start::Ascents;
 use crate::downstream::session::Peer;
 use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
@@ -29,6 +30,7 @@ use crate::exchange::retry::MethodSet;
 use crate::relay::pace::PaceLimit;
 use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
+use crate::upstream::ejection::Ejector;
 use crate::upstream::idle::{IdleLimits, SharedIdle};
 
 /// Everything a worker needs to know of the config.
@@ -94,6 +96,10 @@ pub(crate) struct UpstreamPlan {
     pub(crate) retry_body_max: usize,
     /// What is counted of the probes of each server; `None` where there are none.
     pub(crate) probes: Box<[Option<Arc<ProbeShard>>]>,
+    /// Who is ejected.
+    pub(crate) ejector: Ejector,
+    /// Servers that work their way up.
+    pub(crate) ascents: Ascents,
     epoch: Instant,
 }
 
@@ -235,8 +241,10 @@ impl RoutePlan {
 impl UpstreamPlan {
     fn new(config: &Upstream, seed: u64) -> Self {
         let limits = &config.limits;
+        let balancer = config.balancer(seed);
         Self {
-            admission: Admission::new(config.balancer(seed), config.queue.length_max, delay_target(config)),
+            ejector: Ejector::new(config, &balancer),
+            admission: Admission::new(balancer, config.queue.length_max, delay_target(config)),
             persistence: config.persistence(),
             patience: match config.queue.own_server {
                 Some(_) => Patience::ForOwn,
@@ -274,6 +282,7 @@ impl UpstreamPlan {
             retry_methods: MethodSet::new(config.retry.methods.iter().map(Method::as_str)),
             retry_body_max: config.retry.body_size.as_usize(),
             probes: health::shards(config),
+            ascents: Ascents::new(config.servers.len()),
             epoch: clock::now(),
             config: config.clone(),
         }
@@ -285,10 +294,15 @@ impl UpstreamPlan {
         self.admission.balancer()
     }
 
-    /// Milliseconds since this upstream was made: the clock of its queue and its retry budget.
+    /// Milliseconds since this upstream was made: the clock of its queue, its retry budget and its ejections.
     pub(crate) fn millis(&self, now: Instant) -> u64 {
         let since: Duration = now.saturating_duration_since(self.epoch);
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The first moment of a millisecond of [`UpstreamPlan::millis`].
+    pub(crate) fn at_millis(&self, millis: u64) -> Instant {
+        self.epoch + Duration::from_millis(millis)
     }
 
     /// Takes over the addresses of a server; whether they are other than before.

@@ -2,7 +2,7 @@
 //!
 //! An exchange holds the view it began with, so a reload never changes the ground under it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,12 @@ pub(crate) struct View {
 pub(crate) struct LocalUpstream {
     pub(crate) shard: Arc<UpstreamShard>,
     pub(crate) servers: Vec<LocalServer>,
+    /// Requests that the retry budget, which all workers share, has not heard of yet.
+    untold: Cell<u32>,
 }
+
+/// Requests after which the retry budget hears of them: few enough to be nothing against what it allows anyway.
+const TOLD_AT_ONCE: u32 = 16;
 
 /// One worker's side of a server.
 #[derive(Debug)]
@@ -43,6 +48,7 @@ impl View {
                 .map(|shard| LocalServer { idle: RefCell::default(), shard: Arc::clone(shard) })
                 .collect(),
             shard: Arc::clone(upstream),
+            untold: Cell::new(0),
         };
         Self {
             snapshot: Arc::clone(snapshot),
@@ -67,6 +73,18 @@ impl View {
 }
 
 impl LocalUpstream {
+    /// Counts a request towards the retries that the upstream may have.
+    #[inline]
+    pub(crate) fn count_towards_retries(&self, plan: &UpstreamPlan, now: Instant) {
+        let untold = self.untold.get() + 1;
+        if untold < TOLD_AT_ONCE {
+            self.untold.set(untold);
+        } else {
+            self.untold.set(0);
+            plan.retry_budget.record_requests(untold, plan.millis(now));
+        }
+    }
+
     /// Takes an idle connection to a server that is fit for use, closing those that are not or lead elsewhere by now.
     ///
     /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop.

@@ -1,4 +1,4 @@
-//! Which server, now or later: routes, balancing, queue, health, retries, limits.
+//! Which server, now or later: routes, balancing, queue, health, ejection, retries, limits.
 //!
 //! Pure: no I/O, no clock, no randomness of its own; time and random numbers are passed in. So the proxy, the
 //! property tests and a simulator run the same code. Knows no other crate of Weir.
@@ -7,6 +7,7 @@
 
 mod hash;
 mod latency;
+mod posture;
 mod server;
 pub mod route;
 pub mod split;
@@ -17,8 +18,10 @@ pub mod admission;
 pub mod persistence;
 pub mod drain;
 pub mod health;
+pub mod ejection;
 pub mod retry;
 pub mod limit;
 
 pub use hash::{hash_address, hash_bytes};
-pub use server::{Health, Mode, RAMP_FULL, ServerId, ServerState, Slot, WEIGHT_MAX};
+pub use posture::{Health, Mode};
+pub use server::{RAMP_FULL, ServerId, ServerState, Slot, WEIGHT_MAX};

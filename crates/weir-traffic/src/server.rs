@@ -8,7 +8,9 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::ejection::Suspicion;
 use crate::latency::Latency;
+use crate::posture::{Ejection, Health, Mode, Posture};
 
 /// The largest weight a server can have.
 pub const WEIGHT_MAX: u32 = 256;
@@ -24,89 +26,6 @@ impl ServerId {
     /// The position as an index into a slice.
     pub const fn index(self) -> usize {
         self.0 as usize
-    }
-}
-
-/// What the health checks say about a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Health {
-    /// It answers.
-    Up,
-    /// It failed its checks, or was ejected for failing requests.
-    Down,
-}
-
-impl Health {
-    /// The stable lower-case name: label in metrics, word in the log.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Health::Up => "up",
-            Health::Down => "down",
-        }
-    }
-}
-
-/// What the operator wants of a server; independent of its health, so that ending a drain does not revive a
-/// dead server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Ordinary service.
-    Serving,
-    /// Only requests bound to this server (by a cookie, say); no others.
-    Draining,
-    /// No new request at all.
-    Maintenance,
-}
-
-impl Mode {
-    /// The stable lower-case name: label in metrics, word in the log.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Mode::Serving => "serving",
-            Mode::Draining => "draining",
-            Mode::Maintenance => "maintenance",
-        }
-    }
-}
-
-/// Weight, ramp, health and mode in one word, together with the share that follows from them, so that the
-/// balancer learns with one load whether a server may be chosen and how much it should get.
-///
-/// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Posture {
-    weight: u32,
-    ramp: u32,
-    health: Health,
-    mode: Mode,
-}
-
-impl Posture {
-    /// Weight times ramp, 0 when the server takes no unbound requests.
-    const fn share(self) -> u32 {
-        match (self.health, self.mode) {
-            (Health::Up, Mode::Serving) => self.weight * self.ramp,
-            _ => 0,
-        }
-    }
-
-    const fn pack(self) -> u64 {
-        let down = matches!(self.health, Health::Down) as u64;
-        let mode = self.mode as u64;
-        self.share() as u64 | (self.weight as u64) << 32 | (self.ramp as u64) << 41 | down << 50 | mode << 51
-    }
-
-    const fn unpack(word: u64) -> Posture {
-        Posture {
-            weight: (word >> 32) as u32 & 0x1ff,
-            ramp: (word >> 41) as u32 & 0x1ff,
-            health: if word >> 50 & 1 == 0 { Health::Up } else { Health::Down },
-            mode: match word >> 51 & 3 {
-                0 => Mode::Serving,
-                1 => Mode::Draining,
-                _ => Mode::Maintenance,
-            },
-        }
     }
 }
 
@@ -129,6 +48,7 @@ pub struct ServerState {
     /// Virtual time of this server's next turn; belongs to the balancer's `Rotation`.
     turn: AtomicU64,
     latency: Latency,
+    suspicion: Suspicion,
 }
 
 impl ServerState {
@@ -137,18 +57,13 @@ impl ServerState {
     /// `weight` above [`WEIGHT_MAX`] counts as [`WEIGHT_MAX`], 0 means no new requests. `max_requests` 0
     /// means no limit.
     pub fn new(weight: u32, max_requests: u32) -> ServerState {
-        let posture = Posture {
-            weight: weight.min(WEIGHT_MAX),
-            ramp: RAMP_FULL,
-            health: Health::Up,
-            mode: Mode::Serving,
-        };
         ServerState {
             in_flight: AtomicU32::new(0),
             limit: AtomicU32::new(limit_from(max_requests)),
-            posture: AtomicU64::new(posture.pack()),
+            posture: AtomicU64::new(Posture::new(weight).pack()),
             turn: AtomicU64::new(0),
             latency: Latency::default(),
+            suspicion: Suspicion::default(),
         }
     }
 
@@ -201,6 +116,61 @@ impl ServerState {
         self.change(|posture| posture.health = health);
     }
 
+    /// Whether it gets no requests because of those that failed ([`crate::ejection`]).
+    pub fn is_ejected(&self) -> bool {
+        self.posture().ejection == Ejection::Ejected
+    }
+
+    /// Whether it may have one request to show whether it is well.
+    pub fn is_on_trial(&self) -> bool {
+        self.posture().ejection == Ejection::OnTrial
+    }
+
+    /// Records the verdict of live traffic; that of the health checks stays what it is.
+    pub(crate) fn set_ejection(&self, ejection: Ejection) {
+        self.change(|posture| posture.ejection = ejection);
+    }
+
+    /// Whether an unbound request that was given a slot may begin: not when the server went meanwhile, and of those
+    /// that come to one on trial, only the first.
+    #[inline]
+    pub(crate) fn may_begin(&self) -> bool {
+        let word = self.posture.load(Ordering::Relaxed);
+        Posture::share_of(word) != 0 && (!Posture::is_on_trial(word) || self.take_trial())
+    }
+
+    /// The same for a request that is bound to the server.
+    #[inline]
+    pub(crate) fn may_begin_bound(&self) -> bool {
+        let word = self.posture.load(Ordering::Relaxed);
+        !Posture::is_on_trial(word) || self.take_trial()
+    }
+
+    #[cold]
+    fn take_trial(&self) -> bool {
+        let taken = |word| {
+            let posture = Posture { ejection: Ejection::Ejected, ..Posture::unpack(word) };
+            Posture::is_on_trial(word).then(|| posture.pack())
+        };
+        self.posture.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+    }
+
+    /// Whether it gets requests whatever its health checks and live traffic say of it.
+    pub fn is_in_panic(&self) -> bool {
+        self.posture().panic
+    }
+
+    /// Makes health and ejection count for nothing, or again for what they say.
+    pub(crate) fn set_panic(&self, panic: bool) {
+        self.change(|posture| posture.panic = panic);
+    }
+
+    /// What live traffic has against it.
+    #[inline]
+    pub fn suspicion(&self) -> &Suspicion {
+        &self.suspicion
+    }
+
     /// What the operator wants of the server.
     pub fn mode(&self) -> Mode {
         self.posture().mode
@@ -211,17 +181,17 @@ impl ServerState {
         self.change(|posture| posture.mode = mode);
     }
 
-    /// Whether the balancer may choose the server for any request: up, serving, weight above 0. It may still
-    /// be full.
+    /// Whether the balancer may choose the server for any request: up, not ejected, serving, weight above 0. It
+    /// may still be full.
     pub fn is_eligible(&self) -> bool {
         self.share() != 0
     }
 
-    /// Whether the server takes requests bound to it (by a cookie, say): up, serving or draining, whatever
-    /// its weight.
+    /// Whether the server takes requests bound to it (by a cookie, say): up, not ejected, serving or draining,
+    /// whatever its weight.
     pub fn accepts_bound(&self) -> bool {
         let posture = self.posture();
-        posture.health == Health::Up && posture.mode != Mode::Maintenance
+        posture.is_usable() && posture.mode != Mode::Maintenance
     }
 
     /// Whether every slot is taken.
@@ -288,7 +258,7 @@ impl ServerState {
     /// servers.
     #[inline]
     pub(crate) fn share(&self) -> u32 {
-        self.posture.load(Ordering::Relaxed) as u32
+        Posture::share_of(self.posture.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -345,21 +315,6 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn posture_survives_packing() {
-        for weight in [0, 1, 7, WEIGHT_MAX] {
-            for ramp in [1, 100, RAMP_FULL] {
-                for health in [Health::Up, Health::Down] {
-                    for mode in [Mode::Serving, Mode::Draining, Mode::Maintenance] {
-                        let posture = Posture { weight, ramp, health, mode };
-                        assert!(Posture::unpack(posture.pack()) == posture);
-                        assert_eq!(posture.pack() as u32, posture.share());
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
     fn eligibility_follows_health_mode_and_weight() {
         let server = ServerState::new(3, 0);
         assert!(server.is_eligible() && server.accepts_bound());
@@ -381,6 +336,42 @@ mod tests {
         assert_eq!(server.weight(), WEIGHT_MAX);
         server.set_ramp(0);
         assert_eq!((server.ramp(), server.weight()), (1, WEIGHT_MAX));
+    }
+
+    #[test]
+    fn ejection_and_health_do_not_undo_each_other() {
+        let server = ServerState::new(2, 0);
+        server.set_health(Health::Down);
+        server.set_ejection(Ejection::Ejected);
+        server.set_health(Health::Up);
+        assert!(!server.is_eligible() && !server.accepts_bound() && server.is_ejected());
+        server.set_health(Health::Down);
+        server.set_ejection(Ejection::None);
+        assert!(!server.is_eligible() && !server.accepts_bound());
+        server.set_ejection(Ejection::Ejected);
+        server.set_panic(true);
+        assert!(server.is_eligible() && server.accepts_bound(), "neither counts");
+        assert!(server.is_ejected() && server.health() == Health::Down, "both are remembered");
+        server.set_mode(Mode::Maintenance);
+        assert!(!server.is_eligible() && !server.accepts_bound(), "what the operator wants counts still");
+    }
+
+    #[test]
+    fn one_request_has_the_trial() {
+        let server = ServerState::new(1, 0);
+        assert!(server.may_begin() && server.may_begin());
+        for _ in 0..100 {
+            server.set_ejection(Ejection::OnTrial);
+            assert!(server.is_eligible() && !server.is_ejected());
+            let begun = std::thread::scope(|scope| {
+                let threads = [(); 3].map(|()| scope.spawn(|| server.may_begin()));
+                threads
+                    .map(|thread| usize::from(thread.join().expect("no thread panics")))
+                    .iter()
+                    .sum::<usize>()
+            });
+            assert!(begun == 1 && server.is_ejected() && !server.is_eligible());
+        }
     }
 
     #[test]

@@ -18,8 +18,17 @@ const TIMEOUT_DEFAULT_MAX: Duration = Duration::from_secs(5);
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Keys that only a request has.
-const OF_HTTP: [&str; 8] =
-    ["path", "method", "host", "headers", "status", "body_contains", "body_regex", "body_size"];
+const OF_HTTP: [&str; 9] = [
+    "path",
+    "method",
+    "host",
+    "headers",
+    "status",
+    "body_contains",
+    "body_regex",
+    "body_size",
+    "connection_age",
+];
 
 pub(super) fn check(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> HealthCheck {
     let value = &text.value;
@@ -45,6 +54,7 @@ pub(super) fn check(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> 
         timeout,
         rise: value.rise,
         fall: value.fall,
+        connection_age: value.connection_age,
         port: value.port,
     }
 }
@@ -77,7 +87,8 @@ fn http(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> HttpProbe {
             Finding::new(MistakeKind::Conflict, text.key_at(key), what).hint("write `method = \"GET\"`"),
         );
     }
-    if let (Some(at), None) = (text.changed("body_size"), body_key(text)) {
+    let reads_body = body_key(text).is_some() || value.connection_age.is_some();
+    if let Some(at) = text.changed("body_size").filter(|_| !reads_body) {
         let what = "`body_size` does nothing: nothing is looked for in the body";
         let hint = "write `body_contains` or `body_regex`";
         findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));

@@ -5,6 +5,7 @@
 //! only used when there were none.
 
 mod action;
+mod ejection;
 mod headers;
 mod health;
 mod listener;

@@ -3,7 +3,7 @@
 use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{check_name, health, persistence, warn_unreachable};
+use super::{check_name, ejection, health, persistence, warn_unreachable};
 use crate::config::{Server, Upstream};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
@@ -19,7 +19,9 @@ pub(super) fn check(
     warn_without_effect(text, &servers, findings);
     warn_time_limits(text, findings);
     health::report_servers(&text.value, findings);
+    ejection::report_unused(text, &servers, findings);
     let health = text.value.health.as_ref().map(|health| health::check(health, findings));
+    let ejection = ejection::check(&text.value, findings);
     let persistence =
         text.value.persistence.as_ref().map(|persistence| persistence::check(persistence, findings));
     let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
@@ -35,6 +37,8 @@ pub(super) fn check(
         retry: retry.value,
         persistence,
         health,
+        ejection,
+        panic_threshold: text.value.panic_threshold,
     }
 }
 
@@ -100,6 +104,7 @@ fn server(text: &ServerText, findings: &mut Vec<Finding>) -> Option<Server> {
                 ServerMode::Maintenance => Mode::Maintenance,
             };
             server.health = table.health;
+            server.ejection = table.ejection;
             server.health_port = table.health_port;
             Some(server)
         }
@@ -156,12 +161,6 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
                 format!("`{key}` does nothing: no server has `max_requests`, so no request ever waits");
             findings.push(Finding::new(MistakeKind::Unused, at, what));
         }
-    }
-    if value.health.is_none()
-        && let Some(at) = text.changed("slow_start")
-    {
-        let what = "`slow_start` does nothing without `health`: no server ever comes back";
-        findings.push(Finding::new(MistakeKind::Unused, at, what));
     }
     let belongs = value.balance.0 == "consistent-hash" || value.persistence.is_some();
     if let Some(at) = value.queue.changed("own_server").filter(|_| !belongs) {

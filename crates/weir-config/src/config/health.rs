@@ -24,6 +24,8 @@ pub struct HealthCheck {
     pub rise: u32,
     /// Probes that have to fail in a row until a server that is up is down; at least 1.
     pub fall: u32,
+    /// How long one connection carries probes; `None`: a new one for each.
+    pub connection_age: Option<Duration>,
     /// The port that is probed, of servers that do not say; `None`: the one that gets the traffic.
     pub port: Option<u16>,
 }

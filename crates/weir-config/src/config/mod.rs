@@ -6,6 +6,7 @@
 
 mod process;
 mod access_log;
+mod ejection;
 mod health;
 mod listener;
 mod persistence;
@@ -14,6 +15,7 @@ mod token;
 mod upstream;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub use ejection::Ejection;
 pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{
     Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, RequestId, Trust, TrustedProxies,

@@ -9,7 +9,7 @@ use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::Method;
 use weir_traffic::{Mode, ServerState};
 
-use super::{CookiePersistence, HealthCheck};
+use super::{CookiePersistence, Ejection, HealthCheck};
 use crate::key::section;
 use crate::value::{Percent, Progress, ServerAddress, Size};
 
@@ -38,6 +38,10 @@ pub struct Upstream {
     pub persistence: Option<CookiePersistence>,
     /// How servers are probed; `None`: they are not.
     pub health: Option<HealthCheck>,
+    /// What becomes of servers on which requests fail; `None`: nothing.
+    pub ejection: Option<Ejection>,
+    /// The share of the servers below which all get requests; `None`: those that are usable only, however few.
+    pub panic_threshold: Option<Percent>,
 }
 
 impl Upstream {
@@ -55,6 +59,8 @@ impl Upstream {
             retry: Retry::default(),
             persistence: None,
             health: None,
+            ejection: Some(Ejection::default()),
+            panic_threshold: None,
         }
     }
 
@@ -93,6 +99,8 @@ pub struct Server {
     pub mode: Mode,
     /// Whether it is probed if its upstream is. Default: yes.
     pub health: bool,
+    /// Whether it may be ejected if its upstream does that. Default: yes.
+    pub ejection: bool,
     /// The port that is probed. Default: what the upstream says.
     pub health_port: Option<u16>,
 }
@@ -108,6 +116,7 @@ impl Server {
             backup: false,
             mode: Mode::Serving,
             health: true,
+            ejection: true,
             health_port: None,
         }
     }

@@ -64,8 +64,18 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
         }
         "lb_policy" | "load_balancing" | "algorithm" | "strategy" => "how a server is chosen is `balance`",
         "max_fails" | "fail_timeout" => {
-            "failed attempts are covered by `retry`, servers are probed by `health`; live traffic ejects none in this version"
+            "they belong to the upstream: `ejection = { max_fails = 1, fail_timeout = \"10s\" }`"
         }
+        "outlier_detection" | "circuit_breaker" | "observe" | "error_limit" | "on_error"
+        | "passive_health" => "servers on which requests fail are ejected by `ejection` of an upstream",
+        "base_ejection_time"
+        | "max_ejection_time"
+        | "max_ejection"
+        | "max_ejection_percent"
+        | "consecutive_5xx" => {
+            "`ejection` has `consecutive_failures`, `error_rate`, `time`, `time_max` and `servers_max`"
+        }
+        "healthy_panic_threshold" => "it is `panic_threshold` of an upstream",
         "keepalive" => "connections are kept by default; see `idle` of an upstream",
         "client_max_body_size" => "the size of a body is limited by `body_size` in `limits`",
         "proxy_set_header" | "add_header" | "headers" => {

@@ -34,7 +34,7 @@ section! {
         body_contains: Box<str> = optional, like "HAProxy `http-check expect string`";
         /// A regular expression that has to be found in the body.
         body_regex: Pattern = optional, like "nginx `match { body ~ }`, HAProxy `http-check expect rstring`";
-        /// How much of the body is looked at. Without `body_contains` or `body_regex` none of it is.
+        /// How much of the body is looked at. Without `body_contains` or `body_regex` none of it is, except to keep the connection.
         body_size: Size = "16KiB", in 1..=1_048_576, like "HAProxy `tune.bufsize`";
         /// From one probe of a server to the next. The probes of all servers are spread evenly over it.
         interval: Duration = "2s", in 10..=3_600_000, like "nginx `health_check interval=`, HAProxy `inter`";
@@ -49,6 +49,9 @@ section! {
         rise: u32 = 2, in 1..=1000, like "nginx `health_check passes=`, HAProxy `rise`";
         /// Probes that have to fail in a row until a server that is up is down.
         fall: u32 = 3, in 1..=1000, like "nginx `health_check fails=`, HAProxy `fall`";
+        /// How long one connection carries HTTP probes before a new one is opened. A probe then costs a quarter, but no longer shows whether
+        /// the server still accepts, and a server with one slot per connection has one less. Off: a new connection for each.
+        connection_age: Option<Duration> = "off", in 1..=86_400_000, like "nginx `health_check keepalive_time=`";
         /// The port that is probed. Without it, the one that gets the traffic.
         port: u16 = optional, in 1..=65_535, like "nginx `health_check port=`, HAProxy `port`";
     }

@@ -3,6 +3,7 @@
 //! These tables differ from the checked ones in that names are still names and alternatives still stand side by side.
 
 mod document;
+mod ejection;
 mod health;
 mod listener;
 mod matching;
@@ -12,6 +13,7 @@ mod route;
 mod upstream;
 
 pub(crate) use document::Document;
+pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeKind};
 pub(crate) use listener::ListenerText;
 pub(crate) use matching::ValueRule;

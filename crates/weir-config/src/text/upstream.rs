@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 
-use super::{HealthText, PersistenceText};
+use super::{EjectionText, HealthText, PersistenceText};
 use crate::config::{IdleConnections, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
 use crate::key::{
     Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, choice, section,
@@ -46,6 +46,11 @@ section! {
         persistence: Located<PersistenceText> = optional, like "nginx `sticky`, HAProxy `cookie`, Traefik `sticky`";
         /// Probes that find out whether a server answers.
         health: Located<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
+        /// What becomes of servers on which requests fail: they get none for a while. This is on unless it says `"off"`.
+        ejection: Option<Located<EjectionText>> = {}, like "nginx `max_fails=`, HAProxy `observe layer7`, Envoy `outlier_detection`";
+        /// The share of the servers below which all get requests, whatever health checks and ejection say of them: when so few are left, they
+        /// would get more than they can bear, and it is likelier that the checks are wrong. Backups that are well keep it from that.
+        panic_threshold: Option<Percent> = "off", in 1..=100, like "Envoy `healthy_panic_threshold`";
     }
 }
 
@@ -74,6 +79,8 @@ section! {
         mode: ServerMode = "serving", like "nginx `down`, `drain`; HAProxy `disabled`, `set server state`";
         /// Whether it is probed, if `health` of the upstream says how. One that is not probed is up.
         health: bool = true, like "HAProxy `no-check`";
+        /// Whether it may be ejected, if the upstream does that.
+        ejection: bool = true, like "nginx `max_fails=0`";
         /// The port that is probed. Without it, what `health` of the upstream says.
         health_port: u16 = optional, in 1..=65_535, like "HAProxy `port`";
     }

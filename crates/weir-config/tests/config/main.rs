@@ -2,6 +2,7 @@
 
 mod arguments;
 mod defaults;
+mod ejection;
 mod environment;
 mod examples;
 mod health;

@@ -202,8 +202,8 @@ rows! {
 
     // Choosing a server.
     "no-server": NoServer, Weir, [Route Queue Connect], answer 503, UNAVAILABLE,
-        "No server of the upstream may take the exchange: all are down, draining or disabled, or there are none.",
-        "Look at the state of the servers; add servers, or one with `backup = true`, to `upstream.NAME.servers`.";
+        "No server of the upstream may take the exchange: all are down, ejected, draining or disabled, or there are none.",
+        "Look at the state of the servers, in the log and in `weir_server_up` and `weir_server_ejected`; add servers, or one with `backup = true`, to `upstream.NAME.servers`.";
     "all-servers-full": AllServersFull, Weir, [Route Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and the upstream has no queue.",
         "Raise `upstream.NAME.max_requests`, add servers, or set `upstream.NAME.queue.length_max` above 0.";

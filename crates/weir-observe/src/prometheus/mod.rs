@@ -86,6 +86,12 @@ fn render_upstreams(upstreams: &[UpstreamFigures], out: &mut String) {
     for simple in UPSTREAM {
         write_simple(out, simple, &rows);
     }
+    let name = "weir_upstream_panic";
+    let help = "Whether all servers get requests because too few are usable (1) or not (0).";
+    write_family(out, name, Kind::Gauge, help);
+    for (labels, upstream) in &rows {
+        write_sample(out, name, labels, &[], u8::from(upstream.in_panic));
+    }
     let help = "Responses that clients received from the upstream, by class of status.";
     write_classes(out, "weir_upstream_responses_total", help, &rows, |upstream| &upstream.responses);
     let help = "Exchanges of the upstream that ended badly, by reason code and party.";
@@ -151,6 +157,23 @@ fn render_servers(upstreams: &[UpstreamFigures], out: &mut String) {
     let help = "Time to open a connection to the server, TLS included.";
     write_histogram(out, "weir_server_connect_time_seconds", help, &rows, |server| &server.connect_time);
     render_health(&rows, out);
+    render_ejections(&rows, out);
+}
+
+fn render_ejections(servers: &[(String, &ServerFigures)], out: &mut String) {
+    let name = "weir_server_ejected";
+    let help = "Whether the server gets no requests (1) because some failed on it.";
+    write_family(out, name, Kind::Gauge, help);
+    for (labels, server) in servers {
+        write_sample(out, name, labels, &[], u8::from(server.is_ejected));
+    }
+    let name = "weir_server_ejections_total";
+    write_family(out, name, Kind::Counter, "Times that the server was ejected, by reason.");
+    for (labels, server) in servers {
+        for (reason, count) in &server.ejections {
+            write_sample(out, name, labels, &[("reason", reason)], *count);
+        }
+    }
 }
 
 fn render_health(servers: &[(String, &ServerFigures)], out: &mut String) {
@@ -239,6 +262,7 @@ simple! { SERVER: ServerFigures {
     "weir_server_stale_reuses_total" Counter stale_reuses, "Reused connections that turned out to be dead.";
     "weir_server_connections_open" Gauge connections_open, "Connections to the server, idle ones included.";
     "weir_server_connections_idle" Gauge connections_idle, "Idle connections to the server.";
+    "weir_server_faults_total" Counter faults, "Attempts that failed by the doing of the server, as ejection counts them.";
     "weir_server_received_bytes_total" Counter bytes_in, "Bytes received from the server.";
     "weir_server_sent_bytes_total" Counter bytes_out, "Bytes sent to the server.";
 }}

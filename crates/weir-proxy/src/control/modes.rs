@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use weir_traffic::drain::{Drain, Step};
-use weir_traffic::{Mode, ServerId, ServerState};
+use weir_traffic::{Health, Mode, ServerId, ServerState};
 
 use crate::clock;
 use crate::snapshot::{Snapshot, UpstreamPlan};
@@ -70,6 +70,7 @@ impl Modes {
         }
         let state = plan.balancer().state(ServerId(server_at as u32));
         state.set_mode(mode);
+        plan.settle_ejections();
         let left = state.in_flight();
         tracing::info!(upstream, server, mode = mode.name(), left, "the mode of the server was changed");
         if mode != Mode::Serving {
@@ -113,7 +114,11 @@ fn push_line(
     let mode_for = seconds(drain.map(|drain| now_ms.saturating_sub(drain.began_ms)));
     let deadline_in = seconds(drain.and_then(|drain| drain.deadline_ms).map(|at| at.saturating_sub(now_ms)));
     let name = &plan.config.servers[server].name;
-    let (mode, health) = (state.mode().name(), state.health().name());
+    let mode = state.mode().name();
+    let health = match state.health() {
+        Health::Up if state.is_ejected() => "ejected",
+        health => health.name(),
+    };
     let (weight, in_flight) = (state.weight(), state.in_flight());
     writeln!(
         text,
@@ -137,6 +142,7 @@ async fn watch(plan: Arc<UpstreamPlan>, server: usize, mut drain: Drain) {
             Step::Close => {
                 drain = drain.closed();
                 state.set_mode(Mode::Maintenance);
+                plan.settle_ejections();
                 plan.serve_queue();
                 tracing::info!(
                     upstream,

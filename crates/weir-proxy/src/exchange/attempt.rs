@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use weir_http::{Method, Progress, RequestBody, Version};
 use weir_observe::{Cause, Failure, Party, Phase};
-use weir_traffic::retry;
+use weir_traffic::{ServerId, retry};
 
 use super::failure::{of_connect, of_io, of_request_body};
 use super::patience::Awaited;
@@ -27,6 +27,7 @@ use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::socket::Socket;
 use crate::upstream::admission::Slot;
 use crate::upstream::connect;
+use crate::upstream::ejection::Outcome;
 use crate::upstream::idle::{ServerConnection, SharedIdle};
 use crate::view::{LocalServer, View};
 
@@ -62,17 +63,20 @@ pub(crate) async fn run(
     slot: Slot,
     tried: &Tried,
 ) -> Result<Serving, Failed> {
-    let began = plans.upstream.balancer().measures_latency().then(clock::now);
+    let began = session.now;
     let index = slot.server.index();
     let local = &plans.view.upstreams[plans.upstream_index].servers[index];
     exchange.record.server = Some(index);
     exchange.record.attempts += 1;
     local.shard.attempts.increment();
+    plans.upstream.begin(slot.server);
 
     let mut attempt = Attempt { slot, sent_any: false, received_any: false, reused: false, interim: 0 };
     let connected = attempt.connect(session, exchange, plans, local, tried).await;
-    let mut server =
-        connected.inspect_err(|failed| tell_latency(plans, index, began, Some(failed.failure)))?;
+    let mut server = connected.inspect_err(|failed| {
+        tell_latency(plans, index, began, Some(failed.failure));
+        tell_outcome(plans, local, failed.server, judge_failure(plans, failed), began);
+    })?;
     attempt.reused = server.requests > 0;
     exchange.record.reused = attempt.reused;
     server.requests += 1;
@@ -94,17 +98,41 @@ pub(crate) async fn run(
     match outcome {
         Ok(head_len) => {
             local.shard.requests.increment();
+            let judged = plans.upstream.ejector.judge(exchange.response.status());
+            tell_outcome(plans, local, attempt.slot.server, judged, began);
             Ok(Serving { server, slot: attempt.slot, head_len, send_failed: send_failed.is_some() })
         }
-        Err((failure, kind)) => Err(attempt.failed(failure, kind)),
+        Err((failure, kind)) => {
+            let failed = attempt.failed(failure, kind);
+            tell_outcome(plans, local, failed.server, judge_failure(plans, &failed), began);
+            Err(failed)
+        }
     }
 }
 
+/// What a failed attempt says of its server.
+fn judge_failure(plans: Plans<'_>, failed: &Failed) -> Outcome {
+    match failed.kind {
+        Kind::Server(retry::Cause::Status(status)) => plans.upstream.ejector.judge(status),
+        _ if failed.failure.party != Party::Server || failed.is_stale() => Outcome::Unknown,
+        Kind::Server(_) | Kind::Other => Outcome::Failure(failed.failure.into()),
+    }
+}
+
+/// Tells the rules of ejection how an attempt ended that `began` then.
+#[inline]
+fn tell_outcome(plans: Plans<'_>, local: &LocalServer, server: ServerId, outcome: Outcome, began: Instant) {
+    if matches!(outcome, Outcome::Failure(_)) {
+        local.shard.faults.increment();
+    }
+    plans.upstream.hear(server, outcome, began);
+}
+
 /// Tells the balancer how long an attempt took that `began` then, if it wants to know.
-fn tell_latency(plans: Plans<'_>, server: usize, began: Option<Instant>, failure: Option<Failure>) {
+fn tell_latency(plans: Plans<'_>, server: usize, began: Instant, failure: Option<Failure>) {
     // What fails at once is not fast.
     let shows_latency = failure.is_none_or(|failure| failure.cause == Cause::TimedOut);
-    if let Some(began) = began.filter(|_| shows_latency) {
+    if shows_latency && plans.upstream.balancer().measures_latency() {
         let now = clock::now();
         let state = &plans.upstream.balancer().states()[server];
         state.observe_latency(clock::micros(now - began), plans.upstream.millis(now));

@@ -1,10 +1,42 @@
 //! From what went wrong on a socket, or in a parser, to the failure of the exchange.
 
-use std::io;
+use std::{fmt, io};
 
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use crate::relay::RelayError;
+
+/// What a server did wrong to a request or a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) failure: Failure,
+    /// The status, where it is what was not expected.
+    pub(crate) status: Option<u16>,
+}
+
+impl Fault {
+    /// It answered, with a status that says that it is not well.
+    pub(crate) const fn unexpected_status(status: u16) -> Self {
+        Self { failure: Failure::server(Phase::Response, Cause::UnexpectedStatus), status: Some(status) }
+    }
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        Self { failure, status: None }
+    }
+}
+
+/// The reason code, as everywhere, and the status behind it.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.failure.reason())?;
+        match self.status {
+            Some(status) => write!(f, " {status}"),
+            None => Ok(()),
+        }
+    }
+}
 
 /// The failure behind an I/O error with `party` at the other end.
 pub(crate) fn of_io(phase: Phase, party: Party, error: &io::Error) -> Failure {

@@ -71,7 +71,7 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     let plans = Plans { view: &view, listener, route, upstream, upstream_index };
     exchange.patience.begin(&listener.wait_limits(upstream));
     persistence::begin(exchange, upstream, session.now);
-    retry::begin(exchange, upstream);
+    retry::begin(session, exchange, plans);
 
     let mut tried = Tried::new();
     let mut serving = loop {

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 
 use weir_http::ResponseBody;
-use weir_observe::{Cause, Failure, Phase};
+use weir_observe::{Cause, Failure, Party, Phase, ServerShard};
 
 use super::attempt::{Plans, Serving};
 use super::failure::{of_request_body, of_response_body};
@@ -26,7 +26,14 @@ pub(crate) async fn run(
     serving: &mut Serving,
 ) -> Result<(), Ended> {
     begin(session, exchange, plans, serving);
-    std::future::poll_fn(|cx| poll(cx, session, exchange, serving)).await.map_err(Ended::Failed)
+    let outcome = std::future::poll_fn(|cx| poll(cx, session, exchange, serving)).await;
+    outcome.map_err(|failure| {
+        if failure.party == Party::Server {
+            // It was a success when its head came. A server that cuts many short is found by its error rate.
+            server_shard(plans, serving).faults.increment();
+        }
+        Ended::Failed(failure)
+    })
 }
 
 /// Accounts for the head and stages it for the client.
@@ -37,7 +44,7 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     exchange.record.status = exchange.response.status();
     exchange.answered = true;
     exchange.request_kept.end();
-    let shard = &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()].shard;
+    let shard = server_shard(plans, serving);
     shard.responses.record(exchange.record.status);
     shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
 
@@ -61,6 +68,10 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     persistence::learn(exchange, plans.upstream, server, head, now);
     fields::write_response(session, exchange, plans, server, head);
     serving.server.connection.consume(serving.head_len);
+}
+
+fn server_shard<'a>(plans: Plans<'a>, serving: &Serving) -> &'a ServerShard {
+    &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()].shard
 }
 
 /// Whether another request may follow this response, as far as is known when its head goes out.

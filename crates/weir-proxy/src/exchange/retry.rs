@@ -48,6 +48,13 @@ pub(crate) struct Failed {
     pub(crate) reused: bool,
 }
 
+impl Failed {
+    /// Whether a kept connection broke before it gave one byte, which says nothing about the server.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.reused && self.kind == Kind::Server(retry::Cause::Broken) && !self.received_any
+    }
+}
+
 /// Whose doing it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -57,8 +64,11 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// Keeps the request body from now on, if the request may be sent again after it has reached a server.
-pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan) {
+/// Counts the request towards the budget, and keeps its body from now on if it may be sent again after it has reached a
+/// server.
+pub(crate) fn begin(session: &Session, exchange: &mut Exchange, plans: Plans<'_>) {
+    let plan = plans.upstream;
+    plans.view.upstreams[plans.upstream_index].count_towards_retries(plan, session.now);
     if exchange.request.body() != RequestBody::None
         && plan.retry.attempts_max > 1
         && plan.may_repeat(exchange)
@@ -101,8 +111,7 @@ pub(crate) fn again(
     match plan.retry.judge(&facts, || plan.retry_budget.try_take(millis)) {
         Verdict::GiveUp(reason) => {
             local.shard.retries_refused[reason as usize].increment();
-            let stale = failed.reused && cause == retry::Cause::Broken && !failed.received_any;
-            let failure = if stale { as_stale(failed.failure) } else { failed.failure };
+            let failure = if failed.is_stale() { as_stale(failed.failure) } else { failed.failure };
             Err(failure.into())
         }
         Verdict::Retry { server, counts_as_attempt } => {

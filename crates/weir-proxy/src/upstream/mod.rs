@@ -1,5 +1,6 @@
 //! The server side: a slot on a server, then a connection to it.
 
 pub(crate) mod admission;
+pub(crate) mod ejection;
 pub(crate) mod idle;
 pub(crate) mod connect;

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::balance::HashKey;
 use crate::balance::{LoadFactor, Member, Policy};
+use crate::posture::{Health, Mode};
 use crate::queue::Priority;
-use crate::server::{Health, Mode, ServerState};
+use crate::server::ServerState;
 
 const FOREVER: u64 = u64::MAX;
 

@@ -9,7 +9,8 @@ use super::least::Cost as _;
 use super::least_requests::Load;
 use super::peak_ewma::Wait;
 use super::{Algorithm, Balancer, Group, Pick, Seat};
-use crate::server::{Health, Mode, ServerId};
+use crate::posture::{Health, Mode};
+use crate::server::ServerId;
 
 /// One server of an upstream as a candidate for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub enum Standing {
     Maintenance,
     /// Its health checks failed.
     Down,
+    /// Requests failed on it.
+    Ejected,
 }
 
 impl Standing {
@@ -64,6 +67,7 @@ impl Standing {
             Standing::Draining => "is being drained",
             Standing::Maintenance => "is in maintenance",
             Standing::Down => "its health checks fail",
+            Standing::Ejected => "is ejected for a while, because requests failed on it or took too long",
         }
     }
 }
@@ -140,8 +144,10 @@ fn load(seat: &Seat) -> Load {
 
 fn candidate(seat: &Seat, pick: &Pick<'_>, bound: &Bound) -> Candidate {
     let state = &seat.state;
+    let panic = state.is_in_panic();
     let standing = match (state.health(), state.mode()) {
-        (Health::Down, _) => Standing::Down,
+        (Health::Down, _) if !panic => Standing::Down,
+        _ if state.is_ejected() && !panic => Standing::Ejected,
         (_, Mode::Maintenance) => Standing::Maintenance,
         (_, Mode::Draining) => Standing::Draining,
         _ if state.weight() == 0 => Standing::WeightZero,

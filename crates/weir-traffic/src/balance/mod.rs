@@ -177,9 +177,15 @@ impl Balancer {
     /// The same for a request that may wait for the server that its key belongs to ([`Choice::OwnFull`]).
     #[inline]
     pub fn choose_with(&self, patience: Patience, pick: &Pick<'_>) -> Choice {
-        match self.primaries.choose(pick, patience) {
-            Choice::NoneEligible => self.choose_otherwise(pick, patience),
-            choice => choice,
+        loop {
+            let choice = match self.primaries.choose(pick, patience) {
+                Choice::NoneEligible => self.choose_otherwise(pick, patience),
+                choice => choice,
+            };
+            match choice {
+                Choice::Server(server) if !self.state(server).may_begin() => self.release(server),
+                choice => return choice,
+            }
         }
     }
 
@@ -190,7 +196,14 @@ impl Balancer {
         if !state.accepts_bound() || excluded.contains(own) {
             return None;
         }
-        Some(if state.try_acquire() { Choice::Server(own) } else { Choice::OwnFull(own) })
+        if !state.try_acquire() {
+            return Some(Choice::OwnFull(own));
+        }
+        if state.may_begin_bound() {
+            return Some(Choice::Server(own));
+        }
+        state.release();
+        None
     }
 
     /// What is left when no primary is eligible: a backup, or a server that was to be avoided.

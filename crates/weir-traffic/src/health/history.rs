@@ -1,4 +1,4 @@
-//! The last outcomes of the probes of one server: what a line in the log about its health is made of.
+//! The last outcomes of the probes of one server, or of requests that failed: what a line in the log about it is made of.
 //!
 //! Bounded: a server that is probed for a year takes as much memory as one that is probed for a minute.
 
@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 /// Outcomes that are remembered of each server.
 pub const HISTORY_MAX: usize = 10;
 
-/// How one probe ended; `C` is what the prober knows of a failure.
+/// How one probe or request ended; `C` is what is known of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome<C> {
-    /// When it ended, in milliseconds on the clock of the prober.
+    /// When it ended, in milliseconds on the clock of whoever records it.
     pub at_ms: u64,
     /// Why it failed; `None` when it passed.
     pub failure: Option<C>,
@@ -31,7 +31,7 @@ impl<C> History<C> {
         self.0.back()
     }
 
-    pub(super) fn push(&mut self, outcome: Outcome<C>) {
+    pub(crate) fn push(&mut self, outcome: Outcome<C>) {
         if self.0.len() == HISTORY_MAX {
             self.0.pop_front();
         }

@@ -2,14 +2,16 @@
 //!
 //! A [`Schedule`] names the time of each probe, a [`Verdict`] turns outcomes into up or down. Whoever makes the
 //! probes gives time and random numbers to both and passes a changed verdict on to `ServerState::set_health`.
-//! What live traffic says of a server is not judged here.
+//! What live traffic says of a server is judged in [`crate::ejection`].
 
 mod history;
 mod verdict;
+mod pacer;
 mod schedule;
 mod slow_start;
 
 pub use history::{HISTORY_MAX, History, Outcome};
+pub use pacer::Pacer;
 pub use schedule::{Pace, Schedule};
 pub use slow_start::SlowStart;
 pub use verdict::{Change, Thresholds, Verdict};

@@ -113,6 +113,7 @@ fn one_who_waits_for_a_server_that_leaves_takes_another() {
     let weir = start(&origins, "persistence = {}\nmax_requests = 1\nqueue.own_server = \"10s\"");
     let first = get(&weir, "");
     let own = format!("s{}", first.text());
+    eventually("its slot is free", || row(&weir, &own)[5] == "0");
     let mut held = Client::connect(weir.web());
     held.send(format!("GET /held HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", cookie(&first)));
     let mut waiting = Client::connect(weir.web());

@@ -194,6 +194,7 @@ fn one_whose_server_is_full_waits_for_it() {
         client
     };
     let mut held = ask("/held");
+    origins[first.text().parse::<usize>().expect("servers answer with their number")].wait_for_requests(2);
     let mut waiting = ask("/");
     let queued = || weir.metrics().sum("weir_upstream_queue_length", &[]);
     eventually("the second waits", || queued() == 1.0);
@@ -217,6 +218,7 @@ fn and_goes_elsewhere_when_that_takes_too_long() {
         let origins = numbered(2, "", &gate);
         let weir = start(&origins, settings);
         let first = get(&weir, "/", "");
+        eventually("its slot is free", || weir.metrics().sum("weir_worker_exchanges_open", &[]) == 0.0);
         let mut held = Client::connect(weir.web());
         held.send(format!("GET /held HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", cookie(&first)));
         let own = &origins[first.text().parse::<usize>().expect("servers answer with their number")];

@@ -9,16 +9,18 @@ mod request;
 mod response;
 mod report;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use weir_observe::ProbeShard;
-use weir_traffic::health::{Change, Outcome, Schedule, SlowStart, Verdict};
+use weir_traffic::health::{Change, Outcome, Pacer, Schedule, Verdict};
 use weir_traffic::{Health, ServerId, ServerState};
 
-use self::probe::{Probe, ProbeFailure};
+use self::probe::Probe;
+use super::slow_start;
 use crate::clock;
+use crate::exchange::failure::Fault;
 use crate::snapshot::{Snapshot, UpstreamPlan};
 use crate::upstream::connect::Endpoint;
 
@@ -26,6 +28,7 @@ use crate::upstream::connect::Endpoint;
 pub(crate) async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64) {
     let mut servers = JoinSet::new();
     let epoch = clock::now();
+    let pacer = Arc::new(Mutex::new(Pacer::new(intervals(&snapshot))));
     let mut turn = 0;
     for plan in &snapshot.upstreams {
         let Some(check) = &plan.config.health else { continue };
@@ -42,7 +45,8 @@ pub(crate) async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64) {
                     schedule: Schedule::new(&check.pace(), turn, seed),
                     verdict: Verdict::new(check.thresholds()),
                     random: Random::new(seed ^ u64::from(turn)),
-                    slow_start: None,
+                    pacer: Arc::clone(&pacer),
+                    interval: check.interval,
                     epoch,
                 }
                 .keep_checked(),
@@ -56,6 +60,14 @@ pub(crate) async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64) {
             tracing::error!(%error, "a health check has ended; its server is no longer probed");
         }
     }
+}
+
+/// The interval of every server that is probed.
+fn intervals(snapshot: &Snapshot) -> impl Iterator<Item = Duration> {
+    snapshot.upstreams.iter().flat_map(|plan| {
+        let interval = plan.config.health.as_ref().map(|check| check.interval);
+        plan.probes.iter().flatten().filter_map(move |_| interval)
+    })
 }
 
 /// Figures for the servers that are probed; `None` for those that are not.
@@ -73,10 +85,11 @@ struct CheckedServer {
     /// The port that is probed; `None`: that of the traffic.
     port: Option<u16>,
     schedule: Schedule,
-    verdict: Verdict<ProbeFailure>,
+    verdict: Verdict<Fault>,
     random: Random,
-    /// What raises its share after it came back.
-    slow_start: Option<AbortHandle>,
+    /// Keeps the probes of all servers apart.
+    pacer: Arc<Mutex<Pacer>>,
+    interval: Duration,
     /// Zero of the clock of schedule and verdict.
     epoch: Instant,
 }
@@ -87,9 +100,13 @@ impl CheckedServer {
         loop {
             let due = self.epoch + Duration::from_millis(due_ms);
             tokio::time::sleep_until(tokio::time::Instant::from_std(due)).await;
+            let put_off = self.wait_for_turn();
+            if !put_off.is_zero() {
+                tokio::time::sleep(put_off).await;
+            }
             let began = clock::now();
             let endpoints = self.endpoints();
-            let failure = self.probe.run(&endpoints, self.random.next() as usize).await.err();
+            let failure = self.probe.run(endpoints, self.random.next() as usize).await.err();
             let ended = clock::now();
             self.count(ended - began, failure);
             let now_ms = self.millis(ended);
@@ -99,6 +116,14 @@ impl CheckedServer {
             let is_changing = self.verdict.is_changing();
             due_ms = self.schedule.next(self.millis(began), now_ms, is_changing, self.random.next());
         }
+    }
+
+    /// How long the probe waits because others are due as well.
+    fn wait_for_turn(&self) -> Duration {
+        let since = clock::now().saturating_duration_since(self.epoch);
+        let now_us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        let mut pacer = self.pacer.lock().unwrap_or_else(PoisonError::into_inner);
+        Duration::from_micros(pacer.wait_us(now_us, self.interval))
     }
 
     /// Where the server is now, by the latest answer of DNS.
@@ -114,7 +139,7 @@ impl CheckedServer {
         endpoints
     }
 
-    fn count(&self, took: Duration, failure: Option<ProbeFailure>) {
+    fn count(&self, took: Duration, failure: Option<Fault>) {
         self.shard.last_micros.set(i64::from(clock::micros(took)));
         match failure {
             None => self.shard.passed.increment(),
@@ -131,18 +156,15 @@ impl CheckedServer {
     }
 
     /// Tells the balancer, and whoever waits for a server.
-    fn carry_out(&mut self, change: Change) {
+    fn carry_out(&self, change: Change) {
         self.shard.changes.increment();
-        if let Some(slow_start) = self.slow_start.take() {
-            slow_start.abort();
-        }
-        if change.health == Health::Up
-            && let Some(length) = self.plan.config.slow_start
-        {
+        match change.health {
             // Before it is up, so that its first requests are few.
-            self.slow_start = Some(start_slowly(Arc::clone(&self.plan), self.index, length));
+            Health::Up => slow_start::begin(&self.plan, self.index),
+            Health::Down => slow_start::stop(&self.plan, self.index),
         }
         self.state().set_health(change.health);
+        self.plan.settle_ejections();
         report::tell(&self.plan, self.index, change, &self.verdict);
         self.plan.serve_queue();
     }
@@ -154,22 +176,6 @@ impl CheckedServer {
     fn millis(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.epoch).as_millis()).unwrap_or(u64::MAX)
     }
-}
-
-/// Lowers the share of a server at once and raises it step by step over `length`.
-fn start_slowly(plan: Arc<UpstreamPlan>, index: usize, length: Duration) -> AbortHandle {
-    let server = ServerId(index as u32);
-    let mut now_ms = plan.millis(clock::now());
-    let start = SlowStart::new(now_ms, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
-    plan.balancer().state(server).set_ramp(start.ramp(now_ms));
-    let task = tokio::spawn(async move {
-        while let Some(next_ms) = start.next_ms(now_ms) {
-            tokio::time::sleep(Duration::from_millis(next_ms.saturating_sub(now_ms))).await;
-            now_ms = plan.millis(clock::now());
-            plan.balancer().state(server).set_ramp(start.ramp(now_ms));
-        }
-    });
-    task.abort_handle()
 }
 
 /// Random numbers for the jitter of one server (SplitMix64): for spreading load, never for secrets.

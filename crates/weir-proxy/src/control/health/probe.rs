@@ -1,17 +1,17 @@
-//! One probe: a connection of its own, a request if there is one, and what the response is worth.
+//! One probe: a connection of the probes' own, a request if there is one, and what the response is worth.
 //!
 //! Bounded in time by the time limit of the config, in memory by the head that the upstream may send and the part of the
 //! body that is looked at. Must not know what a failure leads to.
 
-use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_config::{HealthCheck, Server};
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::request::write_request;
+use super::request::{Kept, write_request};
 use super::response::Expected;
-use crate::exchange::failure;
+use crate::clock;
+use crate::exchange::failure::{self, Fault};
 use crate::snapshot::UpstreamPlan;
 use crate::socket::{Behind, Socket};
 use crate::upstream::connect::{self, Endpoint};
@@ -22,63 +22,90 @@ pub(super) struct Probe {
     timeout: Duration,
     /// What is asked and expected; `None`: the connection is enough.
     http: Option<(Box<[u8]>, Expected)>,
+    /// How long one connection carries probes; `None`: one probe each.
+    connection_age: Option<Duration>,
+    connection: Option<Connection>,
 }
 
-/// Why a probe failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ProbeFailure {
-    pub(super) failure: Failure,
-    /// The status, where it is what was not expected.
-    pub(super) status: Option<u16>,
-}
-
-impl From<Failure> for ProbeFailure {
-    fn from(failure: Failure) -> Self {
-        Self { failure, status: None }
-    }
-}
-
-/// The reason code, as everywhere, and the status behind it.
-impl fmt::Display for ProbeFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.failure.reason())?;
-        match self.status {
-            Some(status) => write!(f, " {status}"),
-            None => Ok(()),
-        }
-    }
+/// A connection that has carried a probe and can carry another.
+#[derive(Debug)]
+struct Connection {
+    socket: Socket,
+    opened_at: Instant,
+    /// Where the server was when it was opened.
+    endpoints: Vec<Endpoint>,
 }
 
 impl Probe {
     pub(super) fn new(check: &HealthCheck, server: &Server, plan: &UpstreamPlan) -> Self {
+        let kept = if check.connection_age.is_some() { Kept::Yes } else { Kept::No };
         let http = match &check.probe {
             weir_config::Probe::Tcp => None,
             weir_config::Probe::Http(probe) => {
-                Some((write_request(probe, &server.address), Expected::new(probe, plan)))
+                Some((write_request(probe, &server.address, kept), Expected::new(probe, plan)))
             }
         };
-        Self { timeout: check.timeout, http }
+        Self { timeout: check.timeout, http, connection_age: check.connection_age, connection: None }
     }
 
     /// Probes the server at `endpoints`, beginning with any of them.
     ///
     /// # Errors
     /// Why the server is not well.
-    pub(super) async fn run(&self, endpoints: &[Endpoint], first: usize) -> Result<(), ProbeFailure> {
+    pub(super) async fn run(&mut self, endpoints: Vec<Endpoint>, first: usize) -> Result<(), Fault> {
         let mut phase = Phase::Connect;
-        let outcome = tokio::time::timeout(self.timeout, self.ask(endpoints, first, &mut phase)).await;
+        let timeout = self.timeout;
+        let outcome = tokio::time::timeout(timeout, self.ask(endpoints, first, &mut phase)).await;
         outcome.unwrap_or_else(|_| Err(Failure::server(phase, Cause::TimedOut).into()))
     }
 
     /// `phase` is where the probe stands, for whoever ends it.
-    async fn ask(&self, endpoints: &[Endpoint], first: usize, phase: &mut Phase) -> Result<(), ProbeFailure> {
-        let connected = connect::connect(endpoints, first).await;
+    async fn ask(&mut self, endpoints: Vec<Endpoint>, first: usize, phase: &mut Phase) -> Result<(), Fault> {
+        let age_max = self.connection_age.unwrap_or_default();
+        let now = clock::now();
+        let usable = |kept: &Connection| kept.endpoints == endpoints && now - kept.opened_at < age_max;
+        if let (Some(mut kept), Some((request, expected))) =
+            (self.connection.take().filter(usable), &self.http)
+        {
+            match exchange(&mut kept.socket, request, expected, Kept::Yes, phase).await {
+                Ok(end) => {
+                    self.connection = Some(kept).filter(|_| end == Kept::Yes);
+                    return Ok(());
+                }
+                // The server closed it meanwhile, as it may: that says nothing about how well it is.
+                Err(Fault { failure, .. }) if is_stale(failure) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        *phase = Phase::Connect;
+        let connected = connect::connect(&endpoints, first).await;
         let mut socket = connected.map_err(|error| failure::of_connect(&error))?;
         let Some((request, expected)) = &self.http else { return Ok(()) };
-        *phase = Phase::Send;
-        send(&mut socket, request).await?;
-        expected.receive(&mut socket, phase).await
+        let kept = if self.connection_age.is_some() { Kept::Yes } else { Kept::No };
+        let end = exchange(&mut socket, request, expected, kept, phase).await?;
+        self.connection =
+            (end == Kept::Yes).then(|| Connection { socket, opened_at: clock::now(), endpoints });
+        Ok(())
     }
+}
+
+/// One request and its response.
+async fn exchange(
+    socket: &mut Socket,
+    request: &[u8],
+    expected: &Expected,
+    kept: Kept,
+    phase: &mut Phase,
+) -> Result<Kept, Fault> {
+    *phase = Phase::Send;
+    send(socket, request).await?;
+    expected.receive(socket, kept, phase).await
+}
+
+/// Whether a connection that was kept ended before the server said anything on it.
+fn is_stale(failure: Failure) -> bool {
+    matches!(failure.phase, Phase::Send | Phase::Response)
+        && matches!(failure.cause, Cause::Closed | Cause::Reset)
 }
 
 async fn send(socket: &mut Socket, mut bytes: &[u8]) -> Result<(), Failure> {

@@ -7,8 +7,8 @@ use weir_config::{BodyRule, HttpProbe, StatusRange};
 use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Method, Progress, ResponseBody, ResponseHead};
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::probe::ProbeFailure;
-use crate::exchange::failure;
+use super::request::Kept;
+use crate::exchange::failure::{self, Fault};
 use crate::snapshot::UpstreamPlan;
 use crate::socket::Socket;
 
@@ -41,27 +41,45 @@ impl Expected {
         }
     }
 
-    /// Reads the response and judges it; `phase` is where that stands.
+    /// Reads the response and judges it; `phase` is where that stands. If the connection is to be `kept`, tells whether it
+    /// can be.
     ///
     /// # Errors
     /// When it is not whole or well-formed as far as it is read, or not what is expected.
-    pub(super) async fn receive(&self, socket: &mut Socket, phase: &mut Phase) -> Result<(), ProbeFailure> {
+    pub(super) async fn receive(
+        &self,
+        socket: &mut Socket,
+        kept: Kept,
+        phase: &mut Phase,
+    ) -> Result<Kept, Fault> {
         *phase = Phase::Response;
         let mut head = ResponseHead::new();
         let rest = self.read_head(socket, &mut head).await?;
         let status = head.status();
         if !self.status.iter().any(|range| range.contains(status)) {
-            let failure = Failure::server(Phase::Response, Cause::UnexpectedStatus);
-            return Err(ProbeFailure { failure, status: Some(status) });
+            return Err(Fault::unexpected_status(status));
         }
-        let Some(rule) = &self.body else { return Ok(()) };
+        let framing = head.body(self.method);
+        let reusable = kept == Kept::Yes && head.keep_alive() && framing != ResponseBody::UntilClose;
+        let Some(rule) = &self.body else {
+            return Ok(if reusable { self.skip_body(socket, rest, framing).await } else { Kept::No });
+        };
         *phase = Phase::Relay;
-        let body = self.read_body(socket, rest, head.body(self.method)).await?;
+        let (body, end) = self.read_body(socket, rest, framing).await?;
         let is_there = match rule {
             BodyRule::Contains(needle) => memmem::find(&body, needle.as_bytes()).is_some(),
             BodyRule::Regex(pattern) => pattern.is_match(&body),
         };
-        if is_there { Ok(()) } else { Err(Failure::server(Phase::Response, Cause::UnexpectedBody).into()) }
+        if !is_there {
+            return Err(Failure::server(Phase::Response, Cause::UnexpectedBody).into());
+        }
+        Ok(if reusable { end } else { Kept::No })
+    }
+
+    /// Reads a body that nobody looks at, up to its bound, so that the next response begins behind it.
+    async fn skip_body(&self, socket: &mut Socket, part: Vec<u8>, framing: ResponseBody) -> Kept {
+        // What is wrong with it is no matter: the status has decided.
+        self.read_body(socket, part, framing).await.map_or(Kept::No, |(_, end)| end)
     }
 
     /// Reads the final head; gives the bytes behind it.
@@ -92,39 +110,46 @@ impl Expected {
         }
     }
 
-    /// Reads the body to its end, or as much of it as is looked at; `part` is what came with the head.
+    /// Reads the body to its end, or as much of it as is looked at; `part` is what came with the head. Tells whether the
+    /// next response would begin behind it.
     async fn read_body(
         &self,
         socket: &mut Socket,
         mut part: Vec<u8>,
         framing: ResponseBody,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<(Vec<u8>, Kept), Failure> {
         let mut body = Vec::new();
         let mut chunks = ChunkedDecoder::new(self.chunked_limits);
-        let wanted = match framing {
+        let announced = match framing {
             ResponseBody::Length(len) => usize::try_from(len).unwrap_or(usize::MAX),
             ResponseBody::None => 0,
             ResponseBody::Chunked | ResponseBody::UntilClose => usize::MAX,
-        }
-        .min(self.body_bytes_max);
+        };
+        let wanted = announced.min(self.body_bytes_max);
         loop {
             let mut is_whole = false;
             if framing == ResponseBody::Chunked {
                 let broken = |rule| Failure::server(Phase::Relay, Cause::Rule(rule));
                 let decoded = chunks.decode(&mut part).map_err(broken)?;
                 body.extend_from_slice(&part[decoded.data]);
-                is_whole = decoded.done;
+                // Bytes behind the end of a response belong to nobody.
+                is_whole = decoded.done && decoded.consumed == part.len();
+                if decoded.done && !is_whole {
+                    body.truncate(wanted);
+                    return Ok((body, Kept::No));
+                }
             } else {
                 body.extend_from_slice(&part);
             }
             if is_whole || body.len() >= wanted {
+                let ended = is_whole || body.len() == announced;
                 body.truncate(wanted);
-                return Ok(body);
+                return Ok((body, if ended { Kept::Yes } else { Kept::No }));
             }
             part.clear();
             if read(socket, &mut part, Phase::Relay).await? == 0 {
                 return match framing {
-                    ResponseBody::UntilClose => Ok(body),
+                    ResponseBody::UntilClose => Ok((body, Kept::No)),
                     _ => Err(Failure::server(Phase::Relay, Cause::ResponseIncomplete)),
                 };
             }

@@ -10,7 +10,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::server::{Health, Mode};
+use crate::posture::{Ejection, Health, Mode};
 
 /// An upstream under test: server `i` is called `server-i`.
 struct Upstream {
@@ -80,6 +80,24 @@ fn policies() -> [Policy; 6] {
         Policy::Random,
         Policy::ConsistentHash { key: HashKey::Path, load_factor },
     ]
+}
+
+/// Bound or not, one request has the trial; the others go elsewhere, and no slot is lost on the way.
+#[test]
+fn a_server_on_trial_gets_one_request() {
+    for policy in policies() {
+        let mut upstream = Upstream::new(&policy, &[1, 1]);
+        upstream.state(0).set_ejection(Ejection::OnTrial);
+        let on_trial = (0..100).filter(|_| upstream.visit() == 0).count();
+        assert_eq!((on_trial, upstream.state(0).is_ejected()), (1, true), "{policy:?}");
+
+        upstream.state(0).set_ejection(Ejection::OnTrial);
+        let own = |upstream: &Upstream| upstream.balancer.choose_own(ServerId(0), Excluded::NONE);
+        assert_eq!(own(&upstream), Some(Choice::Server(ServerId(0))), "{policy:?}");
+        assert_eq!((own(&upstream), upstream.visit()), (None, 1), "{policy:?}");
+        upstream.balancer.release(ServerId(0));
+        assert!(upstream.balancer.states().iter().all(|state| state.in_flight() == 0), "{policy:?}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Requests with a body that go to a second server: what is sent again, how much of it, for which methods, and that it is
+//! Failed attempts that go to another server: with their body, for which methods, within which budget, and how they are
 //! counted.
 
 use std::sync::Arc;
@@ -139,4 +139,36 @@ fn what_may_be_done_twice_is_for_the_config_to_say() {
         let expected = if status == 502 { 1.0 } else { 0.0 };
         assert_eq!(refused(&weir, "not-idempotent"), expected);
     }
+}
+
+/// One of three servers takes requests and breaks: with a fifth of the traffic as budget, nearly all of them go again.
+#[test]
+fn the_budget_grows_with_the_traffic() {
+    let broken = Origin::start(|conn| {
+        conn.request()?;
+        conn.reset();
+        None
+    });
+    let well: Vec<Origin> = (0..5).map(|_| Origin::serving("fine")).collect();
+    let servers: Vec<String> =
+        std::iter::once(&broken).chain(&well).map(|origin| format!("\"{}\"", origin.address())).collect();
+    let weir = Weir::start(&format!(
+        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+         [upstream.app]\nbalance = \"round-robin\"\nservers = [{}]\n\
+         retry = {{ budget = \"20%\", budget_per_second = 0 }}\n",
+        servers.join(", ")
+    ));
+    let mut statuses = Vec::new();
+    let mut client = Client::connect(weir.web());
+    for _ in 0..1_200 {
+        client.send_get("/");
+        let response = client.response();
+        statuses.push(response.status);
+        if response.closes() {
+            client = Client::connect(weir.web());
+        }
+    }
+    let failed = statuses.iter().filter(|status| **status != 200).count();
+    assert!(failed <= 40, "{failed} failed; the first ones find nothing in the budget");
+    assert!(refused(&weir, "budget-used") >= 1.0, "but no more than it is worth");
 }

@@ -1,0 +1,111 @@
+//! What the log says when a server is ejected, tried and back: which, why, for how long, and what is left of the upstream.
+
+use weir_traffic::ejection::{Change, Event, Grounds, Return};
+use weir_traffic::{Health, ServerId};
+
+use crate::control::history;
+use crate::snapshot::UpstreamPlan;
+
+/// Writes the line about something that was decided.
+pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
+    let name = |server: ServerId| &*plan.config.servers[server.index()].name;
+    let (upstream, servers, servers_usable) = (&*plan.config.name, plan.config.servers.len(), usable(plan));
+    match event.change {
+        Change::Ejected { server, grounds, for_ms, times } => {
+            let history = history::describe(plan.ejector.lock().history(server));
+            let (reason, server, seconds) = (grounds.name(), name(server), seconds(for_ms));
+            let why = why(grounds);
+            tracing::warn!(
+                upstream,
+                server,
+                reason,
+                history,
+                times,
+                servers_usable,
+                servers,
+                "the server is ejected for {seconds}: {why}"
+            );
+        }
+        Change::OnTrial { server } => {
+            tracing::info!(upstream, server = name(server), "the server may have one request to try");
+        }
+        Change::Returned { server, how } => {
+            let why = match how {
+                Return::TrialPassed => "the request that it was tried with succeeded",
+                Return::LastOne => "no other is left",
+            };
+            tracing::info!(
+                upstream,
+                server = name(server),
+                servers_usable,
+                servers,
+                "the server is back: {why}"
+            );
+        }
+        Change::Panic { began: true } => {
+            tracing::error!(
+                upstream,
+                servers_usable,
+                servers,
+                "too few servers are usable: all get requests, whatever health checks and ejection say of them"
+            );
+        }
+        Change::Panic { began: false } => {
+            tracing::info!(upstream, servers_usable, servers, "enough servers are usable again");
+        }
+    }
+}
+
+/// How many servers are up and not ejected.
+fn usable(plan: &UpstreamPlan) -> usize {
+    let states = plan.balancer().states().iter();
+    states.filter(|state| state.health() == Health::Up && !state.is_ejected()).count()
+}
+
+fn why(grounds: Grounds) -> String {
+    match grounds {
+        Grounds::ConsecutiveFailures(failures) => format!("{failures} requests failed in a row"),
+        Grounds::ErrorRate { percent, others_percent } => {
+            format!("{percent}% of its requests failed, {others_percent}% of those of the others")
+        }
+        Grounds::Latency { micros, others_micros } => {
+            let millis = |micros: u64| format!("{}.{}ms", micros / 1000, micros % 1000 / 100);
+            format!(
+                "half of its answers took longer than {}, those of the others {}",
+                millis(micros),
+                millis(others_micros)
+            )
+        }
+        Grounds::Trial => "the request that it was tried with failed".to_owned(),
+        Grounds::MaxFails(fails) => format!("{fails} requests failed"),
+    }
+}
+
+/// `12.3s`.
+fn seconds(millis: u64) -> String {
+    format!("{}.{}s", millis / 1000, millis % 1000 / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grounds_are_told_in_words() {
+        for (grounds, words) in [
+            (Grounds::ConsecutiveFailures(5), "5 requests failed in a row"),
+            (
+                Grounds::ErrorRate { percent: 60, others_percent: 1 },
+                "60% of its requests failed, 1% of those of the others",
+            ),
+            (
+                Grounds::Latency { micros: 1_234_567, others_micros: 9_000 },
+                "half of its answers took longer than 1234.5ms, those of the others 9.0ms",
+            ),
+            (Grounds::MaxFails(1), "1 requests failed"),
+        ] {
+            assert_eq!(why(grounds), words);
+        }
+        assert_eq!(seconds(10_001), "10.0s");
+    }
+}

@@ -1,0 +1,54 @@
+//! Slow start: raises the share of a server that has come back, step by step.
+//!
+//! One ascent per server at a time, whoever brought it back: a new one begins at the bottom.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use weir_traffic::ServerId;
+use weir_traffic::health::SlowStart;
+
+use crate::clock;
+use crate::snapshot::UpstreamPlan;
+
+/// The ascent of each server of an upstream, if there is one.
+#[derive(Debug)]
+pub(crate) struct Ascents(Box<[Mutex<Option<AbortHandle>>]>);
+
+impl Ascents {
+    pub(crate) fn new(servers: usize) -> Self {
+        Self((0..servers).map(|_| Mutex::default()).collect())
+    }
+
+    fn replace(&self, index: usize, ascent: Option<AbortHandle>) {
+        let mut place = self.0[index].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = std::mem::replace(&mut *place, ascent) {
+            before.abort();
+        }
+    }
+}
+
+/// Lowers the share of a server at once and raises it over the time that the config says, if it says one.
+pub(super) fn begin(plan: &Arc<UpstreamPlan>, index: usize) {
+    let Some(length) = plan.config.slow_start else { return };
+    let server = ServerId(index as u32);
+    let mut now_ms = plan.millis(clock::now());
+    let start = SlowStart::new(now_ms, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
+    plan.ascents.replace(index, None);
+    plan.balancer().state(server).set_ramp(start.ramp(now_ms));
+    let rising = Arc::clone(plan);
+    let task = tokio::spawn(async move {
+        while let Some(next_ms) = start.next_ms(now_ms) {
+            tokio::time::sleep(Duration::from_millis(next_ms.saturating_sub(now_ms))).await;
+            now_ms = rising.millis(clock::now());
+            rising.balancer().state(server).set_ramp(start.ramp(now_ms));
+        }
+    });
+    plan.ascents.replace(index, Some(task.abort_handle()));
+}
+
+/// Ends the ascent of a server that is gone again.
+pub(super) fn stop(plan: &UpstreamPlan, index: usize) {
+    plan.ascents.replace(index, None);
+}

@@ -1,0 +1,30 @@
+//! What live traffic says of a server: when it gets no more requests because of those that failed, and when again.
+//!
+//! ```text
+//!            enough failures                  time is up               a request begins
+//!   Good ──────────────────────▶ Ejected ─────────────────▶ OnTrial ─────────────────────▶ Trying
+//!    ▲                              ▲                          ▲                           │ │ │
+//!    │                              └────────── it fails ──────┼───────────────────────────┘ │ │
+//!    │                                                         └──── nothing comes of it ────┘ │
+//!    └────────────────────────────────── it succeeds ──────────────────────────────────────────┘
+//! ```
+//!
+//! A [`Suspicion`] stands in the state of each server and is all that a request without trouble looks at. [`Ejections`] are
+//! the book of an upstream, which whoever runs it keeps behind a lock that is taken only where something is wrong. Health
+//! checks are another matter: neither undoes what the other has found.
+
+mod suspicion;
+mod rules;
+mod record;
+mod max_fails;
+mod outlier;
+mod book;
+
+pub use book::{Ejections, Member};
+pub use outlier::Window;
+pub use record::{Change, Event, Return};
+pub use rules::{Grounds, LatencyRule, MaxFails, Outliers, Rules};
+pub use suspicion::Suspicion;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What is known of one server: whether it is out, until when, and how often it was lately.
+//!
+//! Only keeps the account: who goes, and when, is decided in `book`.
+
+use super::rules::{Grounds, Outliers, millis};
+use crate::health::History;
+use crate::server::ServerId;
+
+/// Where a server stands; times are milliseconds on the clock of the book.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It gets its share of the requests.
+    Good {
+        /// When it came back; 0 when it was never away.
+        since_ms: u64,
+    },
+    /// It gets none.
+    Ejected {
+        /// When it may be tried again.
+        until_ms: u64,
+    },
+    /// It may have one.
+    OnTrial,
+    /// It has had one, of which nothing is known yet.
+    Trying {
+        /// When it may have another.
+        until_ms: u64,
+    },
+}
+
+/// Something that was decided about a server, or the upstream as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, in milliseconds on the clock of the book.
+    pub at_ms: u64,
+    /// What.
+    pub change: Change,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The server gets no more requests.
+    Ejected {
+        /// Which.
+        server: ServerId,
+        /// Why.
+        grounds: Grounds,
+        /// For how long, in milliseconds.
+        for_ms: u64,
+        /// How often it was in a row, this time included.
+        times: u32,
+    },
+    /// The time is up: the server may have one request.
+    OnTrial {
+        /// Which.
+        server: ServerId,
+    },
+    /// The server gets its share of the requests again.
+    Returned {
+        /// Which.
+        server: ServerId,
+        /// Why.
+        how: Return,
+    },
+    /// So few servers are usable that all get requests, or that is over.
+    Panic {
+        /// Whether it began.
+        began: bool,
+    },
+}
+
+/// Why a server came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Return {
+    /// A request that it was tried with succeeded.
+    TrialPassed,
+    /// No other server was left.
+    LastOne,
+}
+
+/// The account of one server.
+#[derive(Debug)]
+pub(super) struct Record<C> {
+    pub(super) place: Place,
+    /// When it was ejected last; 0 for never.
+    pub(super) ejected_ms: u64,
+    /// Ejections in a row, and trials of which nothing was heard in time, as far as they are not forgotten.
+    times: u32,
+    /// Ejections so far, by grounds.
+    pub(super) ejections: [u64; Grounds::COUNT],
+    /// The last failures.
+    pub(super) history: History<C>,
+}
+
+impl<C> Record<C> {
+    pub(super) fn new() -> Record<C> {
+        Record {
+            place: Place::Good { since_ms: 0 },
+            ejected_ms: 0,
+            times: 0,
+            ejections: [0; Grounds::COUNT],
+            history: History::default(),
+        }
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        matches!(self.place, Place::Good { .. })
+    }
+
+    /// Counts one ejection more in a row, after those that good standing has made forgotten: one for each `time` of it. Gives
+    /// how long it takes, and how many there are.
+    pub(super) fn lengthen(&mut self, rules: &Outliers, now_ms: u64) -> (u64, u32) {
+        let time_ms = millis(rules.time).max(1);
+        if let Place::Good { since_ms } = self.place {
+            let forgotten = now_ms.saturating_sub(since_ms) / time_ms;
+            self.times = self.times.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX));
+        }
+        let for_ms = self.next_length_ms(rules);
+        self.times = self.times.saturating_add(1);
+        (for_ms, self.times)
+    }
+
+    /// How long the next ejection would take, or the wait for a trial.
+    pub(super) fn next_length_ms(&self, rules: &Outliers) -> u64 {
+        let time_ms = millis(rules.time).max(1);
+        time_ms.saturating_mul(u64::from(self.times) + 1).min(millis(rules.time_max).max(time_ms))
+    }
+
+    /// Whether a request that began then is one that the server was tried with since it was ejected, perhaps not the last.
+    pub(super) fn is_trial(&self, began_ms: u64) -> bool {
+        matches!(self.place, Place::OnTrial | Place::Trying { .. }) && began_ms > self.ejected_ms
+    }
+
+    /// Counts a trial of which nothing was heard in time: the next has as long as after a failure.
+    pub(super) fn miss(&mut self) {
+        self.times = self.times.saturating_add(1);
+    }
+}

@@ -1,0 +1,117 @@
+//! What the config can say about ejection, and the grounds on which a server goes.
+//!
+//! Plain data. What comes of it stands in the files beside this one.
+
+use std::time::Duration;
+
+/// When the servers of an upstream are ejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// When they fail, or do worse than the others.
+    Outliers(Outliers),
+    /// As nginx does it.
+    MaxFails(MaxFails),
+}
+
+/// Ejection of those that fail, or do worse than the others; never of the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outliers {
+    /// Failures in a row; `None`: they do not matter. 0 counts as 1.
+    pub consecutive_failures: Option<u32>,
+    /// By how many percentage points the share of failed requests may be above that of the others; `None`: it does not
+    /// matter.
+    pub error_rate_percent: Option<u32>,
+    /// How much slower than the others a server may be; `None`: as slow as it likes.
+    pub latency: Option<LatencyRule>,
+    /// Requests that a server must have had since the last look to be judged by error rate or latency.
+    pub requests_min: u64,
+    /// How long the first ejection takes; the second in a row twice as long, the third three times.
+    pub time: Duration,
+    /// The longest that an ejection takes.
+    pub time_max: Duration,
+    /// The largest share of the servers that may be out, in percent; one always may.
+    pub servers_max_percent: u32,
+}
+
+/// How much slower than the others a server may be; both have to be exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencyRule {
+    /// How many times as slow.
+    pub factor: u32,
+    /// How much slower.
+    pub difference_min: Duration,
+}
+
+/// nginx's `max_fails` and `fail_timeout`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxFails {
+    /// Failures that make a server unavailable; 0 counts as 1.
+    pub max_fails: u32,
+    /// The time in which they are counted, and for which the server is unavailable.
+    pub fail_timeout: Duration,
+}
+
+/// Why a server was ejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grounds {
+    /// So many requests failed in a row.
+    ConsecutiveFailures(u32),
+    /// So many percent of its requests failed, and so many of those of the others.
+    ErrorRate {
+        /// Of the server.
+        percent: u32,
+        /// The median of the others.
+        others_percent: u32,
+    },
+    /// It took so long to answer, and the others so long.
+    Latency {
+        /// The median of the server, in microseconds.
+        micros: u64,
+        /// The median of the medians of the others, in microseconds.
+        others_micros: u64,
+    },
+    /// The request that it was tried with failed.
+    Trial,
+    /// So many requests failed by the count of nginx.
+    MaxFails(u32),
+}
+
+impl Grounds {
+    /// How many kinds there are.
+    pub const COUNT: usize = 5;
+
+    /// The stable kebab-case names of all kinds, by [`Grounds::index`].
+    pub const NAMES: [&str; Grounds::COUNT] =
+        ["consecutive-failures", "error-rate", "latency", "trial", "max-fails"];
+
+    /// Which kind it is.
+    pub const fn index(self) -> usize {
+        match self {
+            Grounds::ConsecutiveFailures(_) => 0,
+            Grounds::ErrorRate { .. } => 1,
+            Grounds::Latency { .. } => 2,
+            Grounds::Trial => 3,
+            Grounds::MaxFails(_) => 4,
+        }
+    }
+
+    /// The stable kebab-case name: label in metrics, word in the log.
+    pub const fn name(self) -> &'static str {
+        Grounds::NAMES[self.index()]
+    }
+}
+
+impl Rules {
+    /// How many failures in a row the book of the upstream has to hear of at once; `None`: of none.
+    pub fn failures_to_report(&self) -> Option<u32> {
+        match self {
+            Rules::Outliers(rules) => rules.consecutive_failures,
+            Rules::MaxFails(_) => Some(1),
+        }
+    }
+}
+
+/// Whole milliseconds.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
