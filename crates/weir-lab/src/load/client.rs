@@ -12,6 +12,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use super::exchange::Exchange;
 use super::fault::Fault;
+use super::jar::Jar;
 use super::response::{Reader, Step};
 
 /// What a client is doing.
@@ -36,6 +37,8 @@ pub(super) enum Turn {
     Answered {
         /// The connection ends with it.
         closes: bool,
+        /// A cookie came with it, which the client keeps.
+        gives_cookie: bool,
     },
     /// The target closed the connection, as it may.
     Ended,
@@ -56,6 +59,7 @@ pub(super) struct Client {
     pub(super) exchange: usize,
     sent: usize,
     reader: Reader,
+    jar: Jar,
     source: usize,
 }
 
@@ -70,13 +74,15 @@ impl Client {
             exchange: 0,
             sent: 0,
             reader: Reader::default(),
+            jar: Jar::default(),
             source: 0,
         }
     }
 
-    /// Readies it for exchange number `exchange` that was to begin at `due` and begins at `now`.
-    pub(super) fn begin(&mut self, exchange: usize, due: u64, now: u64) {
-        (self.exchange, self.due, self.began) = (exchange, due, now);
+    /// Readies it for `exchange`, number `number`, that was to begin at `due` and begins at `now`.
+    pub(super) fn begin(&mut self, number: usize, exchange: &Exchange, due: u64, now: u64) {
+        (self.exchange, self.due, self.began) = (number, due, now);
+        self.jar.prepare(number, exchange);
         self.sent = 0;
         self.reader.reset();
         self.stage = Stage::Sending;
@@ -107,8 +113,9 @@ impl Client {
     /// Sends what is left of the request; true when all is sent.
     pub(super) fn send(&mut self, exchange: &Exchange) -> Result<bool, Fault> {
         let Some(socket) = &self.socket else { return Ok(false) };
-        while self.sent < exchange.request.len() {
-            match rustix::net::send(socket, &exchange.request[self.sent..], SendFlags::NOSIGNAL) {
+        let request = self.jar.request(self.exchange, exchange);
+        while self.sent < request.len() {
+            match rustix::net::send(socket, &request[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(len) => self.sent += len,
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
@@ -136,23 +143,24 @@ impl Client {
                 Stage::Idle | Stage::Closing if len == 0 => return Ok(Turn::Ended),
                 Stage::Idle | Stage::Closing => return Err(Fault::Surplus),
                 Stage::Sending | Stage::Receiving if len == 0 => {
-                    return self.reader.end(&exchange.expected).map(answered);
+                    let step = self.reader.end(&exchange.expected)?;
+                    return Ok(self.note(step));
                 }
                 Stage::Sending | Stage::Receiving => {}
             }
             match self.reader.feed(&buf[..len], &exchange.expected)? {
                 Step::More if len == buf.len() || ends => {}
                 Step::More => return Ok(Turn::Wait),
-                done @ Step::Done { .. } => return Ok(answered(done)),
+                done @ Step::Done { .. } => return Ok(self.note(done)),
             }
         }
     }
-}
 
-fn answered(step: Step) -> Turn {
-    match step {
-        Step::More => Turn::Wait,
-        Step::Done { closes } => Turn::Answered { closes },
+    /// Notes how far the answer has come; with the last byte of it, its cookie.
+    fn note(&mut self, step: Step) -> Turn {
+        let Step::Done { closes } = step else { return Turn::Wait };
+        let gives_cookie = self.reader.set_cookie().is_some_and(|cookie| self.jar.keep(cookie));
+        Turn::Answered { closes, gives_cookie }
     }
 }
 

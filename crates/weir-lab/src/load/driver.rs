@@ -111,6 +111,7 @@ impl<'a> Driver<'a> {
             faults: Faults::default(),
             opened: 0,
             closed_by_target: 0,
+            cookies: 0,
             unsent: 0,
             stopped: false,
             started_ns: clock::uptime_ns(),
@@ -220,9 +221,9 @@ impl<'a> Driver<'a> {
             Choice::ByClient => index,
             Choice::InTurn => self.begun,
         };
-        let client = &mut self.clients[index];
-        client.begin(number % self.plan.exchanges.len(), due, now);
-        let exchange = &self.plan.exchanges[client.exchange];
+        let number = number % self.plan.exchanges.len();
+        let (client, exchange) = (&mut self.clients[index], &self.plan.exchanges[number]);
+        client.begin(number, exchange, due, now);
         self.begun += 1;
         self.active += 1;
         if due >= self.from && due < self.to {
@@ -281,7 +282,8 @@ impl<'a> Driver<'a> {
         }
         let ends = flags.intersects(ends);
         let mut turn = client.receive(&mut self.buf, exchange, ends);
-        if let Ok(Turn::Answered { closes }) = turn {
+        if let Ok(Turn::Answered { closes, gives_cookie }) = turn {
+            self.outcome.cookies += u64::from(gives_cookie);
             self.answered(index, closes || ends);
             if self.clients[index].stage != Stage::Closing || !ends {
                 return;

@@ -60,6 +60,8 @@ pub struct Shape<'a> {
     pub answer_len: u64,
     /// Ask the target to close afterwards.
     pub close: bool,
+    /// A cookie of the application, name and value.
+    pub cookie: Option<&'a str>,
 }
 
 /// How many different POST bodies a load has: answers that went to the wrong client are found out.
@@ -69,12 +71,13 @@ const BODIES: usize = 64;
 pub fn prepare(shape: &Shape<'_>) -> Vec<Exchange> {
     let connection = if shape.close { "Connection: close\r\n" } else { "" };
     let fields = format!("Host: {}\r\nUser-Agent: weir-lab\r\nAccept: */*\r\n{connection}", shape.host);
+    let cookie = shape.cookie.map_or_else(String::new, |cookie| format!("Cookie: {cookie}\r\n"));
     if shape.body_len == 0 {
-        let request = format!("GET {} HTTP/1.1\r\n{fields}\r\n", shape.path).into_bytes();
+        let request = format!("GET {} HTTP/1.1\r\n{fields}{cookie}\r\n", shape.path).into_bytes();
         return vec![Exchange { request, expected: Expected::Pattern(shape.answer_len) }];
     }
     let head = format!(
-        "POST /checksum HTTP/1.1\r\n{fields}Content-Type: text/plain\r\nContent-Length: {}\r\n\r\n",
+        "POST /checksum HTTP/1.1\r\n{fields}Content-Type: text/plain\r\nContent-Length: {}\r\n{cookie}\r\n",
         shape.body_len
     );
     (0..BODIES)
@@ -132,7 +135,7 @@ mod tests {
     #[test]
     fn bodies_differ_between_clients() {
         let host = "127.0.0.1:80".parse().unwrap();
-        let shape = Shape { host, path: "/", body_len: 1024, answer_len: 0, close: true };
+        let shape = Shape { host, path: "/", body_len: 1024, answer_len: 0, close: true, cookie: None };
         let exchanges = prepare(&shape);
         assert_eq!(exchanges.len(), 64);
         for pair in exchanges.windows(2) {
@@ -143,6 +146,18 @@ mod tests {
             text.contains("\r\nConnection: close\r\n") && text.contains("\r\nContent-Length: 1024\r\n\r\n")
         );
         assert_eq!(text.split("\r\n\r\n").nth(1).map(str::len), Some(1024));
+    }
+
+    #[test]
+    fn a_cookie_of_the_application_is_the_last_field() {
+        let host = "127.0.0.1:80".parse().unwrap();
+        for body_len in [0, 3] {
+            let shape =
+                Shape { host, path: "/", body_len, answer_len: 0, close: true, cookie: Some("session=5") };
+            let text = String::from_utf8(prepare(&shape)[0].request.clone()).unwrap();
+            let head = text.split("\r\n\r\n").next().unwrap();
+            assert!(head.ends_with("\r\nCookie: session=5"), "{text}");
+        }
     }
 
     #[test]

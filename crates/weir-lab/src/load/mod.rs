@@ -2,11 +2,13 @@
 //!
 //! One thread, one epoll (`driver`), any number of clients. Closed loop: a client sends its next request when the last
 //! answer is complete. Constant rate: requests have an intended start, whether or not a client is free then, and
-//! latency counts from it, so that a stalled target cannot hide its stall (no coordinated omission).
+//! latency counts from it, so that a stalled target cannot hide its stall (no coordinated omission). A client keeps the cookie
+//! that it is given and sends it from then on.
 
 pub mod exchange;
 pub mod fault;
 pub mod response;
+mod jar;
 mod client;
 pub mod driver;
 pub mod probe;
@@ -155,6 +157,8 @@ pub struct Outcome {
     pub opened: u64,
     /// Kept connections that the target closed between exchanges, or announced to close.
     pub closed_by_target: u64,
+    /// Answers that gave a client a cookie, in the warm-up as well.
+    pub cookies: u64,
     /// Intended starts for which no client was free before the end.
     pub unsent: u64,
     /// The run was ended from outside.

@@ -42,11 +42,20 @@ pub struct Reader {
     /// All bytes read.
     total: u64,
     closes: bool,
+    /// The value of its Set-Cookie.
+    set_cookie: Option<Vec<u8>>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { state: State::Head, partial: Vec::new(), position: 0, total: 0, closes: false }
+        Self {
+            state: State::Head,
+            partial: Vec::new(),
+            position: 0,
+            total: 0,
+            closes: false,
+            set_cookie: None,
+        }
     }
 }
 
@@ -64,6 +73,12 @@ impl Reader {
         self.position = 0;
         self.total = 0;
         self.closes = false;
+        self.set_cookie = None;
+    }
+
+    /// The value of its Set-Cookie, once the head is read.
+    pub fn set_cookie(&self) -> Option<&[u8]> {
+        self.set_cookie.as_deref()
     }
 
     /// Takes what arrived.
@@ -134,6 +149,7 @@ impl Reader {
             return Err(Fault::Status(status, start));
         }
         let fields = fields::read(lines)?;
+        self.set_cookie = fields.set_cookie.map(<[u8]>::to_vec);
         self.closes = fields.close || (version == b"HTTP/1.0 " && !fields.keep_alive);
         self.state = match fields.framing {
             _ if status == 204 => State::Length(0),
@@ -251,6 +267,24 @@ mod tests {
         ] {
             let fault = read(wire.as_bytes(), wire.len().max(1)).expect_err(wire);
             assert_eq!(fault.kind(), kind, "{wire}: {fault}");
+        }
+    }
+
+    #[test]
+    fn the_cookie_is_that_of_this_answer_and_not_of_an_interim_one() {
+        let (mut reader, expected) = (Reader::default(), Expected::Literal(b"hello".to_vec()));
+        for (wire, cookie) in [
+            ("HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nContent-Length: 5\r\n\r\nhello", Some(&b"a=1"[..])),
+            (
+                "HTTP/1.1 103 Early Hints\r\nSet-Cookie: a=1\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+                None,
+            ),
+        ] {
+            reader.reset();
+            for byte in wire.as_bytes() {
+                reader.feed(&[*byte], &expected).unwrap();
+            }
+            assert_eq!(reader.set_cookie(), cookie, "{wire}");
         }
     }
 

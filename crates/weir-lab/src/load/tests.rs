@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
@@ -19,7 +20,14 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
     let close = connections == Connections::PerExchange;
     Plan {
         target,
-        exchanges: prepare(&Shape { host: target, path: "/", body_len, answer_len: 612, close }),
+        exchanges: prepare(&Shape {
+            host: target,
+            path: "/",
+            body_len,
+            answer_len: 612,
+            close,
+            cookie: None,
+        }),
         choice: Choice::ByClient,
         clients: 7,
         connections,
@@ -112,6 +120,7 @@ fn a_stall_counts_against_every_request_that_was_due_in_it() {
         body_len: 0,
         answer_len: 612,
         close: false,
+        cookie: None,
     });
     (plan.clients, plan.arrival) = (2, Arrival::Rate(400.0));
     (plan.warm_up, plan.window) = (Duration::ZERO, Duration::from_millis(50));
@@ -158,6 +167,79 @@ fn every_exchange_is_kept_in_a_trace_that_says_which_it_was() {
     }
     assert_eq!(outcome.faults.total, 34);
     assert!(outcome.started_ns <= clock::uptime_ns());
+}
+
+/// A server that gives `cookies[n]` out with its answer number `n`; what it read of Cookie fields comes through the channel.
+fn giver(cookies: &'static [Option<&'static str>]) -> (SocketAddr, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (sender, seen) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        for cookie in cookies {
+            let mut request = Vec::new();
+            while fields::head_len(&request).is_none() {
+                let mut part = [0; 4096];
+                let len = stream.read(&mut part).unwrap();
+                request.extend_from_slice(&part[..len]);
+            }
+            let text = String::from_utf8(request).unwrap();
+            let sent: Vec<&str> = text.lines().filter(|line| line.starts_with("Cookie")).collect();
+            sender.send(sent.join(" and ")).unwrap();
+            let given = cookie.map_or_else(String::new, |cookie| format!("Set-Cookie: {cookie}\r\n"));
+            write!(stream, "HTTP/1.1 200 OK\r\n{given}Content-Length: 0\r\n\r\n").unwrap();
+        }
+    });
+    (addr, seen)
+}
+
+#[test]
+fn a_client_keeps_the_cookie_that_it_was_given_last() {
+    let (addr, seen) = giver(&[None, Some("SRV=one; path=/"), None, Some("SRV=two"), None]);
+    let mut plan = plan(addr, 0, Connections::Kept);
+    let cookie = Some("session=5");
+    plan.exchanges =
+        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: false, cookie });
+    (plan.clients, plan.faults_max) = (1, 1);
+    let outcome = drive(&plan);
+    assert_eq!(outcome.cookies, 2);
+    let (own, one) = ("Cookie: session=5", "Cookie: session=5; SRV=one");
+    assert_eq!(seen.iter().collect::<Vec<_>>(), [own, own, one, one, "Cookie: session=5; SRV=two"]);
+}
+
+#[test]
+fn every_client_has_a_jar_of_its_own() {
+    // Each connection is given its number and expects it from then on.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (number, mut stream) in listener.incoming().flatten().enumerate() {
+            std::thread::spawn(move || {
+                let (mut seen, mut part, mut first) = (Vec::new(), [0; 4096], true);
+                while let Ok(len @ 1..) = stream.read(&mut part) {
+                    seen.extend_from_slice(&part[..len]);
+                    if fields::head_len(&seen).is_none() {
+                        continue;
+                    }
+                    let text = String::from_utf8_lossy(&seen).into_owned();
+                    let is_own = text.contains(&format!("Cookie: SRV=s{number}\r\n"));
+                    let status = if first || is_own { "200 OK" } else { "400 Bad Request" };
+                    let head = format!("HTTP/1.1 {status}\r\nSet-Cookie: SRV=s{number}\r\nContent-Length: 0");
+                    if write!(stream, "{head}\r\n\r\n").is_err() {
+                        return;
+                    }
+                    seen.clear();
+                    first = false;
+                }
+            });
+        }
+    });
+    let mut plan = plan(addr, 0, Connections::Kept);
+    plan.exchanges =
+        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: false, cookie: None });
+    let outcome = drive(&plan);
+    assert!(outcome.faults.is_empty(), "{}", outcome.faults);
+    assert!(outcome.opened == 7 && outcome.exchanges > 0 && outcome.cookies >= outcome.exchanges);
 }
 
 #[test]
@@ -218,7 +300,8 @@ fn a_target_that_keeps_open_what_it_should_close_is_found_out() {
     const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let addr = scripted(PAGE, false);
     let mut plan = plan(addr, 0, Connections::PerExchange);
-    plan.exchanges = prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: true });
+    plan.exchanges =
+        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: true, cookie: None });
     plan.timeout = Duration::from_millis(300);
     let outcome = drive(&plan);
     assert!(outcome.faults.kinds.contains_key("not closed"), "{}", outcome.faults);
@@ -229,7 +312,8 @@ fn an_announced_close_is_followed_and_no_fault() {
     const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let addr = scripted(PAGE, true);
     let mut plan = plan(addr, 0, Connections::Kept);
-    plan.exchanges = prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: false });
+    plan.exchanges =
+        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: false, cookie: None });
     let outcome = drive(&plan);
     assert!(outcome.faults.is_empty(), "{}", outcome.faults);
     assert!(outcome.exchanges > 0 && outcome.closed_by_target >= outcome.exchanges);
@@ -255,7 +339,8 @@ fn a_run_can_be_stopped_from_outside() {
 fn held_connections_stay_usable_and_closed_ones_are_noticed() {
     let mut origin = Some(origin());
     let addr = origin.as_ref().map(Origin::addr).unwrap();
-    let exchanges = prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 612, close: false });
+    let exchanges =
+        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 612, close: false, cookie: None });
     let mut held = Held::new(addr, &exchanges[0]);
     held.grow_to(40).unwrap();
     held.grow_to(50).unwrap();

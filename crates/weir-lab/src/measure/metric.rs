@@ -25,6 +25,8 @@ pub enum Metric {
     Longest,
     /// Throughput relative to the same load without a target, in the same round.
     OfDirect,
+    /// CPU time per request relative to the same target without persistence, in the same round.
+    OfNoPersistence,
     /// Resident memory of the target's process tree under load, bytes.
     Rss,
     /// The same with shared pages divided, bytes.
@@ -124,6 +126,7 @@ impl Metric {
             Self::P999 => "P99.9 µs",
             Self::Longest => "longest ms",
             Self::OfDirect => "of direct",
+            Self::OfNoPersistence => "of no persistence",
             Self::Rss => "RSS MiB",
             Self::Pss => "PSS MiB",
             Self::MemoryPerClient => "bytes/client",
@@ -170,6 +173,7 @@ impl Metric {
             Self::P999 => "P99.9 latency",
             Self::Longest => "longest latency",
             Self::OfDirect => "throughput relative to direct",
+            Self::OfNoPersistence => "CPU per request relative to that without persistence",
             Self::Rss => "resident memory",
             Self::Pss => "proportional resident memory",
             Self::MemoryPerClient => "user memory per idle client",
@@ -227,9 +231,11 @@ impl Metric {
             Self::Longest => format!("{:.1}", value / 1000.0),
             Self::ServiceTime => format!("{:.2}", value / 1000.0),
             Self::OfDirect | Self::SwitchesPerRequest | Self::ProbeBurst => format!("{value:.2}"),
-            Self::OfCapacity | Self::LongestOfIdeal | Self::P95OfPlain | Self::LongestOfLimit => {
-                format!("{value:.3}")
-            }
+            Self::OfNoPersistence
+            | Self::OfCapacity
+            | Self::LongestOfIdeal
+            | Self::P95OfPlain
+            | Self::LongestOfLimit => format!("{value:.3}"),
             Self::Rss | Self::Pss => format!("{:.1}", value / 1_048_576.0),
             // Not rounded up: 100 means that nothing failed.
             Self::Availability | Self::AvailabilityAfter | Self::Kept => {

@@ -60,10 +60,11 @@ pub fn report(run: &Run) -> String {
     text
 }
 
-/// The figure the table gives in full: that of the first bar, or the first that is measured.
+/// The figure the table gives in full: that of the first bar, a ratio, or the first that is measured.
 fn main_figure(run: &Run, columns: &[Metric]) -> Option<Metric> {
     run.scenario.bars.first().map(|bar| bar.metric).or_else(|| {
-        columns.iter().copied().find(|metric| *metric == Metric::OfDirect).or(columns.first().copied())
+        let is_ratio = |metric: &Metric| matches!(metric, Metric::OfDirect | Metric::OfNoPersistence);
+        columns.iter().copied().find(is_ratio).or(columns.first().copied())
     })
 }
 

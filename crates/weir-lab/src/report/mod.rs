@@ -22,7 +22,7 @@ use crate::place::Placement;
 use crate::run::Measurement;
 use crate::run::stand::Record;
 use crate::scenario::Scenario;
-use crate::target::Product;
+use crate::target::{Product, Target, Variant};
 
 /// Everything a run found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,24 +86,32 @@ impl Run {
         }
     }
 
-    /// Adds each measurement's throughput relative to direct in the same round and case.
-    pub fn note_ratios_to_direct(&mut self) {
-        let direct: BTreeMap<(String, u32), f64> = self
+    /// Adds each measurement's throughput relative to direct, and the CPU that its requests cost relative to the same target
+    /// without persistence, in the same round and case.
+    pub fn note_ratios(&mut self) {
+        let direct = Target::of(Product::Direct);
+        self.note_ratio(Metric::OfDirect, Metric::RequestsPerSecond, |_| Some(direct));
+        self.note_ratio(Metric::OfNoPersistence, Metric::CpuPerRequest, |target| {
+            (target.variant == Variant::Usual).then_some(Target { variant: Variant::NoPersistence, ..target })
+        });
+    }
+
+    /// Adds `ratio` of each measurement: its `figure` relative to that of the target that `base` says.
+    fn note_ratio(&mut self, ratio: Metric, figure: Metric, base: impl Fn(Target) -> Option<Target>) {
+        let key =
+            |measurement: &Measurement, target: String| (measurement.case.clone(), measurement.round, target);
+        let figures: BTreeMap<_, f64> = self
             .measurements
             .iter()
-            .filter(|measurement| measurement.target == Product::Direct.name())
-            .filter_map(|measurement| {
-                let rate = measurement.values.get(&Metric::RequestsPerSecond)?;
-                Some(((measurement.case.clone(), measurement.round), *rate))
-            })
+            .filter_map(|it| Some((key(it, it.target.clone()), *it.values.get(&figure)?)))
             .collect();
         for measurement in &mut self.measurements {
-            let key = (measurement.case.clone(), measurement.round);
-            if let (Some(rate), Some(base)) =
-                (measurement.values.get(&Metric::RequestsPerSecond).copied(), direct.get(&key))
+            let base = measurement.target.parse().ok().and_then(&base);
+            let base = base.and_then(|base| figures.get(&key(measurement, base.to_string())));
+            if let (Some(own), Some(base)) = (measurement.values.get(&figure), base)
                 && *base > 0.0
             {
-                measurement.values.insert(Metric::OfDirect, rate / base);
+                measurement.values.insert(ratio, own / base);
             }
         }
     }

@@ -169,9 +169,30 @@ fn a_bar_for_one_case_says_nothing_of_the_others() {
 #[test]
 fn throughput_relative_to_direct_is_taken_within_the_round() {
     let mut run = run_with(&[("direct", &[5.0, 10.0]), ("weir", &[10.0, 20.0])]);
-    run.note_ratios_to_direct();
+    run.note_ratios();
     for measurement in run.measurements.iter().filter(|measurement| measurement.target == "weir") {
         assert_eq!(measurement.values[&Metric::OfDirect], 0.5);
+    }
+}
+
+#[test]
+fn cost_relative_to_no_persistence_is_taken_within_the_round_and_the_product() {
+    let mut run = run_with(&[
+        ("weir", &[11.0, 22.0]),
+        ("weir/no-persistence", &[10.0, 20.0]),
+        ("haproxy", &[30.0, 15.0]),
+        ("haproxy/no-persistence", &[20.0, 10.0]),
+        ("nginx", &[10.0, 10.0]),
+    ]);
+    run.note_ratios();
+    for measurement in &run.measurements {
+        let ratio = measurement.values.get(&Metric::OfNoPersistence).copied();
+        let expected = match measurement.target.as_str() {
+            "weir" => Some(1.1),
+            "haproxy" => Some(1.5),
+            _ => None,
+        };
+        assert_eq!(ratio, expected, "{}, round {}", measurement.target, measurement.round);
     }
 }
 

@@ -44,7 +44,8 @@ pub(super) fn measure(
 }
 
 fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> anyhow::Result<Tally> {
-    let shape = Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false };
+    let shape =
+        Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false, cookie: None };
     let plan = Plan {
         target: stand.addr,
         exchanges: prepare(&shape),

@@ -42,7 +42,8 @@ pub(super) fn measure(bench: &Bench<'_>, idle: &Idle, target: Target) -> anyhow:
 /// Memory of a fresh target once `clients` idle on it.
 fn with_clients(bench: &Bench<'_>, idle: &Idle, target: Target, clients: usize) -> anyhow::Result<Memory> {
     let mut stand = bench.stand(target, clients as u64)?;
-    let shape = Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false };
+    let shape =
+        Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false, cookie: None };
     let exchange = &prepare(&shape)[0];
     let mut held = Held::new(stand.addr, exchange);
     held.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;

@@ -170,6 +170,7 @@ mod tests {
             faults: Faults::default(),
             opened: 4,
             closed_by_target: 0,
+            cookies: 0,
             unsent: 0,
             stopped: false,
             started_ns: 50_000 * MS,

@@ -156,6 +156,7 @@ mod tests {
             faults: Faults::default(),
             opened: 0,
             closed_by_target: 0,
+            cookies: 0,
             unsent: 0,
             stopped: false,
             started_ns: 0,

@@ -243,6 +243,7 @@ mod tests {
             faults: Faults::default(),
             opened: 3,
             closed_by_target: 0,
+            cookies: 0,
             unsent: 0,
             stopped: false,
             started_ns: 1000 * MS,

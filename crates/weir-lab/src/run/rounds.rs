@@ -53,7 +53,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     run.tools = tools;
     go_round(&bench, &scenario, &mut run)?;
     run.targets = bench.records.take();
-    run.note_ratios_to_direct();
+    run.note_ratios();
     Ok(run)
 }
 
@@ -70,7 +70,7 @@ fn choose_targets(
     }
     let is_missing = |product: Product| product != Product::Direct && !products.contains_key(product.name());
     let mut missing: Vec<Product> = scenario.targets.iter().map(|target| target.product).collect();
-    if let Some(Rate::OfPeak { of_peak, .. }) = scenario.steady.and_then(|steady| steady.rate) {
+    if let Some(Rate::OfPeak { of_peak, .. }) = scenario.steady.as_ref().and_then(|steady| steady.rate) {
         ensure!(
             !is_missing(of_peak.product),
             "the rate of {} comes from {of_peak}, which is missing: {}",
@@ -97,10 +97,11 @@ fn choose_tools(
     notes: &mut Vec<String>,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     let mut wanted: Vec<Tool> = scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
-    if scenario.steady.is_some() && options.tool == Tool::Wrk {
-        let rate = scenario.steady.and_then(|steady| steady.rate);
-        let plain = scenario.steady.is_some_and(|steady| steady.keep_alive && steady.body == 0);
-        ensure!(plain && rate.is_none(), "wrk plays kept connections with GET in a closed loop only");
+    if let (Some(steady), Tool::Wrk) = (&scenario.steady, options.tool) {
+        let plain = steady.keep_alive && steady.body == 0 && steady.rate.is_none();
+        ensure!(plain, "wrk plays kept connections with GET in a closed loop only");
+        let cookies = steady.cookie.is_some() || scenario.upstream.persistence_cookie;
+        ensure!(!cookies, "wrk sends no cookies");
         wanted.push(Tool::Wrk);
     }
     let mut versions = BTreeMap::new();

@@ -97,7 +97,14 @@ impl Bench<'_> {
             let (child, addr) = self.start_target(target, &self.addrs(&stand.servers), clients)?;
             (stand.target, stand.addr) = (Some(child), addr);
         }
-        let shape = Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false };
+        let shape = Shape {
+            host: stand.addr,
+            path: "/",
+            body_len: 0,
+            answer_len: PAGE_LEN,
+            close: false,
+            cookie: None,
+        };
         probe::once(stand.addr, 0, &prepare(&shape)[0], START_LIMIT)
             .map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
         Ok(stand)

@@ -52,6 +52,8 @@ pub(super) fn measure(
         _ => {
             let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
             note_outcome(&mut measurement, &driven.outcome, rate);
+            let binds = target.variant.has_persistence_cookie(&bench.upstream) && stand.target.is_some();
+            measurement.failure = unbound(if binds { plan.clients } else { 0 }, driven.outcome.cookies);
             (driven.before, driven.after)
         }
     };
@@ -85,6 +87,7 @@ fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> P
         body_len: steady.body,
         answer_len: steady.answer,
         close: !steady.keep_alive,
+        cookie: steady.cookie.as_deref(),
     };
     Plan {
         target: stand.addr,
@@ -133,6 +136,11 @@ fn note_outcome(measurement: &mut Measurement, outcome: &Outcome, rate: Option<f
     }
 }
 
+/// Says so when fewer cookies than one for each of `bound` clients were given: the figures would be of something else.
+fn unbound(bound: usize, given: u64) -> Option<String> {
+    (given < bound as u64).then(|| format!("the target gave {given} cookies to {bound} clients"))
+}
+
 fn note_tally(measurement: &mut Measurement, tally: &Tally) {
     measurement.values.insert(Metric::RequestsPerSecond, tally.rate);
     let figures = [(Metric::P50, tally.p50), (Metric::P99, tally.p99), (Metric::Longest, tally.longest)];
@@ -147,4 +155,15 @@ fn note_tally(measurement: &mut Measurement, tally: &Tally) {
 
 fn accepted(stand: &Stand) -> f64 {
     stand.servers.iter().filter_map(Server::accepted).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unbound;
+
+    #[test]
+    fn a_client_without_a_cookie_is_noticed() {
+        assert!(unbound(64, 63).is_some_and(|said| said.contains("63 cookies to 64 clients")));
+        assert_eq!([unbound(64, 64), unbound(64, 65), unbound(0, 0)], [None, None, None]);
+    }
 }

@@ -22,6 +22,8 @@ const SHIPPED: &[(&str, &str)] = &[
     ("health-probes", include_str!("../../../../lab/scenarios/health-probes.toml")),
     ("overload-three-times", include_str!("../../../../lab/scenarios/overload-three-times.toml")),
     ("persistence", include_str!("../../../../lab/scenarios/persistence.toml")),
+    ("persistence-cookie", include_str!("../../../../lab/scenarios/persistence-cookie.toml")),
+    ("persistence-overhead", include_str!("../../../../lab/scenarios/persistence-overhead.toml")),
 ];
 
 /// All shipped scenarios.

@@ -19,7 +19,7 @@ use upstream::Upstream;
 use work::{Outage, Overload, Persistence, Probes, Queue, Slow};
 
 use crate::measure::metric::Metric;
-use crate::target::{Class, Target, Variant};
+use crate::target::{Class, Product, Target, Variant};
 
 /// One scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ pub struct Rounds {
 }
 
 /// A steady load.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Steady {
     /// Simulated clients.
@@ -93,6 +93,8 @@ pub struct Steady {
     /// Bytes of the answer, for GET.
     #[serde(default = "page_len")]
     pub answer: u64,
+    /// A cookie of the application in every request, name and value.
+    pub cookie: Option<String>,
     /// A constant rate; without it the loop is closed.
     pub rate: Option<Rate>,
 }
@@ -255,14 +257,18 @@ impl Scenario {
     fn steady_columns(&self) -> Vec<Metric> {
         use Metric as M;
         let mut columns = vec![M::RequestsPerSecond];
-        if self.bars.iter().any(|bar| bar.metric == M::OfDirect) || self.has_variants() {
+        if self.bars.iter().any(|bar| bar.metric == M::OfDirect) || self.has_variant(Variant::NoReuse) {
             columns.push(M::OfDirect);
         }
-        columns.extend([M::CpuPerRequest, M::CpuUser, M::CpuSystem, M::P50, M::P99, M::P999, M::Rss]);
-        if self.has_variants() {
+        columns.push(M::CpuPerRequest);
+        if self.has_variant(Variant::NoPersistence) {
+            columns.push(M::OfNoPersistence);
+        }
+        columns.extend([M::CpuUser, M::CpuSystem, M::P50, M::P99, M::P999, M::Rss]);
+        if self.has_variant(Variant::NoReuse) {
             columns.extend([M::OriginConnections, M::TimeWait]);
         }
-        if self.steady.is_some_and(|steady| steady.rate.is_some()) {
+        if self.steady.as_ref().is_some_and(|steady| steady.rate.is_some()) {
             columns.push(M::LatenessP99);
         }
         columns
@@ -273,8 +279,8 @@ impl Scenario {
         self.steady.is_none() && self.idle.is_none() && self.crowd.is_none()
     }
 
-    fn has_variants(&self) -> bool {
-        self.targets.iter().any(|target| target.variant == Variant::NoReuse)
+    fn has_variant(&self, variant: Variant) -> bool {
+        self.targets.iter().any(|target| target.variant == variant)
     }
 
     fn check(&self) -> anyhow::Result<()> {
@@ -299,6 +305,8 @@ impl Scenario {
         }
         if let Some(steady) = &self.steady {
             ensure!(steady.clients > 0, "no clients");
+            let is_pair = |cookie: &String| cookie.contains('=') && !cookie.contains(['\r', '\n']);
+            ensure!(steady.cookie.iter().all(is_pair), "a cookie is a name, `=` and a value");
             match steady.rate {
                 Some(Rate::Fixed(rate)) => ensure!(rate > 0.0, "the rate is not positive"),
                 Some(Rate::OfPeak { share, .. }) => ensure!(share > 0.0, "the share is not positive"),
@@ -313,6 +321,13 @@ impl Scenario {
             ensure!(!crowd.clients.is_empty() && !crowd.tools.is_empty(), "no clients or no tools");
         }
         self.upstream.check()?;
+        if self.upstream.persistence_cookie {
+            let has_nginx = self.targets.iter().any(|target| target.product == Product::Nginx);
+            ensure!(
+                !has_nginx && self.class == Class::Tuned,
+                "`persistence-cookie` is for tuned weir and haproxy"
+            );
+        }
         self.check_work()?;
         self.bars.iter().try_for_each(Bar::check)
     }

@@ -48,7 +48,7 @@ fn a_scenario_says_what_it_says() {
         (scenario.rounds.warm_up, scenario.rounds.window),
         (Duration::from_millis(500), Duration::from_secs(4))
     );
-    let steady = scenario.steady.unwrap();
+    let steady = scenario.steady.as_ref().unwrap();
     assert!(steady.keep_alive && steady.answer == 612 && steady.body == 0);
     assert!(matches!(steady.rate, Some(Rate::OfPeak { share, .. }) if share == 0.5));
     assert_eq!(scenario.targets[1].to_string(), "nginx/no-reuse");
@@ -66,6 +66,8 @@ fn mistakes_are_named() {
         ("[steady]\nclients = 0\n", "no clients"),
         ("[steady]\nclients = 1\nspeed = 3\n", "unknown field `speed`"),
         ("[steady]\nclients = 1\nrate = -1.0\n", "not positive"),
+        ("[steady]\nclients = 1\ncookie = \"session\"\n", "a name, `=` and a value"),
+        ("[upstream]\npersistence-cookie = true\n[steady]\nclients = 1\n", "tuned weir and haproxy"),
         ("[idle]\nclients = [2, 1]\nsettle = \"1s\"\n", "rising"),
         ("[queue]\nclients = [3]\nservice = \"20ms\"\n", "without `slots`"),
         ("[upstream]\nslots = 1\n[queue]\nclients = []\nservice = \"20ms\"\n", "no clients"),
@@ -81,8 +83,8 @@ fn mistakes_are_named() {
             "the other servers",
         ),
         (
-            "[upstream]\nservers = 2\n[persistence]\nby = \"cookie\"\nclients = 1\nrequests = 1\nafter = \"1s\"\nlength = \"1s\"\nsettle = \"0s\"\n",
-            "cookie",
+            "[upstream]\nservers = 2\n[persistence]\nclients = 1\nrequests = 1\nafter = \"1s\"\nlength = \"1s\"\nsettle = \"0s\"\n",
+            "nothing binds clients",
         ),
         (
             "[upstream]\nslots = 1\n[overload]\ntimes = 3.0\nthen = 0.5\nafter = \"1s\"\nservice = \"20ms\"\npatience = \"1s\"\n",

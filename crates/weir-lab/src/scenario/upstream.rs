@@ -51,6 +51,9 @@ pub struct Upstream {
     pub slots: Option<usize>,
     /// How a server is chosen.
     pub balance: Option<Balance>,
+    /// The requests of a client stay on one server, by a cookie that the target gives it and keeps from the servers.
+    #[serde(default)]
+    pub persistence_cookie: bool,
     /// Requests that a target may have at one server; the others wait in the target, if it has a queue.
     pub max_requests: Option<u32>,
     /// How long they may wait.
@@ -78,6 +81,7 @@ impl Default for Upstream {
             one_process: false,
             slots: None,
             balance: None,
+            persistence_cookie: false,
             max_requests: None,
             queue_timeout: None,
             response_timeout: None,

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use super::length;
-use super::upstream::Upstream;
+use super::upstream::{Balance, Upstream};
 
 /// Clients in a closed loop on servers that work on few requests at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,24 +98,10 @@ pub struct Probes {
     pub bin: Duration,
 }
 
-/// How a target is to know its clients again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum By {
-    /// By a header that they send, hashed.
-    #[default]
-    Header,
-    /// By a cookie that the target gives them.
-    Cookie,
-}
-
-/// Clients that belong to servers, of which the last is removed and returned.
+/// Clients that belong to servers, of which the last is removed and returned. How they are known again, the upstream says.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Persistence {
-    /// How they are known again.
-    #[serde(default)]
-    pub by: By,
     /// Clients, each of which has a name.
     pub clients: usize,
     /// Requests of each, over the whole window.
@@ -178,7 +164,10 @@ impl Persistence {
     pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
         ensure!(self.clients > 0 && self.requests > 0, "no clients or requests");
         ensure!(upstream.servers > 1 && !upstream.one_process, "the other servers have to be there");
-        ensure!(self.by == By::Header, "no target can be told yet to know clients by a cookie");
+        ensure!(
+            upstream.persistence_cookie || upstream.balance == Some(Balance::ConsistentHash),
+            "nothing binds clients to servers: neither `persistence-cookie` nor `consistent-hash`"
+        );
         Ok(())
     }
 }

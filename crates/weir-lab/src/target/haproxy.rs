@@ -2,6 +2,8 @@
 //!
 //! Tuned by its configuration manual; as shipped follows Debian's `haproxy.cfg`.
 
+use std::net::SocketAddr;
+
 use super::{Class, Description, HEALTH_PATH, Rendered, Variant};
 use crate::load::exchange::CLIENT_HEADER;
 use crate::scenario::upstream::Balance;
@@ -79,6 +81,13 @@ fn backend(description: &Description<'_>) -> String {
         ),
         None => String::new(),
     };
+    if description.has_persistence_cookie() {
+        text.push_str(
+            "    # The manual's pair for `insert`: servers do not see the cookie, and no cache keeps what gives it out.
+    cookie SRV insert indirect nocache
+",
+        );
+    }
     if let Some(limit) = upstream.queue_timeout {
         text.push_str(&format!("    timeout queue {}ms\n", limit.as_millis()));
     }
@@ -120,13 +129,14 @@ fn servers(description: &Description<'_>) -> String {
             health.rise
         ));
     }
+    let line = |(name, addr): (String, &SocketAddr)| {
+        let cookie =
+            if description.has_persistence_cookie() { format!(" cookie {name}") } else { String::new() };
+        format!("    server {name} {addr}{cookie}{options}\n")
+    };
     match description.servers {
-        [only] => format!("    server origin {only}{options}\n"),
-        several => several
-            .iter()
-            .enumerate()
-            .map(|(index, addr)| format!("    server origin-{} {addr}{options}\n", index + 1))
-            .collect(),
+        [only] => line(("origin".to_owned(), only)),
+        several => (1..).map(|number| format!("origin-{number}")).zip(several).map(line).collect(),
     }
 }
 

@@ -74,10 +74,13 @@ pub enum Variant {
     NoReuse,
     /// Each server in turn, however much it has to do: round robin without limit of requests.
     RoundRobin,
+    /// No client belongs to a server by a cookie.
+    NoPersistence,
 }
 
 /// All variants.
-const VARIANTS: [Variant; 3] = [Variant::Usual, Variant::NoReuse, Variant::RoundRobin];
+const VARIANTS: [Variant; 4] =
+    [Variant::Usual, Variant::NoReuse, Variant::RoundRobin, Variant::NoPersistence];
 
 impl Variant {
     /// What stands behind the product's name.
@@ -86,7 +89,13 @@ impl Variant {
             Self::Usual => "",
             Self::NoReuse => "/no-reuse",
             Self::RoundRobin => "/round-robin",
+            Self::NoPersistence => "/no-persistence",
         }
+    }
+
+    /// Whether clients are bound to servers by a cookie.
+    pub fn has_persistence_cookie(self, upstream: &Upstream) -> bool {
+        upstream.persistence_cookie && self != Self::NoPersistence
     }
 }
 
@@ -128,7 +137,9 @@ impl FromStr for Target {
             Some(variant) if product != Product::Direct || variant == Variant::Usual => {
                 Ok(Self { product, variant })
             }
-            _ => bail!("no variant `{suffix}` of {name}; there are `/no-reuse` and `/round-robin`"),
+            _ => bail!(
+                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin` and `/no-persistence`"
+            ),
         }
     }
 }
@@ -181,8 +192,13 @@ impl Description<'_> {
     fn balance(&self) -> Option<Balance> {
         match self.variant {
             Variant::RoundRobin => Some(Balance::RoundRobin),
-            Variant::Usual | Variant::NoReuse => self.upstream.balance,
+            Variant::Usual | Variant::NoReuse | Variant::NoPersistence => self.upstream.balance,
         }
+    }
+
+    /// Whether a cookie keeps each client on one server.
+    fn has_persistence_cookie(&self) -> bool {
+        self.variant.has_persistence_cookie(self.upstream)
     }
 
     /// How many requests each server may have at once.

@@ -12,7 +12,7 @@ use crate::scenario::upstream::{Balance, Health, Upstream};
 #[test]
 fn targets_have_names() {
     for name in
-        ["direct", "weir", "nginx", "haproxy", "nginx/no-reuse", "weir/no-reuse", "haproxy/round-robin"]
+        ["direct", "weir", "nginx/no-reuse", "weir/no-reuse", "haproxy/round-robin", "haproxy/no-persistence"]
     {
         assert_eq!(name.parse::<Target>().unwrap().to_string(), name);
     }
@@ -65,6 +65,7 @@ fn every_product_is_told_what_to_do_with_several_servers() {
         one_process: false,
         slots: Some(1),
         balance: Some(Balance::LeastRequests),
+        persistence_cookie: false,
         max_requests: Some(7),
         queue_timeout: Some(11 * second),
         response_timeout: Some(12 * second),
@@ -116,6 +117,32 @@ fn every_product_is_told_what_to_do_with_several_servers() {
         assert!(text.contains("x-client"), "{text}");
         check_with_the_product(product, &by_key);
     }
+}
+
+#[test]
+fn a_cookie_binds_clients_unless_the_variant_takes_it_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let upstream = Upstream { servers: 2, persistence_cookie: true, ..Upstream::default() };
+    for servers in [addrs(1), addrs(2)] {
+        let usual = describe(&servers, &upstream, dir.path());
+        let without = Description { variant: Variant::NoPersistence, ..usual };
+        let plain = Upstream { persistence_cookie: false, ..upstream };
+        for (product, words) in [
+            (Product::Weir, &["persistence = { mode = \"insert\" }"][..]),
+            (Product::Haproxy, &["cookie SRV insert indirect nocache", ":8100 cookie origin"]),
+        ] {
+            let text = render(product, &usual).unwrap().text;
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+            check_with_the_product(product, &usual);
+            let same = render(product, &describe(&servers, &plain, dir.path())).unwrap();
+            assert_eq!(render(product, &without).unwrap(), same);
+            check_with_the_product(product, &without);
+        }
+    }
+    // Each server has a value of its own.
+    let servers = addrs(2);
+    let text = render(Product::Haproxy, &describe(&servers, &upstream, dir.path())).unwrap().text;
+    assert!(text.contains("8100 cookie origin-1\n") && text.contains("8101 cookie origin-2\n"), "{text}");
 }
 
 /// nginx and HAProxy can check a configuration without using it.

@@ -43,6 +43,9 @@ fn upstream(description: &Description<'_>) -> String {
         )),
         None => {}
     }
+    if description.has_persistence_cookie() {
+        text.push_str("persistence = { mode = \"insert\" }\n");
+    }
     if let Some(max) = description.max_requests() {
         text.push_str(&format!("max_requests = {max}\n"));
     }

@@ -1,7 +1,7 @@
 //! Lines and fields of an HTTP/1.1 head (RFC 9112 2.1, 5), strict: CRLF only, no space before the colon, no folding.
 //!
-//! Works on the bytes as received and copies nothing. Knows only the fields that decide framing and persistence;
-//! which of them must or may be there is decided by the reader of requests and the reader of responses.
+//! Works on the bytes as received and copies nothing. Knows only the fields that decide framing and persistence, and the one
+//! that gives out cookies; which of them must or may be there is decided by the reader of requests and the reader of responses.
 
 /// How the length of a message body is known (RFC 9112 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,9 +14,9 @@ pub enum Framing {
     Chunked,
 }
 
-/// What the fields of a head say about framing and persistence.
+/// What the fields of a head say about framing, persistence and cookies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fields {
+pub struct Fields<'a> {
     /// How the body ends.
     pub framing: Framing,
     /// `Connection: close` was given.
@@ -27,6 +27,8 @@ pub struct Fields {
     pub expects_continue: bool,
     /// Number of Host fields.
     pub hosts: u32,
+    /// The value of Set-Cookie, the last one if there are several.
+    pub set_cookie: Option<&'a [u8]>,
 }
 
 /// Why a head is not HTTP/1.1.
@@ -55,13 +57,14 @@ pub fn split_line(head: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
 }
 
 /// Reads the field lines of a head, from after the first line to the empty line.
-pub fn read(lines: &[u8]) -> Result<Fields, Malformed> {
+pub fn read(lines: &[u8]) -> Result<Fields<'_>, Malformed> {
     let mut fields = Fields {
         framing: Framing::Unstated,
         close: false,
         keep_alive: false,
         expects_continue: false,
         hosts: 0,
+        set_cookie: None,
     };
     let mut rest = lines;
     loop {
@@ -80,7 +83,7 @@ pub fn read(lines: &[u8]) -> Result<Fields, Malformed> {
 }
 
 /// Takes one field into account. Lengths first: most fields are none of these and cost one comparison.
-fn note(fields: &mut Fields, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+fn note<'a>(fields: &mut Fields<'a>, name: &[u8], value: &'a [u8]) -> Result<(), Malformed> {
     match name.len() {
         4 if name.eq_ignore_ascii_case(b"host") => fields.hosts += 1,
         6 if name.eq_ignore_ascii_case(b"expect") => {
@@ -93,6 +96,7 @@ fn note(fields: &mut Fields, name: &[u8], value: &[u8]) -> Result<(), Malformed>
                 fields.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
             }
         }
+        10 if name.eq_ignore_ascii_case(b"set-cookie") => fields.set_cookie = Some(value),
         14 if name.eq_ignore_ascii_case(b"content-length") => {
             let length = Framing::Length(decimal(value).ok_or(Malformed("Content-Length is not a number"))?);
             if fields.framing != Framing::Unstated && fields.framing != length {
@@ -131,6 +135,13 @@ mod tests {
         let fields = read(b"transfer-encoding: Chunked\r\nConnection: Keep-Alive\r\n\r\n").unwrap();
         assert_eq!((fields.framing, fields.close, fields.keep_alive), (Framing::Chunked, false, true));
         assert!(read(b"Expect: 100-Continue\r\n\r\n").unwrap().expects_continue);
+    }
+
+    #[test]
+    fn the_last_cookie_that_is_given_is_found() {
+        assert_eq!(read(b"Cookie: a=1\r\n\r\n").unwrap().set_cookie, None);
+        let fields = read(b"Set-Cookie: a=1\r\nset-cookie: b=2; Path=/\r\nHost: a\r\n\r\n").unwrap();
+        assert_eq!(fields.set_cookie, Some(&b"b=2; Path=/"[..]));
     }
 
     #[test]
