@@ -3,7 +3,6 @@
 use crate::measure::metric::Metric;
 use crate::scenario::Bar;
 use crate::scenario::bar::Of;
-use crate::target::{Product, Target};
 
 use super::Run;
 use super::summary::Row;
@@ -19,22 +18,24 @@ pub struct Verdict {
 
 /// The verdicts of a run, bar by bar, case by case.
 pub fn verdicts(run: &Run, rows: &[Row]) -> Vec<Verdict> {
-    let subject = Target::of(Product::Weir).to_string();
-    let own: Vec<&Row> = rows.iter().filter(|row| row.target == subject).collect();
-    run.scenario.bars.iter().flat_map(|bar| verdicts_on(bar, run, &own)).collect()
+    let of =
+        |bar: &Bar| rows.iter().filter(|row| row.target == bar.subject().to_string()).collect::<Vec<_>>();
+    run.scenario.bars.iter().flat_map(|bar| verdicts_on(bar, run, &of(bar))).collect()
 }
 
 fn verdicts_on(bar: &Bar, run: &Run, own: &[&Row]) -> Vec<Verdict> {
     let own: Vec<&Row> = own.iter().copied().filter(|row| is_about(bar, &row.case)).collect();
     if own.is_empty() {
-        let why = run.failed.get(Product::Weir.name()).map_or("was not measured", String::as_str);
+        let subject = bar.subject().to_string();
+        let why = run.failed.get(&subject).map_or("was not measured", String::as_str);
         let sentence =
-            format!("{}: weir {why}; bar {}: not judged", capital(bar.metric.phrase()), bound(bar));
+            format!("{}: {subject} {why}; bar {}: not judged", capital(bar.metric.phrase()), bound(bar));
         return vec![Verdict { sentence, is_met: None }];
     }
     let mut judged: Vec<Verdict> = own.iter().map(|row| judge(bar, row)).collect();
+    let prefix = format!("{}, ", bar.subject());
     let lost =
-        run.failed.keys().filter(|name| name.strip_prefix("weir, ").is_some_and(|case| is_about(bar, case)));
+        run.failed.keys().filter(|name| name.strip_prefix(&prefix).is_some_and(|case| is_about(bar, case)));
     judged.extend(lost.map(|name| Verdict {
         sentence: format!("{} ({name}) was not measured: not judged", capital(bar.metric.phrase())),
         is_met: None,
@@ -53,7 +54,10 @@ fn is_about(bar: &Bar, case: &str) -> bool {
 }
 
 fn judge(bar: &Bar, row: &Row) -> Verdict {
-    let case = if row.case.is_empty() { String::new() } else { format!(" ({})", row.case) };
+    let named = bar.target.map(|target| target.to_string());
+    let case = [named.as_deref(), Some(&*row.case).filter(|case| !case.is_empty())];
+    let case = case.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let case = if case.is_empty() { case } else { format!(" ({case})") };
     let phrase = capital(bar.metric.phrase());
     let result = match bar.of {
         Of::Itself => judge_itself(bar, row),

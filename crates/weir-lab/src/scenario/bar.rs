@@ -4,6 +4,7 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::metric::Metric;
+use crate::target::{Product, Target};
 
 /// What a figure is compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub enum Of {
 pub struct Bar {
     /// The figure.
     pub metric: Metric,
+    /// The target it is for; without it, Weir as it is usually configured.
+    pub target: Option<Target>,
     /// The one case it is for, as it stands in the table; without it, all of them.
     pub case: Option<String>,
     /// What it is compared with.
@@ -34,6 +37,11 @@ pub struct Bar {
 }
 
 impl Bar {
+    /// Whose figure it is about.
+    pub fn subject(&self) -> Target {
+        self.target.unwrap_or(Target::of(Product::Weir))
+    }
+
     /// Whether `value` meets it.
     pub fn is_met_by(&self, value: f64) -> bool {
         self.at_most.is_none_or(|bound| value <= bound) && self.at_least.is_none_or(|bound| value >= bound)

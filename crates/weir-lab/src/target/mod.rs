@@ -76,11 +76,13 @@ pub enum Variant {
     RoundRobin,
     /// No client belongs to a server by a cookie.
     NoPersistence,
+    /// Probes of a server share a connection for a minute. Weir alone can do that.
+    KeptProbes,
 }
 
 /// All variants.
-const VARIANTS: [Variant; 4] =
-    [Variant::Usual, Variant::NoReuse, Variant::RoundRobin, Variant::NoPersistence];
+const VARIANTS: [Variant; 5] =
+    [Variant::Usual, Variant::NoReuse, Variant::RoundRobin, Variant::NoPersistence, Variant::KeptProbes];
 
 impl Variant {
     /// What stands behind the product's name.
@@ -90,6 +92,16 @@ impl Variant {
             Self::NoReuse => "/no-reuse",
             Self::RoundRobin => "/round-robin",
             Self::NoPersistence => "/no-persistence",
+            Self::KeptProbes => "/kept-probes",
+        }
+    }
+
+    /// Whether `product` can be configured like that.
+    fn suits(self, product: Product) -> bool {
+        match self {
+            Self::Usual => true,
+            Self::KeptProbes => product == Product::Weir,
+            Self::NoReuse | Self::RoundRobin | Self::NoPersistence => product != Product::Direct,
         }
     }
 
@@ -134,11 +146,10 @@ impl FromStr for Target {
             .with_context(|| format!("no target `{name}`; there are direct, weir, nginx, haproxy"))?;
         let suffix = &text[name.len()..];
         match VARIANTS.into_iter().find(|variant| variant.suffix() == suffix) {
-            Some(variant) if product != Product::Direct || variant == Variant::Usual => {
-                Ok(Self { product, variant })
-            }
+            Some(variant) if variant.suits(product) => Ok(Self { product, variant }),
             _ => bail!(
-                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin` and `/no-persistence`"
+                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence` and, of weir, \
+                 `/kept-probes`"
             ),
         }
     }
@@ -192,7 +203,7 @@ impl Description<'_> {
     fn balance(&self) -> Option<Balance> {
         match self.variant {
             Variant::RoundRobin => Some(Balance::RoundRobin),
-            Variant::Usual | Variant::NoReuse | Variant::NoPersistence => self.upstream.balance,
+            _ => self.upstream.balance,
         }
     }
 

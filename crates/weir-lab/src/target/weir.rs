@@ -65,6 +65,9 @@ fn upstream(description: &Description<'_>) -> String {
             health.rise,
             timeout = health.timeout.as_millis(),
         ));
+        if description.variant == Variant::KeptProbes {
+            text.push_str("connection_age = \"1m\"\n");
+        }
     }
     text
 }

@@ -152,6 +152,11 @@ impl UpstreamPlan {
         }
     }
 
+    /// Takes in that the health checks have found a server up again that they had found down.
+    pub(crate) fn recover(&self, server: ServerId) {
+        self.ejector.lock().recover(server, self.millis(clock::now()));
+    }
+
     /// Takes in that what health checks or the operator say of a server has changed, before anybody is told.
     pub(crate) fn settle_ejections(&self) {
         self.ejector.lock().advance(self.millis(clock::now()));

@@ -233,6 +233,20 @@ impl<C> Ejections<C> {
         self.settle(now_ms);
     }
 
+    /// The health checks had found a server down and have found it up again: it need not wait for its trial, since it is
+    /// not what it was when it was ejected. nginx knows no such thing.
+    pub fn recover(&mut self, server: ServerId, now_ms: u64) {
+        let seat = &mut self.seats[server.index()];
+        let is_out = matches!(seat.record.place, Place::Ejected { .. } | Place::Trying { .. });
+        if is_out && matches!(self.rules, Some(Rules::Outliers(_))) {
+            seat.record.place = Place::OnTrial;
+            // What began before says nothing of it any more.
+            seat.record.ejected_ms = now_ms;
+            seat.member.state.set_ejection(Ejection::OnTrial);
+            self.tell(now_ms, Change::OnTrial { server });
+        }
+    }
+
     /// When [`Ejections::advance`] next has something to do by time alone.
     pub fn next_ms(&self) -> Option<u64> {
         let until = |seat: &Seat<C>| match seat.record.place {

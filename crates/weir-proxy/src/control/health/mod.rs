@@ -160,7 +160,10 @@ impl CheckedServer {
         self.shard.changes.increment();
         match change.health {
             // Before it is up, so that its first requests are few.
-            Health::Up => slow_start::begin(&self.plan, self.index),
+            Health::Up => {
+                slow_start::begin(&self.plan, self.index);
+                self.plan.recover(ServerId(self.index as u32));
+            }
             Health::Down => slow_start::stop(&self.plan, self.index),
         }
         self.state().set_health(change.health);

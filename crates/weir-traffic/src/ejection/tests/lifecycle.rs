@@ -215,6 +215,31 @@ fn health_and_ejection_are_two_things() {
 }
 
 #[test]
+fn one_that_the_health_checks_bring_back_is_tried_at_once() {
+    let mut upstream = Upstream::new(RULES(), 2);
+    upstream.fail(0, 3);
+    upstream.states[0].set_health(Health::Down);
+    upstream.wait(2.0);
+    upstream.book.recover(ServerId(0), upstream.now_ms);
+    upstream.states[0].set_health(Health::Up);
+    assert_eq!(upstream.standing(), "?+", "eight seconds before its time");
+    let began_before = upstream.now_ms - 1;
+    upstream.book.fail(ServerId(0), began_before, upstream.now_ms);
+    assert_eq!(upstream.standing(), "?+", "what began before does not count");
+    upstream.wait(0.1);
+    assert!(upstream.request(0, true));
+    assert_eq!(upstream.standing(), "++");
+    upstream.book.recover(ServerId(0), upstream.now_ms);
+    assert_eq!(upstream.standing(), "++", "one that is not out stays as it is");
+    let server = ServerId(0);
+    let told = upstream.changes();
+    assert_eq!(
+        told[1..],
+        [Change::OnTrial { server }, Change::Returned { server, how: Return::TrialPassed }]
+    );
+}
+
+#[test]
 fn windows_are_compared_of_those_who_were_there() {
     let mut upstream = Upstream::new(RULES(), 4);
     let (good, bad) = (
