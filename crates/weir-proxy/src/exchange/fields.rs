@@ -96,12 +96,10 @@ struct Replacement<'a> {
 fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<'_>) {
     let fields = fields.as_slice();
     let mut run_start = None;
-    // One look at the set for those that never pass and for those that pass otherwise.
-    let replaced = filter.replace.map_or(NameSet::of(&[]), |replacement| NameSet::of(&[replacement.name]));
-    let stops = filter.drop.with(replaced);
     for field in fields {
-        let dropped = filter.also_drop.is_some_and(|drop| drop(field));
-        match (!dropped && !stops.contains(field.known), run_start) {
+        let passes = !filter.drop.contains(field.known) && filter.also_drop.is_none_or(|drop| !drop(field));
+        let replacement = filter.replace.filter(|replacement| passes && replacement.name == field.known);
+        match (passes && replacement.is_none(), run_start) {
             (true, None) => run_start = Some(field.name.start as usize),
             (false, Some(start)) => {
                 out.extend_from_slice(&text[start..field.name.start as usize]);
@@ -109,10 +107,7 @@ fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<
             }
             _ => {}
         }
-        if let Some(replacement) = filter.replace
-            && replacement.name == field.known
-            && !dropped
-        {
+        if let Some(replacement) = replacement {
             (replacement.write)(out, field);
         }
     }
