@@ -141,7 +141,7 @@ struct Wish {
 
 impl Wish {
     fn read(query: &[u8]) -> Result<Self, String> {
-        for parameter in query.split(|&byte| byte == b'&') {
+        for parameter in query.split(|&byte| byte == b'&').filter(|parameter| !parameter.is_empty()) {
             let name = parameter.split(|&byte| byte == b'=').next().unwrap_or_default();
             if !matches!(name, b"upstream" | b"server" | b"mode" | b"deadline") {
                 let name = String::from_utf8_lossy(name);
@@ -151,7 +151,11 @@ impl Wish {
             }
         }
         let value = |name: &str| query_value(query, name.as_bytes()).map(decoded);
-        let needed = |name: &str| value(name).ok_or_else(|| format!("`{name}` is missing"));
+        let needed = |name: &str| {
+            value(name).ok_or_else(|| {
+                format!("`{name}` is missing; give upstream, server, mode and if need be deadline")
+            })
+        };
         let mode = match needed("mode")?.as_str() {
             "serving" => Mode::Serving,
             "draining" => Mode::Draining,
@@ -216,10 +220,16 @@ mod tests {
         };
         assert_eq!(Wish::read(query), Ok(wish));
         for (query, what) in [
-            ("", "`` is not known; give upstream, server, mode and if need be deadline"),
-            ("upstream=a&server=b", "`mode` is missing"),
-            ("upstream=a&mode=serving", "`server` is missing"),
-            ("server=a&mode=serving", "`upstream` is missing"),
+            ("", "`mode` is missing; give upstream, server, mode and if need be deadline"),
+            ("upstream=a&server=b", "`mode` is missing; give upstream, server, mode and if need be deadline"),
+            (
+                "upstream=a&mode=serving",
+                "`server` is missing; give upstream, server, mode and if need be deadline",
+            ),
+            (
+                "server=a&mode=serving",
+                "`upstream` is missing; give upstream, server, mode and if need be deadline",
+            ),
             ("upstream=a&server=b&mode=drain", "`mode` is serving, draining or maintenance, not `drain`"),
             ("upstream=a&server=b&mode=serving&deadline=1s", "`deadline` belongs to `mode=draining`"),
             (

@@ -35,9 +35,9 @@ struct Leaving {
 /// Why a mode was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unknown {
-    #[error("there is no upstream `{0}`")]
+    #[error("there is no upstream `{0}`; `GET /servers` lists them")]
     Upstream(String),
-    #[error("the upstream `{0}` has no server `{1}`")]
+    #[error("the upstream `{0}` has no server `{1}`; `GET /servers` lists them")]
     Server(String, String),
 }
 

@@ -156,9 +156,21 @@ fn who_may_not_change_anything_is_told_why() {
     let weir = start(&origins, "");
     let wish = "upstream=app&server=s0&mode=maintenance";
     for (query, status, what) in [
-        ("upstream=no&server=s0&mode=draining", 404, "there is no upstream `no`\n"),
-        ("upstream=app&server=s9&mode=draining", 404, "the upstream `app` has no server `s9`\n"),
-        ("upstream=app&server=s0", 400, "`mode` is missing\n"),
+        (
+            "upstream=no&server=s0&mode=draining",
+            404,
+            "there is no upstream `no`; `GET /servers` lists them\n",
+        ),
+        (
+            "upstream=app&server=s9&mode=draining",
+            404,
+            "the upstream `app` has no server `s9`; `GET /servers` lists them\n",
+        ),
+        (
+            "upstream=app&server=s0",
+            400,
+            "`mode` is missing; give upstream, server, mode and if need be deadline\n",
+        ),
     ] {
         let response = post(&weir, query);
         assert_eq!((response.status, &*response.text()), (status, what));
