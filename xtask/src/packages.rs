@@ -27,6 +27,12 @@ const PACKAGES: &[Package] = &[
         program: "varnishtest",
         reason: "step `tests`: plays the scripts in conformance/",
     },
+    Package {
+        name: "openssl",
+        program: "openssl",
+        reason: "step `tests`: a TLS client that shares no code with Weir",
+    },
+    Package { name: "curl", program: "curl", reason: "step `tests`: a client that people use" },
     Package { name: "haproxy", program: "haproxy", reason: "steps `tests` and `bench`: a peer in the lab" },
     Package { name: "nginx", program: "nginx", reason: "steps `tests` and `bench`: a peer in the lab" },
     Package { name: "apache2-utils", program: "ab", reason: "step `bench`: a load generator of the lab" },

@@ -2,8 +2,8 @@
 //! is reported at once, and what comes out needs no further check.
 //!
 //! Three stages, each with types of its own: what the text may say (`text`), the checked [`Config`], and the snapshot of ready-made
-//! objects that the data path builds from it. Nothing here opens a socket or starts a thread; files are read only by [`Config::load`]
-//! and `include`.
+//! objects that the data path builds from it. Nothing here opens a socket or starts a thread; files are read only by [`Config::load`],
+//! `include`, and where a certificate or a key is named.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,9 @@ mod value;
 mod key;
 mod text;
 
+// The files of certificates and keys.
+mod certificate;
+
 // Tree to configuration.
 mod check;
 mod config;
@@ -25,13 +28,15 @@ mod load;
 mod print;
 mod reference;
 
+pub use certificate::{Certificate, CertificateError, CertificateFiles};
 pub use config::{
-    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, Config, ConnectionLimit,
-    CookieMode, CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck,
-    HttpProbe, IdleConnections, Leniency, Listener, ListenerLimits, ListenerTimeouts, Log, LogFormat,
-    LogLevel, Probe, Process, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route,
-    RouteTimeouts, Secret, Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
-    UpstreamTimeouts, WorkerCount,
+    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite, Config,
+    ConnectionLimit, CookieMode, CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded,
+    HeaderChanges, HealthCheck, HttpProbe, IdleConnections, KeyExchangeGroup, Leniency, Listener,
+    ListenerLimits, ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Queue,
+    QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts, Secret, Server, Split,
+    TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts,
+    WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

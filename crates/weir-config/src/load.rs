@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::check::check;
+use crate::check::{Files, check};
 use crate::config::{AccessLog, Config};
 use crate::key::{Bounds, Located, Many, Map, OneOrMany, Reader, Spanned, Value};
 use crate::mistake::{Finding, MistakeKind, Mistakes};
@@ -49,7 +49,7 @@ impl Checked {
 
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
-        let Loading { sources, mut findings, .. } = loading;
+        let Loading { sources, mut findings, reads_files, .. } = loading;
         let document = Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings))
             .unwrap_or_else(|| Located::unwritten(Document::default(), node.at));
         let broken: Vec<Span> = findings
@@ -58,7 +58,7 @@ impl Checked {
             .map(|finding| finding.at)
             .collect();
         if broken.is_empty() {
-            return Self::finish(document, sources, findings);
+            return Self::finish(document, sources, reads_files, findings);
         }
         // What could be read of a broken document is not the whole: only what is wrong in itself is worth saying.
         let line = |span: Span| (span.file, sources.position(span).line);
@@ -70,8 +70,13 @@ impl Checked {
         Self { config: None, mistakes: Mistakes::new(sources, findings), document: document.value }
     }
 
-    fn finish(document: Located<Document>, sources: Sources, mut findings: Vec<Finding>) -> Self {
-        let config = check(document.clone(), &mut findings);
+    fn finish(
+        document: Located<Document>,
+        sources: Sources,
+        may_read: bool,
+        mut findings: Vec<Finding>,
+    ) -> Self {
+        let config = check(document.clone(), &Files { sources: &sources, may_read }, &mut findings);
         let mistakes = Mistakes::new(sources, findings);
         let works = mistakes.errors().next().is_none();
         Self { config: works.then_some(config), mistakes, document: document.value }
@@ -140,7 +145,7 @@ impl Config {
         };
         let mut sources = Sources::default();
         sources.add("command line", arguments.text);
-        Checked::finish(Located::unwritten(document, whole), sources, findings).into_result()
+        Checked::finish(Located::unwritten(document, whole), sources, false, findings).into_result()
     }
 }
 

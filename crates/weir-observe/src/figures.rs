@@ -9,7 +9,9 @@ use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
-use crate::shard::{FailureCounters, ListenerShard, ProbeShard, ServerShard, UpstreamShard, WorkerShard};
+use crate::shard::{
+    FailureCounters, ListenerShard, ProbeShard, ServerShard, TLS_VERSIONS, UpstreamShard, WorkerShard,
+};
 
 /// What the parts of a shard are called, in the order of the config.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -148,6 +150,7 @@ pub struct ListenerFigures {
     pub responses: [u64; 5],
     pub bytes_in: u64,
     pub bytes_out: u64,
+    pub tls_handshakes: [[u64; 2]; TLS_VERSIONS.len()],
     pub failures: FailureFigures,
 }
 
@@ -163,6 +166,9 @@ impl ListenerFigures {
         add_each(&mut self.responses, shard.responses.values());
         self.bytes_in += shard.bytes_in.value();
         self.bytes_out += shard.bytes_out.value();
+        for (totals, parts) in self.tls_handshakes.iter_mut().zip(&shard.tls_handshakes) {
+            add_each(totals, [parts[0].value(), parts[1].value()]);
+        }
         self.failures.add(&shard.failures);
     }
 }

@@ -41,5 +41,5 @@ pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
     FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, ServerShard, ShardSizes,
-    UpstreamShard, WorkerShard,
+    TLS_VERSIONS, UpstreamShard, WorkerShard,
 };

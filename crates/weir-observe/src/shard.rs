@@ -104,9 +104,14 @@ pub struct ListenerShard {
     pub bytes_in: Counter,
     /// Bytes sent to clients.
     pub bytes_out: Counter,
+    /// TLS handshakes completed, by [`TLS_VERSIONS`], then full and resumed ones.
+    pub tls_handshakes: [[Counter; 2]; TLS_VERSIONS.len()],
     /// Failures, by reason.
     pub failures: FailureCounters,
 }
+
+/// The versions of TLS that handshakes are counted by.
+pub const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
 
 /// What one worker counts for one upstream.
 #[derive(Debug)]

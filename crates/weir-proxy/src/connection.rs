@@ -1,26 +1,29 @@
 //! A socket together with the bytes that were received on it and not yet consumed.
 //!
-//! Both sides of an exchange are connections. TLS will stand between socket and input here; nothing above may
-//! read or write the socket past this type.
+//! Both sides of an exchange are connections. TLS stands between socket and input here, where there is any; nothing above
+//! may read or write the socket past this type.
 
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use crate::buffer::{Buffer, BufferStock};
-use crate::socket::{Behind, Socket};
+use crate::socket::{Behind, PeerState, Socket};
+use crate::tls::records::Records;
 
 /// One side's connection: client or server.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) socket: Socket,
+    /// What encrypts and decrypts, once there is TLS.
+    pub(crate) tls: Option<Box<Records>>,
     /// Received and not consumed; absent when empty and nothing is arriving.
     pub(crate) input: Option<Buffer>,
 }
 
 impl Connection {
     pub(crate) fn new(socket: Socket) -> Self {
-        Self { socket, input: None }
+        Self { socket, tls: None, input: None }
     }
 
     /// The received bytes that wait to be consumed.
@@ -31,6 +34,12 @@ impl Connection {
     /// Whether received bytes wait to be consumed.
     pub(crate) fn has_input(&self) -> bool {
         self.input.as_ref().is_some_and(|input| !input.is_empty())
+            || self.tls.as_ref().is_some_and(|tls| tls.has_received())
+    }
+
+    /// Whether written bytes wait for the kernel to take them.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }
 
     /// Drops the first `len` received bytes, and the buffer once it is empty.
@@ -50,6 +59,17 @@ impl Connection {
         cx: &mut Context<'_>,
         stock: &Rc<BufferStock>,
     ) -> Poll<io::Result<usize>> {
+        if let Some(tls) = &mut self.tls {
+            ready!(tls.poll_decrypted(cx, &mut self.socket, stock))?;
+            let input = self.input.get_or_insert_with(|| stock.take());
+            debug_assert!(!input.is_full());
+            let len = tls.read(input.space())?;
+            input.fill(len);
+            if input.is_empty() {
+                self.input = None;
+            }
+            return Poll::Ready(Ok(len));
+        }
         let input = match &mut self.input {
             Some(input) => input,
             none => {
@@ -68,8 +88,12 @@ impl Connection {
         outcome
     }
 
-    /// Takes in what a new connection brought with it, without a turn of the event loop; whether there was anything.
+    /// Takes in what a new connection brought with it, without a turn of the event loop; whether there was anything. With
+    /// TLS, that was the handshake.
     pub(crate) fn fill_at_once(&mut self, stock: &Rc<BufferStock>) -> bool {
+        if self.tls.is_some() {
+            return false;
+        }
         let mut input = stock.take();
         // An end or an error shows again when the event loop reports it.
         let len = self.socket.try_read(input.space()).unwrap_or(0);
@@ -78,13 +102,45 @@ impl Connection {
         len > 0
     }
 
-    /// Writes as much of the slices as the kernel takes now, with one system call.
+    /// Waits until a read would find something; holds no buffer meanwhile.
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &self.tls {
+            Some(tls) if tls.has_news() => Poll::Ready(Ok(())),
+            _ => self.socket.poll_readable(cx),
+        }
+    }
+
+    /// What is known of the peer since the last read; registers `cx` for the next news.
+    pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>) -> PeerState {
+        self.socket.poll_peer(cx)
+    }
+
+    /// Whether the peer has neither sent nor closed anything: see [`Socket::is_quiet`].
+    pub(crate) fn is_quiet(&mut self, thorough: bool) -> bool {
+        !self.tls.as_ref().is_some_and(|tls| tls.has_news()) && self.socket.is_quiet(thorough)
+    }
+
+    /// Ends our direction of the stream, so that the peer knows it to be whole; an error means that the peer is gone
+    /// already.
+    pub(crate) fn poll_shutdown_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(tls) = &mut self.tls {
+            let _gone = ready!(tls.poll_close(cx, &mut self.socket));
+        }
+        self.socket.shutdown_write();
+        Poll::Ready(())
+    }
+
+    /// Writes as much of the slices as the kernel takes now, with one system call. With TLS it may take more, and
+    /// [`Connection::has_unsent`] then.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         slices: [&[u8]; 3],
         behind: Behind,
     ) -> Poll<io::Result<usize>> {
+        if let Some(tls) = &mut self.tls {
+            return tls.poll_write(cx, &mut self.socket, slices, behind);
+        }
         match slices {
             [only, [], []] | [[], only, []] | [[], [], only] => self.socket.poll_write(cx, only, behind),
             slices => self.socket.poll_write_slices(cx, &slices.map(IoSlice::new), behind),

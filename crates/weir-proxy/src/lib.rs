@@ -14,6 +14,8 @@ mod relay;
 mod upstream;
 mod control;
 
+mod tls;
+
 mod connection;
 mod socket;
 mod sys;
@@ -26,4 +28,4 @@ mod cpus;
 
 pub use downstream::listener::BoundAddress;
 pub use proxy::{Listened, Proxy, StartError, Stopped, workers_by_default};
-pub use snapshot::head_limits;
+pub use snapshot::{TlsError, head_limits};

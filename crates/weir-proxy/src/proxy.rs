@@ -23,7 +23,7 @@ use crate::control::modes::Modes;
 use crate::control::{admin, ejection, health, names};
 use crate::cpus;
 use crate::downstream::listener::{self, BoundAddress};
-use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::snapshot::{Snapshot, TlsError, UpstreamPlan};
 use crate::worker::{self, Accepted, Listening, Load, Shared, WorkerStart};
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
@@ -53,6 +53,9 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// TLS of a listener cannot be made ready.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The access log cannot be opened.
     #[error("{0}")]
     AccessLog(io::Error),
@@ -106,7 +109,7 @@ impl Proxy {
             Some(name) => name.to_string(),
             None => format!("weir-{:08x}", seed as u32),
         };
-        let snapshot = Arc::new(Snapshot::new(config, &via_name, seed));
+        let snapshot = Arc::new(Snapshot::new(config, &via_name, seed)?);
         let (mut listened, mut listening) = bind_all(config, worker_count)?;
         let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use rustls::ServerConfig;
 use weir_config::{Action, Config, Dns, Listener, Process, Progress, Route, ServerAddress, Upstream};
 use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
 use weir_observe::ProbeShard;
@@ -28,10 +29,20 @@ use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
 use crate::exchange::retry::MethodSet;
 use crate::relay::pace::PaceLimit;
+use crate::tls::terms;
 use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
 use crate::upstream::ejection::Ejector;
 use crate::upstream::idle::{IdleLimits, SharedIdle};
+
+/// Why TLS cannot be offered.
+#[derive(Debug, thiserror::Error)]
+#[error("TLS of listener `{listener}` cannot be used: {error}")]
+pub struct TlsError {
+    /// The listener in the config.
+    listener: Box<str>,
+    error: rustls::Error,
+}
 
 /// Everything a worker needs to know of the config.
 #[derive(Debug)]
@@ -48,6 +59,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) config: Listener,
     pub(crate) head_limits: HeadLimits,
     pub(crate) chunked_limits: ChunkedLimits,
+    /// What the clients of a listener with TLS are offered.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) routes: RouteTable,
     pub(crate) route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, whoever sends them.
@@ -105,26 +118,31 @@ pub(crate) struct UpstreamPlan {
 
 impl Snapshot {
     /// Makes a checked config ready; `seed` decides with which server each balancer begins.
-    pub(crate) fn new(config: &Config, via_name: &str, seed: u64) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// The listener whose TLS cannot be made ready.
+    pub(crate) fn new(config: &Config, via_name: &str, seed: u64) -> Result<Self, TlsError> {
+        Ok(Self {
             process: config.process.clone(),
             dns: config.dns.clone(),
             listeners: config
                 .listeners
                 .iter()
                 .map(|listener| ListenerPlan::new(listener, via_name))
-                .collect(),
+                .collect::<Result<_, _>>()?,
             upstreams: config
                 .upstreams
                 .iter()
                 .map(|upstream| Arc::new(UpstreamPlan::new(upstream, seed)))
                 .collect(),
-        }
+        })
     }
 }
 
 impl ListenerPlan {
-    fn new(config: &Listener, via_name: &str) -> Self {
+    fn new(config: &Listener, via_name: &str) -> Result<Self, TlsError> {
+        let tls = config.tls.as_ref().map(terms::for_clients).transpose();
+        let tls = tls.map_err(|error| TlsError { listener: config.name.clone(), error })?;
         let limits = &config.limits;
         let usual_id = FieldName::XRequestId.as_str();
         let id = config.request_id.header.as_deref();
@@ -145,7 +163,8 @@ impl ListenerPlan {
         if !config.allow.underscore_names {
             replaced.push(FieldName::Underscored);
         }
-        Self {
+        Ok(Self {
+            tls,
             head_limits: head_limits(config),
             chunked_limits: ChunkedLimits {
                 extension_bytes_max: limits.chunk_extension_size.as_usize(),
@@ -164,7 +183,7 @@ impl ListenerPlan {
             trusts_nobody: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
             own_id_header: own_id.map(|name| name.as_bytes().into()),
             config: config.clone(),
-        }
+        })
     }
 
     /// Whether the word of this peer on the origin of a request is believed.

@@ -4,22 +4,21 @@ use std::time::Duration;
 
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::{UpstreamNames, redirect, route, warn_unreachable};
+use super::{Surroundings, UpstreamNames, redirect, route, tls, warn_unreachable};
 use crate::config::{Listener, Route};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::source::Span;
-use crate::text::{Document, ListenerText};
+use crate::text::ListenerText;
 use crate::value::{ListenAddress, print_duration};
 
 pub(super) fn check(
     name: &Spanned<Box<str>>,
     text: &Located<ListenerText>,
-    document: &Document,
-    upstreams: &UpstreamNames<'_>,
+    around: &Surroundings<'_>,
     findings: &mut Vec<Finding>,
 ) -> Listener {
-    let routes = routes(name, text, upstreams, findings);
+    let routes = routes(name, text, around.upstreams, findings);
     check_values(text, findings);
     warn_limits(text, findings);
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
@@ -27,7 +26,8 @@ pub(super) fn check(
         name: name.value.clone(),
         addresses: addresses.map(|address| address.value.clone()).collect(),
         routes,
-        ..text.value.clone().into_listener(document.access_log.clone())
+        tls: text.value.tls.as_ref().map(|tls| tls::check(tls, around.files, findings)),
+        ..text.value.clone().into_listener(around.document.access_log.clone())
     }
 }
 
@@ -111,6 +111,10 @@ fn check_values(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
     let has_unix = text.value.address.as_ref().is_some_and(|addresses| {
         addresses.0.iter().any(|address| matches!(address.value, ListenAddress::Unix(_)))
     });
+    if let (Some(at), None) = (text.value.timeouts.changed("tls"), &text.value.tls) {
+        let what = "`tls` does nothing: the listener has no TLS";
+        findings.push(Finding::new(MistakeKind::Unused, at, what));
+    }
     if text.value.trusted_proxies.unix && !has_unix && text.value.address.is_some() {
         let what = "`\"unix\"` trusts nobody: the listener has no Unix socket";
         findings.push(Finding::new(MistakeKind::Unused, text.key_at("trusted_proxies"), what));

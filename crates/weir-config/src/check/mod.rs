@@ -13,7 +13,10 @@ mod persistence;
 mod redirect;
 mod route;
 mod sockets;
+mod tls;
 mod upstream;
+
+pub(crate) use tls::Files;
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -25,14 +28,19 @@ use crate::text::Document;
 use crate::value::{is_name, print_duration};
 
 /// Checks a document; the findings say whether the configuration may be used.
-pub(crate) fn check(text: Located<Document>, findings: &mut Vec<Finding>) -> Config {
+pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut Vec<Finding>) -> Config {
     let document = &text.value;
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
     let upstream_names = UpstreamNames::new(&names);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {
         check_name(name, "listener", findings);
-        listeners.push(listener::check(name, text, document, &upstream_names, findings));
+        listeners.push(listener::check(
+            name,
+            text,
+            &Surroundings { document, files, upstreams: &upstream_names },
+            findings,
+        ));
     }
     let upstreams =
         document.upstream.0.iter().map(|(name, text)| upstream::check(name, text, findings)).collect();
@@ -48,6 +56,13 @@ pub(crate) fn check(text: Located<Document>, findings: &mut Vec<Finding>) -> Con
     check_process(document, findings);
     let Document { process, log, dns, admin, .. } = text.value;
     Config { process: process.value, log, dns: dns.value, admin: admin.value, listeners, upstreams }
+}
+
+/// What a listener is checked against.
+struct Surroundings<'a> {
+    document: &'a Document,
+    files: &'a Files<'a>,
+    upstreams: &'a UpstreamNames<'a>,
 }
 
 /// The names of the upstreams, and which of them are used.

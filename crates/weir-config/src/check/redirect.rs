@@ -1,7 +1,7 @@
 //! Redirects that lead back to themselves.
 //!
-//! Followed one step with a request that the route takes: a client would be sent round until it gives up. A redirect to `https` is not followed,
-//! since where that leads is not known here.
+//! Followed one step with a request that the route takes: a client would be sent round until it gives up. A redirect to the other of `http` and `https` than
+//! the listener speaks is not followed, since where that leads is not known here.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -55,6 +55,7 @@ pub(super) fn check_loops(
     table: &RouteTable,
     findings: &mut Vec<Finding>,
 ) {
+    let scheme = if text.value.tls.is_some() { "https://" } else { "http://" };
     for (index, (route, written)) in routes.iter().zip(&text.value.route).enumerate() {
         let Action::Redirect(redirect) = &route.action else { continue };
         if !written.is_sound {
@@ -62,7 +63,7 @@ pub(super) fn check_loops(
         }
         let Some(first) = sample(&written.value) else { continue };
         let is_this = |request: &Sample| table.lookup(request).is_some_and(|found| found.index() == index);
-        if let Some(next) = follow(redirect, &first).filter(|next| is_this(&first) && is_this(next)) {
+        if let Some(next) = follow(redirect, &first, scheme).filter(|next| is_this(&first) && is_this(next)) {
             let what =
                 format!("the redirect leads back to its own route: `{}` is taken by it again", next.path);
             let at = written.value.redirect.as_ref().map_or(written.at, |redirect| redirect.key_at("to"));
@@ -91,12 +92,12 @@ fn sample(route: &RouteText) -> Option<Sample> {
 }
 
 /// The request that a client makes after the redirect; none when it goes elsewhere for sure or perhaps.
-fn follow(redirect: &Redirect, request: &Sample) -> Option<Sample> {
+fn follow(redirect: &Redirect, request: &Sample, scheme: &str) -> Option<Sample> {
     let query = Some(request.query.as_bytes()).filter(|query| !query.is_empty());
     let mut location = Vec::new();
     redirect.write_location(&mut location, request.host.as_bytes(), request.path.as_bytes(), query);
     let location = String::from_utf8(location).ok()?;
-    let (host, target) = match location.strip_prefix("http://") {
+    let (host, target) = match location.strip_prefix(scheme) {
         Some(rest) => {
             let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
             (authority.split(':').next().unwrap_or_default().to_owned(), target.to_owned())

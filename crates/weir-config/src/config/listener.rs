@@ -6,7 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::{AccessLog, Route};
+use super::{AccessLog, ListenerTls, Route};
 use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
 use crate::source::{Node, Tree};
 use crate::text::ListenerText;
@@ -33,6 +33,8 @@ pub struct Listener {
     pub connections_max: Option<u32>,
     /// Client connections from one client: one IPv4 address or one IPv6 network of 64 bits.
     pub connections_per_client_max: Option<u32>,
+    /// TLS with the clients; `None` for plain connections.
+    pub tls: Option<ListenerTls>,
     /// Time limits on the side of the client.
     pub timeouts: ListenerTimeouts,
     /// Size and count limits on what a client sends.
@@ -76,6 +78,8 @@ section! {
     /// Time limits on the side of the client, each named after the phase that it ends.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ListenerTimeouts at "listener.NAME.timeouts" {
+        /// From the start of a connection with TLS to the end of the handshake.
+        tls: Duration = "10s", like "nginx `client_header_timeout`, HAProxy `timeout client-hs`";
         /// From the first byte of a request to the end of its head. With the default, four lost packets in a row
         /// (1 + 2 + 4 + 8 s) still make it; a client that sends a byte now and then does not.
         request: Duration = "20s", like "nginx `client_header_timeout`, HAProxy `timeout http-request`";

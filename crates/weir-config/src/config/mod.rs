@@ -11,6 +11,7 @@ mod health;
 mod listener;
 mod persistence;
 mod route;
+mod tls;
 mod token;
 mod upstream;
 
@@ -26,6 +27,7 @@ pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
     Split, UpstreamIndex,
 };
+pub use tls::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
 pub use upstream::{IdleConnections, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts};
 
 /// A whole configuration without a mistake.

@@ -23,11 +23,9 @@ const LATER: &[Later] = &[
         "sticky",
         "`balance = \"consistent-hash\"` with a cookie as `hash_key` keeps a client with its server",
     ),
-    later("listener.NAME", "tls", "put a TLS terminator in front and name it in `trusted_proxies`"),
     later("listener.NAME", "protocol", "every listener speaks HTTP/1.0 and HTTP/1.1"),
     later("listener.NAME", "proxy_protocol", "use `trusted_proxies` and `X-Forwarded-For`"),
     later("listener.NAME", "compression", "let the servers compress"),
-    later("listener.NAME.timeouts", "tls", "listeners speak plain HTTP"),
     later("listener.NAME.route", "files", "serve files from a server of an upstream"),
     later("", "metrics", "metrics are served by the admin listener: see `admin.address`"),
 ];
@@ -88,7 +86,9 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
         "inter" | "uri" | "passes" | "fails" | "fastinter" | "expect" | "expected_statuses" => {
             "a health check has `path`, `status`, `interval`, `interval_changing`, `rise` and `fall`"
         }
-        "ssl" | "certificate" | "cert" => "TLS is not supported by this version of Weir",
+        "ssl" | "crt" | "cert" | "ssl_certificate" | "ssl_certificate_key" => {
+            "TLS of a listener is `tls = { certificates = [{ certificate = \"site.pem\", key = \"site.key\" }] }`"
+        }
         _ => return None,
     };
     Some(instead.to_owned())

@@ -70,6 +70,8 @@ pub enum MistakeKind {
     Duplicate,
     /// Two things exclude each other.
     Conflict,
+    /// The file of a certificate or a key cannot be used.
+    Certificate,
     /// A warning: it is there and nothing uses it.
     Unused,
     /// A warning: it is allowed and probably not what is meant.
@@ -98,6 +100,7 @@ impl MistakeKind {
             Self::UnknownName => "unknown-name",
             Self::Duplicate => "duplicate",
             Self::Conflict => "conflict",
+            Self::Certificate => "certificate",
             Self::Unused => "unused",
             Self::Doubtful => "doubtful",
         }

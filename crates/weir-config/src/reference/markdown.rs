@@ -14,7 +14,12 @@ const SAMPLE: &str = include_str!("sample.toml");
 const SHARED: [&str; 3] = ["progress", "rule", "headers"];
 
 /// Tables of which there can be several in one place.
-const LISTS: [&str; 3] = ["listener.NAME.route", "listener.NAME.route.split", "upstream.NAME.servers"];
+const LISTS: [&str; 4] = [
+    "listener.NAME.route",
+    "listener.NAME.route.split",
+    "listener.NAME.tls.certificates",
+    "upstream.NAME.servers",
+];
 
 /// The reference of the configuration in Markdown.
 pub fn reference_markdown() -> String {

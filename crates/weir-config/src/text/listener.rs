@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::RouteText;
+use super::{ListenerTlsText, RouteText};
 use crate::config::{
     AccessLog, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, RequestId, TrustedProxies,
 };
@@ -39,6 +39,8 @@ section! {
         /// Client connections from one client: an IPv4 address or an IPv6 network of 64 bits. Off, since a whole office may share
         /// one address.
         connections_per_client_max: Option<u32> = "off", in 1..=100_000_000, like "nginx `limit_conn`, HAProxy `src_conn_cur`";
+        /// TLS with the clients.
+        tls: Located<ListenerTlsText> = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";
         /// Time limits on the side of the client.
         timeouts: Located<ListenerTimeouts> = {};
         /// Limits on what a client sends.
@@ -58,7 +60,7 @@ section! {
 }
 
 impl ListenerText {
-    /// What needs no check against anything else; name, addresses and routes are left empty.
+    /// What needs no check against anything else; name, addresses, TLS and routes are left empty.
     pub(crate) fn into_listener(self, access_log: AccessLog) -> Listener {
         Listener {
             name: Box::default(),
@@ -70,6 +72,7 @@ impl ListenerText {
             fast_open: self.fast_open,
             connections_max: self.connections_max,
             connections_per_client_max: self.connections_per_client_max,
+            tls: None,
             timeouts: self.timeouts.value,
             limits: self.limits.value,
             allow: self.allow,

@@ -10,6 +10,7 @@ mod matching;
 mod persistence;
 mod progress;
 mod route;
+mod tls;
 mod upstream;
 
 pub(crate) use document::Document;
@@ -21,4 +22,5 @@ pub(crate) use persistence::{PersistenceMode, PersistenceText, SameSiteWord, is_
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart,
 };
+pub(crate) use tls::{CertificateText, ListenerTlsText};
 pub(crate) use upstream::{ServerMode, ServerText, UpstreamText};

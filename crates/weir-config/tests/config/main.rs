@@ -1,6 +1,7 @@
 //! What a configuration means, from the outside: one binary, a file per question.
 
 mod arguments;
+mod certificates;
 mod defaults;
 mod ejection;
 mod environment;

@@ -69,6 +69,10 @@ fields! {
     Connection "connection" "`new` or `reused`: the server connection of the last attempt.",
     QueuePosition "queue_position" "Exchanges that stood before this one in the queue; 0 also when it did not have to wait.",
     Persistence "persistence" "Whether the client was `kept` on its server, `moved` to another one, or came `new`.",
+    TlsVersion "tls.version" "Version of TLS with the client, `1.2` or `1.3`.",
+    TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
+    TlsServerName "tls.server_name" "Server name that the client asked for in the TLS handshake (SNI).",
+    TlsSession "tls.session" "`new` or `resumed`: the TLS session of the client.",
     Duration "duration" "Time of the whole exchange in microseconds.",
     DurationMillis "duration.ms" "Time of the whole exchange in milliseconds.",
     DurationSeconds "duration.seconds" "Time of the whole exchange in seconds, with microseconds.",
@@ -198,6 +202,13 @@ impl Field {
             }
             Field::QueuePosition => Value::Number(record.queue_position.into()),
             Field::Persistence => Value::word(record.kept.map(Kept::name)),
+
+            Field::TlsVersion => Value::word(record.tls.map(|tls| tls.version)),
+            Field::TlsCipherSuite => Value::word(record.tls.map(|tls| tls.cipher_suite)),
+            Field::TlsServerName => Value::word(record.tls.map(|tls| tls.server_name)),
+            Field::TlsSession => {
+                Value::word(record.tls.map(|tls| if tls.resumed { "resumed" } else { "new" }))
+            }
 
             Field::BytesIn => Value::Number(record.bytes_in),
             Field::BytesOut => Value::Number(record.bytes_out),

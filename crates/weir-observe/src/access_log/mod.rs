@@ -17,6 +17,6 @@ mod timestamp;
 pub mod syslog;
 
 pub use format::{FormatError, LogFormat};
-pub use record::{ExchangeRecord, FieldSource, Load, NoFields};
+pub use record::{ExchangeRecord, FieldSource, Load, NoFields, TlsRecord};
 pub use termination::Termination;
 pub use timestamp::UnixMicros;

@@ -66,6 +66,8 @@ pub struct ExchangeRecord<'a> {
     pub queue_position: u32,
     /// What became of the client's bond to a server; `None` without persistence or response.
     pub kept: Option<Kept>,
+    /// What the TLS handshake with the client agreed on; `None` without TLS.
+    pub tls: Option<TlsRecord<'a>>,
     /// Microseconds spent in each phase.
     pub phases: PhaseTimes,
     /// How much was going on when the exchange ended.
@@ -117,10 +119,24 @@ impl Default for ExchangeRecord<'_> {
             reused: None,
             queue_position: 0,
             kept: None,
+            tls: None,
             phases: PhaseTimes::ZERO,
             load: Load::default(),
         }
     }
+}
+
+/// What a TLS handshake agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlsRecord<'a> {
+    /// `1.2` or `1.3`.
+    pub version: &'a str,
+    /// The name of the cipher suite in the IANA registry.
+    pub cipher_suite: &'a str,
+    /// The server name that the client asked for (SNI); empty when it asked for none.
+    pub server_name: &'a str,
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
 }
 
 /// Sessions open when an exchange ended, for the counters of HAProxy's log.

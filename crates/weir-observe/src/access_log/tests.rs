@@ -77,6 +77,12 @@ fn good(fields: &Fields) -> ExchangeRecord<'_> {
         reused: Some(true),
         queue_position: 4,
         kept: Some(Kept::Moved),
+        tls: Some(TlsRecord {
+            version: "1.3",
+            cipher_suite: "TLS_AES_128_GCM_SHA256",
+            server_name: "www.example",
+            resumed: true,
+        }),
         phases: phases(&[
             (Phase::Accept, 900),
             (Phase::Request, 10_500),
@@ -189,6 +195,8 @@ fn every_placeholder_has_its_value() {
     assert_eq!(line("{client_address}:{client_port}", &ExchangeRecord::default()), "unix:-\n");
     let new = ExchangeRecord { reused: Some(false), ..good };
     assert_eq!(line("{connection}", &new), "new\n");
+    let tls = "{tls.version} {tls.cipher_suite} {tls.server_name} {tls.session}";
+    assert_eq!(line(tls, &bad()), "- - - -\n");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
+use crate::shard::TLS_VERSIONS;
 
 /// The value of the `Content-Type` field.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -76,8 +77,25 @@ fn render_listeners(listeners: &[ListenerFigures], out: &mut String) {
     }
     let help = "Responses sent to clients, by class of status.";
     write_classes(out, "weir_listener_responses_total", help, &rows, |listener| &listener.responses);
+    write_handshakes(out, &rows);
     let help = "Exchanges that ended badly, by reason code and party.";
     write_reasons(out, "weir_listener_failures_total", help, &rows, |listener| &listener.failures);
+}
+
+/// Only listeners that have seen any: the others would show four zeros each.
+fn write_handshakes(out: &mut String, listeners: &[(String, &ListenerFigures)]) {
+    let name = "weir_listener_tls_handshakes_total";
+    let help =
+        "TLS handshakes with clients that were completed, by version and whether a session was resumed.";
+    write_family(out, name, Kind::Counter, help);
+    for (labels, listener) in listeners.iter().filter(|(_, listener)| listener.tls_handshakes != [[0; 2]; 2])
+    {
+        for (version, counts) in TLS_VERSIONS.into_iter().zip(listener.tls_handshakes) {
+            for (resumed, count) in ["no", "yes"].into_iter().zip(counts) {
+                write_sample(out, name, labels, &[("version", version), ("resumed", resumed)], count);
+            }
+        }
+    }
 }
 
 fn render_upstreams(upstreams: &[UpstreamFigures], out: &mut String) {

@@ -22,6 +22,9 @@ pub(crate) async fn read_request(
     exchange: &mut Exchange,
     limits: &HeadLimits,
 ) -> Result<(), Ended> {
+    if let Some(failure) = session.refused.take() {
+        return Err(Ended::Failed(failure));
+    }
     let timeout = session.worker.shared.snapshot.listeners[session.listener].config.timeouts.request;
     let mut waited = false;
     std::future::poll_fn(|cx| {
@@ -46,6 +49,9 @@ pub(crate) async fn read_request(
         exchange.record.began = now;
     }
     session.now = now;
+    if session.requests == 0 {
+        exchange.record.times.add(Phase::Tls, session.tls_micros.into());
+    }
     Ok(())
 }
 

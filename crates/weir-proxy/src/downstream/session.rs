@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use crate::deadline::Deadline;
 use crate::exchange::After;
 use crate::exchange::carrier::Carrier;
 use crate::socket::{PeerState, Socket};
+use crate::tls::handshake::{self, Refused};
 use crate::worker::{Accepted, Worker};
 
 /// After an answer that leaves request bytes unread: how long, and how many bytes, they are still taken in, so that
@@ -66,6 +68,10 @@ pub(crate) struct Session {
     /// The last reading of the clock.
     pub(crate) now: Instant,
     pub(crate) requests: u64,
+    /// How long the TLS handshake took, in microseconds.
+    pub(crate) tls_micros: u32,
+    /// Why the client is not served at all, until it was told.
+    pub(crate) refused: Option<Failure>,
     opened_at: Instant,
     /// Whether the limit on connections per client counts this one.
     counted: bool,
@@ -102,6 +108,8 @@ impl Session {
             local,
             now,
             requests: 0,
+            tls_micros: 0,
+            refused: None,
             opened_at: now,
             counted,
             looked: false,
@@ -116,6 +124,9 @@ impl Session {
             Poll::Ready(())
         })
         .await;
+        if !self.begin_tls().await {
+            return;
+        }
         while self.next_request().await {
             let mut lease = Lease::take(&self.worker).await;
             let after;
@@ -123,7 +134,7 @@ impl Session {
             drop(lease);
             match after {
                 After::KeepAlive => {}
-                After::Close => return self.client.socket.shutdown_write(),
+                After::Close => return self.end_writing().await,
                 After::Linger => return self.linger().await,
                 After::Abort => return self.client.socket.abort_on_close(),
             }
@@ -139,9 +150,38 @@ impl Session {
             .map(|age| self.opened_at + age)
     }
 
+    /// Shakes hands where the listener has TLS; `false` when the session is over.
+    async fn begin_tls(&mut self) -> bool {
+        let shared = Arc::clone(&self.worker.shared);
+        let Some(tls) = &shared.snapshot.listeners[self.listener].tls else { return true };
+        // On the heap, since it is short and would make every session larger.
+        match Box::pin(handshake::accept(self, tls)).await {
+            Ok(()) => true,
+            Err(Refused::Failed(failure)) => {
+                self.refused = Some(failure);
+                true
+            }
+            Err(Refused::Quietly) => false,
+        }
+    }
+
+    /// Ends our direction, within a moment.
+    async fn end_writing(&mut self) {
+        self.deadline.set_ceiling(None);
+        self.deadline.set(clock::now(), Some(LINGER_TIME));
+        std::future::poll_fn(|cx| match self.client.poll_shutdown_write(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => self.deadline.poll_passed(),
+        })
+        .await;
+    }
+
     /// Waits, without a buffer, until the client sends something; `false` when the session is over.
     async fn next_request(&mut self) -> bool {
-        if self.client.has_input() || self.requests == 0 && self.client.fill_at_once(&self.worker.stock) {
+        if self.refused.is_some()
+            || self.client.has_input()
+            || self.requests == 0 && self.client.fill_at_once(&self.worker.stock)
+        {
             return true;
         }
         let idle = self.worker.shared.snapshot.listeners[self.listener].config.timeouts.idle;
@@ -151,7 +191,7 @@ impl Session {
             if self.worker.is_stopping() {
                 return Poll::Ready(false);
             }
-            match self.client.socket.poll_readable(cx) {
+            match self.client.poll_readable(cx) {
                 Poll::Ready(outcome) => Poll::Ready(outcome.is_ok()),
                 Poll::Pending => self.deadline.poll_passed().map(|()| false),
             }
@@ -171,13 +211,14 @@ impl Session {
             self.deadline.look_again(self.now + FIRST_LOOK);
             return false;
         }
-        self.client.socket.poll_peer(cx) == PeerState::Gone
+        self.client.poll_peer(cx) == PeerState::Gone
     }
 
     /// Ends our direction, then takes in what the client still sends, within bounds, before the connection closes.
     async fn linger(mut self: Box<Self>) {
-        self.client.socket.shutdown_write();
-        self.client.input = None;
+        self.end_writing().await;
+        // What comes now is not read, only taken.
+        (self.client.tls, self.client.input) = (None, None);
         self.deadline.set_ceiling(None);
         self.deadline.set(clock::now(), Some(LINGER_TIME));
         let mut left = LINGER_BYTES_MAX;

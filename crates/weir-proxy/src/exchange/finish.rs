@@ -41,7 +41,9 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     let record = &mut exchange.record;
     record.bytes_in += exchange.request_body.received();
     let listener = &view.listeners[session.listener];
-    listener.requests.increment();
+    if record.failure.is_none_or(|failure| failure.phase > Phase::Tls) {
+        listener.requests.increment();
+    }
     listener.bytes_in.add(record.bytes_in);
     listener.bytes_out.add(exchange.to_client.sent);
     if record.status != 0 {

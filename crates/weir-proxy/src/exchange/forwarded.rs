@@ -90,7 +90,7 @@ fn write_x_forwarded(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, 
     }
     let kept = |name| trusted && fields.contains(name);
     if !kept(FieldName::XForwardedProto) {
-        out.extend_from_slice(b"X-Forwarded-Proto: http\r\n");
+        write::field(out, b"X-Forwarded-Proto", scheme(session));
     }
     if !kept(FieldName::XForwardedHost) {
         write::field(out, b"X-Forwarded-Host", request.authority().of(text));
@@ -106,7 +106,7 @@ fn write_rfc7239(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trus
     let element = |out: &mut Vec<u8>| {
         let host = exchange.request.authority().of(&exchange.request_text);
         let client = session.peer.ip().map_or(Node::Unknown, |ip| Node::Address(ip, None));
-        write_forwarded(out, client, None, host, b"http");
+        write_forwarded(out, client, None, host, scheme(session));
     };
     if trusted {
         write_list(out, exchange, FieldName::Forwarded, b"Forwarded", element);
@@ -115,6 +115,11 @@ fn write_rfc7239(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trus
         element(out);
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// The scheme of the URL that the client asked for, as far as its connection says.
+fn scheme(session: &Session) -> &'static [u8] {
+    if session.client.tls.is_some() { b"https" } else { b"http" }
 }
 
 /// Appends one line that holds the values of all fields of this name, then what `last` adds.

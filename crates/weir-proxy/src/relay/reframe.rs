@@ -275,7 +275,7 @@ impl Sink for Writer<'_> {
     }
 
     fn is_waiting(&self) -> bool {
-        !self.outgoing.is_flushed()
+        !self.outgoing.is_flushed() || self.connection.has_unsent()
     }
 
     fn accept(&mut self, data: &[u8]) -> usize {

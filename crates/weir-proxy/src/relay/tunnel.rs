@@ -4,7 +4,7 @@
 //! a buffer while it is silent.
 
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use super::reframe::{Incoming, Outgoing, Reader, Writer};
 use super::{Relay, RelayError};
@@ -41,7 +41,7 @@ impl Direction {
         let mut sink = Writer { connection: to, outgoing: &mut self.outgoing };
         let outcome = self.relay.poll(cx, &mut source, &mut sink);
         if matches!(outcome, Poll::Ready(Ok(()))) && !self.closed {
-            to.socket.shutdown_write();
+            ready!(to.poll_shutdown_write(cx));
             self.closed = true;
         }
         outcome

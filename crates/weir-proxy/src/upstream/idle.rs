@@ -156,7 +156,7 @@ impl IdleConnections {
     pub(crate) fn take(&mut self, now: Instant, thorough: bool) -> Option<ServerConnection> {
         while let Some(mut candidate) = self.kept.pop() {
             let in_time = candidate.usable_until.is_none_or(|until| now < until);
-            if in_time && candidate.connection.socket.is_quiet(thorough) {
+            if in_time && candidate.connection.is_quiet(thorough) {
                 return Some(candidate);
             }
         }
@@ -182,7 +182,7 @@ impl IdleConnections {
     /// Closes what the server closed or what is over its time.
     pub(crate) fn sweep(&mut self, now: Instant) {
         self.kept.retain_mut(|kept| {
-            kept.usable_until.is_none_or(|until| now < until) && kept.connection.socket.is_quiet(false)
+            kept.usable_until.is_none_or(|until| now < until) && kept.connection.is_quiet(false)
         });
     }
 }

@@ -19,6 +19,7 @@ mod close_delimited;
 mod early_response;
 mod upgrade_websocket;
 mod absolute_form;
+mod tls;
 mod routing;
 mod balancing;
 mod persistence;

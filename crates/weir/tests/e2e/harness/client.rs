@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::message::{Fields, Head, latin1};
 use super::stream::{Address, Stream};
+use super::tls::TlsStream;
 use super::wire::{Body, End, Wire};
 
 /// A response as it arrived: status line, fields, decoded body.
@@ -57,6 +58,19 @@ impl Client {
         match Stream::connect(&address) {
             Ok(stream) => Client { wire: Wire::new(stream) },
             Err(error) => panic!("cannot connect to {address:?}: {error}"),
+        }
+    }
+
+    /// Takes over a stream that is ready.
+    pub(crate) fn on(stream: Stream) -> Client {
+        Client { wire: Wire::new(stream) }
+    }
+
+    /// The TLS of a connection that has it.
+    pub(crate) fn tls(&mut self) -> &mut TlsStream {
+        match self.wire.stream_mut() {
+            Stream::Tls(tls) => tls,
+            _ => panic!("the connection is plain"),
         }
     }
 

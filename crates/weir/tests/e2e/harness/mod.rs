@@ -5,6 +5,7 @@
 
 pub(crate) mod watchdog;
 pub(crate) mod stream;
+pub(crate) mod tls;
 pub(crate) mod message;
 pub(crate) mod wire;
 pub(crate) mod client;
@@ -18,6 +19,7 @@ pub(crate) use message::latin1;
 pub(crate) use metrics::Metrics;
 pub(crate) use name_server::{Answer, NameServer};
 pub(crate) use origin::{Connection, Origin, Request};
+pub(crate) use tls::Authority;
 pub(crate) use watchdog::{Gate, eventually};
 pub(crate) use weir::Weir;
 pub(crate) use wire::End;

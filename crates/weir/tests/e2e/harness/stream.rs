@@ -1,4 +1,4 @@
-//! A connected stream socket, TCP or Unix, with the few socket options that the tests turn.
+//! A connected stream socket, TCP or Unix, plain or with TLS, with the few socket options that the tests turn.
 //!
 //! The layer below the HTTP reader: bytes and endings only.
 
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 
+use super::tls::TlsStream;
 use super::watchdog::WATCHDOG;
 
 /// Where something listens.
@@ -30,6 +31,7 @@ impl From<SocketAddr> for Address {
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -59,6 +61,7 @@ impl Stream {
     /// segment.
     pub(crate) fn guarded(self) -> io::Result<Stream> {
         match &self {
+            Stream::Tls(_) => {}
             Stream::Tcp(tcp) => {
                 tcp.set_nodelay(true)?;
                 tcp.set_write_timeout(Some(WATCHDOG))?;
@@ -73,6 +76,7 @@ impl Stream {
     pub(crate) fn limit_reads(&self, limit: Duration) -> io::Result<()> {
         match self {
             Stream::Tcp(tcp) => tcp.set_read_timeout(Some(limit)),
+            Stream::Tls(tls) => tls.tcp.set_read_timeout(Some(limit)),
             Stream::Unix(unix) => unix.set_read_timeout(Some(limit)),
         }
     }
@@ -82,21 +86,32 @@ impl Stream {
         match self {
             Stream::Tcp(tcp) => tcp.try_clone().map(Stream::Tcp),
             Stream::Unix(unix) => unix.try_clone().map(Stream::Unix),
+            // Two handles would need one state of the encryption.
+            Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
-    /// Ends one direction, or both, in order.
+    /// Ends one direction, or both, in order: with TLS, by its word and then by FIN.
     pub(crate) fn shut(&self, how: Shutdown) {
         // The peer may have ended the connection before; then there is nothing left to shut.
         let _ = match self {
             Stream::Tcp(tcp) => tcp.shutdown(how),
+            Stream::Tls(tls) => {
+                tls.notify();
+                tls.tcp.shutdown(how)
+            }
             Stream::Unix(unix) => unix.shutdown(how),
         };
     }
 
     /// Makes the close of a TCP socket send RST instead of FIN.
     pub(crate) fn reset_on_close(&self) {
-        if let Stream::Tcp(tcp) = self {
+        let tcp = match self {
+            Stream::Tcp(tcp) => Some(tcp),
+            Stream::Tls(tls) => Some(&tls.tcp),
+            Stream::Unix(_) => None,
+        };
+        if let Some(tcp) = tcp {
             SockRef::from(tcp).set_linger(Some(Duration::ZERO)).expect("SO_LINGER is always settable");
         }
     }
@@ -106,6 +121,7 @@ impl Read for Stream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(tcp) => tcp.read(buf),
+            Stream::Tls(tls) => tls.read(buf),
             Stream::Unix(unix) => unix.read(buf),
         }
     }
@@ -115,6 +131,7 @@ impl Write for Stream {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(tcp) => tcp.write(buf),
+            Stream::Tls(tls) => tls.write(buf),
             Stream::Unix(unix) => unix.write(buf),
         }
     }

@@ -15,6 +15,8 @@ pub(crate) enum End {
     Closed,
     /// The peer aborted the connection (RST).
     Reset,
+    /// The connection with TLS ended without the word that this is the end.
+    Truncated,
     /// Nothing came before the watchdog bit.
     Silence,
     /// What came is not HTTP/1.
@@ -64,6 +66,11 @@ impl Wire {
         &self.stream
     }
 
+    /// The same, to be changed.
+    pub(crate) fn stream_mut(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
     /// What arrived and was not yet asked for.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.received[self.consumed..]
@@ -103,6 +110,7 @@ impl Wire {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     return Err(End::Silence);
                 }
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(End::Truncated),
                 Err(_) => return Err(End::Reset),
             }
         }
@@ -236,6 +244,7 @@ impl std::fmt::Display for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             End::Closed => write!(f, "the peer closed"),
+            End::Truncated => write!(f, "TLS was cut off"),
             End::Reset => write!(f, "the peer reset the connection"),
             End::Silence => write!(f, "nothing came for {WATCHDOG:?}"),
             End::Malformed(what) => write!(f, "not HTTP/1: {what}"),

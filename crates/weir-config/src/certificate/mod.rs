@@ -1,0 +1,135 @@
+//! A certificate with its chain and its key, read from files and checked against each other.
+//!
+//! What is wrong is told with the file that it is wrong in. The data path gets objects that a handshake can use; it reads
+//! the same files in the same way when they have changed. Must not know where a certificate is used.
+
+mod key;
+mod pem;
+mod x509;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Where a certificate and its key stand.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CertificateFiles {
+    /// PEM with the certificate first, then those that lead to a root.
+    pub certificate: PathBuf,
+    /// PEM with the private key.
+    pub key: PathBuf,
+}
+
+/// A certificate that can be shown in a handshake: chain and key belong together.
+#[derive(Debug)]
+pub struct Certificate {
+    /// Where it was read from.
+    pub files: CertificateFiles,
+    /// The certificate, then those that lead to a root.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The private key of the first of the chain.
+    pub key: PrivateKeyDer<'static>,
+    /// The host names it is for, in lower case; `*.` in front stands for one label.
+    pub names: Vec<Box<str>>,
+    /// From when on it is valid.
+    pub not_before: SystemTime,
+    /// Until when it is valid.
+    pub not_after: SystemTime,
+}
+
+/// Why files are not a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateError {
+    /// The file that is to blame.
+    pub file: PathBuf,
+    /// Whether it is the one with the key.
+    pub is_key: bool,
+    /// What is wrong with it, in one sentence without a full stop and without the name of the file.
+    pub what: String,
+    /// What to do about it.
+    pub hint: Option<&'static str>,
+}
+
+impl fmt::Display for CertificateError {
+    /// `file: what (hint)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.what)?;
+        match self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for CertificateError {}
+
+/// A sentence about a file and what to do about it.
+type Said = (String, Option<&'static str>);
+
+fn said(what: impl Into<String>) -> Said {
+    (what.into(), None)
+}
+
+impl CertificateFiles {
+    /// Reads both files and compares them.
+    ///
+    /// # Errors
+    /// When one of them cannot be read or used, or when they do not belong together. That a certificate is not valid at the
+    /// moment is none: see [`Certificate::doubt`].
+    pub fn load(&self) -> Result<Arc<Certificate>, CertificateError> {
+        let error = |file: &Path, is_key| {
+            let file = file.to_owned();
+            move |(what, hint): Said| CertificateError { file, is_key, what, hint }
+        };
+        let of_certificate = || error(&self.certificate, false);
+        let of_key = || error(&self.key, true);
+        let chain = pem::read(&self.certificate)
+            .and_then(|text| pem::certificates(&text))
+            .map_err(of_certificate())?;
+        let leaf = x509::read(&chain[0]).map_err(of_certificate())?;
+        let key = pem::read(&self.key).and_then(|text| pem::private_key(&text)).map_err(of_key())?;
+        let public = key::public_key(&key).map_err(of_key())?;
+        if public != leaf.public_key {
+            let what =
+                format!("the key does not belong to the certificate in {}", self.certificate.display());
+            let hint = match chain[1..]
+                .iter()
+                .any(|other| x509::read(other).is_ok_and(|it| it.public_key == public))
+            {
+                true => "it belongs to a later certificate of that file: its own has to stand first",
+                false => "was one of the two files renewed without the other?",
+            };
+            return Err(of_key()((what, Some(hint))));
+        }
+        Ok(Arc::new(Certificate {
+            files: self.clone(),
+            chain,
+            key,
+            names: leaf.names,
+            not_before: leaf.not_before,
+            not_after: leaf.not_after,
+        }))
+    }
+}
+
+impl Certificate {
+    /// Why clients may refuse it although it can be used: it is not valid at `now`, or is for no name at all.
+    pub fn doubt(&self, now: SystemTime) -> Option<String> {
+        let days = |time: Duration| time.as_secs() / 86_400;
+        if let Ok(since) = now.duration_since(self.not_after).map(days) {
+            return Some(match since {
+                0 => "the certificate has expired".to_owned(),
+                days => format!("the certificate expired {days} days ago"),
+            });
+        }
+        if self.not_before > now {
+            return Some("the certificate is not valid yet".to_owned());
+        }
+        self.names.is_empty().then(|| {
+            "the certificate is for no host name: it has no subject alternative name that is one".to_owned()
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! The blocks of a PEM file (RFC 7468): certificates, or one private key.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use rustls_pki_types::pem::{PemObject as _, SectionKind};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::{Said, said};
+
+/// The largest file that is taken for a certificate or a key.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The content of a file of a reasonable size.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Said> {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text));
+    match read {
+        Err(error) => Err(said(format!("the file cannot be read: {error}"))),
+        Ok(_) if text.len() as u64 > FILE_BYTES_MAX => Err(said("the file is larger than 1 MiB")),
+        Ok(_) => Ok(text),
+    }
+}
+
+/// All certificates of a file, at least one.
+pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Said> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    match chain {
+        Err(error) => Err(said(format!("the file is not PEM: {error}"))),
+        Ok(chain) if chain.is_empty() => Err(match first_kind(text) {
+            None => no_block("CERTIFICATE"),
+            Some(kind) => {
+                let hint = "is this the file of the key?";
+                let hint = is_key(kind).then_some(hint);
+                ("the file has no PEM block `CERTIFICATE`".to_owned(), hint)
+            }
+        }),
+        Ok(chain) => Ok(chain),
+    }
+}
+
+/// The private key of a file.
+pub(super) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, Said> {
+    use rustls_pki_types::pem::Error;
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| match (error, first_kind(text)) {
+        (Error::NoItemsFound, _) if contains(text, b"ENCRYPTED") => {
+            let hint = "`openssl pkey -in KEY -out PLAIN_KEY` takes the passphrase off";
+            ("the key is encrypted".to_owned(), Some(hint))
+        }
+        (Error::NoItemsFound, Some(SectionKind::Certificate)) => (
+            "the file has no PEM block `PRIVATE KEY`".to_owned(),
+            Some("is this the file of the certificate?"),
+        ),
+        (Error::NoItemsFound, _) => no_block("PRIVATE KEY"),
+        (error, _) => said(format!("the file is not PEM: {error}")),
+    })
+}
+
+fn no_block(label: &str) -> Said {
+    let hint = "PEM is text that begins with `-----BEGIN`; `openssl x509 -inform der` and `openssl pkey -inform der` make it";
+    (format!("the file has no PEM block `{label}`"), Some(hint))
+}
+
+fn is_key(kind: SectionKind) -> bool {
+    matches!(kind, SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey)
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
+/// What the first block of a file is, of those that are known.
+fn first_kind(text: &[u8]) -> Option<SectionKind> {
+    <(SectionKind, Vec<u8>)>::pem_slice_iter(text).next()?.ok().map(|(kind, _)| kind)
+}

@@ -1,0 +1,44 @@
+//! What Weir needs to know of a certificate (RFC 5280): names, times, the public key.
+
+use std::time::{Duration, SystemTime};
+
+use rustls_pki_types::CertificateDer;
+use x509_parser::prelude::{ASN1Time, FromDer as _, GeneralName, X509Certificate};
+
+use super::{Said, said};
+
+/// What a certificate says.
+pub(super) struct Read {
+    /// Host names in lower case.
+    pub(super) names: Vec<Box<str>>,
+    pub(super) not_before: SystemTime,
+    pub(super) not_after: SystemTime,
+    /// The content of the bit string `subjectPublicKey`.
+    pub(super) public_key: Vec<u8>,
+}
+
+/// Reads a certificate; nothing is verified.
+pub(super) fn read(der: &CertificateDer<'_>) -> Result<Read, Said> {
+    let (_, certificate) = X509Certificate::from_der(der).map_err(|_| said("the certificate is damaged"))?;
+    let alternatives = certificate
+        .subject_alternative_name()
+        .map_err(|_| said("the subject alternative names of the certificate are damaged"))?;
+    let names = alternatives.iter().flat_map(|names| &names.value.general_names);
+    let names = names.filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase().into_boxed_str()),
+        _ => None,
+    });
+    let validity = certificate.validity();
+    Ok(Read {
+        names: names.collect(),
+        not_before: time(validity.not_before),
+        not_after: time(validity.not_after),
+        public_key: certificate.public_key().subject_public_key.data.to_vec(),
+    })
+}
+
+fn time(time: ASN1Time) -> SystemTime {
+    let seconds = time.timestamp();
+    let span = Duration::from_secs(seconds.unsigned_abs());
+    if seconds < 0 { SystemTime::UNIX_EPOCH - span } else { SystemTime::UNIX_EPOCH + span }
+}

@@ -1,0 +1,118 @@
+//! TLS: files that can be used, versions and suites that fit each other.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::certificate::{Certificate, CertificateFiles};
+use crate::config::{CipherSuite, ListenerTls};
+use crate::key::{Located, Many, Spanned};
+use crate::mistake::{Finding, MistakeKind};
+use crate::source::Sources;
+use crate::text::{CertificateText, ListenerTlsText};
+
+/// The files that a config names: where their paths begin, and whether they may be read at all.
+pub(crate) struct Files<'a> {
+    pub(crate) sources: &'a Sources,
+    pub(crate) may_read: bool,
+}
+
+impl Files<'_> {
+    /// The path of a file, relative to the file of the config that names it.
+    fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
+        let folder = Path::new(&self.sources.file(text.at.file).name).parent();
+        folder.unwrap_or(Path::new("")).join(&*text.value)
+    }
+}
+
+pub(super) fn check(
+    text: &Located<ListenerTlsText>,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> ListenerTls {
+    let value = &text.value;
+    let mut certificates = Vec::new();
+    if let Some(Many(list)) = &value.certificates {
+        check_default(list, findings);
+        let mut in_order: Vec<_> = list.iter().collect();
+        in_order.sort_by_key(|certificate| !certificate.value.default);
+        certificates = in_order.into_iter().filter_map(|text| load(text, files, findings)).collect();
+    }
+    // A suite that could not be read may be the one that is missed.
+    if text.is_sound {
+        check_suites(text, findings);
+    }
+    ListenerTls {
+        certificates,
+        versions: value.versions.0.clone(),
+        cipher_suites: value.cipher_suites.0.clone(),
+        groups: value.groups.0.clone(),
+    }
+}
+
+/// One certificate at most is the default.
+fn check_default(list: &[Located<CertificateText>], findings: &mut Vec<Finding>) {
+    let mut defaults = list.iter().filter(|certificate| certificate.value.default);
+    let Some(first) = defaults.next() else { return };
+    for other in defaults {
+        let finding =
+            Finding::new(MistakeKind::Conflict, other.key_at("default"), "two certificates are the default");
+        findings.push(finding.related(first.key_at("default"), "the first is here"));
+    }
+}
+
+fn load(
+    text: &Located<CertificateText>,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Arc<Certificate>> {
+    let (Some(certificate), Some(key)) = (&text.value.certificate, &text.value.key) else { return None };
+    if !files.may_read {
+        return None;
+    }
+    let named = CertificateFiles { certificate: files.path(certificate), key: files.path(key) };
+    match named.load() {
+        Ok(loaded) => {
+            if let Some(doubt) = loaded.doubt(now()) {
+                let what = format!("`{}`: {doubt}", named.certificate.display());
+                findings.push(Finding::new(MistakeKind::Doubtful, certificate.at, what));
+            }
+            Some(loaded)
+        }
+        Err(error) => {
+            let at = if error.is_key { key.at } else { certificate.at };
+            let what = format!("`{}`: {}", error.file.display(), error.what);
+            findings.push(
+                Finding::new(MistakeKind::Certificate, at, what).hint_if(error.hint.map(str::to_owned)),
+            );
+            None
+        }
+    }
+}
+
+/// Every version has a suite and every suite that the text names a version.
+fn check_suites(text: &Located<ListenerTlsText>, findings: &mut Vec<Finding>) {
+    let ListenerTlsText { versions, cipher_suites, .. } = &text.value;
+    for version in &versions.0 {
+        if !cipher_suites.0.iter().any(|suite| suite.version() == *version) {
+            let what = format!("no suite of `cipher_suites` is for TLS {}", version.name());
+            let finding = Finding::new(MistakeKind::Conflict, text.key_at("cipher_suites"), what);
+            findings.push(
+                finding.hint(format!("take `\"{}\"` out of `versions`, or add a suite", version.name())),
+            );
+        }
+    }
+    let idle = |suite: &&CipherSuite| !versions.0.contains(&suite.version());
+    if let Some(at) = text.written("cipher_suites")
+        && let Some(suite) = cipher_suites.0.iter().find(idle)
+    {
+        let what =
+            format!("`{}` is for TLS {}, which `versions` leaves out", suite.name(), suite.version().name());
+        findings.push(Finding::new(MistakeKind::Unused, at, what));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where a certificate is compared with the date")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}

@@ -1,0 +1,82 @@
+//! `[listener.NAME.tls]`: what a TLS handshake with a client may agree on.
+
+use std::sync::Arc;
+
+use crate::certificate::Certificate;
+use crate::key::choice;
+
+/// TLS with the clients of a listener.
+#[derive(Debug, Clone)]
+pub struct ListenerTls {
+    /// The certificates, the default first. Empty only when the config was read without its files.
+    pub certificates: Vec<Arc<Certificate>>,
+    /// The versions, each once, at least one.
+    pub versions: Vec<TlsVersion>,
+    /// The cipher suites in the order of preference; every version has one.
+    pub cipher_suites: Vec<CipherSuite>,
+    /// The groups in the order of preference.
+    pub groups: Vec<KeyExchangeGroup>,
+}
+
+choice! {
+    /// A version of TLS.
+    pub enum TlsVersion {
+        /// RFC 5246
+        Tls12 = "1.2",
+        /// RFC 8446
+        #[default]
+        Tls13 = "1.3",
+    }
+}
+
+choice! {
+    /// A cipher suite, by its name in the IANA registry.
+    pub enum CipherSuite {
+        /// TLS 1.3
+        #[default]
+        Aes128Gcm = "TLS_AES_128_GCM_SHA256",
+        /// TLS 1.3
+        Aes256Gcm = "TLS_AES_256_GCM_SHA384",
+        /// TLS 1.3
+        Chacha20 = "TLS_CHACHA20_POLY1305_SHA256",
+        /// TLS 1.2, in OpenSSL `ECDHE-ECDSA-AES128-GCM-SHA256`
+        EcdsaAes128Gcm = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        /// TLS 1.2, in OpenSSL `ECDHE-ECDSA-AES256-GCM-SHA384`
+        EcdsaAes256Gcm = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        /// TLS 1.2, in OpenSSL `ECDHE-ECDSA-CHACHA20-POLY1305`
+        EcdsaChacha20 = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        /// TLS 1.2, in OpenSSL `ECDHE-RSA-AES128-GCM-SHA256`
+        RsaAes128Gcm = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        /// TLS 1.2, in OpenSSL `ECDHE-RSA-AES256-GCM-SHA384`
+        RsaAes256Gcm = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+        /// TLS 1.2, in OpenSSL `ECDHE-RSA-CHACHA20-POLY1305`
+        RsaChacha20 = "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    }
+}
+
+impl CipherSuite {
+    /// The version of TLS that the suite is for.
+    pub const fn version(self) -> TlsVersion {
+        match self {
+            Self::Aes128Gcm | Self::Aes256Gcm | Self::Chacha20 => TlsVersion::Tls13,
+            _ => TlsVersion::Tls12,
+        }
+    }
+}
+
+choice! {
+    /// A group of the key exchange, by its name in the IANA registry.
+    pub enum KeyExchangeGroup {
+        /// hybrid with ML-KEM-768, safe from those who record now and have a quantum computer later
+        #[default]
+        X25519Mlkem768 = "X25519MLKEM768",
+        /// hybrid with ML-KEM-768 on P-256
+        Secp256r1Mlkem768 = "SecP256r1MLKEM768",
+        /// RFC 7748
+        X25519 = "x25519",
+        /// P-256
+        Secp256r1 = "secp256r1",
+        /// P-384
+        Secp384r1 = "secp384r1",
+    }
+}

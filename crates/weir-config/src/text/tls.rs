@@ -1,0 +1,45 @@
+//! `[listener.NAME.tls]` as it is written.
+
+use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
+use crate::key::{Located, Many, Spanned, section};
+
+section! {
+    /// TLS with the clients of a listener. `certificates` is all that it takes; the rest is for those who must allow less, or older things.
+    #[derive(Debug, Clone)]
+    pub(crate) struct ListenerTlsText at "listener.NAME.tls" {
+        /// The certificates, one for each set of names and kind of key. A client gets the one for the name that it asks for (SNI): the
+        /// exact name before a wildcard, else the default. Of several for one name, the one whose kind of key the client knows, ECDSA first.
+        certificates: Many<Located<CertificateText>> = required, like "nginx `ssl_certificate`, HAProxy `bind crt`";
+        /// The versions of the protocol. Older ones are not supported (RFC 8996).
+        versions: Many<TlsVersion> = ["1.2", "1.3"], like "nginx `ssl_protocols`, HAProxy `ssl-min-ver`, `ssl-max-ver`";
+        /// The cipher suites that may be used, by their IANA names. Those of TLS 1.2 need a certificate of the kind in their name. Which of them
+        /// is used is up to the order of this list.
+        cipher_suites: Many<CipherSuite> = [
+            "TLS_AES_128_GCM_SHA256",
+            "TLS_AES_256_GCM_SHA384",
+            "TLS_CHACHA20_POLY1305_SHA256",
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
+        ], like "nginx `ssl_ciphers`, HAProxy `ciphers`, `ciphersuites`";
+        /// The groups of the key exchange, by their IANA names. Which of them is used is up to the order of this list.
+        groups: Many<KeyExchangeGroup> = ["X25519MLKEM768", "x25519", "secp256r1", "secp384r1"],
+            like "nginx `ssl_ecdh_curve`, HAProxy `curves`";
+    }
+}
+
+section! {
+    /// A certificate and its key. Paths are relative to the file that names them.
+    #[derive(Debug, Clone)]
+    pub(crate) struct CertificateText at "listener.NAME.tls.certificates" {
+        /// A PEM file with the certificate, and behind it those that lead to a root, which is not needed itself.
+        certificate: Spanned<Box<str>> = required, like "nginx `ssl_certificate`, HAProxy `crt`";
+        /// A PEM file with the private key: RSA, ECDSA or Ed25519, in PKCS#8, PKCS#1 or SEC1. It may be the same file.
+        key: Spanned<Box<str>> = required, like "nginx `ssl_certificate_key`, HAProxy `key`";
+        /// Whether clients get this one that ask for no name, or for one that no certificate is for. Without it, the first certificate.
+        default: bool = false, like "nginx `listen default_server`";
+    }
+}

@@ -1,0 +1,202 @@
+//! Files of certificates and keys: what can be used, and what is said of those that cannot.
+
+use std::path::Path;
+use std::process::Command;
+
+use rcgen::{CertificateParams, KeyPair, SignatureAlgorithm};
+use tempfile::TempDir;
+use weir_config::{CertificateFiles, Checked, MistakeKind};
+
+/// A folder with `site.pem` and `site.key` for these names.
+fn folder(names: &[&str], kind: &'static SignatureAlgorithm) -> TempDir {
+    folder_with(names, kind, |_| {})
+}
+
+fn folder_with(
+    names: &[&str],
+    kind: &'static SignatureAlgorithm,
+    change: impl FnOnce(&mut CertificateParams),
+) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let key = KeyPair::generate_for(kind).unwrap();
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    change(&mut params);
+    let certificate = params.self_signed(&key).unwrap();
+    std::fs::write(folder.path().join("site.pem"), certificate.pem()).unwrap();
+    std::fs::write(folder.path().join("site.key"), key.serialize_pem()).unwrap();
+    folder
+}
+
+fn config(certificates: &str) -> String {
+    format!(
+        "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[listener.web.tls]\ncertificates = [{certificates}]\n\
+         [upstream.app]\nservers = [\"10.0.0.1:80\"]\n"
+    )
+}
+
+const SITE: &str = "{ certificate = \"site.pem\", key = \"site.key\" }";
+
+fn load(folder: &Path, certificates: &str) -> Checked {
+    let file = folder.join("weir.toml");
+    std::fs::write(&file, config(certificates)).unwrap();
+    Checked::load(&file)
+}
+
+/// What is said of the one mistake, with the name of the folder taken out of it.
+fn said(folder: &Path, certificates: &str) -> (MistakeKind, usize, String) {
+    let checked = load(folder, certificates);
+    let mistakes: Vec<_> = checked.mistakes.iter().collect();
+    let [mistake] = mistakes[..] else { panic!("one mistake wanted: {}", checked.mistakes) };
+    assert_eq!((mistake.place.line, checked.config.is_none()), (5, !mistake.kind.is_warning()));
+    let what = mistake.what.replace(&format!("{}/", folder.display()), "");
+    let hint = mistake.hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
+    (mistake.kind, mistake.place.column, format!("{what}{hint}"))
+}
+
+#[test]
+fn keys_of_every_kind_and_form_belong_to_their_certificates() {
+    let kinds = [
+        &rcgen::PKCS_ECDSA_P256_SHA256,
+        &rcgen::PKCS_ECDSA_P384_SHA384,
+        &rcgen::PKCS_ED25519,
+        &rcgen::PKCS_RSA_SHA256,
+    ];
+    for kind in kinds {
+        let folder = folder(&["A.test", "*.b.test"], kind);
+        let checked = load(folder.path(), SITE);
+        assert!(checked.mistakes.is_empty(), "{}", checked.mistakes);
+        let config = checked.config.unwrap();
+        let tls = config.listeners[0].tls.as_ref().unwrap();
+        let names: Vec<&str> = tls.certificates[0].names.iter().map(|name| &**name).collect();
+        assert_eq!(names, ["a.test", "*.b.test"]);
+        // The older forms: PKCS#1 and SEC1.
+        let key = folder.path().join("site.key");
+        let old = folder.path().join("old.key");
+        let command = if kind == &rcgen::PKCS_RSA_SHA256 { vec!["rsa", "-traditional"] } else { vec!["ec"] };
+        if kind != &rcgen::PKCS_ED25519 {
+            let out =
+                Command::new("openssl").args(command).arg("-in").arg(&key).arg("-out").arg(&old).output();
+            assert!(out.unwrap().status.success());
+            assert!(!std::fs::read_to_string(&old).unwrap().contains("BEGIN PRIVATE KEY"));
+            let files = CertificateFiles { certificate: folder.path().join("site.pem"), key: old };
+            files.load().unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+#[test]
+fn each_mistake_names_its_file_and_reason() {
+    let site = folder(&["a.test"], &rcgen::PKCS_ECDSA_P256_SHA256);
+    let other = folder(&["b.test"], &rcgen::PKCS_ECDSA_P256_SHA256);
+    let path = site.path();
+    std::fs::copy(other.path().join("site.key"), path.join("other.key")).unwrap();
+    std::fs::write(path.join("empty"), "").unwrap();
+    std::fs::write(path.join("binary"), [0x30, 0x82, 0, 1, 0xff]).unwrap();
+    let body = "AAAA\n";
+    let block = |label: &str| format!("-----BEGIN {label}-----\n{body}-----END {label}-----\n");
+    std::fs::write(path.join("damaged.pem"), block("CERTIFICATE")).unwrap();
+    std::fs::write(path.join("damaged.key"), block("PRIVATE KEY")).unwrap();
+    std::fs::write(path.join("cut.pem"), "-----BEGIN CERTIFICATE-----\nAAAA\n").unwrap();
+    std::fs::write(path.join("locked.key"), block("ENCRYPTED PRIVATE KEY")).unwrap();
+    std::fs::write(path.join("large"), vec![b'#'; (1 << 20) + 1]).unwrap();
+    let (certificate, key) = (33, 51);
+    for (certificate_file, key_file, is_key, expected) in [
+        (
+            "none.pem",
+            "site.key",
+            false,
+            "`none.pem`: the file cannot be read: No such file or directory (os error 2)",
+        ),
+        (
+            "site.pem",
+            "none.key",
+            true,
+            "`none.key`: the file cannot be read: No such file or directory (os error 2)",
+        ),
+        ("empty", "site.key", false, "`empty`: the file has no PEM block `CERTIFICATE` (PEM is text"),
+        ("binary", "site.key", false, "`binary`: the file has no PEM block `CERTIFICATE` (PEM is text"),
+        ("large", "site.key", false, "`large`: the file is larger than 1 MiB"),
+        (
+            "site.key",
+            "site.key",
+            false,
+            "`site.key`: the file has no PEM block `CERTIFICATE` (is this the file of the key?)",
+        ),
+        (
+            "site.pem",
+            "site.pem",
+            true,
+            "`site.pem`: the file has no PEM block `PRIVATE KEY` (is this the file of the certificate?)",
+        ),
+        ("site.pem", "empty", true, "`empty`: the file has no PEM block `PRIVATE KEY` (PEM is text"),
+        ("damaged.pem", "site.key", false, "`damaged.pem`: the certificate is damaged"),
+        ("cut.pem", "site.key", false, "`cut.pem`: the file is not PEM: "),
+        (
+            "site.pem",
+            "damaged.key",
+            true,
+            "`damaged.key`: the key is damaged or of a kind that is not supported (RSA from 2048",
+        ),
+        ("site.pem", "locked.key", true, "`locked.key`: the key is encrypted (`openssl pkey"),
+        (
+            "site.pem",
+            "other.key",
+            true,
+            "`other.key`: the key does not belong to the certificate in site.pem (was one of the two files renewed without the other?)",
+        ),
+    ] {
+        let text = format!("{{ certificate = \"{certificate_file}\", key = \"{key_file}\" }}");
+        let (kind, column, what) = said(path, &text);
+        assert_eq!(kind, MistakeKind::Certificate, "{what}");
+        assert!(what.starts_with(expected), "expected {expected}\ngot      {what}");
+        let expected = if is_key { key + certificate_file.len() - 8 } else { certificate };
+        assert_eq!(column, expected, "{what}");
+    }
+}
+
+#[test]
+fn a_certificate_out_of_its_time_is_a_warning() {
+    for (from, to, expected) in [
+        ((2001, 1, 1), (2002, 1, 1), "`site.pem`: the certificate expired "),
+        ((4000, 1, 1), (4001, 1, 1), "`site.pem`: the certificate is not valid yet"),
+    ] {
+        let date = |(year, month, day)| rcgen::date_time_ymd(year, month, day);
+        let folder = folder_with(&["a.test"], &rcgen::PKCS_ED25519, |params| {
+            (params.not_before, params.not_after) = (date(from), date(to));
+        });
+        let (kind, _, what) = said(folder.path(), SITE);
+        assert_eq!(kind, MistakeKind::Doubtful);
+        assert!(what.starts_with(expected), "{what}");
+    }
+    let nameless = folder(&[], &rcgen::PKCS_ED25519);
+    assert!(said(nameless.path(), SITE).2.contains("for no host name"));
+}
+
+#[test]
+fn a_chain_in_the_wrong_order_is_told() {
+    let site = folder(&["a.test"], &rcgen::PKCS_ED25519);
+    let other = folder(&["b.test"], &rcgen::PKCS_ED25519);
+    let chain =
+        [&other, &site].map(|folder| std::fs::read_to_string(folder.path().join("site.pem")).unwrap());
+    std::fs::write(site.path().join("site.pem"), chain.concat()).unwrap();
+    assert!(
+        said(site.path(), SITE)
+            .2
+            .ends_with("(it belongs to a later certificate of that file: its own has to stand first)")
+    );
+}
+
+#[test]
+fn the_default_stands_first() {
+    let site = folder(&["a.test"], &rcgen::PKCS_ED25519);
+    let other = folder(&["b.test"], &rcgen::PKCS_ED25519);
+    for file in ["site.pem", "site.key"] {
+        std::fs::copy(other.path().join(file), site.path().join(format!("b-{file}"))).unwrap();
+    }
+    let both = format!("{SITE}, {{ certificate = \"b-site.pem\", key = \"b-site.key\", default = true }}");
+    let config = load(site.path(), &both).config.unwrap();
+    let tls = config.listeners[0].tls.as_ref().unwrap();
+    let firsts: Vec<&str> = tls.certificates.iter().map(|certificate| &*certificate.names[0]).collect();
+    assert_eq!(firsts, ["b.test", "a.test"]);
+}

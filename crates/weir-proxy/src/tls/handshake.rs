@@ -1,0 +1,135 @@
+//! Phase Tls: from the first bytes of a client to a connection that both sides trust to be private.
+//!
+//! Stands between accept and the protocol of the listener, whatever that is. Until its first byte a client holds no memory for
+//! TLS. Must not decide what a failure means.
+
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+
+use rustls::{PeerIncompatible, ServerConfig};
+use weir_observe::{Cause, Failure, Party, Phase};
+
+use super::records::Records;
+use crate::clock;
+use crate::downstream::session::Session;
+use crate::exchange::failure::of_io;
+
+/// The content type of the first record of a handshake (RFC 8446 section 5.1).
+const HANDSHAKE: u8 = 0x16;
+
+/// Why there is no TLS on a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Refused {
+    /// Nobody said anything.
+    Quietly,
+    Failed(Failure),
+}
+
+/// Shakes hands with a client that has just connected, within the time limit of the phase.
+///
+/// # Errors
+/// When there is no TLS on the connection. What plain HTTP the client sent is left in its input.
+pub(crate) async fn accept(session: &mut Session, config: &Arc<ServerConfig>) -> Result<(), Refused> {
+    let limit = session.worker.shared.snapshot.listeners[session.listener].config.timeouts.tls;
+    let began = session.now;
+    session.deadline.set(began, Some(limit));
+    let outcome = match first_byte(session).await {
+        Ok(HANDSHAKE) => shake(session, config).await,
+        Ok(byte) if byte.is_ascii_alphabetic() => {
+            Err(Refused::Failed(Failure::client(Phase::Tls, Cause::PlainHttpOnTlsPort)))
+        }
+        Ok(_) => Err(Refused::Failed(Failure::client(Phase::Tls, Cause::TlsHandshakeFailed))),
+        Err(refused) => Err(refused),
+    };
+    session.deadline.set_at(None);
+    session.now = clock::now();
+    if outcome.is_ok() {
+        session.tls_micros = clock::micros(session.now.saturating_duration_since(began));
+        count(session);
+    }
+    outcome
+}
+
+/// What the client begins with; it stays in the input.
+async fn first_byte(session: &mut Session) -> Result<u8, Refused> {
+    if !session.client.fill_at_once(&session.worker.stock) {
+        let received = std::future::poll_fn(|cx| {
+            if session.worker.is_stopping() {
+                return Poll::Ready(Err(Refused::Quietly));
+            }
+            match session.client.poll_fill(cx, &session.worker.stock) {
+                Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
+                Poll::Ready(Err(_)) => Poll::Ready(Err(Refused::Quietly)),
+                Poll::Pending => session.deadline.poll_passed().map(|()| Err(timed_out())),
+            }
+        });
+        received.await?;
+    }
+    session.client.received().first().copied().ok_or(Refused::Quietly)
+}
+
+async fn shake(session: &mut Session, config: &Arc<ServerConfig>) -> Result<(), Refused> {
+    let made = rustls::ServerConnection::new(Arc::clone(config));
+    let made = made.map_err(|_| Refused::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
+    let mut records = Box::new(Records::new(made.into(), session.client.input.take()));
+    let outcome = std::future::poll_fn(|cx| {
+        match records.poll_handshake(cx, &mut session.client.socket, &session.worker.stock) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(refused(session, &error))),
+            Poll::Pending if session.worker.is_stopping() => {
+                Poll::Ready(Err(Refused::Failed(Failure::weir(Phase::Tls, Cause::Drained))))
+            }
+            Poll::Pending => session.deadline.poll_passed().map(|()| Err(timed_out())),
+        }
+    })
+    .await;
+    outcome?;
+    session.client.tls = Some(records);
+    Ok(())
+}
+
+fn timed_out() -> Refused {
+    Refused::Failed(Failure::client(Phase::Tls, Cause::TimedOut))
+}
+
+fn refused(session: &Session, error: &io::Error) -> Refused {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let failure = match cause {
+        Some(error) => Failure::client(Phase::Tls, of_rustls(error)),
+        None => of_io(Phase::Tls, Party::Client, error),
+    };
+    tracing::debug!(
+        listener = &*session.worker.shared.snapshot.listeners[session.listener].config.name,
+        peer = ?session.peer,
+        reason = failure.reason(),
+        %error,
+        "no TLS with a client"
+    );
+    Refused::Failed(failure)
+}
+
+/// The cause behind an error of rustls.
+pub(crate) fn of_rustls(error: &rustls::Error) -> Cause {
+    use rustls::Error;
+    match error {
+        Error::AlertReceived(_) => Cause::TlsAlert,
+        Error::NoCertificatesPresented => Cause::TlsCertificateMissing,
+        Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => Cause::TlsCertificateRejected,
+        Error::PeerIncompatible(PeerIncompatible::ServerRejectedEncryptedClientHello(_)) => {
+            Cause::TlsHandshakeFailed
+        }
+        // The general one is that no certificate fits the signatures that the client knows.
+        Error::PeerIncompatible(_) | Error::NoApplicationProtocol | Error::General(_) => {
+            Cause::TlsNothingInCommon
+        }
+        _ => Cause::TlsHandshakeFailed,
+    }
+}
+
+fn count(session: &Session) {
+    let view = session.worker.view.borrow();
+    let Some(tls) = &session.client.tls else { return };
+    let by_version = &view.listeners[session.listener].tls_handshakes[usize::from(tls.is_version_13())];
+    by_version[usize::from(tls.is_resumed())].increment();
+}

@@ -1,0 +1,8 @@
+//! TLS: between a socket and the bytes of its connection, on either side.
+//!
+//! Above this, a connection with TLS reads and writes like one without. Must not know what the bytes mean.
+
+pub(crate) mod certificates;
+pub(crate) mod terms;
+pub(crate) mod handshake;
+pub(crate) mod records;

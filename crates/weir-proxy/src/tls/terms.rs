@@ -1,0 +1,80 @@
+//! From the config of a listener to what rustls shakes hands by, made once for all workers.
+
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
+use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
+
+use super::certificates::Certificates;
+
+/// What clients of a listener are offered.
+///
+/// # Errors
+/// When rustls does not take a key or a combination that the config check let pass.
+pub(crate) fn for_clients(tls: &ListenerTls) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
+    let certificates = Arc::new(Certificates::new(&tls.certificates, &provider)?);
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions(&tls.versions))?
+        .with_no_client_auth()
+        .with_cert_resolver(certificates);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.ignore_client_order = true;
+    Ok(Arc::new(config))
+}
+
+/// The provider of all cryptography, reduced to these suites and groups.
+fn provider(suites: &[CipherSuite], groups: &[KeyExchangeGroup]) -> CryptoProvider {
+    CryptoProvider {
+        cipher_suites: suites.iter().map(|suite| supported_suite(*suite)).collect(),
+        kx_groups: groups.iter().map(|group| supported_group(*group)).collect(),
+        ..aws_lc_rs::default_provider()
+    }
+}
+
+fn versions(versions: &[TlsVersion]) -> Vec<&'static SupportedProtocolVersion> {
+    let one = |version: &TlsVersion| match version {
+        TlsVersion::Tls12 => &rustls::version::TLS12,
+        TlsVersion::Tls13 => &rustls::version::TLS13,
+    };
+    versions.iter().map(one).collect()
+}
+
+fn supported_suite(suite: CipherSuite) -> SupportedCipherSuite {
+    use aws_lc_rs::cipher_suite as known;
+    match suite {
+        CipherSuite::Aes128Gcm => known::TLS13_AES_128_GCM_SHA256,
+        CipherSuite::Aes256Gcm => known::TLS13_AES_256_GCM_SHA384,
+        CipherSuite::Chacha20 => known::TLS13_CHACHA20_POLY1305_SHA256,
+        CipherSuite::EcdsaAes128Gcm => known::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        CipherSuite::EcdsaAes256Gcm => known::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        CipherSuite::EcdsaChacha20 => known::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        CipherSuite::RsaAes128Gcm => known::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        CipherSuite::RsaAes256Gcm => known::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        CipherSuite::RsaChacha20 => known::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    }
+}
+
+fn supported_group(group: KeyExchangeGroup) -> &'static dyn SupportedKxGroup {
+    use aws_lc_rs::kx_group as known;
+    match group {
+        KeyExchangeGroup::X25519Mlkem768 => known::X25519MLKEM768,
+        KeyExchangeGroup::Secp256r1Mlkem768 => known::SECP256R1MLKEM768,
+        KeyExchangeGroup::X25519 => known::X25519,
+        KeyExchangeGroup::Secp256r1 => known::SECP256R1,
+        KeyExchangeGroup::Secp384r1 => known::SECP384R1,
+    }
+}
+
+/// The name of a cipher suite in the IANA registry.
+pub(crate) fn suite_name(suite: rustls::CipherSuite) -> &'static str {
+    // rustls has its own names for those of TLS 1.3.
+    let iana = suite.as_str().unwrap_or("unknown");
+    match suite {
+        rustls::CipherSuite::TLS13_AES_128_GCM_SHA256 => CipherSuite::Aes128Gcm.name(),
+        rustls::CipherSuite::TLS13_AES_256_GCM_SHA384 => CipherSuite::Aes256Gcm.name(),
+        rustls::CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => CipherSuite::Chacha20.name(),
+        _ => iana,
+    }
+}

@@ -1,0 +1,127 @@
+//! The end of a TLS connection: a whole message ends by its word, a cut one never looks whole.
+
+use super::Site;
+use crate::harness::{Connection, End, Origin};
+
+const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+/// An origin that answers one request with `head` and `abc`, and then closes or resets.
+fn cutting(head: &'static str, reset: bool) -> Origin {
+    Origin::start(move |conn| {
+        conn.request()?;
+        conn.send(head)?;
+        conn.send("abc")?;
+        if reset {
+            // The reset must not overtake the bytes.
+            crate::harness::watchdog::work(std::time::Duration::from_millis(100));
+            conn.reset();
+        }
+        None
+    })
+}
+
+#[test]
+fn a_whole_response_ends_by_the_word_of_tls() {
+    let origin = cutting("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", false);
+    let site = Site::start(&origin);
+    let mut client = site.connect();
+    client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+    client.head();
+    assert_eq!(client.take_to_end(), (b"abc".to_vec(), End::Closed));
+}
+
+#[test]
+fn a_cut_response_does_not() {
+    for (head, reset) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", false),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", true),
+        ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", true),
+    ] {
+        let origin = cutting(head, reset);
+        let site = Site::start(&origin);
+        let mut client = site.connect();
+        client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+        client.head();
+        let (_, end) = client.take_to_end();
+        assert!(matches!(end, End::Reset | End::Truncated), "{head:?}: {end}");
+    }
+}
+
+/// A request body whose client disappears without the word of TLS is not whole, whatever the server would take.
+#[test]
+fn a_cut_request_is_not_taken_for_whole() {
+    let origin = Origin::start(|conn| {
+        conn.head()?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let site = Site::start(&origin);
+    let mut client = site.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    origin.wait_for_connections(1);
+    client.tls().tcp.shutdown(std::net::Shutdown::Write).expect("the connection is open");
+    let end = origin.wait_for_end(0);
+    assert!(matches!(end, End::Reset | End::Closed), "{end}");
+    assert!(!origin.connection(0).received.ends_with(b"0\r\n\r\n"), "no last chunk");
+    assert!(origin.requests().is_empty());
+}
+
+/// Bytes both ways, then the end of one direction, then more in the other.
+#[test]
+fn a_tunnel_passes_half_closes() {
+    let origin = Origin::start(|conn: &mut Connection| {
+        conn.request()?;
+        conn.send(SWITCH)?;
+        assert_eq!(conn.take(4)?, b"ping");
+        conn.send("pong")?;
+        let (rest, end) = conn.wait_for_end();
+        assert_eq!((rest, end), (b"last".to_vec(), End::Closed));
+        conn.send("still here")?;
+        conn.finish();
+        Some(())
+    });
+    let site = Site::start(&origin);
+    let mut client = site.connect();
+    client.send(HANDSHAKE);
+    assert_eq!(client.head().status(), Ok(101));
+    client.send("ping");
+    assert_eq!(client.take(4), b"pong");
+    client.send("last");
+    client.finish();
+    assert_eq!(client.take_to_end(), (b"still here".to_vec(), End::Closed));
+}
+
+/// The end of the server's direction reaches the client, who goes on sending.
+#[test]
+fn a_tunnel_passes_the_end_of_the_server() {
+    let origin = Origin::start(|conn: &mut Connection| {
+        conn.request()?;
+        conn.send(format!("{SWITCH}bye"))?;
+        conn.finish();
+        assert_eq!(conn.wait_for_end(), (b"and more".to_vec(), End::Closed));
+        Some(())
+    });
+    let site = Site::start(&origin);
+    let mut client = site.connect();
+    client.send(HANDSHAKE);
+    assert_eq!(client.head().status(), Ok(101));
+    assert_eq!(client.take_to_end(), (b"bye".to_vec(), End::Closed));
+    client.send("and more");
+    client.finish();
+    origin.wait_for_end(0);
+}
+
+/// An idle connection is closed by the word of TLS when Weir stops.
+#[test]
+fn a_client_can_close_between_requests() {
+    let origin = Origin::serving("x");
+    let site = Site::start(&origin);
+    let mut client = site.connect();
+    client.assert_alive();
+    client.finish();
+    let (rest, end) = client.take_to_end();
+    assert!(rest.is_empty() && matches!(end, End::Closed | End::Truncated), "{end}");
+}

@@ -1,0 +1,76 @@
+//! Clients that cannot be served: what they are told and what is counted.
+
+use super::Site;
+use crate::harness::tls::try_connect;
+use crate::harness::{Authority, Client, End, Origin, eventually};
+
+fn counted(site: &Site, reason: &str) -> bool {
+    site.weir.metrics().all("weir_listener_failures_total", &[&format!("reason=\"{reason}\"")]) == [1.0]
+}
+
+#[test]
+fn plain_http_is_told_that_this_is_https() {
+    let origin = Origin::serving("never");
+    let site = Site::start(&origin);
+    let response = Client::get(site.weir.web(), "/");
+    assert_eq!((response.status, response.reason()), (400, Some("plain-http-on-tls-port")));
+    assert!(response.text().contains("https://"), "{}", response.text());
+    assert!(response.closes());
+    // All of a large request is there before anybody answers.
+    let body = "x".repeat(100_000);
+    let mut client = Client::connect(site.weir.web());
+    let request = format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n{body}");
+    let _taken = client.send_what_is_taken(request);
+    assert_eq!(client.response().status, 400);
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn noise_is_refused_and_silence_is_not_a_failure() {
+    let origin = Origin::serving("never");
+    let site = Site::start(&origin);
+    let mut noise = Client::connect(site.weir.web());
+    noise.send([0xff; 64]);
+    let (_, end) = noise.take_to_end();
+    assert!(matches!(end, End::Closed | End::Reset), "{end}");
+    eventually("the noise is counted", || counted(&site, "tls-handshake-failed"));
+    // A probe of the port that says nothing.
+    Client::connect(site.weir.web()).finish();
+    let mut broken = Client::connect(site.weir.web());
+    broken.send(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00");
+    let (answer, _) = broken.take_to_end();
+    assert_eq!(answer.first(), Some(&0x15), "an alert: {answer:?}");
+    let mut half = Client::connect(site.weir.web());
+    half.send(b"\x16\x03\x01\x02\x00");
+    half.finish();
+    half.take_to_end();
+    eventually("one handshake was broken off", || counted(&site, "tls-client-closed"));
+}
+
+#[test]
+fn a_client_that_does_not_trust_the_certificate_says_so() {
+    let origin = Origin::serving("never");
+    let site = Site::start(&origin);
+    let error =
+        try_connect(site.weir.web(), Authority::new().client(), "a.test").expect_err("it is a stranger's");
+    assert!(error.to_string().contains("invalid peer certificate"), "{error}");
+    eventually("the alert is counted", || counted(&site, "tls-client-alert"));
+    assert_eq!(origin.connections(), 0);
+    let requests = site.weir.metrics().sum("weir_listener_requests_total", &["listener=\"web\""]);
+    assert!(requests < 0.5, "no request came: {requests}");
+}
+
+#[test]
+fn a_handshake_has_its_time() {
+    let origin = Origin::serving("x");
+    let site = Site::start_with(&origin, "listener.web.timeouts.tls = \"300ms\"");
+    let mut client = Client::connect(site.weir.web());
+    client.send(b"\x16\x03\x01\x02\x00\x01");
+    let (_, end) = client.take_to_end();
+    assert!(matches!(end, End::Closed | End::Reset), "{end}");
+    eventually("the time limit is counted", || counted(&site, "tls-handshake-timeout"));
+    // The limit ends with the handshake.
+    let mut slow = site.connect();
+    crate::harness::watchdog::work(std::time::Duration::from_millis(700));
+    slow.assert_alive();
+}
