@@ -78,6 +78,18 @@ impl Figures {
         }
     }
 
+    /// Adds what is known of the certificates of a listener: those in use, and how often changed files were taken over and could not be.
+    pub fn note_certificates(
+        &mut self,
+        listener: usize,
+        certificates: Vec<CertificateFigures>,
+        reloads: [u64; 2],
+    ) {
+        if let Some(listener) = self.listeners.get_mut(listener) {
+            (listener.certificates, listener.certificate_reloads) = (certificates, reloads);
+        }
+    }
+
     /// Adds whether all servers of an upstream get requests because too few are usable.
     pub fn note_panic(&mut self, upstream: usize, in_panic: bool) {
         if let Some(upstream) = self.upstreams.get_mut(upstream) {
@@ -151,7 +163,20 @@ pub struct ListenerFigures {
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub tls_handshakes: [[u64; 2]; TLS_VERSIONS.len()],
+    /// The certificates that clients are shown now.
+    pub certificates: Vec<CertificateFigures>,
+    /// Changed files of certificates that were taken over, and such that could not be used.
+    pub certificate_reloads: [u64; 2],
     pub failures: FailureFigures,
+}
+
+/// A certificate in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFigures {
+    /// The file as the config names it.
+    pub file: String,
+    /// Until when it is valid, in seconds since 1970.
+    pub expiry_seconds: u64,
 }
 
 impl ListenerFigures {

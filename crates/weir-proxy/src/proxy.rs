@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
-use weir_observe::{Figures, Names, ShardSizes, UpstreamNames, WorkerShard};
+use weir_observe::{CertificateFigures, Figures, Names, ShardSizes, UpstreamNames, WorkerShard};
 use weir_traffic::ejection::Grounds;
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
 use weir_traffic::{Health, ServerId};
@@ -20,7 +20,7 @@ use weir_traffic::{Health, ServerId};
 use crate::clock;
 use crate::control::access_log::AccessLogs;
 use crate::control::modes::Modes;
-use crate::control::{admin, ejection, health, names};
+use crate::control::{admin, certificates, ejection, health, names};
 use crate::cpus;
 use crate::downstream::listener::{self, BoundAddress};
 use crate::snapshot::{Snapshot, TlsError, UpstreamPlan};
@@ -191,6 +191,7 @@ impl Proxy {
         }
         let (asked, all_asked) = channel();
         runtime.spawn(names::keep_resolved(Arc::clone(snapshot), asked));
+        runtime.spawn(certificates::keep_current(Arc::clone(snapshot)));
         runtime.spawn(ejection::keep_judged(Arc::clone(snapshot), self.shards.clone()));
         let handle = runtime.handle().clone();
         let stop = Arc::clone(&self.stop_control);
@@ -338,6 +339,15 @@ fn bind_all(config: &Config, workers: usize) -> Result<AllBound, StartError> {
 /// What the workers have counted, and what the health checks and the traffic say of the servers.
 fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> Figures {
     let mut figures = Figures::collect(names, shards.iter().map(|shard| &**shard));
+    for (index, tls) in snapshot.listeners.iter().map(|listener| &listener.tls).enumerate() {
+        let Some(tls) = tls else { continue };
+        let in_use = tls.certificates.in_use();
+        let in_use = in_use.iter().map(|certificate| CertificateFigures {
+            file: certificate.files.certificate.display().to_string(),
+            expiry_seconds: certificates::seconds(certificate.not_after),
+        });
+        figures.note_certificates(index, in_use.collect(), tls.certificates.reloads());
+    }
     for (upstream, plan) in snapshot.upstreams.iter().enumerate() {
         for (server, (state, probes)) in plan.balancer().states().iter().zip(&plan.probes).enumerate() {
             figures.note_mode(upstream, server, state.mode().name());

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use rustls::ServerConfig;
 use weir_config::{Action, Config, Dns, Listener, Process, Progress, Route, ServerAddress, Upstream};
 use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
 use weir_observe::ProbeShard;
@@ -29,7 +28,7 @@ use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
 use crate::exchange::retry::MethodSet;
 use crate::relay::pace::PaceLimit;
-use crate::tls::terms;
+use crate::tls::terms::Terms;
 use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
 use crate::upstream::ejection::Ejector;
@@ -51,6 +50,8 @@ pub(crate) struct Snapshot {
     pub(crate) dns: Dns,
     pub(crate) listeners: Vec<ListenerPlan>,
     pub(crate) upstreams: Vec<Arc<UpstreamPlan>>,
+    /// When it was made: where clocks begin that all workers share.
+    pub(crate) epoch: Instant,
 }
 
 /// A listener, its rules in the form the data path uses.
@@ -60,7 +61,7 @@ pub(crate) struct ListenerPlan {
     pub(crate) head_limits: HeadLimits,
     pub(crate) chunked_limits: ChunkedLimits,
     /// What the clients of a listener with TLS are offered.
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) tls: Option<Terms>,
     pub(crate) routes: RouteTable,
     pub(crate) route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, whoever sends them.
@@ -123,6 +124,7 @@ impl Snapshot {
     /// The listener whose TLS cannot be made ready.
     pub(crate) fn new(config: &Config, via_name: &str, seed: u64) -> Result<Self, TlsError> {
         Ok(Self {
+            epoch: clock::now(),
             process: config.process.clone(),
             dns: config.dns.clone(),
             listeners: config
@@ -141,7 +143,7 @@ impl Snapshot {
 
 impl ListenerPlan {
     fn new(config: &Listener, via_name: &str) -> Result<Self, TlsError> {
-        let tls = config.tls.as_ref().map(terms::for_clients).transpose();
+        let tls = config.tls.as_ref().map(Terms::new).transpose();
         let tls = tls.map_err(|error| TlsError { listener: config.name.clone(), error })?;
         let limits = &config.limits;
         let usual_id = FieldName::XRequestId.as_str();

@@ -47,6 +47,10 @@ pub(super) fn check(
         versions: value.versions.0.clone(),
         cipher_suites: value.cipher_suites.0.clone(),
         groups: value.groups.0.clone(),
+        session_tickets: value.session_tickets,
+        session_cache: value.session_cache,
+        handshake_rate: value.handshake_rate,
+        reload: value.reload,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `[listener.NAME.tls]`: what a TLS handshake with a client may agree on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::certificate::Certificate;
 use crate::key::choice;
@@ -16,6 +17,14 @@ pub struct ListenerTls {
     pub cipher_suites: Vec<CipherSuite>,
     /// The groups in the order of preference.
     pub groups: Vec<KeyExchangeGroup>,
+    /// Whether clients may resume a session by a ticket.
+    pub session_tickets: bool,
+    /// Sessions that are kept for clients without tickets.
+    pub session_cache: Option<u32>,
+    /// Handshakes that may begin per second.
+    pub handshake_rate: Option<u32>,
+    /// How often the files of the certificates are looked at.
+    pub reload: Option<Duration>,
 }
 
 choice! {

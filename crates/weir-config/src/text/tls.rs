@@ -1,5 +1,7 @@
 //! `[listener.NAME.tls]` as it is written.
 
+use std::time::Duration;
+
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
 use crate::key::{Located, Many, Spanned, section};
 
@@ -28,6 +30,16 @@ section! {
         /// The groups of the key exchange, by their IANA names. Which of them is used is up to the order of this list.
         groups: Many<KeyExchangeGroup> = ["X25519MLKEM768", "x25519", "secp256r1", "secp384r1"],
             like "nginx `ssl_ecdh_curve`, HAProxy `curves`";
+        /// Whether a client may come back without a full handshake by a ticket that it keeps. The keys that tickets are sealed with are shared by
+        /// all workers, live in memory only and are replaced every 6 hours; a ticket is good for 12 hours at most.
+        session_tickets: bool = true, like "nginx `ssl_session_tickets`, HAProxy `no-tls-tickets`";
+        /// Sessions that are kept for clients that bring no ticket, or for all without `session_tickets`. The oldest make room.
+        session_cache: Option<u32> = 10_000, in 1..=10_000_000, like "nginx `ssl_session_cache`, HAProxy `tune.ssl.cachesize`";
+        /// Handshakes that may begin per second on this listener. More wait for their turn, within `timeouts.tls`.
+        handshake_rate: Option<u32> = "off", in 1..=1_000_000, like "HAProxy `rate-limit sessions`, `maxsslrate`";
+        /// How often the files of the certificates are looked at for changes. New ones are used for the handshakes that follow; where they cannot be
+        /// used, the old ones stay and the log says so.
+        reload: Option<Duration> = "10s", in 100..=86_400_000;
     }
 }
 

@@ -108,6 +108,7 @@ causes! {
     TooManyListenerConnections "too-many-listener-connections" "The listener has as many connections as it may.",
     TooManyClientConnections "too-many-client-connections" "This client address has as many connections as it may.",
     TooManyRequests "too-many-requests" "The client sends requests faster than it may.",
+    TooManyHandshakes "too-many-handshakes" "The listener begins as many TLS handshakes per second as it may.",
     BufferLimit "buffer-limit" "The worker has no buffer left.",
     DescriptorLimit "descriptor-limit" "The process or the system has no file descriptor left.",
 

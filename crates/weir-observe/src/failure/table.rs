@@ -102,6 +102,9 @@ rows! {
     "tls-name-unknown": TlsNameUnknown, Client, [Tls], log 421, GONE,
         "The client asked for a server name that the listener has no certificate for.",
         "Add a certificate for the name to the listener, or a default certificate.";
+    "tls-handshake-rate": TooManyHandshakes, Weir, [Tls], log 503, GONE,
+        "So many TLS handshakes waited for their turn that this one would have run out of time.",
+        "Raise `listener.NAME.tls.handshake_rate`, or `listener.NAME.timeouts.tls` to let clients wait for longer.";
     "tls-client-certificate-missing": TlsCertificateMissing, Client, [Tls], log 400, GONE,
         "The listener requires a client certificate and the client sent none.",
         "Install a certificate in the client, or do not require one on this listener.";

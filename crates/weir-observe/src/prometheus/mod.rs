@@ -78,6 +78,7 @@ fn render_listeners(listeners: &[ListenerFigures], out: &mut String) {
     let help = "Responses sent to clients, by class of status.";
     write_classes(out, "weir_listener_responses_total", help, &rows, |listener| &listener.responses);
     write_handshakes(out, &rows);
+    write_certificates(out, &rows);
     let help = "Exchanges that ended badly, by reason code and party.";
     write_reasons(out, "weir_listener_failures_total", help, &rows, |listener| &listener.failures);
 }
@@ -94,6 +95,28 @@ fn write_handshakes(out: &mut String, listeners: &[(String, &ListenerFigures)]) 
             for (resumed, count) in ["no", "yes"].into_iter().zip(counts) {
                 write_sample(out, name, labels, &[("version", version), ("resumed", resumed)], count);
             }
+        }
+    }
+}
+
+/// Only listeners with certificates.
+fn write_certificates(out: &mut String, listeners: &[(String, &ListenerFigures)]) {
+    let name = "weir_listener_certificate_expiry_timestamp_seconds";
+    write_family(out, name, Kind::Gauge, "Until when a certificate in use is valid, in seconds since 1970.");
+    let rows = || listeners.iter().filter(|(_, listener)| !listener.certificates.is_empty());
+    for (labels, listener) in rows() {
+        for certificate in &listener.certificates {
+            let labels = format!("{labels},{}", label("certificate", &certificate.file));
+            write_sample(out, name, &labels, &[], certificate.expiry_seconds);
+        }
+    }
+    let name = "weir_listener_certificate_reloads_total";
+    let help =
+        "Files of certificates that had changed, by whether they were taken over or could not be used.";
+    write_family(out, name, Kind::Counter, help);
+    for (labels, listener) in rows() {
+        for (outcome, count) in ["loaded", "failed"].into_iter().zip(listener.certificate_reloads) {
+            write_sample(out, name, labels, &[("outcome", outcome)], count);
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What is not on the request path: names of servers, health checks, the times of ejections, the writer of the access log, the
+//! What is not on the request path: certificates whose files change, names of servers, health checks, the times of ejections, the writer of the access log, the
 //! admin listener.
 
 pub(crate) mod access_log;
 pub(crate) mod names;
+pub(crate) mod certificates;
 pub(crate) mod health;
 pub(crate) mod ejection;
 pub(crate) mod slow_start;

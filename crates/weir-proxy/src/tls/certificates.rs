@@ -1,11 +1,14 @@
 //! Which certificate a client is shown: by the name that it asks for and the signatures that it knows.
 //!
 //! The exact name goes before a wildcard, which stands for one label, and that before the default. Of several certificates for a
-//! name the cheapest to sign with comes first: a handshake costs a fifth with ECDSA of what it costs with RSA.
+//! name the cheapest to sign with comes first: a handshake costs a fifth with ECDSA of what it costs with RSA. When a file changes, all are replaced
+//! at once; handshakes under way go on with what they began with.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use rustls::SignatureScheme;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -15,9 +18,57 @@ use weir_config::Certificate;
 /// The longest name of a host (RFC 1035 section 2.3.4).
 const NAME_LEN_MAX: usize = 255;
 
-/// The certificates of a listener.
+/// The certificates of a listener as they are now.
 #[derive(Debug)]
 pub(crate) struct Certificates {
+    now: ArcSwap<ByName>,
+    provider: Arc<CryptoProvider>,
+    /// Changed files that were taken over, and such that could not be used.
+    reloads: [AtomicU64; 2],
+}
+
+impl Certificates {
+    /// The first of `certificates` is the default, with those for the same names beside it.
+    ///
+    /// # Errors
+    /// When there is none, or rustls does not take a key.
+    pub(crate) fn new(
+        certificates: Vec<Arc<Certificate>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, rustls::Error> {
+        let now = ArcSwap::from_pointee(ByName::new(certificates, &provider)?);
+        Ok(Self { now, provider, reloads: Default::default() })
+    }
+
+    /// Those in use, in the order of the config, the default first.
+    pub(crate) fn in_use(&self) -> Vec<Arc<Certificate>> {
+        self.now.load().loaded.clone()
+    }
+
+    /// Uses others from now on.
+    ///
+    /// # Errors
+    /// As [`Certificates::new`]; then nothing changes.
+    pub(crate) fn replace(&self, certificates: Vec<Arc<Certificate>>) -> Result<(), rustls::Error> {
+        self.now.store(Arc::new(ByName::new(certificates, &self.provider)?));
+        Ok(())
+    }
+
+    /// Counts changed files of a certificate.
+    pub(crate) fn count_reload(&self, is_loaded: bool) {
+        self.reloads[usize::from(!is_loaded)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often changed files were taken over, and how often they could not be.
+    pub(crate) fn reloads(&self) -> [u64; 2] {
+        [0, 1].map(|index: usize| self.reloads[index].load(Ordering::Relaxed))
+    }
+}
+
+/// Certificates by the names that they are for.
+#[derive(Debug)]
+struct ByName {
+    loaded: Vec<Arc<Certificate>>,
     exact: HashMap<Box<str>, Candidates>,
     /// By the name without its first label, the dot included.
     wildcard: HashMap<Box<str>, Candidates>,
@@ -27,20 +78,14 @@ pub(crate) struct Certificates {
 /// Certificates for one name, in the order of preference.
 type Candidates = Vec<Arc<CertifiedKey>>;
 
-impl Certificates {
-    /// The first of `certificates` is the default, with those for the same names beside it.
-    ///
-    /// # Errors
-    /// When there is none, or rustls does not take a key.
-    pub(crate) fn new(
-        certificates: &[Arc<Certificate>],
-        provider: &CryptoProvider,
-    ) -> Result<Self, rustls::Error> {
-        let mut made = Self { exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
+impl ByName {
+    fn new(certificates: Vec<Arc<Certificate>>, provider: &CryptoProvider) -> Result<Self, rustls::Error> {
+        let mut made =
+            Self { loaded: Vec::new(), exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
         let first = certificates
             .first()
             .ok_or_else(|| rustls::Error::General("there is no certificate".to_owned()))?;
-        for certificate in certificates {
+        for certificate in &certificates {
             let key = provider.key_provider.load_private_key(certificate.key.clone_key())?;
             let certified = Arc::new(CertifiedKey::new(certificate.chain.clone(), key));
             for name in &certificate.names {
@@ -59,6 +104,7 @@ impl Certificates {
             // Stable: of two that cost the same, the first in the config.
             candidates.sort_by_key(|certified| cost(certified));
         }
+        made.loaded = certificates;
         Ok(made)
     }
 
@@ -84,7 +130,7 @@ impl Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.choose(client_hello.server_name(), client_hello.signature_schemes())
+        self.now.load().choose(client_hello.server_name(), client_hello.signature_schemes())
     }
 }
 

@@ -6,11 +6,13 @@
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use rustls::{PeerIncompatible, ServerConfig};
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::records::Records;
+use super::terms::Terms;
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::exchange::failure::of_io;
@@ -30,12 +32,15 @@ pub(crate) enum Refused {
 ///
 /// # Errors
 /// When there is no TLS on the connection. What plain HTTP the client sent is left in its input.
-pub(crate) async fn accept(session: &mut Session, config: &Arc<ServerConfig>) -> Result<(), Refused> {
+pub(crate) async fn accept(session: &mut Session, terms: &Terms) -> Result<(), Refused> {
     let limit = session.worker.shared.snapshot.listeners[session.listener].config.timeouts.tls;
     let began = session.now;
     session.deadline.set(began, Some(limit));
     let outcome = match first_byte(session).await {
-        Ok(HANDSHAKE) => shake(session, config).await,
+        Ok(HANDSHAKE) => match take_turn(session, terms, began + limit).await {
+            Ok(()) => shake(session, &terms.config).await,
+            Err(refused) => Err(refused),
+        },
         Ok(byte) if byte.is_ascii_alphabetic() => {
             Err(Refused::Failed(Failure::client(Phase::Tls, Cause::PlainHttpOnTlsPort)))
         }
@@ -67,6 +72,27 @@ async fn first_byte(session: &mut Session) -> Result<u8, Refused> {
         received.await?;
     }
     session.client.received().first().copied().ok_or(Refused::Quietly)
+}
+
+/// Waits for the turn of this handshake, where their rate is limited.
+async fn take_turn(session: &mut Session, terms: &Terms, latest: Instant) -> Result<(), Refused> {
+    let Some(turns) = &terms.turns else { return Ok(()) };
+    // All workers count from the same moment.
+    let epoch = session.worker.shared.snapshot.epoch;
+    let nanos =
+        |at: Instant| u64::try_from(at.saturating_duration_since(epoch).as_nanos()).unwrap_or(u64::MAX);
+    let Some(turn) = turns.try_take(nanos(clock::now()), nanos(latest)) else {
+        return Err(Refused::Failed(Failure::weir(Phase::Tls, Cause::TooManyHandshakes)));
+    };
+    let turn = epoch + Duration::from_nanos(turn);
+    std::future::poll_fn(|_| {
+        if clock::now() >= turn {
+            return Poll::Ready(Ok(()));
+        }
+        session.deadline.look_again(turn);
+        session.deadline.poll_passed().map(|()| Err(timed_out()))
+    })
+    .await
 }
 
 async fn shake(session: &mut Session, config: &Arc<ServerConfig>) -> Result<(), Refused> {

@@ -1,27 +1,47 @@
 //! From the config of a listener to what rustls shakes hands by, made once for all workers.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
+use weir_traffic::limit::Turns;
 
 use super::certificates::Certificates;
 
 /// What clients of a listener are offered.
-///
-/// # Errors
-/// When rustls does not take a key or a combination that the config check let pass.
-pub(crate) fn for_clients(tls: &ListenerTls) -> Result<Arc<ServerConfig>, rustls::Error> {
-    let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
-    let certificates = Arc::new(Certificates::new(&tls.certificates, &provider)?);
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&versions(&tls.versions))?
-        .with_no_client_auth()
-        .with_cert_resolver(certificates);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    config.ignore_client_order = true;
-    Ok(Arc::new(config))
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) certificates: Arc<Certificates>,
+    /// The turns of handshakes, if there is a limit on their rate.
+    pub(crate) turns: Option<Turns>,
+}
+
+impl Terms {
+    /// # Errors
+    /// When rustls does not take a key or a combination that the config check let pass, or there are no random numbers.
+    pub(crate) fn new(tls: &ListenerTls) -> Result<Self, rustls::Error> {
+        let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
+        let certificates = Arc::new(Certificates::new(tls.certificates.clone(), Arc::clone(&provider))?);
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions(&tls.versions))?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&certificates) as _);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.ignore_client_order = true;
+        if tls.session_tickets {
+            config.ticketer = aws_lc_rs::Ticketer::new()?;
+        }
+        config.session_storage = match tls.session_cache {
+            Some(sessions) => ServerSessionMemoryCache::new(sessions as usize),
+            None => Arc::new(NoServerSessionStorage {}),
+        };
+        let turns = tls.handshake_rate.and_then(NonZeroU32::new).map(Turns::new);
+        Ok(Self { config: Arc::new(config), certificates, turns })
+    }
 }
 
 /// The provider of all cryptography, reduced to these suites and groups.

@@ -1,16 +1,18 @@
 //! Limits on connections and on request rates: pure counters.
 //!
 //! [`ConnectionLimit`] bounds connections of the process or of a listener, [`ClientLimit`] those of one
-//! client, [`RateLimit`] the requests per second of one client. They say yes or no; what the client gets to
+//! client, [`RateLimit`] the requests per second of one client, [`Turns`] anything per second. They say yes or no, or when; what the client gets to
 //! hear is decided elsewhere. Memory is bounded whatever clients do.
 
 mod client;
 mod connections;
 mod rate;
+mod turns;
 
 pub use client::ClientKey;
 pub use connections::{ClientLimit, ConnectionLimit, Refusal};
 pub use rate::{Rate, RateError, RateLimit};
+pub use turns::Turns;
 
 #[cfg(test)]
 mod tests;

@@ -198,7 +198,7 @@ fn versions_can_be_restricted() {
         let site = Site::start_with(
             &origin,
             &format!(
-                "listener.web.tls.versions = [\"{version}\"]\nlistener.web.access_log = {{ output = \"file:{{dir}}/log\", format = \"{{tls.version}} {{tls.cipher_suite}} {{tls.server_name}} {{tls.session}} {{failure}}\" }}"
+                "process.workers = 1\nlistener.web.tls.versions = [\"{version}\"]\nlistener.web.access_log = {{ output = \"file:{{dir}}/log\", format = \"{{tls.version}} {{tls.cipher_suite}} {{tls.server_name}} {{tls.session}} {{failure}}\" }}"
             ),
         );
         let client = |version| site.authority.client_with(default_provider(), &[version]);

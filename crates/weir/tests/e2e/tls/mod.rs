@@ -4,6 +4,8 @@ mod choice;
 mod endings;
 mod refusals;
 mod relays;
+mod reload;
+mod resumption;
 mod unfinished;
 
 use crate::harness::tls::ECDSA;

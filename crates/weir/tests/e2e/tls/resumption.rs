@@ -1,0 +1,90 @@
+//! Clients that come back, and how many may come at once.
+
+use std::sync::Arc;
+
+use rustls::HandshakeKind;
+use rustls::client::{ClientSessionMemoryCache, Resumption};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::version::{TLS12, TLS13};
+
+use super::Site;
+use crate::harness::tls::{connect, try_connect};
+use crate::harness::{Origin, eventually};
+
+/// How the handshakes go of a client that comes again and again, after the first.
+fn kinds(site: &Site, version: &'static rustls::SupportedProtocolVersion) -> Vec<HandshakeKind> {
+    let mut config = site.authority.client_with(default_provider(), &[version]);
+    config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(64)));
+    let kind = |_| {
+        let mut client = connect(site.weir.web(), config.clone(), "a.test");
+        client.assert_alive();
+        client.tls().session().handshake_kind().expect("the handshake is over")
+    };
+    (0..6).map(kind).skip(1).collect()
+}
+
+#[test]
+fn a_client_resumes_its_session_on_any_worker() {
+    let origin = Origin::serving("x");
+    for settings in ["process.workers = 3", "listener.web.tls.session_tickets = false\nprocess.workers = 3"] {
+        let site = Site::start_with(&origin, settings);
+        for version in [&TLS12, &TLS13] {
+            let kinds = kinds(&site, version);
+            assert!(kinds.iter().all(|kind| *kind == HandshakeKind::Resumed), "{settings}: {kinds:?}");
+        }
+        let resumed = site.weir.metrics().sum("weir_listener_tls_handshakes_total", &["resumed=\"yes\""]);
+        assert!((resumed - 10.0).abs() < 0.5, "{resumed}");
+    }
+}
+
+#[test]
+fn resumption_can_be_off() {
+    let origin = Origin::serving("x");
+    let site = Site::start_with(
+        &origin,
+        "listener.web.tls.session_tickets = false\nlistener.web.tls.session_cache = \"off\"",
+    );
+    for version in [&TLS12, &TLS13] {
+        let kinds = kinds(&site, version);
+        assert!(kinds.iter().all(|kind| *kind != HandshakeKind::Resumed), "{kinds:?}");
+    }
+}
+
+/// Tickets allow no data before the handshake is over: it could be sent again by whoever recorded it.
+#[test]
+fn no_early_data_is_taken() {
+    let origin = Origin::serving("x");
+    let site = Site::start(&origin);
+    let mut config = site.authority.client();
+    config.enable_early_data = true;
+    for _ in 0..3 {
+        let mut client = connect(site.weir.web(), config.clone(), "a.test");
+        assert!(!client.tls().session().is_early_data_accepted());
+        client.assert_alive();
+    }
+}
+
+#[test]
+fn handshakes_wait_for_their_turn() {
+    let origin = Origin::serving("x");
+    let site = Site::start_with(&origin, "listener.web.tls.handshake_rate = 20");
+    std::thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| site.connect().assert_alive());
+        }
+    });
+    let none = site.weir.metrics().all("weir_listener_failures_total", &["tls-"]);
+    assert!(none.iter().all(|count| *count < 0.5), "{none:?}");
+}
+
+#[test]
+fn a_handshake_whose_turn_comes_too_late_is_refused() {
+    let origin = Origin::serving("x");
+    let settings = "listener.web.tls.handshake_rate = 1\nlistener.web.timeouts.tls = \"100ms\"";
+    let site = Site::start_with(&origin, settings);
+    eventually("one of many is refused", || {
+        let _too_late = try_connect(site.weir.web(), site.authority.client(), "a.test");
+        let refused = site.weir.metrics().all("weir_listener_failures_total", &["tls-handshake-rate"]);
+        refused.iter().sum::<f64>() > 0.5
+    });
+}
