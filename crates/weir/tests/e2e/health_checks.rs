@@ -357,7 +357,7 @@ fn probes_ask_what_the_config_says() {
         Some(())
     });
     let health = "path = \"/status?full=1\", method = \"POST\", host = \"app.test:81\", status = [200, \"410-419\"], \
-                  headers = { x-probe = \"weir one\", user-agent = \"check\" }, interval = \"30ms\", timeout = \"15s\"";
+                  headers = { x-probe = \"weir one\", user-agent = \"check\" }, interval = \"30ms\", timeout = \"15s\", connection_age = \"off\"";
     let weir = Weir::start(&config(&[named("a", &a)], health));
     a.wait_for_connections(3);
     for index in 0..2 {
@@ -381,7 +381,7 @@ fn a_probe_names_the_server_unless_told_otherwise() {
     assert_eq!(probe.field("host"), Some(a.address().to_string().as_str()));
     let agent = probe.field("user-agent").unwrap_or_default();
     assert!(agent.starts_with("weir-health/"), "{agent}");
-    assert_eq!(probe.field("connection"), Some("close"));
+    assert_eq!(probe.field("connection"), None, "it is kept for the next probe");
     assert!(probe.field("via").is_none() && probe.field("x-forwarded-for").is_none(), "{probe:?}");
     wait_for_probes(&weir, "a", "passed", 1.0);
 }
@@ -536,4 +536,16 @@ fn a_kept_connection_finds_out_what_a_new_one_would() {
     wait_until(&weir, "one", false);
     ill.store(false, Ordering::SeqCst);
     wait_until(&weir, "one", true);
+}
+
+/// A server that counts connections must not lose one to the probes.
+#[test]
+fn a_limited_server_gets_a_new_connection_for_each_probe() {
+    let server = origin("one", || ok("ready"));
+    let limited = format!("{{ name = \"one\", address = \"{}\", max_requests = 1 }}", server.address());
+    let weir = Weir::start(&config(&[limited], &format!("{QUICK}, connection_age = \"1h\"")));
+    wait_for_probes(&weir, "one", "passed", 4.0);
+    let (connections, probes) = probing(&server);
+    assert!(connections == probes, "{probes} probes on {connections} connections");
+    assert_eq!(server.last_request().field("Connection"), Some("close"));
 }
