@@ -31,6 +31,7 @@ mod retries;
 mod server_misbehaviour;
 mod client_disconnect;
 mod backpressure;
+mod tcp;
 mod timeouts;
 mod limits;
 mod queue;
