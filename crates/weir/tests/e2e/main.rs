@@ -34,6 +34,7 @@ mod backpressure;
 mod timeouts;
 mod limits;
 mod queue;
+mod queue_order;
 mod failures;
 mod access_log;
 mod access_log_drops;
