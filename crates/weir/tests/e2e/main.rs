@@ -35,6 +35,7 @@ mod tcp;
 mod timeouts;
 mod limits;
 mod queue;
+mod queue_order;
 mod failures;
 mod access_log;
 mod access_log_drops;
