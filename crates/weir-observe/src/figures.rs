@@ -167,6 +167,8 @@ pub struct ListenerFigures {
     pub certificates: Vec<CertificateFigures>,
     /// Changed files of certificates that were taken over, and such that could not be used.
     pub certificate_reloads: [u64; 2],
+    pub tunnels: u64,
+    pub tunnels_open: Level,
     pub failures: FailureFigures,
 }
 
@@ -194,6 +196,8 @@ impl ListenerFigures {
         for (totals, parts) in self.tls_handshakes.iter_mut().zip(&shard.tls_handshakes) {
             add_each(totals, [parts[0].value(), parts[1].value()]);
         }
+        self.tunnels += shard.tunnels.value();
+        self.tunnels_open.merge(shard.tunnels_open.level());
         self.failures.add(&shard.failures);
     }
 }

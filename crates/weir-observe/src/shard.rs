@@ -106,6 +106,10 @@ pub struct ListenerShard {
     pub bytes_out: Counter,
     /// TLS handshakes completed, by [`TLS_VERSIONS`], then full and resumed ones.
     pub tls_handshakes: [[Counter; 2]; TLS_VERSIONS.len()],
+    /// Tunnels begun: upgrades, and the connections of TCP listeners.
+    pub tunnels: Counter,
+    /// Tunnels open.
+    pub tunnels_open: Gauge,
     /// Failures, by reason.
     pub failures: FailureCounters,
 }

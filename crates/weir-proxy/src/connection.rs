@@ -123,10 +123,16 @@ impl Connection {
     /// Ends our direction of the stream, so that the peer knows it to be whole; an error means that the peer is gone
     /// already.
     pub(crate) fn poll_shutdown_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.poll_tell_end(cx));
+        self.socket.shutdown_write();
+        Poll::Ready(())
+    }
+
+    /// The same for a connection that is closed next, which says the end where there is no TLS.
+    pub(crate) fn poll_tell_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(tls) = &mut self.tls {
             let _gone = ready!(tls.poll_close(cx, &mut self.socket));
         }
-        self.socket.shutdown_write();
         Poll::Ready(())
     }
 

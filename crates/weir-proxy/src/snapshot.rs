@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use weir_config::{Action, Config, Dns, Listener, Process, Progress, Route, ServerAddress, Upstream};
+use weir_config::{
+    Action, Config, Dns, Listener, Process, Progress, Protocol, Route, ServerAddress, Upstream,
+};
 use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
 use weir_observe::ProbeShard;
 use weir_traffic::admission::Admission;
@@ -63,6 +65,8 @@ pub(crate) struct ListenerPlan {
     /// What the clients of a listener with TLS are offered.
     pub(crate) tls: Option<Terms>,
     pub(crate) routes: RouteTable,
+    /// Whether a route of a TCP listener depends on the server name of TLS.
+    pub(crate) asks_for_sni: bool,
     pub(crate) route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, whoever sends them.
     pub(crate) request_drop: NameSet,
@@ -143,7 +147,7 @@ impl Snapshot {
 
 impl ListenerPlan {
     fn new(config: &Listener, via_name: &str) -> Result<Self, TlsError> {
-        let tls = config.tls.as_ref().map(Terms::new).transpose();
+        let tls = config.tls.as_ref().map(|tls| Terms::new(tls, config.protocol)).transpose();
         let tls = tls.map_err(|error| TlsError { listener: config.name.clone(), error })?;
         let limits = &config.limits;
         let usual_id = FieldName::XRequestId.as_str();
@@ -175,6 +179,8 @@ impl ListenerPlan {
             },
             route_plans: config.routes.iter().map(RoutePlan::new).collect(),
             routes: config.route_table(),
+            asks_for_sni: config.protocol == Protocol::Tcp
+                && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             request_drop: REQUEST_OWN.with(NameSet::of(&replaced)),
             via_name: via_name.into(),
             logs_response_fields: config

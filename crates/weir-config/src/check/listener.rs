@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::{Surroundings, UpstreamNames, redirect, route, tls, warn_unreachable};
-use crate::config::{Listener, Route};
+use crate::config::{Listener, Protocol, Route};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::source::Span;
@@ -20,6 +20,7 @@ pub(super) fn check(
 ) -> Listener {
     let routes = routes(name, text, around.upstreams, findings);
     check_values(text, findings);
+    report_of_http(text, findings);
     warn_limits(text, findings);
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
     Listener {
@@ -39,8 +40,12 @@ fn routes(
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<Span> = text.value.route.iter().map(|route| route.at).collect();
-    let mut routes: Vec<Route> =
-        text.value.route.iter().map(|text| route::check(text, body_size, upstreams, findings)).collect();
+    let mut routes: Vec<Route> = text
+        .value
+        .route
+        .iter()
+        .map(|route| route::check(route, text.value.protocol, body_size, upstreams, findings))
+        .collect();
     if let Some(upstream) = &text.value.upstream {
         routes.push(Route { body_size, ..Route::to_upstream("*", upstreams.find(upstream, findings)) });
         places.push(upstream.at);
@@ -111,13 +116,48 @@ fn check_values(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
     let has_unix = text.value.address.as_ref().is_some_and(|addresses| {
         addresses.0.iter().any(|address| matches!(address.value, ListenAddress::Unix(_)))
     });
-    if let (Some(at), None) = (text.value.timeouts.changed("tls"), &text.value.tls) {
+    if text.value.protocol == Protocol::Http
+        && let (Some(at), None) = (text.value.timeouts.changed("tls"), &text.value.tls)
+    {
         let what = "`tls` does nothing: the listener has no TLS";
         findings.push(Finding::new(MistakeKind::Unused, at, what));
     }
     if text.value.trusted_proxies.unix && !has_unix && text.value.address.is_some() {
         let what = "`\"unix\"` trusts nobody: the listener has no Unix socket";
         findings.push(Finding::new(MistakeKind::Unused, text.key_at("trusted_proxies"), what));
+    }
+}
+
+/// Reports what only requests have, where there are none.
+fn report_of_http(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
+    if text.value.protocol != Protocol::Tcp {
+        return;
+    }
+    let of_listener = ["allow", "forwarded", "request_id"].map(|key| (key, text.changed(key)));
+    let of_timeouts = ["request", "request_body", "send", "idle"];
+    let of_timeouts = of_timeouts.map(|key| (key, text.value.timeouts.changed(key)));
+    let of_limits = [
+        "head_size",
+        "target_size",
+        "headers",
+        "trailer_size",
+        "chunk_extension_size",
+        "body_size",
+        "requests_per_session",
+    ];
+    let of_limits = of_limits.map(|key| (key, text.value.limits.changed(key)));
+    for (key, at) in of_listener.into_iter().chain(of_timeouts).chain(of_limits) {
+        if let Some(at) = at {
+            let what =
+                format!("`{key}` does nothing here: the listener speaks `tcp`, so there are no requests");
+            let finding = Finding::new(MistakeKind::Unused, at, what);
+            findings.push(match key {
+                "idle" => {
+                    finding.hint("how long a connection may be silent is `upstream.NAME.timeouts.tunnel`")
+                }
+                _ => finding,
+            });
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod redirect;
 mod route;
 mod sockets;
 mod tls;
+mod tcp;
 mod upstream;
 
 pub(crate) use tls::Files;
@@ -53,6 +54,7 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
         findings.push(Finding::new(MistakeKind::MissingKey, text.at, "there is no listener").hint(hint));
     }
     sockets::check(document, findings);
+    tcp::check_upstreams(document, findings);
     check_process(document, findings);
     let Document { process, log, dns, admin, .. } = text.value;
     Config { process: process.value, log, dns: dns.value, admin: admin.value, listeners, upstreams }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use super::record::ExchangeRecord;
-use crate::failure::Failure;
+use crate::failure::{Failure, Party};
 use crate::kept::Kept;
 use crate::phase::Phase;
 
@@ -73,6 +73,7 @@ fields! {
     TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" "Server name that the client asked for in the TLS handshake (SNI).",
     TlsSession "tls.session" "`new` or `resumed`: the TLS session of the client.",
+    EndedBy "ended_by" "Who ended a tunnel first: `client`, `server`, or `weir` when a time limit was over. With a `reason` it was no proper end.",
     Duration "duration" "Time of the whole exchange in microseconds.",
     DurationMillis "duration.ms" "Time of the whole exchange in milliseconds.",
     DurationSeconds "duration.seconds" "Time of the whole exchange in seconds, with microseconds.",
@@ -202,6 +203,7 @@ impl Field {
             }
             Field::QueuePosition => Value::Number(record.queue_position.into()),
             Field::Persistence => Value::word(record.kept.map(Kept::name)),
+            Field::EndedBy => Value::word(record.ended_by.map(Party::name)),
 
             Field::TlsVersion => Value::word(record.tls.map(|tls| tls.version)),
             Field::TlsCipherSuite => Value::word(record.tls.map(|tls| tls.cipher_suite)),

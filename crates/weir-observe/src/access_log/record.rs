@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use super::Termination;
 use super::timestamp::UnixMicros;
-use crate::failure::Failure;
+use crate::failure::{Failure, Party};
 use crate::kept::Kept;
 use crate::phase::PhaseTimes;
 
@@ -68,6 +68,8 @@ pub struct ExchangeRecord<'a> {
     pub kept: Option<Kept>,
     /// What the TLS handshake with the client agreed on; `None` without TLS.
     pub tls: Option<TlsRecord<'a>>,
+    /// Who ended a tunnel, or was the first to end its direction of it; `None` of what was none.
+    pub ended_by: Option<Party>,
     /// Microseconds spent in each phase.
     pub phases: PhaseTimes,
     /// How much was going on when the exchange ended.
@@ -120,6 +122,7 @@ impl Default for ExchangeRecord<'_> {
             queue_position: 0,
             kept: None,
             tls: None,
+            ended_by: None,
             phases: PhaseTimes::ZERO,
             load: Load::default(),
         }

@@ -278,6 +278,7 @@ fn with_record(
         queue_position: record.queue_position,
         kept: record.kept,
         tls: session.client.tls.as_ref().map(|tls| tls.record()),
+        ended_by: record.ended_by,
         phases: record.times,
         load: load(session, exchange, view),
     });

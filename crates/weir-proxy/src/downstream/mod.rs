@@ -2,4 +2,5 @@
 
 pub(crate) mod listener;
 pub(crate) mod session;
+pub(crate) mod client_hello;
 pub(crate) mod http1;

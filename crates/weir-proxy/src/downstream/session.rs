@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use weir_config::Protocol;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
@@ -137,8 +138,17 @@ impl Session {
                 After::Close => return self.end_writing().await,
                 After::Linger => return self.linger().await,
                 After::Abort => return self.client.socket.abort_on_close(),
+                After::Tunnel(tunnel) => match tunnel.run(&mut self).await {
+                    After::Abort => return self.client.socket.abort_on_close(),
+                    _ => return,
+                },
             }
         }
+    }
+
+    /// What the listener speaks.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.worker.shared.snapshot.listeners[self.listener].config.protocol
     }
 
     /// When the age limit of the session ends it, if it has one.
@@ -178,9 +188,11 @@ impl Session {
 
     /// Waits, without a buffer, until the client sends something; `false` when the session is over.
     async fn next_request(&mut self) -> bool {
+        // Of TCP peers, the server may be the one to speak first.
         if self.refused.is_some()
             || self.client.has_input()
             || self.requests == 0 && self.client.fill_at_once(&self.worker.stock)
+            || self.protocol() == Protocol::Tcp
         {
             return true;
         }

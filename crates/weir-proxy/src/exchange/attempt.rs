@@ -65,13 +65,8 @@ pub(crate) async fn run(
 ) -> Result<Serving, Failed> {
     let began = session.now;
     let index = slot.server.index();
-    let local = &plans.view.upstreams[plans.upstream_index].servers[index];
-    exchange.record.server = Some(index);
-    exchange.record.attempts += 1;
-    local.shard.attempts.increment();
-    plans.upstream.begin(slot.server);
-
-    let mut attempt = Attempt { slot, sent_any: false, received_any: false, reused: false, interim: 0 };
+    let local = begin(exchange, plans, slot.server);
+    let mut attempt = Attempt::new(slot);
     let connected = attempt.connect(session, exchange, plans, local, tried).await;
     let mut server = connected.inspect_err(|failed| {
         tell_latency(plans, index, began, Some(failed.failure));
@@ -108,6 +103,42 @@ pub(crate) async fn run(
             Err(failed)
         }
     }
+}
+
+/// Opens a connection to the server of `slot` for a tunnel: it carries nothing else before or after.
+pub(crate) async fn connect(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    slot: Slot,
+) -> Result<(ServerConnection, Slot), Failed> {
+    let began = session.now;
+    let index = slot.server.index();
+    let local = begin(exchange, plans, slot.server);
+    let mut attempt = Attempt::new(slot);
+    let connected = attempt.connect_anew(session, exchange, plans, local).await;
+    tell_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
+    match connected {
+        Ok(server) => {
+            local.shard.requests.increment();
+            tell_outcome(plans, local, attempt.slot.server, Outcome::Success, began);
+            Ok((server, attempt.slot))
+        }
+        Err(failed) => {
+            tell_outcome(plans, local, failed.server, judge_failure(plans, &failed), began);
+            Err(failed)
+        }
+    }
+}
+
+/// Counts an attempt on a server.
+fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId) -> &'a LocalServer {
+    let local = &plans.view.upstreams[plans.upstream_index].servers[server.index()];
+    exchange.record.server = Some(server.index());
+    exchange.record.attempts += 1;
+    local.shard.attempts.increment();
+    plans.upstream.begin(server);
+    local
 }
 
 /// What a failed attempt says of its server.
@@ -151,6 +182,10 @@ struct Attempt {
 type AttemptError = (Failure, Kind);
 
 impl Attempt {
+    fn new(slot: Slot) -> Self {
+        Self { slot, sent_any: false, received_any: false, reused: false, interim: 0 }
+    }
+
     fn failed(self, failure: Failure, kind: Kind) -> Failed {
         Failed {
             failure,
@@ -181,6 +216,18 @@ impl Attempt {
             local.shard.reuses.increment();
             return Ok(server);
         }
+        self.connect_anew(session, exchange, plans, local).await
+    }
+
+    /// A new connection.
+    async fn connect_anew(
+        &mut self,
+        session: &mut Session,
+        exchange: &mut Exchange,
+        plans: Plans<'_>,
+        local: &LocalServer,
+    ) -> Result<ServerConnection, Failed> {
+        let index = self.slot.server.index();
         let outcome = open(session, plans, index).await;
         let now = clock::now();
         let micros = u64::from(clock::micros(now.saturating_duration_since(session.now)));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_config::Protocol;
 use weir_observe::Phase;
 
 use super::attempt::{Plans, Serving};
@@ -41,7 +42,8 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     let record = &mut exchange.record;
     record.bytes_in += exchange.request_body.received();
     let listener = &view.listeners[session.listener];
-    if record.failure.is_none_or(|failure| failure.phase > Phase::Tls) {
+    let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
+    if came && session.protocol() == Protocol::Http {
         listener.requests.increment();
     }
     listener.bytes_in.add(record.bytes_in);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
-use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
+use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, Protocol, TlsVersion};
 use weir_traffic::limit::Turns;
 
 use super::certificates::Certificates;
@@ -23,14 +23,18 @@ pub(crate) struct Terms {
 impl Terms {
     /// # Errors
     /// When rustls does not take a key or a combination that the config check let pass, or there are no random numbers.
-    pub(crate) fn new(tls: &ListenerTls) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(tls: &ListenerTls, protocol: Protocol) -> Result<Self, rustls::Error> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let certificates = Arc::new(Certificates::new(tls.certificates.clone(), Arc::clone(&provider))?);
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions(&tls.versions))?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&certificates) as _);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = match protocol {
+            Protocol::Http => vec![b"http/1.1".to_vec()],
+            // What the bytes mean is between the client and the server.
+            Protocol::Tcp => Vec::new(),
+        };
         config.ignore_client_order = true;
         if tls.session_tickets {
             config.ticketer = aws_lc_rs::Ticketer::new()?;

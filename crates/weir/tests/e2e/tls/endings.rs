@@ -94,6 +94,31 @@ fn a_tunnel_passes_half_closes() {
     assert_eq!(client.take_to_end(), (b"still here".to_vec(), End::Closed));
 }
 
+/// A TCP listener with TLS: the server speaks first, and either side may end first.
+#[test]
+fn a_tcp_listener_ends_its_tunnels_by_the_word_of_tls() {
+    let origin = Origin::start(|conn: &mut Connection| {
+        conn.send("hello")?;
+        let (rest, end) = conn.wait_for_end();
+        assert_eq!(end, End::Closed);
+        conn.send(rest)?;
+        None
+    });
+    let site = Site::start_with(&origin, "listener.web.protocol = \"tcp\"");
+    let mut client = site.connect();
+    assert_eq!(client.take(5), b"hello");
+    let much: Vec<u8> = (0..3_000_000_usize).map(|at| (at / 7 % 251) as u8).collect();
+    client.send(&much);
+    client.finish();
+    let (rest, end) = client.take_to_end();
+    assert!(rest == much && end == End::Closed, "{} bytes, {end}", rest.len());
+    let mut cut = site.connect();
+    assert_eq!(cut.take(5), b"hello");
+    cut.tls().tcp.shutdown(std::net::Shutdown::Write).expect("the connection is open");
+    let (_, end) = cut.take_to_end();
+    assert!(matches!(end, End::Reset | End::Truncated), "{end}");
+}
+
 /// The end of the server's direction reaches the client, who goes on sending.
 #[test]
 fn a_tunnel_passes_the_end_of_the_server() {
