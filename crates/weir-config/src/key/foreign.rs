@@ -94,9 +94,48 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
     Some(instead.to_owned())
 }
 
+/// The word, of those that can stand there, for what OpenSSL and others call otherwise.
+pub(super) fn foreign_word<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let other_name = match word {
+        "P-256" | "prime256v1" => "secp256r1",
+        "P-384" => "secp384r1",
+        "TLSv1.2" => "1.2",
+        "TLSv1.3" => "1.3",
+        _ => "",
+    };
+    // `ECDHE-RSA-AES128-GCM-SHA256` is `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`.
+    let bare = |name: &str| name.replace(['-', '_'], "").replace("WITH", "");
+    let suite = word.starts_with("ECDHE-").then(|| format!("TLS{}", bare(word)));
+    let is_meant = |name: &&&str| {
+        **name == other_name || suite.as_ref().is_some_and(|suite| bare(name).starts_with(suite))
+    };
+    known.iter().find(is_meant).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_openssl_are_known() {
+        let known = [
+            "1.2",
+            "1.3",
+            "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+            "TLS_AES_128_GCM_SHA256",
+            "secp256r1",
+        ];
+        for (word, expected) in [
+            ("ECDHE-RSA-CHACHA20-POLY1305", Some("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256")),
+            ("ECDHE-ECDSA-CHACHA20-POLY1305", None),
+            ("TLSv1.3", Some("1.3")),
+            ("P-256", Some("secp256r1")),
+            ("P-384", None),
+            ("", None),
+        ] {
+            assert_eq!(foreign_word(word, &known), expected, "{word}");
+        }
+    }
     use crate::reference::sections;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Walking the tree against the declared keys, collecting every mistake on the way.
 
-use super::foreign::{find_later, foreign_hint};
+use super::foreign::{find_later, foreign_hint, foreign_word};
 use super::{Bounds, Kind, Section, Value};
 use crate::mistake::{Finding, MistakeKind, did_you_mean, one_of};
 use crate::reference::sections;
@@ -126,7 +126,8 @@ impl<'a> Reader<'a> {
         let mut words = Vec::new();
         collect_words(kind, &mut words);
         let what = format!("`{}` cannot be `{found}`", self.key);
-        let hint = did_you_mean(found, words.iter().copied());
+        let foreign = foreign_word(found, &words).map(|word| format!("that is `{word}` here"));
+        let hint = foreign.or_else(|| did_you_mean(found, words.iter().copied()));
         let finding = Finding::new(MistakeKind::BadValue, node.at, what);
         self.report(finding.hint(hint.unwrap_or_else(|| format!("it is {}", kind.describe()))));
     }

@@ -36,7 +36,7 @@ section! {
         /// Sessions that are kept for clients that bring no ticket, or for all without `session_tickets`. The oldest make room.
         session_cache: Option<u32> = 10_000, in 1..=10_000_000, like "nginx `ssl_session_cache`, HAProxy `tune.ssl.cachesize`";
         /// Handshakes that may begin per second on this listener. More wait for their turn, within `timeouts.tls`.
-        handshake_rate: Option<u32> = "off", in 1..=1_000_000, like "HAProxy `rate-limit sessions`, `maxsslrate`";
+        handshake_rate: Option<u32> = "off", in 1..=1_000_000, like "HAProxy `maxsslrate`";
         /// How often the files of the certificates are looked at for changes. New ones are used for the handshakes that follow; where they cannot be
         /// used, the old ones stay and the log says so.
         reload: Option<Duration> = "10s", in 100..=86_400_000;

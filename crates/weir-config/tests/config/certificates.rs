@@ -17,14 +17,14 @@ fn folder_with(
     kind: &'static SignatureAlgorithm,
     change: impl FnOnce(&mut CertificateParams),
 ) -> TempDir {
-    let folder = TempDir::new().unwrap();
-    let key = KeyPair::generate_for(kind).unwrap();
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let key = KeyPair::generate_for(kind).expect("a key can be made");
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let mut params = CertificateParams::new(names).unwrap();
+    let mut params = CertificateParams::new(names).expect("the names are host names");
     change(&mut params);
-    let certificate = params.self_signed(&key).unwrap();
-    std::fs::write(folder.path().join("site.pem"), certificate.pem()).unwrap();
-    std::fs::write(folder.path().join("site.key"), key.serialize_pem()).unwrap();
+    let certificate = params.self_signed(&key).expect("the parameters are sound");
+    std::fs::write(folder.path().join("site.pem"), certificate.pem()).expect("the folder takes a file");
+    std::fs::write(folder.path().join("site.key"), key.serialize_pem()).expect("the folder takes a file");
     folder
 }
 
@@ -39,7 +39,7 @@ const SITE: &str = "{ certificate = \"site.pem\", key = \"site.key\" }";
 
 fn load(folder: &Path, certificates: &str) -> Checked {
     let file = folder.join("weir.toml");
-    std::fs::write(&file, config(certificates)).unwrap();
+    std::fs::write(&file, config(certificates)).expect("the folder takes a file");
     Checked::load(&file)
 }
 

@@ -144,6 +144,10 @@ impl Session {
                 },
             }
         }
+        if self.client.tls.is_some() {
+            // Idle for too long, or Weir stops: nothing was cut off.
+            self.end_writing().await;
+        }
     }
 
     /// What the listener speaks.
