@@ -38,14 +38,16 @@ struct Connection {
 
 impl Probe {
     pub(super) fn new(check: &HealthCheck, server: &Server, plan: &UpstreamPlan) -> Self {
-        let kept = if check.connection_age.is_some() { Kept::Yes } else { Kept::No };
+        // A server that takes so many and no more may count connections: an idle one must not have a place of its own.
+        let connection_age = check.connection_age.filter(|_| server.max_requests.is_none());
+        let kept = if connection_age.is_some() { Kept::Yes } else { Kept::No };
         let http = match &check.probe {
             weir_config::Probe::Tcp => None,
             weir_config::Probe::Http(probe) => {
                 Some((write_request(probe, &server.address, kept), Expected::new(probe, plan)))
             }
         };
-        Self { timeout: check.timeout, http, connection_age: check.connection_age, connection: None }
+        Self { timeout: check.timeout, http, connection_age, connection: None }
     }
 
     /// Probes the server at `endpoints`, beginning with any of them.

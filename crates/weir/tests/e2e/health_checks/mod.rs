@@ -1,5 +1,7 @@
 //! Servers that are probed: taken out when they do not answer as expected, brought back when they do.
 
+mod connections;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -320,7 +322,7 @@ fn probes_ask_what_the_config_says() {
         Some(())
     });
     let health = "path = \"/status?full=1\", method = \"POST\", host = \"app.test:81\", status = [200, \"410-419\"], \
-                  headers = { x-probe = \"weir one\", user-agent = \"check\" }, interval = \"30ms\", timeout = \"15s\"";
+                  headers = { x-probe = \"weir one\", user-agent = \"check\" }, interval = \"30ms\", timeout = \"15s\", connection_age = \"off\"";
     let weir = Weir::start(&config(&[a.named("a")], health));
     a.wait_for_connections(3);
     for index in 0..2 {
@@ -344,7 +346,7 @@ fn a_probe_names_the_server_unless_told_otherwise() {
     assert_eq!(probe.field("host"), Some(a.address().to_string().as_str()));
     let agent = probe.field("user-agent").unwrap_or_default();
     assert!(agent.starts_with("weir-health/"), "{agent}");
-    assert_eq!(probe.field("connection"), Some("close"));
+    assert_eq!(probe.field("connection"), None, "it is kept for the next probe");
     assert!(probe.field("via").is_none() && probe.field("x-forwarded-for").is_none(), "{probe:?}");
     wait_for_probes(&weir, "a", "passed", 1.0);
 }
@@ -422,79 +424,4 @@ fn a_server_that_comes_back_starts_slowly() {
             eventually("b has its share", || share() >= 45);
         }
     }
-}
-
-/// Connections that carried probes, and probes in all, of an origin that gets nothing else.
-fn probing(origin: &Origin) -> (usize, usize) {
-    let requests = origin.requests();
-    let connections: std::collections::HashSet<usize> =
-        requests.iter().map(|request| request.connection).collect();
-    (connections.len(), requests.len())
-}
-
-#[test]
-fn a_kept_connection_carries_many_probes() {
-    for response in [
-        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nready".to_owned(),
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nready\r\n0\r\n\r\n".to_owned(),
-        status(204),
-    ] {
-        let server = origin("one", move || response.clone());
-        let weir = Weir::start(&config(
-            &[server.named("one")],
-            &format!("{QUICK}, status = [200, 204], connection_age = \"1h\""),
-        ));
-        wait_for_probes(&weir, "one", "passed", 5.0);
-        let (connections, probes) = probing(&server);
-        assert!(connections == 1 && probes >= 5, "{probes} probes on {connections} connections");
-        assert_eq!(server.last_request().field("Connection"), None);
-    }
-}
-
-#[test]
-fn a_connection_that_is_old_or_cannot_be_kept_is_replaced() {
-    for (settings, response) in [
-        ("connection_age = \"1ms\"", ok("ready")),
-        (
-            "connection_age = \"1h\"",
-            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_owned(),
-        ),
-        ("connection_age = \"1h\", body_size = \"4B\"", ok(&"longer than that".repeat(10_000))),
-        ("connection_age = \"off\"", ok("ready")),
-    ] {
-        let server = origin("one", move || response.clone());
-        let weir = Weir::start(&config(&[server.named("one")], &format!("{QUICK}, {settings}")));
-        wait_for_probes(&weir, "one", "passed", 4.0);
-        let (connections, probes) = probing(&server);
-        assert!(
-            connections >= 4 && connections == probes,
-            "{settings}: {probes} probes on {connections} connections"
-        );
-    }
-}
-
-#[test]
-fn a_server_that_closes_a_kept_connection_is_still_well() {
-    let server = Origin::start(|conn| {
-        conn.request()?;
-        conn.send(ok("ready"))?;
-        // Says nothing of it, as servers that restart do.
-        conn.finish();
-        None
-    });
-    let weir = Weir::start(&config(&[server.named("one")], &format!("{QUICK}, connection_age = \"1h\"")));
-    wait_for_probes(&weir, "one", "passed", 6.0);
-    assert_eq!(probes(&weir.metrics(), "one", "failed"), 0.0);
-}
-
-#[test]
-fn a_kept_connection_finds_out_what_a_new_one_would() {
-    let is_ill = Illness::new(false);
-    let server = probed("one", &is_ill);
-    let weir = Weir::start(&config(&[server.named("one")], &format!("{QUICK}, connection_age = \"1h\"")));
-    wait_for_probes(&weir, "one", "passed", 2.0);
-    is_ill.turn(true);
-    wait_until(&weir, "one", false);
-    is_ill.turn(false);
-    wait_until(&weir, "one", true);
 }
