@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::failure::{Cause, Failure};
-use crate::figures::{Names, UpstreamNames};
+use crate::figures::{CertificateFigures, Names, UpstreamNames};
 use crate::shard::{ProbeShard, ShardSizes, WorkerShard};
 
 /// One line `name{labels} value`.
@@ -170,6 +170,9 @@ fn small_figures() -> Figures {
     probes.changes.increment();
     probes.last_micros.set(2_001_500);
     figures.note_health(0, 0, false, Some(&probes));
+    figures.listeners[0].tls_handshakes = [[0, 0], [4, 3]];
+    let certificate = CertificateFigures { file: "a.pem".to_owned(), expiry_seconds: 4_102_444_800 };
+    figures.note_certificates(0, vec![certificate], [2, 1]);
     figures
 }
 
@@ -187,6 +190,11 @@ fn figures_are_rendered_to_the_letter() {
         "weir_listener_sent_bytes_total{listener=\"web\"} 4096\n",
         "weir_listener_responses_total{listener=\"web\",class=\"2xx\"} 1\n",
         "weir_listener_responses_total{listener=\"web\",class=\"5xx\"} 1\n",
+        "weir_listener_tls_handshakes_total{listener=\"web\",version=\"1.3\",resumed=\"no\"} 4\n\
+         weir_listener_tls_handshakes_total{listener=\"web\",version=\"1.3\",resumed=\"yes\"} 3\n",
+        "weir_listener_certificate_expiry_timestamp_seconds{listener=\"web\",certificate=\"a.pem\"} 4102444800\n",
+        "weir_listener_certificate_reloads_total{listener=\"web\",outcome=\"loaded\"} 2\n\
+         weir_listener_certificate_reloads_total{listener=\"web\",outcome=\"failed\"} 1\n",
         "# TYPE weir_listener_failures_total counter\n\
          weir_listener_failures_total{listener=\"web\",party=\"server\",reason=\"connect-refused\"} 1\n",
         "# TYPE weir_server_connections_idle gauge\n\
@@ -216,7 +224,7 @@ fn figures_are_rendered_to_the_letter() {
 fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_figures());
     let families = read(&text);
-    for (part, fields) in [("worker", 10), ("listener", 9), ("upstream", 10), ("server", 25)] {
+    for (part, fields) in [("worker", 10), ("listener", 12), ("upstream", 10), ("server", 25)] {
         let prefix = format!("weir_{part}_");
         let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();
         assert_eq!(found, fields, "families of {part}");
