@@ -8,10 +8,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::pipe::SpliceFlags;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::sys;
+
+/// Pages change hands where that is possible, and nothing waits.
+const SPLICE: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
 
 /// A connected, non-blocking stream socket.
 #[derive(Debug)]
@@ -184,6 +188,43 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         loop {
             match rustix::net::sendmsg(self.fd()?, slices, &mut Default::default(), behind.flags()) {
+                Ok(len) => return Poll::Ready(Ok(len)),
+                Err(rustix::io::Errno::AGAIN) => ready!(self.poll_writable_again(cx))?,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Poll::Ready(Err(errno.into())),
+            }
+        }
+    }
+
+    /// Moves up to `len` received bytes into an empty pipe; `Ok(0)` is the end of the stream.
+    pub(crate) fn poll_splice_to(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &OwnedFd,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        let fd = self.watched()?;
+        loop {
+            let mut ready = ready!(fd.poll_read_ready(cx))?;
+            match rustix::pipe::splice(fd, None, pipe, None, len, SPLICE) {
+                Ok(len) => return Poll::Ready(Ok(len)),
+                // The pipe has room, so it is the socket that has nothing.
+                Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Poll::Ready(Err(errno.into())),
+            }
+        }
+    }
+
+    /// Sends up to `len` bytes that are in a pipe.
+    pub(crate) fn poll_splice_from(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &OwnedFd,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match rustix::pipe::splice(pipe, None, self.fd()?, None, len, SPLICE) {
                 Ok(len) => return Poll::Ready(Ok(len)),
                 Err(rustix::io::Errno::AGAIN) => ready!(self.poll_writable_again(cx))?,
                 Err(rustix::io::Errno::INTR) => {}

@@ -33,6 +33,7 @@ mod client_disconnect;
 mod backpressure;
 mod tcp;
 mod timeouts;
+mod large_bodies;
 mod limits;
 mod queue;
 mod queue_order;
