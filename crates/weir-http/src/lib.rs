@@ -1,9 +1,11 @@
-//! Bytes to HTTP/1 messages and back.
+//! Bytes to HTTP/1 messages and back, and the first bytes of a connection: PROXY protocol and ClientHello.
 //!
 //! No I/O, no clock, no unsafe: everything here takes slices and gives spans.
 
 #![forbid(unsafe_code)]
 
+pub mod proxy_protocol;
+mod client_hello;
 mod rule;
 mod span;
 mod words;
@@ -31,6 +33,7 @@ mod via;
 
 pub use authority::Authority;
 pub use chunked::{ChunkedDecoder, ChunkedLimits, Decoded};
+pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloFault, HelloProgress};
 pub use connection::ConnectionOptions;
 pub use fields::{Field, Fields};
 pub use forwarded::{

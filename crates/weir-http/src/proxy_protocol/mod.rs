@@ -1,0 +1,141 @@
+//! The PROXY protocol, versions 1 and 2: who a connection is for, said by the proxy that opened it.
+//!
+//! A header is the first thing on a connection and comes before TLS or HTTP. It is a claim: whose to believe is decided
+//! by the caller, from the address of the peer and never from the bytes. Specification: `proxy-protocol.txt` of HAProxy,
+//! whose sections are named here.
+
+mod checksum;
+mod tlv;
+mod v1;
+mod v2;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+
+pub use tlv::{Ssl, Tlv, Tlvs};
+pub use v1::{LINE_BYTES_MAX, write_v1};
+pub use v2::{Claims, HEADER_BYTES_MAX, HEADER_BYTES_MIN, write_v2};
+
+/// Room for the path of a Unix socket (section 2.2), filled up with zeros.
+pub const PATH_BYTES: usize = 108;
+
+/// Whose connection it is, and where it was opened to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoints<'a> {
+    /// The sender's own, as for a health check: the addresses of the connection count.
+    Local,
+    /// Somebody's of whom nothing can be said: the addresses of the connection count.
+    Unknown,
+    /// A TCP connection's.
+    Inet {
+        /// The end that opened it: the client.
+        source: SocketAddr,
+        /// The end that accepted it.
+        destination: SocketAddr,
+    },
+    /// A Unix socket connection's. Paths are without the zeros behind them; one that begins with a zero is abstract.
+    Unix {
+        /// The end that opened it; empty as a rule.
+        source: &'a [u8],
+        /// The end that accepted it.
+        destination: &'a [u8],
+    },
+}
+
+/// Version of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// One line of text.
+    V1,
+    /// Binary, with room for more than addresses.
+    V2,
+}
+
+/// A whole valid header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// Bytes that it takes; what follows belongs to the connection proper.
+    pub len: usize,
+    /// How it is written.
+    pub version: Version,
+    /// The ends of the connection that it speaks of.
+    pub endpoints: Endpoints<'a>,
+    /// What else it says; nothing unless the endpoints are addresses.
+    pub tlvs: Tlvs<'a>,
+}
+
+/// What the bytes received so far are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// The beginning of a header.
+    Incomplete,
+    /// A header, and perhaps more behind it.
+    Complete(Header<'a>),
+}
+
+/// How a header can be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The bytes begin no header.
+    Missing,
+    /// A header of version 1 is not one line of 107 bytes at most that CR LF ends (section 2.1).
+    BadLine,
+    /// A header of version 1 names another protocol than TCP4, TCP6 and UNKNOWN (section 2.1).
+    BadProtocol,
+    /// An address or port of a header of version 1 is malformed, or of another family than it says (section 2.1).
+    BadAddress,
+    /// The binary header has a version other than 2 (section 2.2).
+    BadVersion,
+    /// The command is neither LOCAL nor PROXY (section 2.2).
+    BadCommand,
+    /// The address family or the transport is unknown, or is not one for streams (section 2.2).
+    BadFamily,
+    /// The header is too short for the addresses it announces (section 2.2).
+    BadLength,
+    /// The header is longer than the limit.
+    TooLarge,
+    /// A TLV does not fit the header, or its value breaks the rules for its type (section 2.2).
+    BadTlv,
+    /// The checksum is not that of the header (section 2.2.3).
+    BadChecksum,
+}
+
+impl Fault {
+    /// One sentence that says what is wrong.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Fault::Missing => "The connection does not begin with a PROXY protocol header.",
+            Fault::BadLine => "The header is not one line of 107 bytes at most that CR LF ends.",
+            Fault::BadProtocol => "The header names another protocol than TCP4, TCP6 and UNKNOWN.",
+            Fault::BadAddress => "An address or port of the header is malformed.",
+            Fault::BadVersion => "The version of the header is unknown.",
+            Fault::BadCommand => "The command of the header is neither LOCAL nor PROXY.",
+            Fault::BadFamily => "The address family or the transport of the header is none for streams.",
+            Fault::BadLength => "The header is too short for its addresses.",
+            Fault::TooLarge => "The header is longer than the limit.",
+            Fault::BadTlv => "A TLV of the header is malformed.",
+            Fault::BadChecksum => "The checksum is not that of the header.",
+        }
+    }
+}
+
+/// Parses `received`, all bytes of the connection since its start. A header takes `bytes_max` bytes at most, and one of
+/// version 1 never more than [`LINE_BYTES_MAX`].
+///
+/// # Errors
+/// What is wrong with the header, as soon as that is certain; further bytes do not make it better.
+pub fn parse(received: &[u8], bytes_max: usize) -> Result<Progress<'_>, Fault> {
+    if begins(received, v2::SIGNATURE) {
+        v2::parse(received, bytes_max)
+    } else if begins(received, v1::PREFIX) {
+        v1::parse(received)
+    } else {
+        Err(Fault::Missing)
+    }
+}
+
+/// Whether `received` begins with `expected`, or may yet.
+fn begins(received: &[u8], expected: &[u8]) -> bool {
+    received.iter().zip(expected).all(|(byte, expected)| byte == expected)
+}

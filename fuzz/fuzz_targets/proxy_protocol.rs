@@ -1,0 +1,78 @@
+//! PROXY protocol headers: the same however they arrive, and what they say reads back the same when written again.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_fuzz::growths;
+use weir_http::proxy_protocol::{
+    Claims, Endpoints, Fault, HEADER_BYTES_MAX, Header, Progress, Tlv, Version, parse, write_v1, write_v2,
+};
+
+fn parse_grown<'a>(input: &'a [u8], growth: &[usize], bytes_max: usize) -> Result<Progress<'a>, Fault> {
+    let mut progress = Ok(Progress::Incomplete);
+    for &len in growth {
+        progress = parse(&input[..len], bytes_max);
+        if progress != Ok(Progress::Incomplete) {
+            break;
+        }
+    }
+    progress
+}
+
+/// What Weir would say on: the last value of each type, as far as it has a place.
+fn claims<'a>(header: &Header<'a>) -> Claims<'a> {
+    let mut claims = Claims::default();
+    for tlv in header.tlvs.iter() {
+        match tlv {
+            Tlv::Alpn(protocol) => claims.alpn = Some(protocol),
+            Tlv::Authority(name) => claims.authority = Some(name),
+            Tlv::Checksum(_) => claims.checksum = true,
+            Tlv::UniqueId(id) => claims.unique_id = Some(id),
+            Tlv::Ssl(ssl) => claims.ssl = Some(ssl),
+            Tlv::Noop | Tlv::Namespace(_) | Tlv::Other { .. } => {}
+        }
+    }
+    claims
+}
+
+/// `claims` without the texts that are too long to be written.
+fn within_limits(claims: Claims<'_>) -> bool {
+    let texts = claims.ssl.map_or([None; 5], |ssl| {
+        [ssl.version, ssl.common_name, ssl.cipher, ssl.signature_algorithm, ssl.key_algorithm]
+    });
+    claims.alpn.is_none_or(|alpn| alpn.len() <= 255)
+        && claims.authority.is_none_or(|name| name.len() <= 255)
+        && texts.into_iter().flatten().all(|text| text.len() <= 255)
+}
+
+fn check_written(header: &Header<'_>) {
+    let mut line = Vec::new();
+    write_v1(&mut line, &header.endpoints);
+    let Ok(Progress::Complete(read)) = parse(&line, HEADER_BYTES_MAX) else { panic!("{line:?}") };
+    assert_eq!(read.len, line.len());
+    if let Endpoints::Inet { .. } = header.endpoints {
+        assert_eq!(read.endpoints, header.endpoints);
+    }
+    let claims = claims(header);
+    let mut binary = Vec::new();
+    write_v2(&mut binary, &header.endpoints, &claims);
+    let Ok(Progress::Complete(read)) = parse(&binary, usize::MAX) else { panic!("{binary:?}") };
+    assert_eq!((read.len, read.version, read.endpoints), (binary.len(), Version::V2, header.endpoints));
+    if within_limits(claims) {
+        assert_eq!(self::claims(&read), claims);
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    for bytes_max in [240, HEADER_BYTES_MAX] {
+        let whole = parse(input, bytes_max);
+        for growth in growths(input) {
+            assert_eq!(parse_grown(input, &growth, bytes_max), whole);
+        }
+        if let Ok(Progress::Complete(header)) = whole {
+            assert!(header.len <= input.len());
+            assert_eq!(parse(&input[..header.len], bytes_max), whole);
+            check_written(&header);
+        }
+    }
+});
