@@ -25,7 +25,6 @@ const LATER: &[Later] = &[
     ),
     later("listener.NAME", "tls", "put a TLS terminator in front and name it in `trusted_proxies`"),
     later("listener.NAME", "protocol", "every listener speaks HTTP/1.0 and HTTP/1.1"),
-    later("listener.NAME", "proxy_protocol", "use `trusted_proxies` and `X-Forwarded-For`"),
     later("listener.NAME", "compression", "let the servers compress"),
     later("listener.NAME.timeouts", "tls", "listeners speak plain HTTP"),
     later("listener.NAME.route", "files", "serve files from a server of an upstream"),

@@ -2,4 +2,5 @@
 
 pub(crate) mod listener;
 pub(crate) mod session;
+pub(crate) mod proxy_header;
 pub(crate) mod http1;

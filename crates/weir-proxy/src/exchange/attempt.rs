@@ -4,6 +4,7 @@
 //! effect. While it waits for the head it passes on interim responses and the rest of the request body.
 
 use std::future::Future as _;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,11 +25,12 @@ use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
-use crate::socket::Socket;
+use crate::socket::{Behind, Socket};
 use crate::upstream::admission::Slot;
-use crate::upstream::connect;
+use crate::upstream::connect::{self, Endpoint};
 use crate::upstream::ejection::Outcome;
 use crate::upstream::idle::{ServerConnection, SharedIdle};
+use crate::upstream::proxy_header;
 use crate::view::{LocalServer, View};
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
@@ -174,14 +176,14 @@ impl Attempt {
         // A request that cannot be sent twice gets the more careful check.
         let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != RequestBody::None;
         let index = self.slot.server.index();
-        let upstream = &plans.view.upstreams[plans.upstream_index];
         if tried.fresh {
             plans.upstream.shared_idle[index].iter().for_each(SharedIdle::clear);
-        } else if let Some(server) = upstream.take_idle(plans.upstream, index, session.now, careful) {
+            session.own_idle.clear();
+        } else if let Some(server) = take_idle(session, plans, index, careful) {
             local.shard.reuses.increment();
             return Ok(server);
         }
-        let outcome = open(session, plans, index).await;
+        let outcome = open(session, exchange, plans, index).await;
         let now = clock::now();
         let micros = u64::from(clock::micros(now.saturating_duration_since(session.now)));
         exchange.record.spend(Phase::Connect, now);
@@ -381,11 +383,35 @@ fn flush_interim(
     Ok(())
 }
 
+/// An idle connection to a server that this client may use.
+fn take_idle(
+    session: &mut Session,
+    plans: Plans<'_>,
+    server: usize,
+    careful: bool,
+) -> Option<ServerConnection> {
+    let upstream = &plans.view.upstreams[plans.upstream_index];
+    if plans.upstream.config.proxy_protocol.is_none() {
+        return upstream.take_idle(plans.upstream, server, session.now, careful);
+    }
+    let own = session.own_idle.take(&upstream.servers[server].shard, session.now, careful);
+    own.filter(|own| !plans.upstream.has_moved(server, own.opened_at))
+}
+
 /// Opens a connection to a server within the time limit of the phase.
-async fn open(session: &mut Session, plans: Plans<'_>, server: usize) -> Result<Socket, AttemptError> {
+async fn open(
+    session: &mut Session,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    server: usize,
+) -> Result<Socket, AttemptError> {
     let endpoints = plans.upstream.endpoints[server].load_full();
+    let version = plans.upstream.config.proxy_protocol;
+    let header =
+        version.map(|version| proxy_header::of_session(session, version, &exchange.record.request_id));
     // On the heap, since it is rare and would make every session larger.
-    let mut connecting = Box::pin(connect::connect(&endpoints, session.worker.random() as usize));
+    let mut connecting =
+        Box::pin(connect_as(header.as_deref(), &endpoints, session.worker.random() as usize));
     session.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
@@ -404,6 +430,15 @@ async fn open(session: &mut Session, plans: Plans<'_>, server: usize) -> Result<
         })
     })
     .await
+}
+
+/// Connects to a server, and tells it whose connection it is, if that is to be told.
+async fn connect_as(header: Option<&[u8]>, endpoints: &[Endpoint], first: usize) -> io::Result<Socket> {
+    let mut socket = connect::connect(endpoints, first).await?;
+    if let Some(header) = header {
+        proxy_header::send(&mut socket, header, Behind::More).await?;
+    }
+    Ok(socket)
 }
 
 impl Exchange {

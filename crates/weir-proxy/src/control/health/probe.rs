@@ -15,6 +15,7 @@ use crate::exchange::failure::{self, Fault};
 use crate::snapshot::UpstreamPlan;
 use crate::socket::{Behind, Socket};
 use crate::upstream::connect::{self, Endpoint};
+use crate::upstream::proxy_header;
 
 /// How one server is probed.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct Probe {
     timeout: Duration,
     /// What is asked and expected; `None`: the connection is enough.
     http: Option<(Box<[u8]>, Expected)>,
+    /// What each connection begins with; `None`: nothing.
+    header: Option<Vec<u8>>,
     /// How long one connection carries probes; `None`: one probe each.
     connection_age: Option<Duration>,
     connection: Option<Connection>,
@@ -45,7 +48,10 @@ impl Probe {
                 Some((write_request(probe, &server.address, kept), Expected::new(probe, plan)))
             }
         };
-        Self { timeout: check.timeout, http, connection_age: check.connection_age, connection: None }
+        // Another port is another service, which need not speak the PROXY protocol.
+        let is_same_port = server.health_port.or(check.port).is_none();
+        let header = plan.config.proxy_protocol.filter(|_| is_same_port).map(proxy_header::of_weir);
+        Self { timeout: check.timeout, http, header, connection_age: check.connection_age, connection: None }
     }
 
     /// Probes the server at `endpoints`, beginning with any of them.
@@ -80,6 +86,11 @@ impl Probe {
         *phase = Phase::Connect;
         let connected = connect::connect(&endpoints, first).await;
         let mut socket = connected.map_err(|error| failure::of_connect(&error))?;
+        if let Some(header) = &self.header {
+            let behind = if self.http.is_some() { Behind::More } else { Behind::Unknown };
+            let sent = proxy_header::send(&mut socket, header, behind).await;
+            sent.map_err(|error| failure::of_io(Phase::Send, Party::Server, &error))?;
+        }
         let Some((request, expected)) = &self.http else { return Ok(()) };
         let kept = if self.connection_age.is_some() { Kept::Yes } else { Kept::No };
         let end = exchange(&mut socket, request, expected, kept, phase).await?;
