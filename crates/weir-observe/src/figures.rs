@@ -149,6 +149,8 @@ pub struct ListenerFigures {
     pub responses: [u64; 5],
     pub bytes_in: u64,
     pub bytes_out: u64,
+    pub tunnels: u64,
+    pub tunnels_open: Level,
     pub failures: FailureFigures,
 }
 
@@ -165,6 +167,8 @@ impl ListenerFigures {
         add_each(&mut self.responses, shard.responses.values());
         self.bytes_in += shard.bytes_in.value();
         self.bytes_out += shard.bytes_out.value();
+        self.tunnels += shard.tunnels.value();
+        self.tunnels_open.merge(shard.tunnels_open.level());
         self.failures.add(&shard.failures);
     }
 }

@@ -106,6 +106,10 @@ pub struct ListenerShard {
     pub bytes_in: Counter,
     /// Bytes sent to clients.
     pub bytes_out: Counter,
+    /// Tunnels begun: upgrades, and the connections of TCP listeners.
+    pub tunnels: Counter,
+    /// Tunnels open.
+    pub tunnels_open: Gauge,
     /// Failures, by reason.
     pub failures: FailureCounters,
 }

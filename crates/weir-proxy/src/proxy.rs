@@ -19,8 +19,9 @@ use weir_traffic::{Health, ServerId};
 
 use crate::clock;
 use crate::control::access_log::AccessLogs;
+use crate::control::health::CheckThread;
 use crate::control::modes::Modes;
-use crate::control::{admin, ejection, health, names};
+use crate::control::{admin, ejection, names};
 use crate::cpus;
 use crate::downstream::listener::{self, BoundAddress};
 use crate::snapshot::{Snapshot, UpstreamPlan};
@@ -87,6 +88,7 @@ pub struct Proxy {
     stop_workers: Vec<Arc<Notify>>,
     control: Option<JoinHandle<()>>,
     stop_control: Arc<Notify>,
+    checks: Option<CheckThread>,
     logs: Option<AccessLogs>,
 }
 
@@ -125,6 +127,7 @@ impl Proxy {
             stop_workers: Vec::new(),
             control: None,
             stop_control: Arc::new(Notify::new()),
+            checks: None,
             logs: Some(logs),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
@@ -162,7 +165,7 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Starts the thread that resolves names, probes and judges servers and serves figures.
+    /// Starts the threads that resolve names, judge servers and serve figures, and that probe servers.
     fn start_control(
         &mut self,
         config: &Config,
@@ -189,14 +192,13 @@ impl Proxy {
         let (asked, all_asked) = channel();
         runtime.spawn(names::keep_resolved(Arc::clone(snapshot), asked));
         runtime.spawn(ejection::keep_judged(Arc::clone(snapshot), self.shards.clone()));
-        let handle = runtime.handle().clone();
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control = Some(control.spawn(move || runtime.block_on(stop.notified()))?);
         // Ends when every name has had its first answer, or with patience: a name may also come up later.
         let _timed_out = all_asked.recv_timeout(config.dns.timeout + NAMES_GRACE);
         // Only now: a server whose name has not been asked for yet is not dead.
-        handle.spawn(health::keep_checked(Arc::clone(snapshot), seed));
+        self.checks = CheckThread::start(Arc::clone(snapshot), seed)?;
         Ok(listened)
     }
 
@@ -250,6 +252,7 @@ impl Proxy {
         }
         let sessions_cut = if self.is_drained() { 0 } else { self.sessions_open() };
         self.stop_control.notify_one();
+        self.checks = None;
         if self.is_drained() {
             for worker in self.workers.drain(..) {
                 let _panicked = worker.join();

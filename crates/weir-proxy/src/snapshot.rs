@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use weir_config::{Action, Config, Dns, Listener, Process, Progress, Route, ServerAddress, Upstream};
+use weir_config::{
+    Action, Config, Dns, Listener, Process, Progress, Protocol, Route, ServerAddress, Upstream,
+};
 use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
 use weir_observe::ProbeShard;
 use weir_traffic::admission::Admission;
@@ -49,6 +51,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) head_limits: HeadLimits,
     pub(crate) chunked_limits: ChunkedLimits,
     pub(crate) routes: RouteTable,
+    /// Whether a route of a TCP listener depends on the server name of TLS.
+    pub(crate) asks_for_sni: bool,
     pub(crate) route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, whoever sends them.
     pub(crate) request_drop: NameSet,
@@ -154,6 +158,8 @@ impl ListenerPlan {
             },
             route_plans: config.routes.iter().map(RoutePlan::new).collect(),
             routes: config.route_table(),
+            asks_for_sni: config.protocol == Protocol::Tcp
+                && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             request_drop: REQUEST_OWN.with(NameSet::of(&replaced)),
             via_name: via_name.into(),
             logs_response_fields: config

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::{UpstreamNames, redirect, route, warn_unreachable};
-use crate::config::{Listener, ProxyProtocol, Route};
+use crate::config::{Listener, Protocol, ProxyProtocol, Route};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::source::Span;
@@ -22,6 +22,7 @@ pub(super) fn check(
     let routes = routes(name, text, upstreams, findings);
     let proxy_protocol = proxy_protocol(text, findings);
     check_values(text, findings);
+    report_of_http(text, findings);
     warn_limits(text, findings);
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
     Listener {
@@ -41,8 +42,12 @@ fn routes(
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<Span> = text.value.route.iter().map(|route| route.at).collect();
-    let mut routes: Vec<Route> =
-        text.value.route.iter().map(|text| route::check(text, body_size, upstreams, findings)).collect();
+    let mut routes: Vec<Route> = text
+        .value
+        .route
+        .iter()
+        .map(|route| route::check(route, text.value.protocol, body_size, upstreams, findings))
+        .collect();
     if let Some(upstream) = &text.value.upstream {
         routes.push(Route { body_size, ..Route::to_upstream("*", upstreams.find(upstream, findings)) });
         places.push(upstream.at);
@@ -133,6 +138,39 @@ fn proxy_protocol(text: &Located<ListenerText>, findings: &mut Vec<Finding>) -> 
         findings.push(Finding::new(MistakeKind::Unused, section.key_at("from"), what));
     }
     Some(ProxyProtocol { from, timeout: section.value.timeout, header_size: section.value.header_size })
+}
+
+/// Reports what only requests have, where there are none.
+fn report_of_http(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
+    if text.value.protocol != Protocol::Tcp {
+        return;
+    }
+    let of_listener = ["allow", "forwarded", "request_id"].map(|key| (key, text.changed(key)));
+    let of_timeouts = ["request", "request_body", "send", "idle"];
+    let of_timeouts = of_timeouts.map(|key| (key, text.value.timeouts.changed(key)));
+    let of_limits = [
+        "head_size",
+        "target_size",
+        "headers",
+        "trailer_size",
+        "chunk_extension_size",
+        "body_size",
+        "requests_per_session",
+    ];
+    let of_limits = of_limits.map(|key| (key, text.value.limits.changed(key)));
+    for (key, at) in of_listener.into_iter().chain(of_timeouts).chain(of_limits) {
+        if let Some(at) = at {
+            let what =
+                format!("`{key}` does nothing here: the listener speaks `tcp`, so there are no requests");
+            let finding = Finding::new(MistakeKind::Unused, at, what);
+            findings.push(match key {
+                "idle" => {
+                    finding.hint("how long a connection may be silent is `upstream.NAME.timeouts.tunnel`")
+                }
+                _ => finding,
+            });
+        }
+    }
 }
 
 fn warn_limits(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {

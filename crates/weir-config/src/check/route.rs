@@ -4,7 +4,7 @@ use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::{UpstreamNames, action, check_name, headers};
-use crate::config::{Action, Route};
+use crate::config::{Action, Protocol, Route};
 use crate::key::{Located, Map, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::text::{RegexReplacement, RouteText, ValueRule};
@@ -12,6 +12,7 @@ use crate::value::{Size, Token};
 
 pub(super) fn check(
     text: &Located<RouteText>,
+    protocol: Protocol,
     body_size: Option<Size>,
     upstreams: &UpstreamNames<'_>,
     findings: &mut Vec<Finding>,
@@ -21,6 +22,7 @@ pub(super) fn check(
         check_name(name, "route", findings);
     }
     let action = action::check(text, upstreams, findings);
+    report_of_other_protocol(text, protocol, findings);
     if matches!(action, Action::Redirect(_) | Action::Respond(_)) {
         report_without_server(text, findings);
     }
@@ -42,7 +44,7 @@ pub(super) fn check(
 
 /// Host and path as a person would write them.
 fn default_name(text: &RouteText) -> Box<str> {
-    let host = match &text.host {
+    let host = match text.host.as_ref().or(text.sni.as_ref()) {
         Some(hosts) => hosts.0.first().map(ToString::to_string).unwrap_or_default(),
         None => String::new(),
     };
@@ -50,6 +52,7 @@ fn default_name(text: &RouteText) -> Box<str> {
         RouteText { path: Some(path), .. } => path.value.0.to_string(),
         RouteText { path_exact: Some(path), .. } => format!("={}", path.0),
         RouteText { path_regex: Some(pattern), .. } => format!("~{}", pattern.0),
+        _ if text.sni.is_some() => String::new(),
         _ => "*".to_owned(),
     };
     format!("{host}{path}").into()
@@ -58,7 +61,7 @@ fn default_name(text: &RouteText) -> Box<str> {
 fn matches(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> RouteMatch {
     let value = &text.value;
     RouteMatch {
-        hosts: value.host.iter().flat_map(|hosts| hosts.0.iter().cloned()).collect(),
+        hosts: value.host.iter().chain(&value.sni).flat_map(|hosts| hosts.0.iter().cloned()).collect(),
         path: path(text, findings),
         methods: value.method.iter().flat_map(|methods| methods.0.iter().cloned()).collect(),
         headers: rules(&value.header, |name, rule| FieldMatch::new(name, rule.to_match()), findings),
@@ -189,6 +192,46 @@ fn report_without_server(text: &Located<RouteText>, findings: &mut Vec<Finding>)
         if let Some(at) = text.changed(key) {
             let what = format!("`{key}` does nothing here: with `{action}`, no server gets the request");
             findings.push(Finding::new(MistakeKind::Conflict, at, what));
+        }
+    }
+}
+
+/// Reports keys that mean nothing to what the listener speaks.
+fn report_of_other_protocol(text: &Located<RouteText>, protocol: Protocol, findings: &mut Vec<Finding>) {
+    const OF_HTTP: [&str; 18] = [
+        "host",
+        "path",
+        "path_exact",
+        "path_regex",
+        "method",
+        "header",
+        "query",
+        "redirect",
+        "respond",
+        "strip_prefix",
+        "replace_prefix",
+        "replace_regex",
+        "request_headers",
+        "response_headers",
+        "forward_host",
+        "allow_connect",
+        "upgrades",
+        "limits",
+    ];
+    let (keys, hint): (&[&str], _) = match protocol {
+        Protocol::Http => (&["sni"], "write `host`, or `protocol = \"tcp\"` for the listener"),
+        Protocol::Tcp => {
+            (&OF_HTTP, "a TCP connection is routed by `sni` and `source`, to an `upstream` or a `split`")
+        }
+    };
+    let speaks = match protocol {
+        Protocol::Http => "http",
+        Protocol::Tcp => "tcp",
+    };
+    for key in keys {
+        if let Some(at) = text.written(key) {
+            let what = format!("`{key}` does nothing here: the listener speaks `{speaks}`");
+            findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{AccessLog, Route};
 use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
 use crate::source::{Node, Tree};
 use crate::text::ListenerText;
-use crate::value::{HeaderName, ListenAddress, Progress, Size, parse_network};
+use crate::value::{HeaderName, ListenAddress, Progress, Rate, Size, parse_network};
 
 /// One listener: its sockets, its rules for clients, its routes.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct Listener {
     pub name: Box<str>,
     /// Where it accepts connections; at least one, no two the same.
     pub addresses: Vec<ListenAddress>,
+    /// What clients speak.
+    pub protocol: Protocol,
     /// Connections that the kernel holds until a worker accepts them, per worker and address.
     pub backlog: u32,
     /// Whether small writes leave at once (`TCP_NODELAY`).
@@ -74,6 +76,17 @@ impl Listener {
     }
 }
 
+choice! {
+    /// What the clients of a listener speak.
+    pub enum Protocol {
+        /// HTTP/1: each request finds its way on its own.
+        #[default]
+        Http = "http",
+        /// Anything over TCP: each connection finds its way once.
+        Tcp = "tcp",
+    }
+}
+
 section! {
     /// Time limits on the side of the client, each named after the phase that it ends.
     #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,10 +100,12 @@ section! {
         /// The response on its way to the client, by progress, counted only while bytes wait for the client.
         send: Option<Progress> = { credit = "60s", rate_min = "500B/s" },
             like "nginx `send_timeout`, HAProxy `timeout client`";
+        /// The beginning of TLS: with `protocol = "tcp"` and routes by `sni`, from the first byte to the name of the server.
+        tls: Duration = "10s", like "nginx `preread_timeout`, HAProxy `tcp-request inspect-delay`";
         /// A connection without a request under way, also before its first. Longer than the 60 s of the balancers and
         /// gateways that may stand in front, so that they are the ones who close.
         idle: Duration = "75s", like "nginx `keepalive_timeout`, HAProxy `timeout http-keep-alive`";
-        /// The age at which a connection ends, after the exchange under way.
+        /// The age at which a connection ends: after the exchange under way, or, with `protocol = "tcp"`, at once.
         session: Option<Duration> = "off", like "nginx `keepalive_time`";
     }
 }
@@ -113,6 +128,10 @@ section! {
         body_size: Option<Size> = "off", like "nginx `client_max_body_size`";
         /// Requests on one connection, which is closed after the last.
         requests_per_session: Option<u64> = "off", in 1..=1_000_000_000, like "nginx `keepalive_requests`";
+        /// What one client may send through a tunnel per second: an upgrade such as a WebSocket, or a connection with `protocol = "tcp"`.
+        upload_rate: Option<Rate> = "off", like "nginx `proxy_upload_rate`";
+        /// What one client may receive through a tunnel per second.
+        download_rate: Option<Rate> = "off", like "nginx `proxy_download_rate`";
     }
 }
 

@@ -18,8 +18,8 @@ pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use ejection::Ejection;
 pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{
-    Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, ProxyProtocol, RequestId, Trust,
-    TrustedProxies,
+    Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Protocol, ProxyProtocol, RequestId,
+    Trust, TrustedProxies,
 };
 pub use persistence::{CookieMode, CookiePersistence, Secret};
 pub use process::{Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, WorkerCount};

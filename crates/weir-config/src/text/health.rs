@@ -49,9 +49,9 @@ section! {
         rise: u32 = 2, in 1..=1000, like "nginx `health_check passes=`, HAProxy `rise`";
         /// Probes that have to fail in a row until a server that is up is down.
         fall: u32 = 3, in 1..=1000, like "nginx `health_check fails=`, HAProxy `fall`";
-        /// How long one connection carries HTTP probes before a new one is opened. A probe then costs less than half, but no longer shows whether
-        /// the server still accepts, and a server with one slot per connection has one less. Off: a new connection for each.
-        connection_age: Option<Duration> = "off", in 1..=86_400_000, like "nginx `health_check keepalive_time=`";
+        /// How long one connection carries HTTP probes before a new one is opened, which shows that the server still accepts. Off: a new
+        /// connection for each probe, at three times the cost; so is it always for servers with `max_requests`, whose places may be connections.
+        connection_age: Option<Duration> = "30s", in 1..=86_400_000, like "nginx `health_check keepalive_time=`";
         /// The port that is probed. Without it, the one that gets the traffic.
         port: u16 = optional, in 1..=65_535, like "nginx `health_check port=`, HAProxy `port`";
     }

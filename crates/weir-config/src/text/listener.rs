@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{ProxyProtocolText, RouteText};
 use crate::config::{
-    AccessLog, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, RequestId, TrustedProxies,
+    AccessLog, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Protocol, RequestId,
+    TrustedProxies,
 };
 use crate::key::{Located, OneOrMany, Spanned, section};
 use crate::value::ListenAddress;
@@ -15,6 +16,8 @@ section! {
     pub(crate) struct ListenerText at "listener.NAME" {
         /// Where it accepts connections: one address or a list.
         address: OneOrMany<Spanned<ListenAddress>> = required, like "nginx `listen`, HAProxy `bind`";
+        /// What clients speak. With `"tcp"`, each connection goes to a server as it is, and counts there as one request as long as it lasts.
+        protocol: Protocol = "http", like "HAProxy `mode`, nginx `stream`";
         /// The upstream of all requests: short for a single route that takes everything.
         upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `default_backend`";
         /// The rules that choose an upstream or another answer, written as `[[listener.NAME.route]]`. The most specific rule that
@@ -65,6 +68,7 @@ impl ListenerText {
         Listener {
             name: Box::default(),
             addresses: Vec::new(),
+            protocol: self.protocol,
             backlog: self.backlog,
             tcp_nodelay: self.tcp_nodelay,
             tcp_keepalive: self.tcp_keepalive,

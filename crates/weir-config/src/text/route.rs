@@ -32,6 +32,9 @@ section! {
         header: Map<ValueRule> = {}, like "HAProxy `req.hdr`";
         /// All of these query parameters, compared as sent: a table of names and rules.
         query: Map<ValueRule> = {}, like "HAProxy `url_param`";
+        /// One of these names of servers, of those that a client of TLS names (SNI, RFC 6066 section 3): only with `protocol = "tcp"`, where TLS passes
+        /// through to the server.
+        sni: OneOrMany<HostPattern> = optional, like "nginx `ssl_preread`, HAProxy `req.ssl_sni`, Traefik `HostSNI`";
         /// A client in one of these networks.
         source: OneOrMany<IpNet> = optional, like "HAProxy `src`";
         /// Decides between routes that are equally specific otherwise; the higher goes first.

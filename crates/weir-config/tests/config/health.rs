@@ -100,7 +100,7 @@ fn what_is_doubtful_is_said_and_holds() {
     for (health, warning) in [
         ("{ timeout = \"3s\" }", "a probe that runs into `timeout` (3s) holds up the next one"),
         (
-            "{ path = \"/\", body_size = \"1KiB\" }",
+            "{ path = \"/\", body_size = \"1KiB\", connection_age = \"off\" }",
             "`body_size` does nothing: nothing is looked for in the body",
         ),
     ] {

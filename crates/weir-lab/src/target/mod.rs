@@ -76,13 +76,13 @@ pub enum Variant {
     RoundRobin,
     /// No client belongs to a server by a cookie.
     NoPersistence,
-    /// Probes of a server share a connection for a minute. Weir alone can do that.
-    KeptProbes,
+    /// Each probe opens a connection of its own. Weir alone can also do without.
+    NewProbes,
 }
 
 /// All variants.
 const VARIANTS: [Variant; 5] =
-    [Variant::Usual, Variant::NoReuse, Variant::RoundRobin, Variant::NoPersistence, Variant::KeptProbes];
+    [Variant::Usual, Variant::NoReuse, Variant::RoundRobin, Variant::NoPersistence, Variant::NewProbes];
 
 impl Variant {
     /// What stands behind the product's name.
@@ -92,7 +92,7 @@ impl Variant {
             Self::NoReuse => "/no-reuse",
             Self::RoundRobin => "/round-robin",
             Self::NoPersistence => "/no-persistence",
-            Self::KeptProbes => "/kept-probes",
+            Self::NewProbes => "/new-probes",
         }
     }
 
@@ -100,7 +100,7 @@ impl Variant {
     fn suits(self, product: Product) -> bool {
         match self {
             Self::Usual => true,
-            Self::KeptProbes => product == Product::Weir,
+            Self::NewProbes => product == Product::Weir,
             Self::NoReuse | Self::RoundRobin | Self::NoPersistence => product != Product::Direct,
         }
     }
@@ -149,7 +149,7 @@ impl FromStr for Target {
             Some(variant) if variant.suits(product) => Ok(Self { product, variant }),
             _ => bail!(
                 "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence` and, of weir, \
-                 `/kept-probes`"
+                 `/new-probes`"
             ),
         }
     }

@@ -65,8 +65,8 @@ fn upstream(description: &Description<'_>) -> String {
             health.rise,
             timeout = health.timeout.as_millis(),
         ));
-        if description.variant == Variant::KeptProbes {
-            text.push_str("connection_age = \"1m\"\n");
+        if description.variant == Variant::NewProbes {
+            text.push_str("connection_age = \"off\"\n");
         }
     }
     text

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use super::record::ExchangeRecord;
-use crate::failure::Failure;
+use crate::failure::{Failure, Party};
 use crate::kept::Kept;
 use crate::phase::Phase;
 
@@ -69,6 +69,7 @@ fields! {
     Connection "connection" "`new` or `reused`: the server connection of the last attempt.",
     QueuePosition "queue_position" "Exchanges that stood before this one in the queue; 0 also when it did not have to wait.",
     Persistence "persistence" "Whether the client was `kept` on its server, `moved` to another one, or came `new`.",
+    EndedBy "ended_by" "Who ended a tunnel first: `client`, `server`, or `weir` when a time limit was over. With a `reason` it was no proper end.",
     Duration "duration" "Time of the whole exchange in microseconds.",
     DurationMillis "duration.ms" "Time of the whole exchange in milliseconds.",
     DurationSeconds "duration.seconds" "Time of the whole exchange in seconds, with microseconds.",
@@ -198,6 +199,7 @@ impl Field {
             }
             Field::QueuePosition => Value::Number(record.queue_position.into()),
             Field::Persistence => Value::word(record.kept.map(Kept::name)),
+            Field::EndedBy => Value::word(record.ended_by.map(Party::name)),
 
             Field::BytesIn => Value::Number(record.bytes_in),
             Field::BytesOut => Value::Number(record.bytes_out),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use super::Termination;
 use super::timestamp::UnixMicros;
-use crate::failure::Failure;
+use crate::failure::{Failure, Party};
 use crate::kept::Kept;
 use crate::phase::PhaseTimes;
 
@@ -66,6 +66,8 @@ pub struct ExchangeRecord<'a> {
     pub queue_position: u32,
     /// What became of the client's bond to a server; `None` without persistence or response.
     pub kept: Option<Kept>,
+    /// Who ended a tunnel, or was the first to end its direction of it; `None` of what was none.
+    pub ended_by: Option<Party>,
     /// Microseconds spent in each phase.
     pub phases: PhaseTimes,
     /// How much was going on when the exchange ended.
@@ -117,6 +119,7 @@ impl Default for ExchangeRecord<'_> {
             reused: None,
             queue_position: 0,
             kept: None,
+            ended_by: None,
             phases: PhaseTimes::ZERO,
             load: Load::default(),
         }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use weir_http::Rule;
 
 use super::*;
-use crate::failure::{Cause, Failure};
+use crate::failure::{Cause, Failure, Party};
 use crate::kept::Kept;
 use crate::phase::{Phase, PhaseTimes};
 
@@ -77,6 +77,7 @@ fn good(fields: &Fields) -> ExchangeRecord<'_> {
         reused: Some(true),
         queue_position: 4,
         kept: Some(Kept::Moved),
+        ended_by: Some(Party::Client),
         phases: phases(&[
             (Phase::Accept, 900),
             (Phase::Request, 10_500),

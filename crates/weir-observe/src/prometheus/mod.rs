@@ -244,6 +244,8 @@ simple! { LISTENER: ListenerFigures {
     "weir_listener_requests_total" Counter requests, "Requests received.";
     "weir_listener_received_bytes_total" Counter bytes_in, "Bytes received from clients.";
     "weir_listener_sent_bytes_total" Counter bytes_out, "Bytes sent to clients.";
+    "weir_listener_tunnels_total" Counter tunnels, "Tunnels begun: upgrades, and connections of TCP listeners.";
+    "weir_listener_tunnels_open" Gauge tunnels_open, "Tunnels open.";
 }}
 
 simple! { UPSTREAM: UpstreamFigures {

@@ -279,6 +279,7 @@ fn with_record(
         reused: (record.attempts > 0).then_some(record.reused),
         queue_position: record.queue_position,
         kept: record.kept,
+        ended_by: record.ended_by,
         phases: record.times,
         load: load(session, exchange, view),
     });

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use weir_config::Protocol;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
@@ -145,6 +146,10 @@ impl Session {
                 After::Close => return self.client.socket.shutdown_write(),
                 After::Linger => return self.linger().await,
                 After::Abort => return self.client.socket.abort_on_close(),
+                After::Tunnel(tunnel) => match tunnel.run(&mut self).await {
+                    After::Abort => return self.client.socket.abort_on_close(),
+                    _ => return,
+                },
             }
         }
     }
@@ -180,6 +185,11 @@ impl Session {
         Ok(())
     }
 
+    /// What the listener speaks.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.worker.shared.snapshot.listeners[self.listener].config.protocol
+    }
+
     /// When the age limit of the session ends it, if it has one.
     pub(crate) fn ends_at(&self) -> Option<Instant> {
         self.worker.shared.snapshot.listeners[self.listener]
@@ -191,7 +201,11 @@ impl Session {
 
     /// Waits, without a buffer, until the client sends something; `false` when the session is over.
     async fn next_request(&mut self) -> bool {
-        if self.client.has_input() || self.requests == 0 && self.client.fill_at_once(&self.worker.stock) {
+        // Of TCP peers, the server may be the one to speak first.
+        if self.client.has_input()
+            || self.requests == 0 && self.client.fill_at_once(&self.worker.stock)
+            || self.protocol() == Protocol::Tcp
+        {
             return true;
         }
         let idle = self.worker.shared.snapshot.listeners[self.listener].config.timeouts.idle;

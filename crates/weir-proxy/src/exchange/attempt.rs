@@ -4,7 +4,6 @@
 //! effect. While it waits for the head it passes on interim responses and the rest of the request body.
 
 use std::future::Future as _;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,9 +24,8 @@ use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
-use crate::socket::{Behind, Socket};
+use crate::socket::Socket;
 use crate::upstream::admission::Slot;
-use crate::upstream::connect::{self, Endpoint};
 use crate::upstream::ejection::Outcome;
 use crate::upstream::idle::{ServerConnection, SharedIdle};
 use crate::upstream::proxy_header;
@@ -67,13 +65,8 @@ pub(crate) async fn run(
 ) -> Result<Serving, Failed> {
     let began = session.now;
     let index = slot.server.index();
-    let local = &plans.view.upstreams[plans.upstream_index].servers[index];
-    exchange.record.server = Some(index);
-    exchange.record.attempts += 1;
-    local.shard.attempts.increment();
-    plans.upstream.begin(slot.server);
-
-    let mut attempt = Attempt { slot, sent_any: false, received_any: false, reused: false, interim: 0 };
+    let local = begin(exchange, plans, slot.server);
+    let mut attempt = Attempt::new(slot);
     let connected = attempt.connect(session, exchange, plans, local, tried).await;
     let mut server = connected.inspect_err(|failed| {
         tell_latency(plans, index, began, Some(failed.failure));
@@ -110,6 +103,42 @@ pub(crate) async fn run(
             Err(failed)
         }
     }
+}
+
+/// Opens a connection to the server of `slot` for a tunnel: it carries nothing else before or after.
+pub(crate) async fn connect(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    slot: Slot,
+) -> Result<(ServerConnection, Slot), Failed> {
+    let began = session.now;
+    let index = slot.server.index();
+    let local = begin(exchange, plans, slot.server);
+    let mut attempt = Attempt::new(slot);
+    let connected = attempt.connect_anew(session, exchange, plans, local).await;
+    tell_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
+    match connected {
+        Ok(server) => {
+            local.shard.requests.increment();
+            tell_outcome(plans, local, attempt.slot.server, Outcome::Success, began);
+            Ok((server, attempt.slot))
+        }
+        Err(failed) => {
+            tell_outcome(plans, local, failed.server, judge_failure(plans, &failed), began);
+            Err(failed)
+        }
+    }
+}
+
+/// Counts an attempt on a server.
+fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId) -> &'a LocalServer {
+    let local = &plans.view.upstreams[plans.upstream_index].servers[server.index()];
+    exchange.record.server = Some(server.index());
+    exchange.record.attempts += 1;
+    local.shard.attempts.increment();
+    plans.upstream.begin(server);
+    local
 }
 
 /// What a failed attempt says of its server.
@@ -153,6 +182,10 @@ struct Attempt {
 type AttemptError = (Failure, Kind);
 
 impl Attempt {
+    fn new(slot: Slot) -> Self {
+        Self { slot, sent_any: false, received_any: false, reused: false, interim: 0 }
+    }
+
     fn failed(self, failure: Failure, kind: Kind) -> Failed {
         Failed {
             failure,
@@ -183,6 +216,18 @@ impl Attempt {
             local.shard.reuses.increment();
             return Ok(server);
         }
+        self.connect_anew(session, exchange, plans, local).await
+    }
+
+    /// A new connection.
+    async fn connect_anew(
+        &mut self,
+        session: &mut Session,
+        exchange: &mut Exchange,
+        plans: Plans<'_>,
+        local: &LocalServer,
+    ) -> Result<ServerConnection, Failed> {
+        let index = self.slot.server.index();
         let outcome = open(session, exchange, plans, index).await;
         let now = clock::now();
         let micros = u64::from(clock::micros(now.saturating_duration_since(session.now)));
@@ -406,12 +451,10 @@ async fn open(
     server: usize,
 ) -> Result<Socket, AttemptError> {
     let endpoints = plans.upstream.endpoints[server].load_full();
-    let version = plans.upstream.config.proxy_protocol;
-    let header =
-        version.map(|version| proxy_header::of_session(session, version, &exchange.record.request_id));
+    let header = proxy_header::of_exchange(session, exchange, plans.upstream);
     // On the heap, since it is rare and would make every session larger.
     let mut connecting =
-        Box::pin(connect_as(header.as_deref(), &endpoints, session.worker.random() as usize));
+        Box::pin(proxy_header::connect(header.as_ref(), &endpoints, session.worker.random() as usize));
     session.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
@@ -430,15 +473,6 @@ async fn open(
         })
     })
     .await
-}
-
-/// Connects to a server, and tells it whose connection it is, if that is to be told.
-async fn connect_as(header: Option<&[u8]>, endpoints: &[Endpoint], first: usize) -> io::Result<Socket> {
-    let mut socket = connect::connect(endpoints, first).await?;
-    if let Some(header) = header {
-        proxy_header::send(&mut socket, header, Behind::More).await?;
-    }
-    Ok(socket)
 }
 
 impl Exchange {

@@ -10,7 +10,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::{After, Exchange, run};
+use weir_config::Protocol;
+
+use super::{After, Exchange, run, tcp};
 use crate::downstream::session::Session;
 
 /// The state of one running exchange, on the heap once. It can be lent out again whenever no session is in it.
@@ -65,7 +67,10 @@ async fn carry_one_after_the_other(place: Rc<Place>) -> Infallible {
             }
         })
         .await;
-        let after = run(&mut session, &mut exchange).await;
+        let after = match session.protocol() {
+            Protocol::Http => run(&mut session, &mut exchange).await,
+            Protocol::Tcp => tcp::run(&mut session, &mut exchange).await,
+        };
         exchange.reset();
         place.set(Some(Passenger::Arrived(session, after)));
     }

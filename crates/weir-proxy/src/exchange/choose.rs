@@ -7,6 +7,7 @@ use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::RouteRequest;
 
+use super::tcp::Connecting;
 use super::{Ended, Exchange, forwarded};
 use crate::downstream::session::Session;
 use crate::snapshot::{ListenerPlan, RoutePlan};
@@ -77,6 +78,20 @@ pub(crate) fn route<'a>(
     limit_body(exchange, route)?;
     rewrite(exchange, route);
     Ok(route)
+}
+
+/// The most specific route that matches a TCP connection.
+pub(crate) fn connection_route<'a>(
+    session: &Session,
+    exchange: &mut Exchange,
+    listener: &'a ListenerPlan,
+) -> Result<&'a RoutePlan, Ended> {
+    let connecting = Connecting { server_name: &exchange.server_name, source: session.peer.ip_or_local() };
+    let Some(id) = listener.routes.lookup(&connecting) else {
+        return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
+    };
+    exchange.record.route = Some(id.index());
+    Ok(&listener.route_plans[id.index()])
 }
 
 /// The upstream that the request goes to; `None` when the config itself has the answer.

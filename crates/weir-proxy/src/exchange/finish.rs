@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_config::Protocol;
 use weir_observe::Phase;
 
 use super::attempt::{Plans, Serving};
@@ -53,7 +54,9 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     let record = &mut exchange.record;
     record.bytes_in += exchange.request_body.received();
     let listener = &view.listeners[session.listener];
-    listener.requests.increment();
+    if session.protocol() == Protocol::Http {
+        listener.requests.increment();
+    }
     listener.bytes_in.add(record.bytes_in);
     listener.bytes_out.add(exchange.to_client.sent);
     if record.status != 0 {

@@ -14,6 +14,8 @@ pub(crate) mod retry;
 mod persistence;
 mod respond;
 mod upgrade;
+pub(crate) mod tcp;
+pub(crate) mod tunnelled;
 mod answer;
 mod finish;
 pub(crate) mod failure;
@@ -33,6 +35,7 @@ use attempt::Plans;
 use patience::Patience;
 use record::Record;
 use retry::Tried;
+use tunnelled::Tunnelled;
 
 /// Memory that each buffer of an exchange keeps from one request to the next; more goes back to the allocator.
 const MEMORY_KEPT_MAX: usize = 8 * 1024;
@@ -40,6 +43,7 @@ const MEMORY_KEPT_MAX: usize = 8 * 1024;
 /// Carries one request from the client to its response; returns what becomes of the client connection.
 pub(crate) async fn run(session: &mut Session, exchange: &mut Exchange) -> After {
     let after = match carry(session, exchange).await {
+        Ok(tunnel @ After::Tunnel(_)) => return tunnel,
         Ok(after) => after,
         Err(Ended::Quietly) => return After::Close,
         Err(Ended::Failed(failure)) => answer::failure(session, exchange, failure).await,
@@ -97,7 +101,6 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
 }
 
 /// What becomes of the client connection after an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     /// The next request may come.
     KeepAlive,
@@ -107,6 +110,8 @@ pub(crate) enum After {
     Linger,
     /// Reset: what the client has is not whole and must not look so.
     Abort,
+    /// Relay raw bytes from now on.
+    Tunnel(Box<Tunnelled>),
 }
 
 /// Why an exchange ended before its response was relayed.
@@ -129,6 +134,8 @@ pub(crate) struct Exchange {
     pub(crate) request: RequestHead,
     /// The bytes that the spans of `request` refer to.
     pub(crate) request_text: Vec<u8>,
+    /// The name that the client of a TCP listener asked for by SNI; empty when it did not.
+    pub(crate) server_name: Vec<u8>,
     /// The path and query that the server gets, when a rewrite changed them.
     pub(crate) rewritten: Vec<u8>,
     pub(crate) request_body: Incoming,
@@ -164,6 +171,7 @@ impl Exchange {
         Self {
             request: RequestHead::new(),
             request_text: Vec::new(),
+            server_name: Vec::new(),
             rewritten: Vec::new(),
             request_body: Incoming::nothing(),
             request_relay: Relay::new(),
@@ -188,7 +196,9 @@ impl Exchange {
     /// Forgets the request and the response; keeps the memory.
     pub(crate) fn reset(&mut self) {
         self.request.reset();
-        for text in [&mut self.request_text, &mut self.rewritten, &mut self.response_text] {
+        for text in
+            [&mut self.request_text, &mut self.server_name, &mut self.rewritten, &mut self.response_text]
+        {
             text.clear();
             text.shrink_to(MEMORY_KEPT_MAX);
         }

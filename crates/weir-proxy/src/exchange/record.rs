@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use weir_observe::{Failure, Kept, Phase, PhaseTimes};
+use weir_observe::{Failure, Kept, Party, Phase, PhaseTimes};
 
 use crate::clock;
 use crate::downstream::session::Session;
@@ -35,6 +35,8 @@ pub(crate) struct Record {
     pub(crate) bytes_in: u64,
     /// Bytes to the server and to the client inside a tunnel.
     pub(crate) tunnelled: Option<(u64, u64)>,
+    /// Who ended the tunnel, or ended its direction of it first.
+    pub(crate) ended_by: Option<Party>,
     pub(crate) failure: Option<Failure>,
     pub(crate) request_id: Vec<u8>,
 }
@@ -57,6 +59,7 @@ impl Record {
             status: 0,
             bytes_in: 0,
             tunnelled: None,
+            ended_by: None,
             failure: None,
             request_id: Vec::new(),
         }
@@ -74,6 +77,7 @@ impl Record {
         self.status = 0;
         self.bytes_in = 0;
         self.tunnelled = None;
+        self.ended_by = None;
         self.failure = None;
         self.request_id.clear();
         self.request_id.shrink_to(REQUEST_ID_LEN);

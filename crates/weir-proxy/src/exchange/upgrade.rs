@@ -1,19 +1,20 @@
-//! Phase Relay of a switched protocol: a WebSocket or a CONNECT tunnel, bytes both ways until both sides have ended.
+//! A switched protocol, a WebSocket or a CONNECT: the head of the response goes to the client, and the exchange becomes a
+//! tunnel.
 
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use weir_http::Method;
-use weir_observe::{Cause, Failure, Party, Phase};
+use weir_observe::{Failure, Phase};
 
 use super::attempt::{Plans, Serving};
-use super::failure::{of_io, of_response_body};
+use super::failure::of_response_body;
+use super::patience::Awaited;
+use super::tunnelled::Tunnelled;
 use super::{After, Ended, Exchange, fields, persistence};
 use crate::clock;
 use crate::downstream::session::Session;
+use crate::relay::Sink as _;
 use crate::relay::reframe::Writer;
-use crate::relay::tunnel::{Side, Tunnel};
-use crate::relay::{RelayError, Sink as _};
 
 impl Exchange {
     /// Whether the response turns the connection into a tunnel: 101, or 2xx to CONNECT (RFC 9110 section 9.3.6).
@@ -23,7 +24,7 @@ impl Exchange {
     }
 }
 
-/// Passes the head on, then relays raw bytes until the tunnel ends.
+/// Passes the head on; what follows are raw bytes.
 pub(crate) async fn run(
     session: &mut Session,
     exchange: &mut Exchange,
@@ -31,35 +32,18 @@ pub(crate) async fn run(
     mut serving: Serving,
 ) -> Result<After, Ended> {
     begin(session, exchange, plans, &mut serving);
-    session.deadline.set_ceiling(None);
-    let idle = plans.upstream.config.timeouts.tunnel;
-    // On the heap, since a tunnel is long and an exchange should stay small.
-    let mut tunnel = Box::new(Tunnel::new());
-    let mut moved_at: Option<(u64, Instant)> = None;
-    let outcome = std::future::poll_fn(|cx| {
-        if let Poll::Ready(outcome) = poll_bytes(cx, session, exchange, &mut serving, &mut tunnel) {
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(outcome) = poll_head(cx, session, exchange) {
             return Poll::Ready(outcome);
         }
-        let (up, down) = tunnel.moved();
-        if let Some(idle) = idle {
-            // The clock is read only after bytes have moved.
-            if moved_at.is_none_or(|(moved, _)| moved != up + down) {
-                let now = clock::now();
-                moved_at = Some((up + down, now));
-                session.deadline.set(now, Some(idle));
-            }
-        } else {
-            session.deadline.set_at(None);
-        }
-        session.deadline.poll_passed().map(|()| Err(Failure::weir(Phase::Relay, Cause::TunnelIdle)))
+        let sent = exchange.to_client.sent;
+        exchange.patience.poll_over(&mut session.deadline, Awaited::ClientTakes, sent).map(Err)
     })
-    .await;
-    let (up, down) = tunnel.moved();
-    exchange.record.bytes_in += up;
-    exchange.to_client.sent += down;
-    exchange.record.tunnelled = Some((up, down));
-    outcome.map_err(Ended::Failed)?;
-    Ok(After::Close)
+    .await
+    .map_err(Ended::Failed)?;
+    let Serving { server, slot, .. } = serving;
+    // Its age does not end it: whoever upgrades means to stay.
+    Ok(After::Tunnel(Tunnelled::new(session, exchange, plans, server, slot, None)))
 }
 
 fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans<'_>, serving: &mut Serving) {
@@ -78,12 +62,10 @@ fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans<'_>, servi
     serving.server.connection.consume(serving.head_len);
 }
 
-fn poll_bytes(
+fn poll_head(
     cx: &mut Context<'_>,
     session: &mut Session,
     exchange: &mut Exchange,
-    serving: &mut Serving,
-    tunnel: &mut Tunnel,
 ) -> Poll<Result<(), Failure>> {
     let mut head = Writer { connection: &mut session.client, outgoing: &mut exchange.to_client };
     while head.is_waiting() {
@@ -93,22 +75,5 @@ fn poll_bytes(
             Poll::Pending => return Poll::Pending,
         }
     }
-    let stock = &session.worker.stock;
-    tunnel
-        .poll(cx, &mut session.client, &mut serving.server.connection, stock)
-        .map_err(|(side, error)| of_tunnel(side, &error))
-}
-
-fn of_tunnel(side: Side, error: &RelayError) -> Failure {
-    let party = match side {
-        Side::Client => Party::Client,
-        Side::Server => Party::Server,
-    };
-    match error {
-        RelayError::Read(error) | RelayError::Write(error) => of_io(Phase::Relay, party, error),
-        // Raw bytes have no framing to break and no length to exceed.
-        RelayError::Truncated | RelayError::Broken(_) | RelayError::TooLarge => {
-            Failure { phase: Phase::Relay, party, cause: Cause::Closed }
-        }
-    }
+    Poll::Ready(Ok(()))
 }

@@ -7,6 +7,7 @@
 pub(crate) mod pace;
 pub(crate) mod reframe;
 pub(crate) mod replay;
+pub(crate) mod throttle;
 pub(crate) mod tunnel;
 
 use std::io;

@@ -1,95 +1,165 @@
 //! Raw bytes both ways, after an upgrade or between TCP peers.
 //!
-//! Each direction ends with a half-close that is passed on; the tunnel ends when both have. Neither direction holds
-//! a buffer while it is silent.
+//! Each direction ends with a half-close that is passed on; both are over when both have ended. Neither direction holds a
+//! buffer while it is silent. Must not know what the bytes mean, nor how long silence may last.
 
+use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
-use super::reframe::{Incoming, Outgoing, Reader, Writer};
-use super::{Relay, RelayError};
+use super::throttle::Throttle;
 use crate::buffer::BufferStock;
+use crate::clock;
 use crate::connection::Connection;
+use crate::socket::Behind;
 
-/// One direction of a tunnel.
-#[derive(Debug)]
-struct Direction {
-    incoming: Incoming,
-    outgoing: Outgoing,
-    relay: Relay,
-    closed: bool,
-}
-
-impl Direction {
-    fn new() -> Self {
-        Self {
-            incoming: Incoming::until_close(),
-            outgoing: Outgoing::new(),
-            relay: Relay::new(),
-            closed: false,
-        }
-    }
-
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &mut Connection,
-        to: &mut Connection,
-        stock: &Rc<BufferStock>,
-    ) -> Poll<Result<(), RelayError>> {
-        let mut source = Reader { connection: from, incoming: &mut self.incoming, stock };
-        let mut sink = Writer { connection: to, outgoing: &mut self.outgoing };
-        let outcome = self.relay.poll(cx, &mut source, &mut sink);
-        if matches!(outcome, Poll::Ready(Ok(()))) && !self.closed {
-            to.socket.shutdown_write();
-            self.closed = true;
-        }
-        outcome
-    }
-}
-
-/// Which side of a tunnel failed.
+/// One of the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,
     Server,
 }
 
-/// Both directions of a tunnel.
+/// An end that failed.
 #[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) side: Side,
+    pub(crate) error: io::Error,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Direction {
+    moved: u64,
+    /// Whether the sender has ended its direction.
+    ended: bool,
+    /// Whether the receiver knows.
+    closed: bool,
+    throttle: Option<Box<Throttle>>,
+}
+
+/// Which end of a direction failed.
+enum Failed {
+    Sender(io::Error),
+    Receiver(io::Error),
+}
+
+impl Direction {
+    /// Moves bytes until one end has to wait, or the sender has ended. `resume_at` is when a throttled one goes on.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Connection,
+        to: &mut Connection,
+        stock: &Rc<BufferStock>,
+        resume_at: &mut Option<Instant>,
+    ) -> Poll<Result<(), Failed>> {
+        loop {
+            while from.has_input() {
+                let allowed = match &mut self.throttle {
+                    None => usize::MAX,
+                    Some(throttle) => match throttle.allowed(clock::now(), from.received().len()) {
+                        Ok(allowed) => allowed,
+                        Err(at) => {
+                            *resume_at = Some(resume_at.map_or(at, |other| other.min(at)));
+                            return Poll::Pending;
+                        }
+                    },
+                };
+                let bytes = from.received();
+                let bytes = &bytes[..bytes.len().min(allowed)];
+                let len = ready!(to.poll_write(cx, [bytes, &[], &[]], Behind::Unknown))
+                    .map_err(Failed::Receiver)?;
+                from.consume(len);
+                self.moved += len as u64;
+                if let Some(throttle) = &mut self.throttle {
+                    throttle.take(len);
+                }
+            }
+            if self.ended {
+                return Poll::Ready(Ok(()));
+            }
+            self.ended = ready!(from.poll_fill(cx, stock)).map_err(Failed::Sender)? == 0;
+        }
+    }
+}
+
+/// Both directions.
+#[derive(Debug, Default)]
 pub(crate) struct Tunnel {
     up: Direction,
     down: Direction,
+    /// Who ended its direction first.
+    first_end: Option<Side>,
 }
 
 impl Tunnel {
-    pub(crate) fn new() -> Self {
-        Self { up: Direction::new(), down: Direction::new() }
+    /// Nothing moved yet. The throttles limit what the client sends, and what it receives.
+    pub(crate) fn new(upload: Option<Throttle>, download: Option<Throttle>) -> Self {
+        let direction = |throttle: Option<Throttle>| Direction {
+            throttle: throttle.map(Box::new),
+            ..Direction::default()
+        };
+        Self { up: direction(upload), down: direction(download), first_end: None }
     }
 
     /// Bytes moved to the server and to the client.
     pub(crate) fn moved(&self) -> (u64, u64) {
-        (self.up.relay.moved, self.down.relay.moved)
+        (self.up.moved, self.down.moved)
     }
 
-    /// Moves bytes both ways until both directions wait, or have ended, or one fails.
+    /// Who ended its direction first, if somebody has.
+    pub(crate) fn first_end(&self) -> Option<Side> {
+        self.first_end
+    }
+
+    /// Moves bytes both ways until both directions wait, or have ended, or one fails; `resume_at` is when a throttled
+    /// direction goes on.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         client: &mut Connection,
         server: &mut Connection,
         stock: &Rc<BufferStock>,
-    ) -> Poll<Result<(), (Side, RelayError)>> {
-        let up = self.up.poll(cx, client, server, stock);
-        if let Poll::Ready(Err(error)) = up {
-            let side = if matches!(error, RelayError::Write(_)) { Side::Server } else { Side::Client };
-            return Poll::Ready(Err((side, error)));
+        resume_at: &mut Option<Instant>,
+    ) -> Poll<Result<(), Broken>> {
+        let up = self.up.poll(cx, client, server, stock, resume_at);
+        let up = up.map_err(|failed| broken(failed, Side::Client, Side::Server))?;
+        self.note_end(up, Side::Client);
+        let down = self.down.poll(cx, server, client, stock, resume_at);
+        let down = down.map_err(|failed| broken(failed, Side::Server, Side::Client))?;
+        self.note_end(down, Side::Server);
+        if up.is_ready() && down.is_ready() {
+            // Closing both sockets says the rest.
+            return Poll::Ready(Ok(()));
         }
-        let down = self.down.poll(cx, server, client, stock);
-        if let Poll::Ready(Err(error)) = down {
-            let side = if matches!(error, RelayError::Write(_)) { Side::Client } else { Side::Server };
-            return Poll::Ready(Err((side, error)));
+        if up.is_ready() {
+            pass_end(&mut self.up, server);
         }
-        if up.is_ready() && down.is_ready() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if down.is_ready() {
+            pass_end(&mut self.down, client);
+        }
+        Poll::Pending
+    }
+
+    fn note_end(&mut self, direction: Poll<()>, sender: Side) {
+        if direction.is_ready() && self.first_end.is_none() {
+            self.first_end = Some(sender);
+        }
+    }
+}
+
+/// Tells the receiver of a direction, once, that nothing more will come.
+fn pass_end(direction: &mut Direction, receiver: &Connection) {
+    if !std::mem::replace(&mut direction.closed, true) {
+        receiver.socket.shutdown_write();
+    }
+}
+
+fn broken(failed: Failed, sender: Side, receiver: Side) -> Broken {
+    match failed {
+        Failed::Sender(error) => Broken { side: sender, error },
+        Failed::Receiver(error) => Broken { side: receiver, error },
     }
 }

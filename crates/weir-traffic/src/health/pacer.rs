@@ -1,12 +1,12 @@
 //! Keeps probes apart that are due at the same time, as after a moment in which the machine was busy with something else.
 //!
-//! The schedule spreads the beats; this spreads what became of them. Probes that are late are caught up with at twice
-//! the usual rate, not all at once, so that no server sees a burst because Weir had to wait for a CPU.
+//! The schedule spreads the beats; this spreads what became of them. Probes that are late are caught up with at one and
+//! a half times the usual rate, not all at once, so that no server sees a burst because Weir had to wait for a CPU.
 
 use std::time::Duration;
 
 /// How much faster than usual late probes follow each other.
-const CATCH_UP: u32 = 2;
+const CATCH_UP: f64 = 1.5;
 
 /// The largest part of its interval by which a probe is put off.
 const PUT_OFF_MAX: u32 = 10;
@@ -15,25 +15,31 @@ const PUT_OFF_MAX: u32 = 10;
 #[derive(Debug)]
 pub struct Pacer {
     gap_us: u64,
+    /// Waits that are not longer are none: such probes start together.
+    slack_us: u64,
     /// When the next one may start.
     free_us: u64,
 }
 
 impl Pacer {
-    /// For servers that are each probed once per interval.
-    pub fn new(intervals: impl Iterator<Item = Duration>) -> Pacer {
-        let per_second: f64 = intervals.map(|interval| 1.0 / interval.as_secs_f64().max(1e-3)).sum();
-        let gap_us = if per_second > 0.0 { 1e6 / (per_second * f64::from(CATCH_UP)) } else { 0.0 };
-        Pacer { gap_us: gap_us as u64, free_us: 0 }
+    /// For `per_second` probes, of which those start together that are due within `slack`.
+    pub fn new(per_second: f64, slack: Duration) -> Pacer {
+        let gap_us = if per_second > 0.0 { 1e6 / (per_second * CATCH_UP) } else { 0.0 };
+        Pacer { gap_us: gap_us as u64, slack_us: micros(slack), free_us: 0 }
     }
 
     /// How long a probe that is due now waits before it starts, in microseconds; `interval` is that of its server.
     pub fn wait_us(&mut self, now_us: u64, interval: Duration) -> u64 {
-        let wait_max_us = u64::try_from(interval.as_micros()).unwrap_or(u64::MAX) / u64::from(PUT_OFF_MAX);
+        let wait_max_us = micros(interval) / u64::from(PUT_OFF_MAX);
         let start_us = self.free_us.clamp(now_us, now_us.saturating_add(wait_max_us));
         self.free_us = start_us + self.gap_us;
-        start_us - now_us
+        let wait_us = start_us - now_us;
+        if wait_us > self.slack_us { wait_us } else { 0 }
     }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -44,28 +50,41 @@ mod tests {
 
     #[test]
     fn probes_on_time_do_not_wait() {
-        let mut pacer = Pacer::new(std::iter::repeat_n(SECOND, 1_000));
+        let mut pacer = Pacer::new(1_000.0, Duration::ZERO);
         for now_us in (0..1_000_000).step_by(1_000) {
             assert_eq!(pacer.wait_us(now_us, SECOND), 0);
         }
-        let mut alone = Pacer::new(std::iter::once(SECOND));
+        let mut alone = Pacer::new(1.0, Duration::ZERO);
         assert_eq!((alone.wait_us(5, SECOND), alone.wait_us(1_000_005, SECOND)), (0, 0));
+        assert_eq!(Pacer::new(0.0, Duration::ZERO).wait_us(5, SECOND), 0);
     }
 
     #[test]
-    fn a_hundred_late_ones_are_caught_up_with_at_twice_the_rate() {
-        let mut pacer = Pacer::new(std::iter::repeat_n(SECOND, 1_000));
+    fn a_hundred_late_ones_are_caught_up_with_at_one_and_a_half_times_the_rate() {
+        let mut pacer = Pacer::new(1_000.0, Duration::ZERO);
         let starts: Vec<u64> = (0..100).map(|_| pacer.wait_us(0, SECOND)).collect();
-        for window in starts.windows(21) {
-            assert!(window[20] - window[0] >= 10_000, "21 within 10 ms: {window:?}");
+        for window in starts.windows(16) {
+            assert!(window[15] - window[0] >= 9_990, "16 within 10 ms: {window:?}");
         }
-        assert_eq!(starts[99], 99 * 500);
-        assert_eq!(pacer.wait_us(60_000, SECOND), 0, "then they are on time again");
+        assert_eq!(starts[99], 99 * 666);
+        assert_eq!(pacer.wait_us(70_000, SECOND), 0, "then they are on time again");
+    }
+
+    #[test]
+    fn those_that_are_due_within_the_slack_start_together() {
+        let mut pacer = Pacer::new(1_000.0, Duration::from_millis(4));
+        for turn in 0..100 {
+            let at_us = turn * 5_000;
+            assert!((0..5).all(|_| pacer.wait_us(at_us, SECOND) == 0), "five every five milliseconds");
+        }
+        let starts: Vec<u64> = (0..100).map(|_| pacer.wait_us(1_000_000, SECOND)).collect();
+        assert_eq!(starts.iter().filter(|&&wait_us| wait_us == 0).count(), 7);
+        assert!(starts.iter().all(|&wait_us| wait_us == 0 || wait_us > 4_000), "{starts:?}");
     }
 
     #[test]
     fn nobody_is_put_off_for_long() {
-        let mut pacer = Pacer::new(std::iter::repeat_n(SECOND, 10));
+        let mut pacer = Pacer::new(10.0, Duration::ZERO);
         let last = (0..100).map(|_| pacer.wait_us(0, SECOND)).max();
         assert_eq!(last, Some(100_000));
     }

@@ -1,9 +1,10 @@
 //! Health checks: every server that is checked is probed on its own beat, and what the probes say goes to the balancer.
 //!
-//! Runs on the control thread: no probe waits behind traffic, none uses a connection of the traffic, and none takes time
+//! Runs on a thread of its own: no probe waits behind traffic, none uses a connection of the traffic, and none takes time
 //! from a worker. One probe per server at most runs at a time, so that servers that hang hold up nobody else's. When and
 //! with what effect is decided by `weir_traffic::health`.
 
+mod thread;
 mod probe;
 mod request;
 mod response;
@@ -18,17 +19,19 @@ use weir_traffic::health::{Change, Outcome, Pacer, Schedule, Verdict};
 use weir_traffic::{Health, ServerId, ServerState};
 
 use self::probe::Probe;
+pub(crate) use self::thread::CheckThread;
 use super::slow_start;
 use crate::clock;
 use crate::exchange::failure::Fault;
 use crate::snapshot::{Snapshot, UpstreamPlan};
 use crate::upstream::connect::Endpoint;
 
-/// Probes every server of the snapshot that is to be, until the task is dropped. `seed` keeps several processes apart.
-pub(crate) async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64) {
+/// Probes every server of the snapshot that is to be, until the task is dropped. `seed` keeps several processes apart;
+/// probes that are due within `slack` start together.
+async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64, slack: Duration) {
     let mut servers = JoinSet::new();
     let epoch = clock::now();
-    let pacer = Arc::new(Mutex::new(Pacer::new(intervals(&snapshot))));
+    let pacer = Arc::new(Mutex::new(Pacer::new(probes_per_second(&snapshot), slack)));
     let mut turn = 0;
     for plan in &snapshot.upstreams {
         let Some(check) = &plan.config.health else { continue };
@@ -62,12 +65,13 @@ pub(crate) async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64) {
     }
 }
 
-/// The interval of every server that is probed.
-fn intervals(snapshot: &Snapshot) -> impl Iterator<Item = Duration> {
-    snapshot.upstreams.iter().flat_map(|plan| {
-        let interval = plan.config.health.as_ref().map(|check| check.interval);
-        plan.probes.iter().flatten().filter_map(move |_| interval)
-    })
+/// How many probes the config asks for.
+fn probes_per_second(snapshot: &Snapshot) -> f64 {
+    let of_upstream = |plan: &Arc<UpstreamPlan>| {
+        let check = plan.config.health.as_ref()?;
+        Some(plan.probes.iter().flatten().count() as f64 / check.interval.as_secs_f64())
+    };
+    snapshot.upstreams.iter().filter_map(of_upstream).sum()
 }
 
 /// Figures for the servers that are probed; `None` for those that are not.

@@ -14,8 +14,8 @@ use crate::clock;
 use crate::exchange::failure::{self, Fault};
 use crate::snapshot::UpstreamPlan;
 use crate::socket::{Behind, Socket};
-use crate::upstream::connect::{self, Endpoint};
-use crate::upstream::proxy_header;
+use crate::upstream::connect::Endpoint;
+use crate::upstream::proxy_header::{self, Header};
 
 /// How one server is probed.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Probe {
     /// What is asked and expected; `None`: the connection is enough.
     http: Option<(Box<[u8]>, Expected)>,
     /// What each connection begins with; `None`: nothing.
-    header: Option<Vec<u8>>,
+    header: Option<Header>,
     /// How long one connection carries probes; `None`: one probe each.
     connection_age: Option<Duration>,
     connection: Option<Connection>,
@@ -41,7 +41,9 @@ struct Connection {
 
 impl Probe {
     pub(super) fn new(check: &HealthCheck, server: &Server, plan: &UpstreamPlan) -> Self {
-        let kept = if check.connection_age.is_some() { Kept::Yes } else { Kept::No };
+        // A server that takes so many and no more may count connections: an idle one must not have a place of its own.
+        let connection_age = check.connection_age.filter(|_| server.max_requests.is_none());
+        let kept = if connection_age.is_some() { Kept::Yes } else { Kept::No };
         let http = match &check.probe {
             weir_config::Probe::Tcp => None,
             weir_config::Probe::Http(probe) => {
@@ -50,8 +52,10 @@ impl Probe {
         };
         // Another port is another service, which need not speak the PROXY protocol.
         let is_same_port = server.health_port.or(check.port).is_none();
-        let header = plan.config.proxy_protocol.filter(|_| is_same_port).map(proxy_header::of_weir);
-        Self { timeout: check.timeout, http, header, connection_age: check.connection_age, connection: None }
+        let behind = if http.is_some() { Behind::More } else { Behind::Unknown };
+        let version = plan.config.proxy_protocol.filter(|_| is_same_port);
+        let header = version.map(|version| proxy_header::of_weir(version, behind));
+        Self { timeout: check.timeout, http, header, connection_age, connection: None }
     }
 
     /// Probes the server at `endpoints`, beginning with any of them.
@@ -84,13 +88,8 @@ impl Probe {
             }
         }
         *phase = Phase::Connect;
-        let connected = connect::connect(&endpoints, first).await;
+        let connected = proxy_header::connect(self.header.as_ref(), &endpoints, first).await;
         let mut socket = connected.map_err(|error| failure::of_connect(&error))?;
-        if let Some(header) = &self.header {
-            let behind = if self.http.is_some() { Behind::More } else { Behind::Unknown };
-            let sent = proxy_header::send(&mut socket, header, behind).await;
-            sent.map_err(|error| failure::of_io(Phase::Send, Party::Server, &error))?;
-        }
         let Some((request, expected)) = &self.http else { return Ok(()) };
         let kept = if self.connection_age.is_some() { Kept::Yes } else { Kept::No };
         let end = exchange(&mut socket, request, expected, kept, phase).await?;

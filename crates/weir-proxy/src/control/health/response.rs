@@ -13,7 +13,7 @@ use crate::snapshot::UpstreamPlan;
 use crate::socket::Socket;
 
 /// Bytes that are asked for at a time: most responses to a probe are shorter.
-const READ_BYTES: usize = 4096;
+const READ_BYTES: usize = 1024;
 
 /// Responses of the class 1xx before the final one; a probe asks for none.
 const INTERIM_MAX: u32 = 8;

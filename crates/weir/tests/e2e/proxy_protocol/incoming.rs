@@ -258,3 +258,31 @@ fn a_peer_on_a_unix_socket_can_speak_for_others() {
     assert_eq!(client.response().status, 200);
     assert_eq!(origin.last_request().field("x-forwarded-for"), Some("192.0.2.1"));
 }
+
+#[test]
+fn a_tcp_listener_takes_the_header_off_and_nothing_else() {
+    let server = Origin::start(|conn| {
+        conn.send("greeting")?;
+        let rest = conn.wait_for_end().0;
+        assert_eq!(rest, b"what follows");
+        Some(())
+    });
+    let weir = weir(&server, "listener.web.protocol = \"tcp\"\n");
+    let mut client = Client::connect(weir.web());
+    client.send(binary4(b""));
+    assert_eq!(client.take(8), b"greeting", "the server may speak before the client does");
+    client.send("what follows");
+    client.finish();
+    client.assert_closed();
+    eventually("it is in the log", || lines(&weir).len() == 1);
+    assert_eq!(lines(&weir)[0], "192.0.2.1:4660 127.0.0.1 198.51.100.2:443");
+
+    let mut at_once = Client::connect(weir.web());
+    at_once.send([LINE.as_bytes(), b"what follows"].concat());
+    at_once.finish();
+    assert_eq!(at_once.take(8), b"greeting");
+    at_once.assert_closed();
+    assert_eq!(headers(&weir), 2.0);
+    refused(&weir, b"GET / HTTP/1.1\r\n\r\n");
+    wait_for_failures(&weir, "proxy-header-bad", 1.0);
+}

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use super::{binary4, take_binary, take_line};
 use crate::harness::origin::ok;
+use crate::harness::watchdog::WATCHDOG;
 use crate::harness::{Client, Connection, Origin, Weir, eventually};
+use crate::tcp::hello;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -178,4 +180,51 @@ fn a_probe_of_another_port_begins_without_a_header() {
         ),
     );
     assert_eq!(checked.wait_for_requests(1)[0].target(), "/healthz");
+}
+
+/// A connection of TCP, in version 1: the header comes even if the client is silent, for the server may speak first.
+#[test]
+fn a_tunnel_begins_with_a_header() {
+    let (sender, headers) = std::sync::mpsc::channel();
+    let server = Origin::start(move |conn| {
+        let header = take_line(conn)?;
+        conn.send("greeting")?;
+        let rest = conn.wait_for_end().0;
+        sender.send((header, rest)).ok()
+    });
+    let weir = weir(&server, "v1", "listener.web.protocol = \"tcp\"\n");
+    for _ in 0..2 {
+        let mut client = Client::connect_from("127.0.0.3", weir.web());
+        let expected =
+            format!("PROXY TCP4 127.0.0.3 127.0.0.1 {} {}", client.local_port(), weir.web().port());
+        assert_eq!(client.take(8), b"greeting");
+        client.send("what follows");
+        client.finish();
+        client.assert_closed();
+        let (header, rest) = headers.recv_timeout(WATCHDOG).expect("the server has seen the connection");
+        assert_eq!((header, rest.as_slice()), (expected, &b"what follows"[..]));
+    }
+}
+
+#[test]
+fn version_2_has_the_name_that_a_client_of_tls_asks_for() {
+    let (sender, headers) = std::sync::mpsc::channel();
+    let server = Origin::start(move |conn| {
+        let (_, content) = take_binary(conn)?;
+        let rest = conn.wait_for_end().0;
+        sender.send((content, rest)).ok()
+    });
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.protocol = \"tcp\"\n\
+         listener.web.route = [{{ sni = \"one.test\", upstream = \"app\" }}]\n\
+         upstream.app.servers = [\"{}\"]\nupstream.app.proxy_protocol = \"v2\"\n",
+        server.address()
+    ));
+    let mut client = Client::connect(weir.web());
+    client.send(hello("ONE.test"));
+    client.finish();
+    client.assert_closed();
+    let (content, rest) = headers.recv_timeout(WATCHDOG).expect("the server has seen the connection");
+    assert_eq!(content[12..], b"\x02\0\x08one.test"[..]);
+    assert_eq!(rest, hello("ONE.test"), "it went on untouched");
 }

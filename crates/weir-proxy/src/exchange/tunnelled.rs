@@ -1,0 +1,176 @@
+//! Phase Relay of an exchange that has become a tunnel: a WebSocket, a CONNECT, or a TCP connection from its start.
+//!
+//! A tunnel may live for days beside a hundred thousand others, so it leaves the carrier of its exchange and keeps what it
+//! needs: the server's connection, its slot, and what the log will want to know. Must not know how it came about.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use weir_observe::{Cause, Failure, ListenerShard, Party, Phase};
+
+use super::attempt::Plans;
+use super::failure::of_io;
+use super::record::Record;
+use super::{After, Exchange, finish};
+use crate::clock;
+use crate::downstream::session::Session;
+use crate::relay::throttle::Throttle;
+use crate::relay::tunnel::{Broken, Side, Tunnel};
+use crate::upstream::admission::Slot;
+use crate::upstream::idle::ServerConnection;
+
+/// How much earlier than the process a tunnel ends, so that its last bytes and the end itself still reach both sides.
+const DRAIN_LEAD: Duration = Duration::from_millis(500);
+
+/// An exchange that has become a tunnel.
+pub(crate) struct Tunnelled {
+    server: ServerConnection,
+    _slot: Slot,
+    tunnel: Tunnel,
+    /// How long both sides may be silent.
+    idle: Option<Duration>,
+    /// When the tunnel ends although it is in use.
+    ends_at: Option<Instant>,
+    /// Whether `ends_at` is that of the process.
+    is_draining: bool,
+    moved: u64,
+    record: Record,
+    /// Bytes to the server and to the client before the tunnel began.
+    sent_before: (u64, u64),
+    /// The request and its response, if the log may show them.
+    logged: Option<Box<Exchange>>,
+    _counted: CountedOpen,
+}
+
+/// Counts a tunnel as open until it is dropped.
+struct CountedOpen(std::sync::Arc<ListenerShard>);
+
+impl CountedOpen {
+    fn new(shard: &std::sync::Arc<ListenerShard>) -> Self {
+        shard.tunnels.increment();
+        shard.tunnels_open.increment();
+        Self(std::sync::Arc::clone(shard))
+    }
+}
+
+impl Drop for CountedOpen {
+    fn drop(&mut self) {
+        self.0.tunnels_open.decrement();
+    }
+}
+
+impl Tunnelled {
+    /// Turns an exchange into a tunnel to `server` that ends at `ends_at` at the latest; the exchange is left as good as new.
+    pub(crate) fn new(
+        session: &mut Session,
+        exchange: &mut Exchange,
+        plans: Plans<'_>,
+        server: ServerConnection,
+        slot: Slot,
+        ends_at: Option<Instant>,
+    ) -> Box<Self> {
+        let now = clock::now();
+        session.now = now;
+        session.deadline.set_ceiling(None);
+        let limits = &plans.listener.config.limits;
+        let throttle =
+            |rate: Option<weir_config::Rate>| rate.map(|rate| Throttle::new(rate.bytes_per_second(), now));
+        let is_logged = session.worker.logs[session.listener].is_some();
+        Box::new(Self {
+            server,
+            _slot: slot,
+            tunnel: Tunnel::new(throttle(limits.upload_rate), throttle(limits.download_rate)),
+            idle: plans.upstream.config.timeouts.tunnel,
+            ends_at,
+            is_draining: false,
+            moved: u64::MAX,
+            record: std::mem::replace(&mut exchange.record, Record::new()),
+            sent_before: (exchange.to_server.sent, exchange.to_client.sent),
+            logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
+            _counted: CountedOpen::new(&plans.view.listeners[session.listener]),
+        })
+    }
+
+    /// Relays until both sides have ended, or one fails, or the time is up; then counts and logs it.
+    pub(crate) async fn run(mut self: Box<Self>, session: &mut Session) -> After {
+        session.deadline.set_ceiling(self.ends_at);
+        let outcome = std::future::poll_fn(|cx| self.poll(cx, session)).await;
+        let (up, down) = self.tunnel.moved();
+        let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
+        let record = &mut self.record;
+        let now = clock::now();
+        session.now = now;
+        record.spend(Phase::Relay, now);
+        record.bytes_in += up;
+        record.tunnelled = Some((up, down));
+        record.failure = outcome.err();
+        record.ended_by = match outcome {
+            Ok(()) => self.tunnel.first_end().map(Side::party),
+            Err(failure) => Some(failure.party),
+        };
+        exchange.to_server.sent = self.sent_before.0 + up;
+        exchange.to_client.sent = self.sent_before.1 + down;
+        exchange.response_relay.moved = down;
+        exchange.record = std::mem::replace(&mut self.record, Record::new());
+        finish::record(session, &mut exchange);
+        match outcome {
+            Ok(()) => After::Close,
+            // Its proper end must not be taken for that of what was cut.
+            Err(failure) if failure.cause == Cause::Drained => After::Close,
+            Err(_) => {
+                self.server.connection.socket.abort_on_close();
+                After::Abort
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, session: &mut Session) -> Poll<Result<(), Failure>> {
+        let mut resume_at = None;
+        let (client, server) = (&mut session.client, &mut self.server.connection);
+        let stock = Rc::clone(&session.worker.stock);
+        if let Poll::Ready(outcome) = self.tunnel.poll(cx, client, server, &stock, &mut resume_at) {
+            return Poll::Ready(outcome.map_err(|broken| of_broken(&broken)));
+        }
+        let (up, down) = self.tunnel.moved();
+        // The clock is read only after bytes have moved.
+        if self.moved != up + down {
+            self.moved = up + down;
+            session.deadline.set_at(self.idle.map(|idle| clock::now() + idle));
+        }
+        if session.worker.is_stopping() && !self.is_draining {
+            self.is_draining = true;
+            let grace = session.worker.shared.snapshot.process.stop_grace;
+            let drained_at = clock::now() + grace.saturating_sub(DRAIN_LEAD);
+            let ends_at = self.ends_at.map_or(drained_at, |end| end.min(drained_at));
+            session.deadline.set_ceiling(Some(ends_at));
+        }
+        if let Some(at) = resume_at {
+            session.deadline.look_again(at);
+        }
+        session.deadline.poll_passed().map(|()| Err(self.over(session)))
+    }
+
+    /// Why its time is up.
+    fn over(&self, session: &Session) -> Failure {
+        let cause = match (session.deadline.ends_with_ceiling(), self.is_draining) {
+            (false, _) => Cause::TunnelIdle,
+            (true, true) => Cause::Drained,
+            (true, false) => Cause::SessionTooOld,
+        };
+        Failure::weir(Phase::Relay, cause)
+    }
+}
+
+fn of_broken(broken: &Broken) -> Failure {
+    of_io(Phase::Relay, broken.side.party(), &broken.error)
+}
+
+impl Side {
+    fn party(self) -> Party {
+        match self {
+            Side::Client => Party::Client,
+            Side::Server => Party::Server,
+        }
+    }
+}
