@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_traffic::Mode;
 use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 
 use super::{EjectionText, HealthText, PersistenceText};
@@ -24,8 +25,8 @@ section! {
             like "nginx `least_conn`, `random two`, `hash consistent`; HAProxy `balance`";
         /// What of a request decides under `balance = "consistent-hash"`: requests alike in it go to the same server.
         hash_key: HashKey = optional, like "nginx `hash`, `ip_hash`; HAProxy `balance source`, `hdr()`, `url_param`";
-        /// How far above the average load a server may go under `balance = "consistent-hash"` before the next one on the ring takes
-        /// over. Off: never; a key stays with its server however busy that is. Without it, `"125%"`.
+        /// How far above the average load a server may go under `balance = "consistent-hash"` before
+        /// another one takes over, the same for each key. Off: never; a key stays with its server however busy that is. Without it, `"125%"`.
         hash_load_factor: Option<Percent> = optional, in 100..=10_000, like "HAProxy `hash-balance-factor`";
         /// Requests that each server works on at the same time, for servers that do not say. More wait in the queue.
         max_requests: Option<u32> = "off", in 1..=10_000_000, like "nginx `max_conns`, HAProxy `maxconn` (of `server`)";
@@ -94,11 +95,11 @@ choice! {
     pub(crate) enum ServerMode {
         /// it takes requests
         #[default]
-        Serving = "serving",
+        Serving = Mode::Serving.name(),
         /// it takes requests that are bound to it by a cookie, and no others
-        Draining = "draining",
+        Draining = Mode::Draining.name(),
         /// it takes no requests
-        Maintenance = "maintenance",
+        Maintenance = Mode::Maintenance.name(),
     }
 }
 
