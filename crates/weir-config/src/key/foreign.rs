@@ -25,7 +25,6 @@ const LATER: &[Later] = &[
     ),
     later("listener.NAME", "tls", "put a TLS terminator in front and name it in `trusted_proxies`"),
     later("listener.NAME", "compression", "let the servers compress"),
-    later("listener.NAME.timeouts", "tls", "listeners speak plain HTTP"),
     later("listener.NAME.route", "files", "serve files from a server of an upstream"),
     later("", "metrics", "metrics are served by the admin listener: see `admin.address`"),
 ];
