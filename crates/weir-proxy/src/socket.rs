@@ -4,6 +4,7 @@
 //! is drained, which saves the extra system call that would find it empty. Must not buffer, frame or time anything.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
@@ -41,6 +42,8 @@ enum Watch {
 pub(crate) enum Behind {
     /// Nobody knows: they leave at once.
     Unknown,
+    /// More of them, at once: they wait for it and leave in the same packet.
+    More,
     /// The end of our direction, at once: the last of them wait for it and leave in the same packet, which spares both
     /// sides the work of another.
     Close,
@@ -50,7 +53,7 @@ impl Behind {
     fn flags(self) -> SendFlags {
         match self {
             Behind::Unknown => SendFlags::NOSIGNAL,
-            Behind::Close => SendFlags::NOSIGNAL.union(SendFlags::MORE),
+            Behind::More | Behind::Close => SendFlags::NOSIGNAL.union(SendFlags::MORE),
         }
     }
 }
@@ -295,6 +298,12 @@ impl Socket {
             }
             _ => false,
         }
+    }
+
+    /// The address at our end; none on a Unix socket. IPv4 addresses are never mapped into IPv6.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        let addr = SocketAddr::try_from(rustix::net::getsockname(self.fd().ok()?).ok()?).ok()?;
+        Some(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
     }
 
     /// The pending error of the socket, as after `connect(2)`.

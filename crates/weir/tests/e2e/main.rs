@@ -42,6 +42,7 @@ mod access_log;
 mod access_log_drops;
 mod graceful_stop;
 mod unix_sockets;
+mod proxy_protocol;
 mod first_bytes;
 mod dns_names;
 mod many_clients;
