@@ -33,10 +33,10 @@ pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite, Config,
     ConnectionLimit, CookieMode, CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded,
     HeaderChanges, HealthCheck, HttpProbe, IdleConnections, KeyExchangeGroup, Leniency, Listener,
-    ListenerLimits, ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol, Queue,
-    QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts, Secret, Server, Split,
-    TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts,
-    WorkerCount,
+    ListenerLimits, ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol,
+    ProxyProtocol, ProxyVersion, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route,
+    RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
+    UpstreamLimits, UpstreamTimeouts, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

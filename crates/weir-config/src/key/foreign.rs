@@ -23,7 +23,6 @@ const LATER: &[Later] = &[
         "sticky",
         "`balance = \"consistent-hash\"` with a cookie as `hash_key` keeps a client with its server",
     ),
-    later("listener.NAME", "proxy_protocol", "use `trusted_proxies` and `X-Forwarded-For`"),
     later("listener.NAME", "compression", "let the servers compress"),
     later("listener.NAME.route", "files", "serve files from a server of an upstream"),
     later("", "metrics", "metrics are served by the admin listener: see `admin.address`"),

@@ -6,7 +6,7 @@ use weir_traffic::Mode;
 use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 
 use super::{EjectionText, HealthText, PersistenceText};
-use crate::config::{IdleConnections, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
+use crate::config::{IdleConnections, ProxyVersion, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
 use crate::key::{
     Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, choice, section,
     text_values,
@@ -39,6 +39,9 @@ section! {
         limits: UpstreamLimits = {};
         /// Server connections that are kept for the next request.
         idle: Located<IdleConnections> = {};
+        /// With which version of the PROXY protocol servers are told whose connection it is. Since a connection is then one client's, it is kept
+        /// for further requests on the same client connection only. Probes say that they are Weir's own, unless they go to another port.
+        proxy_protocol: Option<ProxyVersion> = "off", like "HAProxy `send-proxy`, `send-proxy-v2`; nginx `proxy_protocol`";
         /// Requests that wait for a server.
         queue: Located<Queue> = {};
         /// Failed attempts that go to another server.

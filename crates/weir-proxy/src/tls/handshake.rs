@@ -58,7 +58,8 @@ pub(crate) async fn accept(session: &mut Session, terms: &Terms) -> Result<(), R
 
 /// What the client begins with; it stays in the input.
 async fn first_byte(session: &mut Session) -> Result<u8, Refused> {
-    if !session.client.fill_at_once(&session.worker.stock) {
+    // What came behind a PROXY protocol header is in the input already.
+    if !session.client.has_input() && !session.client.fill_at_once(&session.worker.stock) {
         let received = std::future::poll_fn(|cx| {
             if session.worker.is_stopping() {
                 return Poll::Ready(Err(Refused::Quietly));
