@@ -14,6 +14,7 @@ use super::exchange::Exchange;
 use super::fault::Fault;
 use super::jar::Jar;
 use super::response::{Reader, Step};
+use super::websocket::Opening;
 
 /// What a client is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub(super) struct Client {
     pub(super) exchange: usize,
     sent: usize,
     reader: Reader,
+    /// The opening of a tunnel that is not answered yet.
+    opening: Option<Opening>,
     jar: Jar,
     source: usize,
 }
@@ -74,6 +77,7 @@ impl Client {
             exchange: 0,
             sent: 0,
             reader: Reader::default(),
+            opening: None,
             jar: Jar::default(),
             source: 0,
         }
@@ -84,17 +88,18 @@ impl Client {
         (self.exchange, self.due, self.began) = (number, due, now);
         self.jar.prepare(number, exchange);
         self.sent = 0;
-        self.reader.reset();
+        self.reader.reset(exchange);
         self.stage = Stage::Sending;
     }
 
     /// Starts a connection, from another source address where the last has no free port.
-    pub(super) fn open(&mut self, target: SocketAddr) -> Result<(), Fault> {
+    pub(super) fn open(&mut self, target: SocketAddr, exchange: &Exchange) -> Result<(), Fault> {
         for _ in 0..SOURCES {
             match connect(target, self.source) {
                 Ok(socket) => {
                     self.socket = Some(socket);
                     self.serial = self.serial.wrapping_add(1);
+                    self.opening = exchange.opening.as_ref().map(|_| Opening::default());
                     return Ok(());
                 }
                 Err(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => self.source = (self.source + 1) % SOURCES,
@@ -113,7 +118,10 @@ impl Client {
     /// Sends what is left of the request; true when all is sent.
     pub(super) fn send(&mut self, exchange: &Exchange) -> Result<bool, Fault> {
         let Some(socket) = &self.socket else { return Ok(false) };
-        let request = self.jar.request(self.exchange, exchange);
+        let request = match (&self.opening, &exchange.opening) {
+            (Some(_), Some(opening)) => opening,
+            _ => self.jar.request(self.exchange, exchange),
+        };
         while self.sent < request.len() {
             match rustix::net::send(socket, &request[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(len) => self.sent += len,
@@ -131,8 +139,8 @@ impl Client {
 
     /// Receives until there is no more for now. `ends`: the kernel says that the target has closed.
     pub(super) fn receive(&mut self, buf: &mut [u8], exchange: &Exchange, ends: bool) -> Result<Turn, Fault> {
-        let Some(socket) = &self.socket else { return Ok(Turn::Wait) };
         loop {
+            let Some(socket) = &self.socket else { return Ok(Turn::Wait) };
             let len = match rustix::net::recv(socket, &mut *buf, RecvFlags::empty()) {
                 Ok((len, _)) => len,
                 Err(Errno::AGAIN) => return Ok(Turn::Wait),
@@ -148,12 +156,29 @@ impl Client {
                 }
                 Stage::Sending | Stage::Receiving => {}
             }
+            if let Some(opening) = &mut self.opening {
+                if opening.feed(&buf[..len])? {
+                    self.begin_frames(exchange)?;
+                }
+                if len == buf.len() || ends {
+                    continue;
+                }
+                return Ok(Turn::Wait);
+            }
             match self.reader.feed(&buf[..len], &exchange.expected)? {
                 Step::More if len == buf.len() || ends => {}
                 Step::More => return Ok(Turn::Wait),
                 done @ Step::Done { .. } => return Ok(self.note(done)),
             }
         }
+    }
+
+    /// Sends the message for which the tunnel was opened.
+    fn begin_frames(&mut self, exchange: &Exchange) -> Result<(), Fault> {
+        self.opening = None;
+        self.sent = 0;
+        self.stage = Stage::Sending;
+        self.send(exchange).map(|_| ())
     }
 
     /// Notes how far the answer has come; with the last byte of it, its cookie.

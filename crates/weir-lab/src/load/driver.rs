@@ -231,7 +231,7 @@ impl<'a> Driver<'a> {
         }
         let is_new = client.socket.is_none();
         let sent = match is_new {
-            true => client.open(self.plan.target).and_then(|()| client.send(exchange)),
+            true => client.open(self.plan.target, exchange).and_then(|()| client.send(exchange)),
             false => client.send(exchange),
         };
         match sent {
@@ -249,7 +249,8 @@ impl<'a> Driver<'a> {
         let client = &self.clients[index];
         let socket = client.socket.as_ref()?;
         let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        if !sent {
+        // The first message of a tunnel follows its opening without another call.
+        if !sent || (is_new && self.exchange(index).opening.is_some()) {
             flags |= epoll::EventFlags::OUT;
         }
         let token = epoll::EventData::new_u64(u64::from(client.serial) << 32 | index as u64);

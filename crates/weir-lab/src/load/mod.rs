@@ -3,11 +3,12 @@
 //! One thread, one epoll (`driver`), any number of clients. Closed loop: a client sends its next request when the last
 //! answer is complete. Constant rate: requests have an intended start, whether or not a client is free then, and
 //! latency counts from it, so that a stalled target cannot hide its stall (no coordinated omission). A client keeps the cookie
-//! that it is given and sends it from then on.
+//! that it is given and sends it from then on. Messages of a WebSocket tunnel are exchanges as well.
 
 pub mod exchange;
 pub mod fault;
 pub mod response;
+pub mod websocket;
 mod jar;
 mod client;
 pub mod driver;

@@ -10,6 +10,7 @@ use super::client::source_addr;
 use super::exchange::Exchange;
 use super::fault::Fault;
 use super::response::{Reader, Step};
+use super::websocket::Opening;
 
 /// Connects from source number `source`, sends `exchange`, checks the answer; gives the connection back.
 ///
@@ -22,6 +23,9 @@ pub fn once(
     timeout: Duration,
 ) -> Result<TcpStream, Fault> {
     let stream = connect(target, source).map_err(|error| Fault::Connect(error.to_string()))?;
+    if let Some(opening) = &exchange.opening {
+        open(&stream, opening, timeout)?;
+    }
     again(&stream, exchange, timeout)?;
     Ok(stream)
 }
@@ -31,21 +35,40 @@ pub fn once(
 /// # Errors
 /// The fault of the exchange.
 pub fn again(mut stream: &TcpStream, exchange: &Exchange, timeout: Duration) -> Result<(), Fault> {
-    let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Fault::Timeout,
-        _ => Fault::Transport(error.to_string()),
-    };
-    stream.set_read_timeout(Some(timeout)).map_err(failed)?;
-    stream.write_all(&exchange.request).map_err(failed)?;
+    stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
+    stream.write_all(&exchange.request).map_err(|error| failed(&error))?;
     let (mut reader, mut buf) = (Reader::default(), [0; 16 * 1024]);
+    reader.reset(exchange);
     loop {
-        let step = match stream.read(&mut buf).map_err(failed)? {
+        let step = match stream.read(&mut buf).map_err(|error| failed(&error))? {
             0 => reader.end(&exchange.expected)?,
             len => reader.feed(&buf[..len], &exchange.expected)?,
         };
         if let Step::Done { .. } = step {
             return Ok(());
         }
+    }
+}
+
+/// Opens a tunnel on a new connection.
+fn open(mut stream: &TcpStream, opening: &[u8], timeout: Duration) -> Result<(), Fault> {
+    stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
+    stream.write_all(opening).map_err(|error| failed(&error))?;
+    let (mut answer, mut buf) = (Opening::default(), [0; 4096]);
+    let mut total = 0;
+    loop {
+        match stream.read(&mut buf).map_err(|error| failed(&error))? {
+            0 => return Err(Fault::Closed(total)),
+            len if answer.feed(&buf[..len])? => return Ok(()),
+            len => total += len as u64,
+        }
+    }
+}
+
+fn failed(error: &std::io::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Fault::Timeout,
+        _ => Fault::Transport(error.to_string()),
     }
 }
 

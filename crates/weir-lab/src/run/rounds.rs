@@ -39,6 +39,8 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
         options,
         products,
         class: scenario.class,
+        listener: scenario.listener,
+        traffic: scenario.traffic(),
         upstream: scenario.upstream,
         journal: scenario.needs_journal(),
         placement: placement(&scenario, options)?,
@@ -99,7 +101,10 @@ fn choose_tools(
     let mut wanted: Vec<Tool> = scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
     if let (Some(steady), Tool::Wrk) = (&scenario.steady, options.tool) {
         let plain = steady.keep_alive && steady.body == 0 && steady.rate.is_none();
-        ensure!(plain, "wrk plays kept connections with GET in a closed loop only");
+        ensure!(
+            plain && steady.message.is_none() && !scenario.is_bulk(),
+            "wrk plays kept connections with GET of the page in a closed loop only"
+        );
         let cookies = steady.cookie.is_some() || scenario.upstream.persistence_cookie;
         ensure!(!cookies, "wrk sends no cookies");
         wanted.push(Tool::Wrk);
@@ -189,7 +194,7 @@ fn measure(
         return steady::measure(bench, work, rounds, rate, target);
     }
     if let Some(work) = &scenario.idle {
-        return idle::measure(bench, work, target);
+        return idle::measure(bench, work, rounds, target);
     }
     if let Some(work) = &scenario.overload {
         return overload::measure(bench, work, rounds, target);
@@ -249,9 +254,11 @@ fn progress_line(run: &Run, measurement: &Measurement) -> String {
     let shown = [
         Metric::RequestsPerSecond,
         Metric::CpuPerRequest,
+        Metric::CpuPerGib,
         Metric::P99,
         Metric::Availability,
         Metric::MemoryPerClient,
+        Metric::HeartbeatCpu,
         Metric::OfCapacity,
         Metric::LongestOfIdeal,
         Metric::Failed,

@@ -20,9 +20,10 @@ use crate::origin::journal::Visit;
 use crate::origin::{PAGE_LEN, nth_addr};
 use crate::place::Placement;
 use crate::process::{Guarded, Job};
+use crate::scenario::listener::Listener;
 use crate::scenario::upstream::Upstream;
 use crate::target::installed::Catalogue;
-use crate::target::{Class, Description, Product, Target, render};
+use crate::target::{Class, Description, Product, Room, Target, Traffic, render};
 
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -52,6 +53,10 @@ pub struct Bench<'a> {
     pub products: Catalogue,
     /// How targets are configured.
     pub class: Class,
+    /// What they speak with clients.
+    pub listener: Listener,
+    /// What passes through them.
+    pub traffic: Traffic,
     /// The servers behind them.
     pub upstream: Upstream,
     /// The servers keep a journal.
@@ -90,11 +95,19 @@ impl Bench<'_> {
     /// # Errors
     /// When one of them does not start, or the page is wrong.
     pub fn stand(&self, target: Target, clients: u64) -> anyhow::Result<Stand> {
+        self.stand_with(target, Room { clients, servers: 0 })
+    }
+
+    /// The same with this much room.
+    ///
+    /// # Errors
+    /// When one of them does not start, or the page is wrong.
+    pub fn stand_with(&self, target: Target, room: Room) -> anyhow::Result<Stand> {
         let servers = self.start_servers().context("origin")?;
         let addr = servers.first().context("an upstream has servers")?.addr;
         let mut stand = Stand { servers, target: None, addr };
         if target.product != Product::Direct {
-            let (child, addr) = self.start_target(target, &self.addrs(&stand.servers), clients)?;
+            let (child, addr) = self.start_target(target, &self.addrs(&stand.servers), room)?;
             (stand.target, stand.addr) = (Some(child), addr);
         }
         let shape = Shape {
@@ -137,11 +150,11 @@ impl Bench<'_> {
         &self,
         target: Target,
         servers: &[SocketAddr],
-        clients: u64,
+        room: Room,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let mut attempt = 1;
         loop {
-            match self.try_target(target, servers, clients) {
+            match self.try_target(target, servers, room) {
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
                 result => return result,
             }
@@ -152,7 +165,7 @@ impl Bench<'_> {
         &self,
         target: Target,
         servers: &[SocketAddr],
-        clients: u64,
+        room: Room,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let name = target.product.name();
         let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
@@ -161,11 +174,14 @@ impl Bench<'_> {
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let description = Description {
             listen: addr,
+            listener: &self.listener,
             servers,
             upstream: &self.upstream,
             class: self.class,
             variant: target.variant,
-            clients,
+            traffic: self.traffic,
+            room,
+            stream_module: installed.stream_module.as_deref(),
             dir: &dir,
         };
         let Some(rendered) = render(target.product, &description) else { bail!("{name} is no program") };

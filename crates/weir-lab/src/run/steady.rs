@@ -14,17 +14,21 @@ use super::stand::{Bench, Stand};
 use super::window;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::tool::{self, Tally};
+use crate::load::websocket;
 use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
 use crate::measure::metric::Metric;
 use crate::measure::{memory, sockets};
 use crate::scenario::{Rounds, Steady, Tool};
-use crate::target::{Installed, Target};
+use crate::target::{Installed, Room, Target};
 
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Clients the targets have room for: no limit of theirs is to be felt.
-const ROOM: u64 = 4096;
+/// What the targets have room for: no limit of theirs is to be felt. In tunnels, clients have a server connection each.
+const ROOM: Room = Room { clients: 4096, servers: 4096 };
+
+/// Bytes of a GiB.
+const GIB: f64 = (1_u64 << 30) as f64;
 
 /// After so many faults a measurement is over.
 const FAULTS_MAX: u64 = 1000;
@@ -40,7 +44,7 @@ pub(super) fn measure(
     rate: Option<f64>,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand(target, ROOM)?;
+    let mut stand = bench.stand_with(target, ROOM)?;
     let plan = plan(&stand, steady, rounds, rate);
     let mut measurement = Measurement::default();
     let (before, after) = match bench.options.tool {
@@ -59,6 +63,10 @@ pub(super) fn measure(
     };
     stand.is_alive()?;
     note_cost(&mut measurement, &before, &after);
+    if let (true, Some(each)) = (bench.traffic.is_bulk, measurement.values.get(&Metric::CpuPerRequest)) {
+        let per_gib = each * GIB / steady.answer as f64;
+        measurement.values.insert(Metric::CpuPerGib, per_gib);
+    }
     if let Some(child) = &stand.target {
         let memory = memory::of_tree(child.pid());
         measurement.values.insert(Metric::Rss, memory.rss as f64);
@@ -91,7 +99,10 @@ fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> P
     };
     Plan {
         target: stand.addr,
-        exchanges: prepare(&shape),
+        exchanges: match steady.message {
+            Some(len) => websocket::prepare(stand.addr, len),
+            None => prepare(&shape),
+        },
         clients: steady.clients,
         choice: Choice::ByClient,
         connections: if steady.keep_alive { Connections::Kept } else { Connections::PerExchange },

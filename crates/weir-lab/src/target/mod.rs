@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use installed::Installed;
 
+use crate::scenario::listener::Listener;
 use crate::scenario::upstream::{Balance, Upstream};
 
 /// A product, or none.
@@ -54,7 +55,7 @@ impl Product {
         match self {
             Self::Direct => "always there",
             Self::Weir => "cargo build --release -p weir, or give --weir PATH",
-            Self::Nginx => "apt-get install nginx, or give --nginx PATH",
+            Self::Nginx => "apt-get install nginx libnginx-mod-stream, or give --nginx PATH",
             Self::Haproxy => "apt-get install haproxy, or give --haproxy PATH",
         }
     }
@@ -179,11 +180,31 @@ pub enum Class {
     AsShipped,
 }
 
+/// What passes through a target, as far as its documentation has advice for that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Answers have large bodies.
+    pub is_bulk: bool,
+    /// Clients open WebSocket tunnels.
+    pub upgrades: bool,
+}
+
+/// How many connections a target must have room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Of clients, at once.
+    pub clients: u64,
+    /// Of servers, where each client has one of its own; otherwise 0, and some hundred are enough.
+    pub servers: u64,
+}
+
 /// What a target is to do, in no product's words.
 #[derive(Debug, Clone, Copy)]
 pub struct Description<'a> {
     /// Where it takes requests.
     pub listen: SocketAddr,
+    /// What it speaks there.
+    pub listener: &'a Listener,
     /// The servers it sends them to.
     pub servers: &'a [SocketAddr],
     /// What it is to do with these.
@@ -192,8 +213,12 @@ pub struct Description<'a> {
     pub class: Class,
     /// How that differs.
     pub variant: Variant,
-    /// Clients it must have room for at once.
-    pub clients: u64,
+    /// What passes.
+    pub traffic: Traffic,
+    /// Connections it must have room for.
+    pub room: Room,
+    /// The file of nginx's stream module, where that is not part of the program.
+    pub stream_module: Option<&'a Path>,
     /// A folder for its files.
     pub dir: &'a Path,
 }

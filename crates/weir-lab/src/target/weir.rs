@@ -2,6 +2,7 @@
 
 use super::{Class, Description, HEALTH_PATH, Rendered, Variant};
 use crate::load::exchange::CLIENT_HEADER;
+use crate::scenario::listener::Protocol;
 use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
@@ -16,8 +17,12 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
              format = \"off\"\n\n",
         );
     }
+    let protocol = match description.listener.protocol {
+        Protocol::Http => "",
+        Protocol::Tcp => "protocol = \"tcp\"\n",
+    };
     text.push_str(&format!(
-        "[listener.bench]\naddress = \"{}\"\nupstream = \"origin\"\n\n",
+        "[listener.bench]\naddress = \"{}\"\n{protocol}upstream = \"origin\"\n\n",
         description.listen
     ));
     text.push_str(&upstream(description));
