@@ -22,8 +22,9 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
 
 /// What the manual offers for large bodies.
 const BULK: &str = "\
-    # The manual's offer for large transfers: the kernel moves bodies without a copy, where that looks worth while.
-    option splice-auto
+    # The manual's offer for large answers: the kernel moves them without a copy. By default they are copied, and what
+    # `splice-auto` thinks worth while was copied here as well.
+    option splice-response
 ";
 
 fn tuned(description: &Description<'_>) -> String {
@@ -84,7 +85,7 @@ fn traffic(description: &Description<'_>) -> &'static str {
     let Traffic { is_bulk, upgrades } = description.traffic;
     match (upgrades, is_bulk) {
         (true, _) => "    # Tunnels must not be closed between two heartbeats.\n    timeout tunnel 300s\n",
-        (_, true) => BULK,
+        (_, true) if description.variant != Variant::Copying => BULK,
         _ => "",
     }
 }

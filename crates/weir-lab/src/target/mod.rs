@@ -79,11 +79,19 @@ pub enum Variant {
     NoPersistence,
     /// Each probe opens a connection of its own. Weir alone can also do without.
     NewProbes,
+    /// Bodies pass through the program and not through the kernel alone. HAProxy alone can also do without.
+    Copying,
 }
 
 /// All variants.
-const VARIANTS: [Variant; 5] =
-    [Variant::Usual, Variant::NoReuse, Variant::RoundRobin, Variant::NoPersistence, Variant::NewProbes];
+const VARIANTS: [Variant; 6] = [
+    Variant::Usual,
+    Variant::NoReuse,
+    Variant::RoundRobin,
+    Variant::NoPersistence,
+    Variant::NewProbes,
+    Variant::Copying,
+];
 
 impl Variant {
     /// What stands behind the product's name.
@@ -94,6 +102,7 @@ impl Variant {
             Self::RoundRobin => "/round-robin",
             Self::NoPersistence => "/no-persistence",
             Self::NewProbes => "/new-probes",
+            Self::Copying => "/copying",
         }
     }
 
@@ -102,6 +111,7 @@ impl Variant {
         match self {
             Self::Usual => true,
             Self::NewProbes => product == Product::Weir,
+            Self::Copying => product == Product::Haproxy,
             Self::NoReuse | Self::RoundRobin | Self::NoPersistence => product != Product::Direct,
         }
     }
@@ -149,8 +159,8 @@ impl FromStr for Target {
         match VARIANTS.into_iter().find(|variant| variant.suffix() == suffix) {
             Some(variant) if variant.suits(product) => Ok(Self { product, variant }),
             _ => bail!(
-                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence` and, of weir, \
-                 `/new-probes`"
+                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence`, of weir \
+                 `/new-probes` and of haproxy `/copying`"
             ),
         }
     }

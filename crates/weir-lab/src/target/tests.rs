@@ -12,12 +12,26 @@ use crate::scenario::upstream::{Balance, Health, Upstream};
 
 #[test]
 fn targets_have_names() {
-    for name in
-        ["direct", "weir", "nginx/no-reuse", "weir/no-reuse", "haproxy/round-robin", "haproxy/no-persistence"]
-    {
+    for name in [
+        "direct",
+        "weir",
+        "nginx/no-reuse",
+        "weir/no-reuse",
+        "haproxy/round-robin",
+        "haproxy/no-persistence",
+        "haproxy/copying",
+    ] {
         assert_eq!(name.parse::<Target>().unwrap().to_string(), name);
     }
-    for wrong in ["apache", "nginx/slow", "direct/no-reuse", "nginx/", "nginx/no-reuse/round-robin", ""] {
+    for wrong in [
+        "apache",
+        "nginx/slow",
+        "direct/no-reuse",
+        "weir/copying",
+        "nginx/",
+        "nginx/no-reuse/round-robin",
+        "",
+    ] {
         assert!(wrong.parse::<Target>().is_err(), "{wrong}");
     }
 }
@@ -167,7 +181,7 @@ fn bytes_tunnels_and_large_bodies_have_lines_of_their_own() {
         (tunnels, Product::Nginx, "map $http_upgrade $connection_upgrade {"),
         (tunnels, Product::Haproxy, "timeout tunnel 300s\n"),
         (bulk, Product::Nginx, "proxy_max_temp_file_size 0;"),
-        (bulk, Product::Haproxy, "option splice-auto\n"),
+        (bulk, Product::Haproxy, "option splice-response\n"),
     ] {
         let text = render(product, &description).unwrap().text;
         assert!(text.contains(words), "{text}");
@@ -177,6 +191,8 @@ fn bytes_tunnels_and_large_bodies_have_lines_of_their_own() {
         }
         check_with_the_product(product, &description);
     }
+    let copying = Description { variant: Variant::Copying, ..bulk };
+    assert!(!render(Product::Haproxy, &copying).unwrap().text.contains("splice"));
 }
 
 #[test]
