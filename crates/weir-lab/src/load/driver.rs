@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use rustls::HandshakeKind;
 
 use super::client::{Client, Stage, Turn};
 use super::fault::{Fault, Faults};
-use super::{Arrival, Choice, Connections, Event, Exchange, Outcome, Plan, Progress};
+use super::socket::Socket;
+use super::{Arrival, Choice, Connections, Event, Exchange, Outcome, Plan, Progress, Secure};
 use crate::clock;
 
 /// Events taken from the kernel at once.
@@ -112,6 +114,8 @@ impl<'a> Driver<'a> {
             opened: 0,
             closed_by_target: 0,
             cookies: 0,
+            full_handshakes: 0,
+            resumed_handshakes: 0,
             unsent: 0,
             stopped: false,
             started_ns: clock::uptime_ns(),
@@ -121,7 +125,9 @@ impl<'a> Driver<'a> {
             plan,
             progress,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            clients: (0..plan.clients).map(|_| Client::new()).collect(),
+            clients: (0..plan.clients)
+                .map(|_| Client::new(plan.secure.as_ref().map(Secure::for_client)))
+                .collect(),
             buf: vec![0; 64 * 1024].into_boxed_slice(),
             start: clock::now(),
             from,
@@ -249,8 +255,9 @@ impl<'a> Driver<'a> {
         let client = &self.clients[index];
         let socket = client.socket.as_ref()?;
         let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        // The first message of a tunnel follows its opening without another call.
-        if !sent || (is_new && self.exchange(index).opening.is_some()) {
+        // The first message of a tunnel follows its opening without another call, a request its handshake.
+        let follows = self.plan.secure.is_some() || self.exchange(index).opening.is_some();
+        if !sent || (is_new && follows) {
             flags |= epoll::EventFlags::OUT;
         }
         let token = epoll::EventData::new_u64(u64::from(client.serial) << 32 | index as u64);
@@ -318,6 +325,11 @@ impl<'a> Driver<'a> {
         if at >= self.from && at < self.to {
             self.outcome.exchanges += 1;
             self.outcome.latency.saturating_record(now - due);
+            match self.clients[index].socket.as_mut().and_then(Socket::take_handshake) {
+                Some(HandshakeKind::Resumed) => self.outcome.resumed_handshakes += 1,
+                Some(_) => self.outcome.full_handshakes += 1,
+                None => {}
+            }
         }
         match self.plan.connections {
             Connections::PerExchange => self.clients[index].stage = Stage::Closing,

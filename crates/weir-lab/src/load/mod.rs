@@ -9,6 +9,8 @@ pub mod exchange;
 pub mod fault;
 pub mod response;
 pub mod websocket;
+pub mod tls;
+mod socket;
 mod jar;
 mod client;
 pub mod driver;
@@ -26,6 +28,7 @@ use hdrhistogram::Histogram;
 
 pub use exchange::Exchange;
 pub use fault::{Fault, Faults};
+pub use tls::Secure;
 
 /// What becomes of a connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +113,8 @@ impl Event {
 pub struct Plan {
     /// Where to connect.
     pub target: SocketAddr,
+    /// How the clients speak TLS, if they do.
+    pub secure: Option<Secure>,
     /// What to send.
     pub exchanges: Vec<Exchange>,
     /// Which of them comes next.
@@ -160,6 +165,10 @@ pub struct Outcome {
     pub closed_by_target: u64,
     /// Answers that gave a client a cookie, in the warm-up as well.
     pub cookies: u64,
+    /// Connections of the window that began with a full handshake.
+    pub full_handshakes: u64,
+    /// Those that resumed an earlier session.
+    pub resumed_handshakes: u64,
     /// Intended starts for which no client was free before the end.
     pub unsent: u64,
     /// The run was ended from outside.

@@ -1,11 +1,14 @@
 //! One exchange at a time, blocking: to see whether a target answers at all, and to open connections that then idle.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
+use rustls::{ClientConnection, StreamOwned};
 
+use super::Secure;
 use super::client::source_addr;
 use super::exchange::Exchange;
 use super::fault::Fault;
@@ -30,12 +33,33 @@ pub fn once(
     Ok(stream)
 }
 
+/// The same with TLS; the connection ends with it.
+///
+/// # Errors
+/// The fault of the exchange.
+pub fn once_secure(
+    target: SocketAddr,
+    secure: &Secure,
+    exchange: &Exchange,
+    timeout: Duration,
+) -> Result<(), Fault> {
+    let stream = connect(target, 0).map_err(|error| Fault::Connect(error.to_string()))?;
+    stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
+    let session = ClientConnection::new(Arc::clone(&secure.config), secure.name.clone())
+        .map_err(|error| Fault::Connect(error.to_string()))?;
+    ask(&mut StreamOwned::new(session, stream), exchange)
+}
+
 /// Sends `exchange` on an open connection and checks the answer.
 ///
 /// # Errors
 /// The fault of the exchange.
 pub fn again(mut stream: &TcpStream, exchange: &Exchange, timeout: Duration) -> Result<(), Fault> {
     stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
+    ask(&mut stream, exchange)
+}
+
+fn ask(stream: &mut (impl io::Read + io::Write), exchange: &Exchange) -> Result<(), Fault> {
     stream.write_all(&exchange.request).map_err(|error| failed(&error))?;
     let (mut reader, mut buf) = (Reader::default(), [0; 16 * 1024]);
     reader.reset(exchange);

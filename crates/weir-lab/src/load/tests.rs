@@ -21,6 +21,7 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
     let close = connections == Connections::PerExchange;
     Plan {
         target,
+        secure: None,
         exchanges: prepare(&Shape {
             host: target,
             path: "/",

@@ -45,6 +45,7 @@ pub(super) fn measure(
     let signed = Signed { host: stand.addr, service: work.service, body_len };
     let plan = Plan {
         target: stand.addr,
+        secure: None,
         exchanges: (0..work.clients).map(|client| sign(&signed, client)).collect(),
         choice: Choice::ByClient,
         clients: work.clients,
@@ -171,6 +172,8 @@ mod tests {
             opened: 4,
             closed_by_target: 0,
             cookies: 0,
+            full_handshakes: 0,
+            resumed_handshakes: 0,
             unsent: 0,
             stopped: false,
             started_ns: 50_000 * MS,

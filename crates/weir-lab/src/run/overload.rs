@@ -54,6 +54,7 @@ pub(super) fn measure(
     let until = rounds.warm_up + rounds.window;
     let plan = Plan {
         target: stand.addr,
+        secure: None,
         exchanges: (0..clients).map(|client| sign(&signed, client)).collect(),
         choice: Choice::ByClient,
         clients,
@@ -157,6 +158,8 @@ mod tests {
             opened: 0,
             closed_by_target: 0,
             cookies: 0,
+            full_handshakes: 0,
+            resumed_handshakes: 0,
             unsent: 0,
             stopped: false,
             started_ns: 0,

@@ -49,6 +49,7 @@ pub(super) fn measure(
     let rate = (work.clients * work.requests) as f64 / rounds.window.as_secs_f64();
     let plan = Plan {
         target: stand.addr,
+        secure: None,
         exchanges: (0..work.clients).map(|client| sign(&signed, client)).collect(),
         choice: Choice::ByClient,
         clients: work.clients,

@@ -40,6 +40,7 @@ pub(super) fn measure(
     let signed = Signed { host: stand.addr, service: work.service, body_len: 0 };
     let plan = Plan {
         target: stand.addr,
+        secure: None,
         exchanges: (0..clients).map(|client| sign(&signed, client)).collect(),
         choice: Choice::ByClient,
         clients,
@@ -244,6 +245,8 @@ mod tests {
             opened: 3,
             closed_by_target: 0,
             cookies: 0,
+            full_handshakes: 0,
+            resumed_handshakes: 0,
             unsent: 0,
             stopped: false,
             started_ns: 1000 * MS,

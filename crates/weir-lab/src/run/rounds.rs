@@ -19,7 +19,7 @@ use crate::place::{self, Placement};
 use crate::report::Run;
 use crate::scenario::{Rate, Scenario, Tool};
 use crate::target::installed::{self, Catalogue};
-use crate::target::{Class, Product, Target};
+use crate::target::{Certificate, Class, Product, Target};
 
 /// Runs `scenario`.
 ///
@@ -35,6 +35,8 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     scenario.rounds.window = options.window.unwrap_or(scenario.rounds.window);
     let tools = choose_tools(&mut scenario, options, &mut notes)?;
     let machine = Machine::look();
+    let dir = tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no temporary folder")?;
+    let certificate = scenario.listener.tls.map(|tls| Certificate::make(tls.key, dir.path())).transpose()?;
     let bench = Bench {
         options,
         products,
@@ -44,7 +46,8 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
         upstream: scenario.upstream,
         journal: scenario.needs_journal(),
         placement: placement(&scenario, options)?,
-        dir: tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no temporary folder")?,
+        certificate,
+        dir,
         records: RefCell::new(BTreeMap::new()),
     };
     if let Some(placement) = bench.placement {
@@ -101,6 +104,7 @@ fn choose_tools(
     let mut wanted: Vec<Tool> = scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
     if let (Some(steady), Tool::Wrk) = (&scenario.steady, options.tool) {
         let plain = steady.keep_alive && steady.body == 0 && steady.rate.is_none();
+        let plain = plain && scenario.listener.tls.is_none();
         ensure!(
             plain && steady.message.is_none() && !scenario.is_bulk(),
             "wrk plays kept connections with GET of the page in a closed loop only"

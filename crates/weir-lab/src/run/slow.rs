@@ -64,6 +64,7 @@ fn with(
     };
     let plan = Plan {
         target: stand.addr,
+        secure: None,
         exchanges: is_slow.iter().enumerate().map(request).collect(),
         choice: Choice::InTurn,
         clients: work.clients,

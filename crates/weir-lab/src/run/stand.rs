@@ -15,15 +15,16 @@ use tempfile::TempDir;
 use super::Options;
 use super::server::{Kind, Server};
 use crate::load::exchange::{Shape, prepare};
-use crate::load::probe;
+use crate::load::{Secure, probe};
 use crate::origin::journal::Visit;
 use crate::origin::{PAGE_LEN, nth_addr};
 use crate::place::Placement;
 use crate::process::{Guarded, Job};
 use crate::scenario::listener::Listener;
 use crate::scenario::upstream::Upstream;
+use crate::target::certificate;
 use crate::target::installed::Catalogue;
-use crate::target::{Class, Description, Product, Room, Target, Traffic, render};
+use crate::target::{Certificate, Class, Description, Product, Room, Target, Traffic, render};
 
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -55,6 +56,8 @@ pub struct Bench<'a> {
     pub class: Class,
     /// What they speak with clients.
     pub listener: Listener,
+    /// What they show clients that speak TLS.
+    pub certificate: Option<Certificate>,
     /// What passes through them.
     pub traffic: Traffic,
     /// The servers behind them.
@@ -118,8 +121,12 @@ impl Bench<'_> {
             close: false,
             cookie: None,
         };
-        probe::once(stand.addr, 0, &prepare(&shape)[0], START_LIMIT)
-            .map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
+        let exchange = &prepare(&shape)[0];
+        let seen = match self.secure()? {
+            Some(secure) => probe::once_secure(stand.addr, &secure, exchange, START_LIMIT),
+            None => probe::once(stand.addr, 0, exchange, START_LIMIT).map(|_| ()),
+        };
+        seen.map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
         Ok(stand)
     }
 
@@ -129,6 +136,15 @@ impl Bench<'_> {
     /// When one of them does not start, or the page is wrong.
     pub fn stand_with_servers(&self, target: Target, clients: usize) -> anyhow::Result<Stand> {
         self.stand(target, 2 * clients as u64)
+    }
+
+    /// How clients speak TLS, with no session to resume yet; `None` when they do not.
+    ///
+    /// # Errors
+    /// What the TLS library says against it.
+    pub fn secure(&self) -> anyhow::Result<Option<Secure>> {
+        let given = self.listener.tls.zip(self.certificate.as_ref());
+        given.map(|(tls, certificate)| Secure::new(tls, &certificate.der, certificate::NAME)).transpose()
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<Server>> {
@@ -181,6 +197,7 @@ impl Bench<'_> {
             variant: target.variant,
             traffic: self.traffic,
             room,
+            certificate: self.certificate.as_ref(),
             stream_module: installed.stream_module.as_deref(),
             dir: &dir,
         };
@@ -196,7 +213,7 @@ impl Bench<'_> {
             version: installed.version.clone(),
             command: self.told_command(&job),
             file: rendered.file.to_owned(),
-            config: rendered.text,
+            config: self.told(&rendered.text),
         });
         let mut child = Guarded::start(&self.options.launcher, &job)?;
         child.wait_listening(addr, START_LIMIT)?;
@@ -207,10 +224,13 @@ impl Bench<'_> {
 impl Bench<'_> {
     /// The command line without the folders of this machine, which mean nothing elsewhere.
     fn told_command(&self, job: &Job) -> String {
-        let folder = self.dir.path().display().to_string();
         let program = job.program.file_name().unwrap_or_default().to_string_lossy();
         let line = Job { program: program.as_ref().into(), ..job.clone() }.command_line();
-        line.replace(&folder, "RUN")
+        self.told(&line)
+    }
+
+    fn told(&self, text: &str) -> String {
+        text.replace(&self.dir.path().display().to_string(), "RUN")
     }
 }
 

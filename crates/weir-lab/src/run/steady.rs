@@ -18,6 +18,7 @@ use crate::load::websocket;
 use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
 use crate::measure::metric::Metric;
 use crate::measure::{memory, sockets};
+use crate::scenario::listener::Tls;
 use crate::scenario::{Rounds, Steady, Tool};
 use crate::target::{Installed, Room, Target};
 
@@ -45,7 +46,7 @@ pub(super) fn measure(
     target: Target,
 ) -> anyhow::Result<Measurement> {
     let mut stand = bench.stand_with(target, ROOM)?;
-    let plan = plan(&stand, steady, rounds, rate);
+    let plan = Plan { secure: bench.secure()?, ..plan(&stand, steady, rounds, rate) };
     let mut measurement = Measurement::default();
     let (before, after) = match bench.options.tool {
         Tool::Wrk => {
@@ -57,7 +58,8 @@ pub(super) fn measure(
             let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
             note_outcome(&mut measurement, &driven.outcome, rate);
             let binds = target.variant.has_persistence_cookie(&bench.upstream) && stand.target.is_some();
-            measurement.failure = unbound(if binds { plan.clients } else { 0 }, driven.outcome.cookies);
+            measurement.failure = unbound(if binds { plan.clients } else { 0 }, driven.outcome.cookies)
+                .or_else(|| bench.listener.tls.and_then(|tls| handshakes(tls, &driven.outcome)));
             (driven.before, driven.after)
         }
     };
@@ -99,6 +101,7 @@ fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> P
     };
     Plan {
         target: stand.addr,
+        secure: None,
         exchanges: match steady.message {
             Some(len) => websocket::prepare(stand.addr, len),
             None => prepare(&shape),
@@ -152,6 +155,14 @@ fn unbound(bound: usize, given: u64) -> Option<String> {
     (given < bound as u64).then(|| format!("the target gave {given} cookies to {bound} clients"))
 }
 
+/// Says so when handshakes were not of the kind that was to be measured.
+fn handshakes(tls: Tls, outcome: &Outcome) -> Option<String> {
+    let Outcome { full_handshakes: full, resumed_handshakes: resumed, .. } = outcome;
+    let wrong = if tls.resume { full } else { resumed };
+    // A session may be lost now and then; one in a hundred changes no figure.
+    (wrong * 100 > full + resumed).then(|| format!("{resumed} sessions were resumed and {full} were not"))
+}
+
 fn note_tally(measurement: &mut Measurement, tally: &Tally) {
     measurement.values.insert(Metric::RequestsPerSecond, tally.rate);
     let figures = [(Metric::P50, tally.p50), (Metric::P99, tally.p99), (Metric::Longest, tally.longest)];
@@ -170,11 +181,40 @@ fn accepted(stand: &Stand) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::unbound;
+    use super::{Outcome, Tls, driver, handshakes, unbound};
+    use crate::load::Faults;
+    use crate::scenario::listener::{Key, Suite};
+    use std::time::Duration;
 
     #[test]
     fn a_client_without_a_cookie_is_noticed() {
         assert!(unbound(64, 63).is_some_and(|said| said.contains("63 cookies to 64 clients")));
         assert_eq!([unbound(64, 64), unbound(64, 65), unbound(0, 0)], [None, None, None]);
+    }
+
+    #[test]
+    fn handshakes_of_the_wrong_kind_are_noticed() {
+        let said = |resume, full_handshakes, resumed_handshakes| {
+            let outcome = Outcome {
+                exchanges: 0,
+                window: Duration::ZERO,
+                latency: driver::histogram(),
+                lateness: driver::histogram(),
+                faults: Faults::default(),
+                opened: 0,
+                closed_by_target: 0,
+                cookies: 0,
+                full_handshakes,
+                resumed_handshakes,
+                unsent: 0,
+                stopped: false,
+                started_ns: 0,
+                trace: Vec::new(),
+            };
+            handshakes(Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume }, &outcome)
+        };
+        assert_eq!([said(true, 1, 99), said(false, 1000, 1), said(true, 0, 0)], [None, None, None]);
+        assert!(said(true, 2, 98).is_some_and(|text| text == "98 sessions were resumed and 2 were not"));
+        assert!(said(false, 98, 2).is_some());
     }
 }

@@ -96,6 +96,14 @@ fn mistakes_are_named() {
         ),
         ("[listener]\nprotocol = \"tcp\"\n[steady]\nclients = 1\n", "without variants"),
         ("[listener]\nprotocol = \"udp\"\n[steady]\nclients = 1\n", "unknown variant `udp`"),
+        (
+            "[listener]\ntls = { suite = \"TLS_AES_256_GCM_SHA384\", key = \"rsa-2048\" }\n[steady]\nclients = 1\n",
+            "the origin itself has none",
+        ),
+        (
+            "[listener]\ntls = { suite = \"RC4\", key = \"rsa-2048\" }\n[steady]\nclients = 1\n",
+            "unknown variant `RC4`",
+        ),
         ("[steady]\nclients = 1\nmessage = 0\n", "1 byte to 65535"),
         ("[steady]\nclients = 1\nmessage = 9\nbody = 9\n", "all there is"),
         (

@@ -4,6 +4,7 @@
 //! its reason. Two classes: tuned by the product's own documentation, and as shipped.
 
 pub mod installed;
+pub mod certificate;
 mod weir;
 mod nginx;
 mod haproxy;
@@ -18,6 +19,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
+pub use certificate::Certificate;
 pub use installed::Installed;
 
 use crate::scenario::listener::Listener;
@@ -227,6 +229,8 @@ pub struct Description<'a> {
     pub traffic: Traffic,
     /// Connections it must have room for.
     pub room: Room,
+    /// What it shows clients that speak TLS; without it, they do not.
+    pub certificate: Option<&'a Certificate>,
     /// The file of nginx's stream module, where that is not part of the program.
     pub stream_module: Option<&'a Path>,
     /// A folder for its files.

@@ -3,7 +3,7 @@
 //! Tuned by its documentation (ngx_core, ngx_http_core, ngx_http_upstream, ngx_http_proxy and ngx_stream modules, and its page
 //! about WebSocket); as shipped follows Debian's `nginx.conf`.
 
-use super::{Class, Description, Rendered, Traffic, Variant};
+use super::{Certificate, Class, Description, Rendered, Traffic, Variant};
 use crate::load::exchange::CLIENT_HEADER;
 use crate::scenario::listener::Protocol;
 use crate::scenario::upstream::Balance;
@@ -45,6 +45,8 @@ fn tuned(description: &Description<'_>) -> String {
     let Description { listen, .. } = description;
     let (servers, limits, map) = (servers(description), limits(description), map(description));
     let process = process(description);
+    let ssl = description.certificate.map_or("", |_| " ssl");
+    let tls = tls(description);
     let reuse = if description.variant != Variant::NoReuse {
         "        # Idle connections kept to the servers; none by default in this version, and the most effective line of all.
         keepalive 256;
@@ -70,8 +72,8 @@ http {{
 
     server {{
         # The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
-        listen {listen} backlog=4096;
-        location / {{
+        listen {listen}{ssl} backlog=4096;
+{tls}        location / {{
             proxy_pass http://origin;
 {limits}{to_server}            # Host and client address reach the server, as the other targets pass them on.
             proxy_set_header Host $http_host;
@@ -128,6 +130,22 @@ fn to_server(description: &Description<'_>) -> &'static str {
 "
         }
     }
+}
+
+/// TLS by its page about HTTPS servers.
+fn tls(description: &Description<'_>) -> String {
+    let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    format!(
+        "        ssl_certificate {};
+        ssl_certificate_key {};
+        # TLS 1.3 is not among the defaults of this version.
+        ssl_protocols TLSv1.2 TLSv1.3;
+        # Its page about HTTPS servers: a cache of sessions spares handshakes. None by default; tickets are on.
+        ssl_session_cache shared:sessions:10m;
+",
+        certificate.display(),
+        key.display()
+    )
 }
 
 /// What an upgrade makes of `Connection`; without one, server connections are kept.

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::installed::find_products;
-use super::{Class, Description, PRODUCTS, Product, Room, Target, Traffic, Variant, render};
-use crate::scenario::listener::{Listener, Protocol};
+use super::{Certificate, Class, Description, PRODUCTS, Product, Room, Target, Traffic, Variant, render};
+use crate::scenario::listener::{Key, Listener, Protocol};
 use crate::scenario::upstream::{Balance, Health, Upstream};
 
 #[test]
@@ -39,13 +39,14 @@ fn targets_have_names() {
 fn describe<'a>(servers: &'a [SocketAddr], upstream: &'a Upstream, dir: &'a Path) -> Description<'a> {
     Description {
         listen: "127.0.0.1:8001".parse().unwrap(),
-        listener: &Listener { protocol: Protocol::Http },
+        listener: &Listener { protocol: Protocol::Http, tls: None },
         servers,
         upstream,
         class: Class::Tuned,
         variant: Variant::Usual,
         traffic: Traffic::default(),
         room: Room { clients: 9_000, servers: 0 },
+        certificate: None,
         stream_module: None,
         dir,
     }
@@ -170,7 +171,7 @@ fn bytes_tunnels_and_large_bodies_have_lines_of_their_own() {
     let installed = find_products(&[]).unwrap();
     let stream_module = installed.get("nginx").and_then(|nginx| nginx.stream_module.as_deref());
     let plain = Description { stream_module, ..describe(&servers, &upstream, dir.path()) };
-    let tcp = Description { listener: &Listener { protocol: Protocol::Tcp }, ..plain };
+    let tcp = Description { listener: &Listener { protocol: Protocol::Tcp, tls: None }, ..plain };
     let tunnels = Description { traffic: Traffic { upgrades: true, ..Traffic::default() }, ..plain };
     let bulk = Description { traffic: Traffic { is_bulk: true, ..Traffic::default() }, ..plain };
     for (description, product, words) in [
@@ -193,6 +194,27 @@ fn bytes_tunnels_and_large_bodies_have_lines_of_their_own() {
     }
     let copying = Description { variant: Variant::Copying, ..bulk };
     assert!(!render(Product::Haproxy, &copying).unwrap().text.contains("splice"));
+}
+
+#[test]
+fn everybody_gets_the_same_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let (servers, upstream) = (addrs(1), Upstream::default());
+    for key in [Key::EcdsaP256, Key::Rsa2048] {
+        let certificate = Certificate::make(key, dir.path()).unwrap();
+        let plain = describe(&servers, &upstream, dir.path());
+        let secure = Description { certificate: Some(&certificate), ..plain };
+        for (product, words) in [
+            (Product::Weir, "[listener.bench.tls]"),
+            (Product::Nginx, "ssl_protocols TLSv1.2 TLSv1.3;"),
+            (Product::Haproxy, " ssl crt "),
+        ] {
+            let text = render(product, &secure).unwrap().text;
+            assert!(text.contains(words) && text.contains(&dir.path().display().to_string()), "{text}");
+            assert!(!render(product, &plain).unwrap().text.contains(words));
+            check_with_the_product(product, &secure);
+        }
+    }
 }
 
 #[test]
