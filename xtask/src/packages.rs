@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use crate::process::Process;
 use crate::workspace::Workspace;
 
-/// A Debian package, the program in it that is started, and why.
+/// A Debian package, the program in it that is started or the file, by its whole path, that one loads, and why.
 struct Package {
     name: &'static str,
     program: &'static str,
@@ -29,6 +29,11 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "haproxy", program: "haproxy", reason: "steps `tests` and `bench`: a peer in the lab" },
     Package { name: "nginx", program: "nginx", reason: "steps `tests` and `bench`: a peer in the lab" },
+    Package {
+        name: "libnginx-mod-stream",
+        program: "/usr/lib/nginx/modules/ngx_stream_module.so",
+        reason: "step `tests`: nginx as a sender of the PROXY protocol",
+    },
     Package { name: "apache2-utils", program: "ab", reason: "step `bench`: a load generator of the lab" },
     Package { name: "siege", program: "siege", reason: "step `bench`: a load generator of the lab" },
     Package { name: "wrk", program: "wrk", reason: "step `bench`: a load generator of the lab" },
@@ -79,6 +84,9 @@ fn find(program: &str) -> Option<PathBuf> {
 }
 
 fn find_in(path: Option<&OsStr>, program: &str) -> Option<PathBuf> {
+    if Path::new(program).is_absolute() {
+        return Some(PathBuf::from(program)).filter(|file| file.is_file());
+    }
     let folders = path.into_iter().flat_map(std::env::split_paths).chain(SYSTEM_FOLDERS.map(PathBuf::from));
     folders.map(|folder| folder.join(program)).find(|file| {
         fs::metadata(file)

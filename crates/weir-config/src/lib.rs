@@ -29,9 +29,9 @@ pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, Config, ConnectionLimit,
     CookieMode, CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck,
     HttpProbe, IdleConnections, Leniency, Listener, ListenerLimits, ListenerTimeouts, Log, LogFormat,
-    LogLevel, Probe, Process, Protocol, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry,
-    Route, RouteTimeouts, Secret, Server, Split, Trust, TrustedProxies, Upstream, UpstreamIndex,
-    UpstreamLimits, UpstreamTimeouts, WorkerCount,
+    LogLevel, Probe, Process, Protocol, ProxyProtocol, ProxyVersion, Queue, QueuePriority, Redirect,
+    RedirectPart, RequestId, Retry, Route, RouteTimeouts, Secret, Server, Split, Trust, TrustedProxies,
+    Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

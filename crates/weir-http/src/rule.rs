@@ -54,7 +54,7 @@ rules! {
     UnsupportedVersion "unsupported-version" "RFC 9110 section 15.6.6" "The protocol version is not HTTP/1.0 or HTTP/1.1.",
     Http2Preface "http2-preface" "RFC 9113 section 3.4" "The client speaks HTTP/2 on a port that speaks HTTP/1.",
     TlsOnPlainPort "tls-on-plain-port" "RFC 8446 section 5.1" "The client starts a TLS handshake on a port without TLS.",
-    ProxyHeaderUnexpected "proxy-header-unexpected" "PROXY protocol section 2" "A PROXY protocol header arrived on a listener that does not expect one.",
+    ProxyHeaderUnexpected "proxy-header-unexpected" "PROXY protocol section 2" "A PROXY protocol header arrived from a peer that none is expected from.",
     MissingHost "missing-host" "RFC 9112 section 3.2" "An HTTP/1.1 request has no Host field.",
     SeveralHosts "several-hosts" "RFC 9112 section 3.2" "The request has more than one Host field.",
     BadHost "bad-host" "RFC 9112 section 3.2" "The Host field or the authority of the target is not a valid host and port.",

@@ -28,6 +28,9 @@ struct Cli {
     command: Command,
 }
 
+/// How the program ends when the user ended it, as shells say it of SIGINT.
+const INTERRUPTED: u8 = 130;
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a scenario and report.
@@ -39,6 +42,7 @@ enum Command {
     Run(RunArgs),
     /// Put Weir's balancing, queue, health checks and retries into a simulated world, and compare variants.
     #[command(
+        arg_required_else_help = true,
         after_help = "Examples:\n  weir-lab simulate lab/simulations/queue-single-slot.toml --seed 1\n  \
                             weir-lab simulate lab/simulations/server-hangs.toml --seed 1 --out figures"
     )]
@@ -148,7 +152,7 @@ enum SteadyTool {
 pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode {
     let result = match Cli::parse_from(args).command {
         Command::Run(args) => run_scenario(&args, launcher),
-        Command::Simulate(args) => simulate(&args).map(|()| ExitCode::SUCCESS),
+        Command::Simulate(args) => run_simulation(&args),
         Command::List => list(),
         Command::Targets(programs) => targets(&programs),
         Command::Origin { listen, threads, addresses, slots, journal } => {
@@ -167,12 +171,7 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
 
 fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
     let scenario = catalogue::find(&args.scenario)?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends the lab at once; the guards see to its children.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupted))?;
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    let interrupted = watch_for_interrupts()?;
     let options = Options {
         launcher: launcher.clone(),
         targets: args.targets.clone(),
@@ -188,7 +187,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
     let run = match run::run(&scenario, &options) {
         Err(_) if interrupted.load(Ordering::Relaxed) => {
             eprintln!("weir-lab: interrupted");
-            return Ok(ExitCode::from(130));
+            return Ok(ExitCode::from(INTERRUPTED));
         }
         result => result?,
     };
@@ -200,6 +199,27 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
     let missed = verdicts.iter().any(|verdict| verdict.is_met == Some(false));
     let failed = !run.failed.is_empty() || (args.require_bars && missed && !run.short);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn run_simulation(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
+    let interrupted = watch_for_interrupts()?;
+    let is_whole = simulate(args, &interrupted)?;
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) })
+}
+
+/// Set when the user wants it to end.
+fn watch_for_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second one ends the lab at once; the guards see to its children.
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            INTERRUPTED.into(),
+            Arc::clone(&interrupted),
+        )?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
 }
 
 fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {

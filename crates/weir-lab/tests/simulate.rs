@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 const FILE: &str = r#"
 question = "Is it quicker with a queue?"
@@ -107,6 +111,38 @@ fn without_a_seed_one_is_drawn_and_told() {
     let drawn = text(&simulate(dir.path(), &["test.toml"]).stdout);
     let seed = drawn.lines().find_map(|line| line.strip_prefix("seed ")).unwrap();
     assert_eq!(drawn, text(&simulate(dir.path(), &["test.toml", "--seed", seed]).stdout));
+}
+
+/// The pipe says when the program is at work: it opens it when it has begun to look for signals.
+#[test]
+fn ctrl_c_is_said_and_saves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("test.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let child = Command::new(env!("CARGO_BIN_EXE_weir-lab"))
+        .args(["simulate", "test.toml", "--out", "out"])
+        .current_dir(dir.path())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut file = OpenOptions::new().write(true).open(&pipe).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    file.write_all(FILE.as_bytes()).unwrap();
+    drop(file);
+    let output = child.wait_with_output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert_eq!(told, "weir-lab: interrupted when 0 of 2 variants were finished; nothing is saved\n");
+    assert!(!dir.path().join("out").exists());
+}
+
+#[test]
+fn without_a_file_it_says_where_some_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = simulate(dir.path(), &[]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("weir-lab simulate lab/simulations/"), "{output:?}");
 }
 
 #[test]

@@ -144,6 +144,7 @@ pub struct ListenerFigures {
     pub name: String,
     pub sessions: u64,
     pub sessions_open: Level,
+    pub proxy_headers: u64,
     pub requests: u64,
     pub responses: [u64; 5],
     pub bytes_in: u64,
@@ -161,6 +162,7 @@ impl ListenerFigures {
     fn add(&mut self, shard: &ListenerShard) {
         self.sessions += shard.sessions.value();
         self.sessions_open.merge(shard.sessions_open.level());
+        self.proxy_headers += shard.proxy_headers.value();
         self.requests += shard.requests.value();
         add_each(&mut self.responses, shard.responses.values());
         self.bytes_in += shard.bytes_in.value();

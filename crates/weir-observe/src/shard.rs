@@ -96,6 +96,8 @@ pub struct ListenerShard {
     pub sessions: Counter,
     /// Client connections open.
     pub sessions_open: Gauge,
+    /// Client connections that began with a valid header of the PROXY protocol.
+    pub proxy_headers: Counter,
     /// Request heads read whole, well-formed or not.
     pub requests: Counter,
     /// Responses sent, by class, Weir's own answers included.

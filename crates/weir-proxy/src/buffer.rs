@@ -1,4 +1,4 @@
-//! Byte buffers of a worker: taken when a socket is ready, given back when empty.
+//! Byte buffers and pipes of a worker: taken when a socket is ready, given back when empty.
 //!
 //! An idle connection holds none. A buffer that is dropped returns to the stock of its worker, so a worker that
 //! is warm allocates nothing. Must not be sent to another worker.
@@ -6,26 +6,45 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
+use crate::relay::pipe::Ends;
+
 /// Free buffers that a worker keeps at most; beyond it they go back to the allocator.
 const KEPT_MAX: usize = 256;
 
-/// The free buffers of one worker, all of one size.
+/// Pipes that a worker keeps at most; each has two descriptors.
+const PIPES_KEPT_MAX: usize = 32;
+
+/// The free buffers of one worker, all of one size, and its free pipes.
 #[derive(Debug)]
 pub(crate) struct BufferStock {
     size: usize,
     free: RefCell<Vec<Box<[u8]>>>,
+    pipes: RefCell<Vec<Ends>>,
 }
 
 impl BufferStock {
     /// A stock of buffers of `size` bytes each; allocates nothing yet.
     pub(crate) fn new(size: usize) -> Rc<Self> {
-        Rc::new(Self { size, free: RefCell::new(Vec::new()) })
+        Rc::new(Self { size, free: RefCell::default(), pipes: RefCell::default() })
     }
 
     /// Takes a buffer, empty, from the stock or from the allocator.
     pub(crate) fn take(self: &Rc<Self>) -> Buffer {
         let bytes = self.free.borrow_mut().pop().unwrap_or_else(|| vec![0; self.size].into_boxed_slice());
         Buffer { bytes, start: 0, end: 0, stock: Rc::downgrade(self) }
+    }
+
+    /// Takes an empty pipe; `None` when the system has none to give.
+    pub(crate) fn take_pipe(&self) -> Option<Ends> {
+        self.pipes.borrow_mut().pop().or_else(Ends::new)
+    }
+
+    /// Takes back a pipe, which has to be empty.
+    pub(crate) fn put_pipe_back(&self, ends: Ends) {
+        let mut pipes = self.pipes.borrow_mut();
+        if pipes.len() < PIPES_KEPT_MAX {
+            pipes.push(ends);
+        }
     }
 
     fn put_back(&self, bytes: Box<[u8]>) {

@@ -33,6 +33,16 @@ impl Connection {
         self.input.as_ref().is_some_and(|input| !input.is_empty())
     }
 
+    /// The socket, if what it carries may go on as it is and nothing of it waits to be consumed.
+    pub(crate) fn bare_socket(&mut self) -> Option<&mut Socket> {
+        (!self.has_input()).then_some(&mut self.socket)
+    }
+
+    /// The socket, if what is written to it leaves as it is.
+    pub(crate) fn outlet(&mut self) -> Option<&mut Socket> {
+        Some(&mut self.socket)
+    }
+
     /// Drops the first `len` received bytes, and the buffer once it is empty.
     pub(crate) fn consume(&mut self, len: usize) {
         if let Some(input) = &mut self.input {

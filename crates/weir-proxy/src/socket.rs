@@ -4,14 +4,19 @@
 //! is drained, which saves the extra system call that would find it empty. Must not buffer, frame or time anything.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::pipe::SpliceFlags;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::sys;
+
+/// Pages change hands where that is possible, and nothing waits.
+const SPLICE: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
 
 /// A connected, non-blocking stream socket.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ enum Watch {
 pub(crate) enum Behind {
     /// Nobody knows: they leave at once.
     Unknown,
+    /// More of them, at once: they wait for it and leave in the same packet.
+    More,
     /// The end of our direction, at once: the last of them wait for it and leave in the same packet, which spares both
     /// sides the work of another.
     Close,
@@ -46,7 +53,7 @@ impl Behind {
     fn flags(self) -> SendFlags {
         match self {
             Behind::Unknown => SendFlags::NOSIGNAL,
-            Behind::Close => SendFlags::NOSIGNAL.union(SendFlags::MORE),
+            Behind::More | Behind::Close => SendFlags::NOSIGNAL.union(SendFlags::MORE),
         }
     }
 }
@@ -192,6 +199,43 @@ impl Socket {
         }
     }
 
+    /// Moves up to `len` received bytes into an empty pipe; `Ok(0)` is the end of the stream.
+    pub(crate) fn poll_splice_to(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &OwnedFd,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        let fd = self.watched()?;
+        loop {
+            let mut ready = ready!(fd.poll_read_ready(cx))?;
+            match rustix::pipe::splice(fd, None, pipe, None, len, SPLICE) {
+                Ok(len) => return Poll::Ready(Ok(len)),
+                // The pipe has room, so it is the socket that has nothing.
+                Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Poll::Ready(Err(errno.into())),
+            }
+        }
+    }
+
+    /// Sends up to `len` bytes that are in a pipe.
+    pub(crate) fn poll_splice_from(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &OwnedFd,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match rustix::pipe::splice(pipe, None, self.fd()?, None, len, SPLICE) {
+                Ok(len) => return Poll::Ready(Ok(len)),
+                Err(rustix::io::Errno::AGAIN) => ready!(self.poll_writable_again(cx))?,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Poll::Ready(Err(errno.into())),
+            }
+        }
+    }
+
     /// After a write found the socket full: forgets the old readiness, then waits for the next.
     fn poll_writable_again(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let fd = self.watched_for_writes()?;
@@ -254,6 +298,12 @@ impl Socket {
             }
             _ => false,
         }
+    }
+
+    /// The address at our end; none on a Unix socket. IPv4 addresses are never mapped into IPv6.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        let addr = SocketAddr::try_from(rustix::net::getsockname(self.fd().ok()?).ok()?).ok()?;
+        Some(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
     }
 
     /// The pending error of the socket, as after `connect(2)`.

@@ -36,7 +36,15 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The stable lower-case name: label in metrics, word in the log.
+    /// All of them, from the one that takes all requests to the one that takes none.
+    pub const ALL: [Mode; 3] = [Mode::Serving, Mode::Draining, Mode::Maintenance];
+
+    /// The mode of this name.
+    pub fn named(name: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// The stable lower-case name: value in the config and at the admin address, word in the log.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Serving => "serving",

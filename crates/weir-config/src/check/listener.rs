@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::{UpstreamNames, redirect, route, warn_unreachable};
-use crate::config::{Listener, Protocol, Route};
+use crate::config::{Listener, Protocol, ProxyProtocol, Route};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::source::Span;
@@ -20,6 +20,7 @@ pub(super) fn check(
     findings: &mut Vec<Finding>,
 ) -> Listener {
     let routes = routes(name, text, upstreams, findings);
+    let proxy_protocol = proxy_protocol(text, findings);
     check_values(text, findings);
     report_of_http(text, findings);
     warn_limits(text, findings);
@@ -27,6 +28,7 @@ pub(super) fn check(
     Listener {
         name: name.value.clone(),
         addresses: addresses.map(|address| address.value.clone()).collect(),
+        proxy_protocol,
         routes,
         ..text.value.clone().into_listener(document.access_log.clone())
     }
@@ -113,13 +115,29 @@ fn check_values(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(MistakeKind::BadValue, text.key_at(key), what));
         }
     }
-    let has_unix = text.value.address.as_ref().is_some_and(|addresses| {
-        addresses.0.iter().any(|address| matches!(address.value, ListenAddress::Unix(_)))
-    });
-    if text.value.trusted_proxies.unix && !has_unix && text.value.address.is_some() {
+    if text.value.trusted_proxies.unix && has_no_unix_socket(text) {
         let what = "`\"unix\"` trusts nobody: the listener has no Unix socket";
         findings.push(Finding::new(MistakeKind::Unused, text.key_at("trusted_proxies"), what));
     }
+}
+
+fn has_no_unix_socket(text: &Located<ListenerText>) -> bool {
+    let is_unix = |address: &Spanned<ListenAddress>| matches!(address.value, ListenAddress::Unix(_));
+    text.value.address.as_ref().is_some_and(|addresses| !addresses.0.iter().any(is_unix))
+}
+
+fn proxy_protocol(text: &Located<ListenerText>, findings: &mut Vec<Finding>) -> Option<ProxyProtocol> {
+    let section = text.value.proxy_protocol.as_ref()?;
+    let from = section.value.from.clone()?;
+    if from.networks.is_empty() && !from.unix {
+        let what = "`from` is empty: no connection would begin with a header";
+        let hint = "name the balancers in front, such as `from = [\"10.0.0.0/8\"]`";
+        findings.push(Finding::new(MistakeKind::BadValue, section.key_at("from"), what).hint(hint));
+    } else if from.unix && has_no_unix_socket(text) {
+        let what = "`\"unix\"` is nobody: the listener has no Unix socket";
+        findings.push(Finding::new(MistakeKind::Unused, section.key_at("from"), what));
+    }
+    Some(ProxyProtocol { from, timeout: section.value.timeout, header_size: section.value.header_size })
 }
 
 /// Reports what only requests have, where there are none.

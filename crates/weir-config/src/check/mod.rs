@@ -13,6 +13,7 @@ mod persistence;
 mod redirect;
 mod route;
 mod sockets;
+mod tcp;
 mod upstream;
 
 use std::cell::Cell;
@@ -45,6 +46,7 @@ pub(crate) fn check(text: Located<Document>, findings: &mut Vec<Finding>) -> Con
         findings.push(Finding::new(MistakeKind::MissingKey, text.at, "there is no listener").hint(hint));
     }
     sockets::check(document, findings);
+    tcp::check_upstreams(document, findings);
     check_process(document, findings);
     let Document { process, log, dns, admin, .. } = text.value;
     Config { process: process.value, log, dns: dns.value, admin: admin.value, listeners, upstreams }

@@ -229,7 +229,7 @@ fn report_of_other_protocol(text: &Located<RouteText>, protocol: Protocol, findi
         Protocol::Tcp => "tcp",
     };
     for key in keys {
-        if let Some(at) = text.written(key) {
+        if let Some(at) = text.changed(key) {
             let what = format!("`{key}` does nothing here: the listener speaks `{speaks}`");
             findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
         }

@@ -33,6 +33,7 @@ pub(super) fn check(
         timeouts: timeouts.value,
         limits,
         idle: idle.value,
+        proxy_protocol: text.value.proxy_protocol,
         queue: queue.value,
         retry: retry.value,
         persistence,

@@ -43,6 +43,8 @@ pub struct Listener {
     pub allow: Leniency,
     /// Whose word on the client's address is taken.
     pub trusted_proxies: TrustedProxies,
+    /// Who says whose connection it is, with the PROXY protocol; `None`: nobody.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// What servers are told about the client.
     pub forwarded: Forwarded,
     /// The id that follows a request through the systems.
@@ -154,6 +156,17 @@ section! {
         /// Header names may hold `_`. If not, such headers are dropped, since CGI-style servers take `_` for `-`.
         underscore_names: bool = false, like "nginx `underscores_in_headers`";
     }
+}
+
+/// `proxy_protocol`: peers whose connections begin with a header of the PROXY protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyProtocol {
+    /// The peers; at least one.
+    pub from: TrustedProxies,
+    /// From the beginning of the connection to the end of the header.
+    pub timeout: Duration,
+    /// The largest header of version 2.
+    pub header_size: Size,
 }
 
 /// `trusted_proxies`: peers whose `X-Forwarded-*` and `Forwarded` are believed and added to. What others send is replaced.

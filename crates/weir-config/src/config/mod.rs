@@ -18,8 +18,8 @@ pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use ejection::Ejection;
 pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{
-    Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Protocol, RequestId, Trust,
-    TrustedProxies,
+    Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Protocol, ProxyProtocol, RequestId,
+    Trust, TrustedProxies,
 };
 pub use persistence::{CookieMode, CookiePersistence, Secret};
 pub use process::{Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, WorkerCount};
@@ -27,7 +27,9 @@ pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
     Split, UpstreamIndex,
 };
-pub use upstream::{IdleConnections, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts};
+pub use upstream::{
+    IdleConnections, ProxyVersion, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts,
+};
 
 /// A whole configuration without a mistake.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ use weir_traffic::route::Method;
 use weir_traffic::{Mode, ServerState};
 
 use super::{CookiePersistence, Ejection, HealthCheck};
-use crate::key::section;
+use crate::key::{choice, section};
 use crate::value::{Percent, Progress, ServerAddress, Size};
 
 /// A named set of servers with one balancer.
@@ -30,6 +30,8 @@ pub struct Upstream {
     pub limits: UpstreamLimits,
     /// Server connections kept for the next request.
     pub idle: IdleConnections,
+    /// How servers are told whose connection it is; `None`: they are not.
+    pub proxy_protocol: Option<ProxyVersion>,
     /// Requests that wait for a server.
     pub queue: Queue,
     /// Failed attempts that go to another server.
@@ -55,6 +57,7 @@ impl Upstream {
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
             idle: IdleConnections::default(),
+            proxy_protocol: None,
             queue: Queue::default(),
             retry: Retry::default(),
             persistence: None,
@@ -79,6 +82,17 @@ impl Upstream {
             if server.backup { member.as_backup() } else { member }
         });
         Balancer::new(&self.balance, members.collect(), seed)
+    }
+}
+
+choice! {
+    /// A version of the PROXY protocol.
+    pub enum ProxyVersion {
+        /// a line of text with the addresses
+        V1 = "v1",
+        /// binary, with the id of the request that opened the connection and what else is known
+        #[default]
+        V2 = "v2",
     }
 }
 

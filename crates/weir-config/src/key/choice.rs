@@ -5,7 +5,7 @@ macro_rules! choice {
     (
         $(#[doc = $about:literal])+
         $vis:vis enum $name:ident {
-            $($(#[doc = $doc:literal])+ $(#[$default:ident])? $variant:ident = $word:literal,)+
+            $($(#[doc = $doc:literal])+ $(#[$default:ident])? $variant:ident = $word:expr,)+
         }
     ) => {
         $(#[doc = $about])+
@@ -35,13 +35,12 @@ macro_rules! choice {
                 reader: &mut $crate::key::Reader<'_>,
             ) -> Option<Self> {
                 let text = reader.text(node, &Self::kind(bounds))?;
-                match text.value.as_str() {
-                    $($word => Some(Self::$variant),)+
-                    other => {
-                        reader.report_word(node, other, &Self::kind(bounds));
-                        None
-                    }
+                let word = text.value.as_str();
+                let found = [$(Self::$variant),+].into_iter().find(|choice| choice.name() == word);
+                if found.is_none() {
+                    reader.report_word(node, word, &Self::kind(bounds));
                 }
+                found
             }
 
             fn write(&self) -> String {

@@ -24,10 +24,7 @@ const LATER: &[Later] = &[
         "`balance = \"consistent-hash\"` with a cookie as `hash_key` keeps a client with its server",
     ),
     later("listener.NAME", "tls", "put a TLS terminator in front and name it in `trusted_proxies`"),
-    later("listener.NAME", "protocol", "every listener speaks HTTP/1.0 and HTTP/1.1"),
-    later("listener.NAME", "proxy_protocol", "use `trusted_proxies` and `X-Forwarded-For`"),
     later("listener.NAME", "compression", "let the servers compress"),
-    later("listener.NAME.timeouts", "tls", "listeners speak plain HTTP"),
     later("listener.NAME.route", "files", "serve files from a server of an upstream"),
     later("", "metrics", "metrics are served by the admin listener: see `admin.address`"),
 ];
@@ -47,6 +44,7 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
         "backend" | "backends" | "cluster" | "clusters" | "services" | "pool" => {
             "a set of servers is an `[upstream.NAME]` with a list `servers`"
         }
+        "mode" | "stream" | "tcp" => "a listener that passes any TCP connection on has `protocol = \"tcp\"`",
         "location" | "routes" | "routers" | "rule" | "rules" => {
             "a rule for requests is a `[[listener.NAME.route]]`"
         }

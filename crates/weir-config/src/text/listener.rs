@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::RouteText;
+use super::{ProxyProtocolText, RouteText};
 use crate::config::{
     AccessLog, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Protocol, RequestId,
     TrustedProxies,
@@ -51,6 +51,8 @@ section! {
         /// Peers whose `X-Forwarded-*` and `Forwarded` headers are believed and added to; what others send is replaced. Networks, addresses,
         /// and `"unix"` for every peer on a Unix socket.
         trusted_proxies: TrustedProxies = [], like "nginx `set_real_ip_from`";
+        /// Balancers in front that speak the PROXY protocol.
+        proxy_protocol: Located<ProxyProtocolText> = optional, like "nginx `listen proxy_protocol`, HAProxy `bind accept-proxy`";
         /// What servers are told about the client.
         forwarded: Forwarded = {};
         /// The id that follows a request through the systems.
@@ -61,7 +63,7 @@ section! {
 }
 
 impl ListenerText {
-    /// What needs no check against anything else; name, addresses and routes are left empty.
+    /// What needs no check against anything else; name, addresses, PROXY protocol and routes are left empty.
     pub(crate) fn into_listener(self, access_log: AccessLog) -> Listener {
         Listener {
             name: Box::default(),
@@ -78,6 +80,7 @@ impl ListenerText {
             limits: self.limits.value,
             allow: self.allow,
             trusted_proxies: self.trusted_proxies,
+            proxy_protocol: None,
             forwarded: self.forwarded,
             request_id: self.request_id,
             access_log: self.access_log.unwrap_or(access_log),

@@ -9,6 +9,7 @@ mod listener;
 mod matching;
 mod persistence;
 mod progress;
+mod proxy_protocol;
 mod route;
 mod upstream;
 
@@ -18,6 +19,7 @@ pub(crate) use health::{HealthText, ProbeKind};
 pub(crate) use listener::ListenerText;
 pub(crate) use matching::ValueRule;
 pub(crate) use persistence::{PersistenceMode, PersistenceText, SameSiteWord, is_cookie_domain};
+pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart,
 };

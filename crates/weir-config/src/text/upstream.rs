@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use weir_traffic::Mode;
 use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 
 use super::{EjectionText, HealthText, PersistenceText};
-use crate::config::{IdleConnections, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
+use crate::config::{IdleConnections, ProxyVersion, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
 use crate::key::{
     Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, choice, section,
     text_values,
@@ -24,8 +25,8 @@ section! {
             like "nginx `least_conn`, `random two`, `hash consistent`; HAProxy `balance`";
         /// What of a request decides under `balance = "consistent-hash"`: requests alike in it go to the same server.
         hash_key: HashKey = optional, like "nginx `hash`, `ip_hash`; HAProxy `balance source`, `hdr()`, `url_param`";
-        /// How far above the average load a server may go under `balance = "consistent-hash"` before the next one on the ring takes
-        /// over. Off: never; a key stays with its server however busy that is. Without it, `"125%"`.
+        /// How far above the average load a server may go under `balance = "consistent-hash"` before
+        /// another one takes over, the same for each key. Off: never; a key stays with its server however busy that is. Without it, `"125%"`.
         hash_load_factor: Option<Percent> = optional, in 100..=10_000, like "HAProxy `hash-balance-factor`";
         /// Requests that each server works on at the same time, for servers that do not say. More wait in the queue.
         max_requests: Option<u32> = "off", in 1..=10_000_000, like "nginx `max_conns`, HAProxy `maxconn` (of `server`)";
@@ -38,6 +39,9 @@ section! {
         limits: UpstreamLimits = {};
         /// Server connections that are kept for the next request.
         idle: Located<IdleConnections> = {};
+        /// With which version of the PROXY protocol servers are told whose connection it is. Since a connection is then one client's, it is kept
+        /// for further requests on the same client connection only. Probes say that they are Weir's own, unless they go to another port.
+        proxy_protocol: Option<ProxyVersion> = "off", like "HAProxy `send-proxy`, `send-proxy-v2`; nginx `proxy_protocol`";
         /// Requests that wait for a server.
         queue: Located<Queue> = {};
         /// Failed attempts that go to another server.
@@ -91,11 +95,11 @@ choice! {
     pub(crate) enum ServerMode {
         /// it takes requests
         #[default]
-        Serving = "serving",
+        Serving = Mode::Serving.name(),
         /// it takes requests that are bound to it by a cookie, and no others
-        Draining = "draining",
+        Draining = Mode::Draining.name(),
         /// it takes no requests
-        Maintenance = "maintenance",
+        Maintenance = Mode::Maintenance.name(),
     }
 }
 

@@ -7,6 +7,7 @@ mod environment;
 mod examples;
 mod health;
 mod persistence;
+mod proxy_protocol;
 mod include;
 mod meaning;
 mod mistakes;

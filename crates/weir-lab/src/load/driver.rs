@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustls::HandshakeKind;
 
 use super::client::{Client, Stage, Turn};
-use super::fault::{Fault, Faults};
+use super::fault::Fault;
 use super::socket::Socket;
 use super::{Arrival, Choice, Connections, Event, Exchange, Outcome, Plan, Progress, Secure};
 use crate::clock;
@@ -105,22 +105,7 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     fn new(plan: &'a Plan, progress: &'a Progress) -> io::Result<Self> {
         let from = plan.warm_up.as_nanos() as u64;
-        let outcome = Outcome {
-            exchanges: 0,
-            window: plan.window,
-            latency: histogram(),
-            lateness: histogram(),
-            faults: Faults::default(),
-            opened: 0,
-            closed_by_target: 0,
-            cookies: 0,
-            full_handshakes: 0,
-            resumed_handshakes: 0,
-            unsent: 0,
-            stopped: false,
-            started_ns: clock::uptime_ns(),
-            trace: Vec::new(),
-        };
+        let outcome = Outcome::at_start(clock::uptime_ns(), plan.window);
         Ok(Self {
             plan,
             progress,

@@ -58,6 +58,14 @@ pub enum Arrival {
 }
 
 impl Arrival {
+    /// Requests per second at first; `None` of a closed loop.
+    pub fn rate(self) -> Option<f64> {
+        match self {
+            Self::Closed => None,
+            Self::Rate(rate) | Self::Change { first: rate, .. } => Some(rate),
+        }
+    }
+
     /// When exchange `number` is to begin, in nanoseconds from the start; `None` in a closed loop.
     pub fn due_ns(self, number: u64) -> Option<u64> {
         match self {
@@ -177,4 +185,26 @@ pub struct Outcome {
     pub started_ns: u64,
     /// Every exchange of the run that is over, warm-up included, in the order in which they ended; if the plan says so.
     pub trace: Vec<Event>,
+}
+
+impl Outcome {
+    /// Of a run that begins at `started_ns` and counts for the length of `window`.
+    pub fn at_start(started_ns: u64, window: Duration) -> Self {
+        Self {
+            exchanges: 0,
+            window,
+            latency: driver::histogram(),
+            lateness: driver::histogram(),
+            faults: Faults::default(),
+            opened: 0,
+            closed_by_target: 0,
+            cookies: 0,
+            full_handshakes: 0,
+            resumed_handshakes: 0,
+            unsent: 0,
+            stopped: false,
+            started_ns,
+            trace: Vec::new(),
+        }
+    }
 }

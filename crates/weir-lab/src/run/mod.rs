@@ -8,6 +8,7 @@ pub mod server;
 pub mod stand;
 mod mark;
 mod window;
+mod traced;
 mod steady;
 mod idle;
 mod crowd;

@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::mark::{note_cost, note_limit};
 use super::measurement::Measurement;
 use super::stand::Bench;
-use super::window::{self, Step};
+use super::traced::{self, Load};
+use super::window::Step;
 use crate::clock;
-use crate::load::exchange::{Signed, sign};
-use crate::load::{Arrival, Choice, Connections, Event as Exchanged, Outcome, Plan};
+use crate::load::{Arrival, Event as Exchanged, Outcome};
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
 use crate::scenario::Rounds;
@@ -24,7 +23,9 @@ use crate::scenario::work::{Event, Outage};
 use crate::target::Target;
 
 /// Longer than a target takes for all its attempts.
-const TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
+
+const NO_SERVER: &str = "an upstream has servers";
 
 /// When the server was not there, in nanoseconds of `clock::uptime_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,65 +43,53 @@ pub(super) fn measure(
     target: Target,
 ) -> anyhow::Result<Measurement> {
     let mut stand = bench.stand_with_servers(target, work.clients)?;
-    let signed = Signed { host: stand.addr, service: work.service, body_len };
-    let plan = Plan {
-        target: stand.addr,
-        secure: None,
-        exchanges: (0..work.clients).map(|client| sign(&signed, client)).collect(),
-        choice: Choice::ByClient,
-        clients: work.clients,
-        connections: Connections::Kept,
-        arrival: Arrival::Rate(work.rate),
-        warm_up: rounds.warm_up,
-        window: rounds.window,
-        timeout: TIMEOUT,
-        faults_max: u64::MAX,
-        trace: true,
-    };
+    let Outage { clients, service, .. } = *work;
+    let load = Load { clients, service, body_len, arrival: Arrival::Rate(work.rate), timeout: TIMEOUT };
+    let plan = load.plan(&stand, rounds);
     let (gone, back) = (Cell::new(0), Cell::new(0));
     let mut steps = steps(bench, work, &gone, &back);
-    let driven = window::drive(bench, &mut stand, &plan, &mut steps)?;
+    let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut steps)?;
     drop(steps);
-    stand.is_alive()?;
     let absence = Absence { from: gone.get(), to: back.get() };
-    let mut measurement = Measurement::default();
-    note_cost(&mut measurement, &driven.before, &driven.after);
-    if bench.placement.is_some() {
-        note_limit(&mut measurement, &driven.before, &driven.after, Some(work.rate));
-    }
-    let outcome = driven.outcome;
-    measurement.note_latency(&outcome.latency);
-    let late = outcome.lateness.value_at_quantile(0.99) as f64 / 1000.0;
-    measurement.values.insert(Metric::LatenessP99, late);
-    let visits = stand.servers.last().context("an upstream has servers")?.visits()?;
+    let visits = stand.servers.last().context(NO_SERVER)?.visits()?;
     measurement.values.extend(figures(work, &outcome, &visits, absence));
-    measurement.note_failed(outcome.faults);
     Ok(measurement)
 }
 
 /// What happens to the last server. Tells from when on it is `gone`, and when it is `back`.
 fn steps<'a>(bench: &'a Bench<'_>, work: &Outage, gone: &'a Cell<u64>, back: &'a Cell<u64>) -> Vec<Step<'a>> {
-    const NONE: &str = "an upstream has servers";
     let Outage { after, length, .. } = *work;
     match work.event {
-        Event::Kill => vec![
-            Step::new(after, |stand| {
-                gone.set(stand.servers.last_mut().context(NONE)?.kill()?);
-                Ok(())
-            }),
-            Step::new(after + length, |stand| {
-                stand.servers.last_mut().context(NONE)?.come_back(bench)?;
-                back.set(clock::uptime_ns());
-                Ok(())
-            }),
-        ],
+        Event::Kill => kill_and_return(bench, after, length, gone, back).into(),
         Event::Hang => vec![Step::new(after, move |stand| {
             // The server counts from when it reads this; what it takes until the answer is here is not counted in its favour.
             gone.set(clock::uptime_ns());
             back.set(clock::uptime_ns() + length.as_nanos() as u64);
-            stand.servers.last_mut().context(NONE)?.hang(length)
+            stand.servers.last_mut().context(NO_SERVER)?.hang(length)
         })],
     }
+}
+
+/// The last server is killed `after` a while and comes back when `length` is over. Tells from when on it is `gone`, and when it
+/// is `back`.
+pub(super) fn kill_and_return<'a>(
+    bench: &'a Bench<'_>,
+    after: Duration,
+    length: Duration,
+    gone: &'a Cell<u64>,
+    back: &'a Cell<u64>,
+) -> [Step<'a>; 2] {
+    [
+        Step::new(after, |stand| {
+            gone.set(stand.servers.last_mut().context(NO_SERVER)?.kill()?);
+            Ok(())
+        }),
+        Step::new(after + length, |stand| {
+            stand.servers.last_mut().context(NO_SERVER)?.come_back(bench)?;
+            back.set(clock::uptime_ns());
+            Ok(())
+        }),
+    ]
 }
 
 /// The figures of a run, from what the client and what the server concerned wrote down.
@@ -135,7 +124,7 @@ fn unsent(trace: &[Exchanged], started_ns: u64, gone: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{Absence, Exchanged, figures};
-    use crate::load::{Faults, Outcome, driver};
+    use crate::load::Outcome;
     use crate::measure::metric::Metric;
     use crate::origin::journal::Visit;
     use crate::scenario::work::{Event, Outage};
@@ -163,22 +152,7 @@ mod tests {
                 Exchanged { client: 0, exchange: 0, due, began: due, ended: due + 6 * MS, is_answered }
             })
             .collect();
-        Outcome {
-            exchanges: 1000 - lost.len() as u64,
-            window: Duration::from_secs(10),
-            latency: driver::histogram(),
-            lateness: driver::histogram(),
-            faults: Faults::default(),
-            opened: 4,
-            closed_by_target: 0,
-            cookies: 0,
-            full_handshakes: 0,
-            resumed_handshakes: 0,
-            unsent: 0,
-            stopped: false,
-            started_ns: 50_000 * MS,
-            trace,
-        }
+        Outcome { trace, ..Outcome::at_start(50_000 * MS, Duration::from_secs(10)) }
     }
 
     fn visit(at: u64, target: &str) -> Visit {

@@ -9,13 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::mark::{note_cost, note_limit};
 use super::measurement::Measurement;
 use super::queue::{mean, service_ns};
 use super::stand::Bench;
-use super::window;
-use crate::load::exchange::{Signed, sign};
-use crate::load::{Arrival, Choice, Connections, Event, Outcome, Plan};
+use super::traced::{self, Load};
+use crate::load::{Arrival, Event, Outcome, Plan};
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
 use crate::scenario::Rounds;
@@ -50,37 +48,14 @@ pub(super) fn measure(
     // As many as may wait at once, and a few.
     let clients = (first * (work.patience.as_secs_f64() + 0.5)).ceil() as usize + 64;
     let mut stand = bench.stand_with_servers(target, clients)?;
-    let signed = Signed { host: stand.addr, service: work.service, body_len: 0 };
     let until = rounds.warm_up + rounds.window;
-    let plan = Plan {
-        target: stand.addr,
-        secure: None,
-        exchanges: (0..clients).map(|client| sign(&signed, client)).collect(),
-        choice: Choice::ByClient,
-        clients,
-        connections: Connections::Kept,
-        arrival: Arrival::Change { first, until, then: capacity * work.then },
-        warm_up: rounds.warm_up,
-        window: rounds.window + work.after,
-        timeout: work.patience,
-        faults_max: u64::MAX,
-        trace: true,
-    };
-    let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
-    stand.is_alive()?;
-    let mut measurement = Measurement::default();
-    note_cost(&mut measurement, &driven.before, &driven.after);
-    if bench.placement.is_some() {
-        note_limit(&mut measurement, &driven.before, &driven.after, Some(first));
-    }
-    let outcome = driven.outcome;
-    measurement.note_latency(&outcome.latency);
-    let late = outcome.lateness.value_at_quantile(0.99) as f64 / 1000.0;
-    measurement.values.insert(Metric::LatenessP99, late);
+    let arrival = Arrival::Change { first, until, then: capacity * work.then };
+    let load = Load { clients, service: work.service, body_len: 0, arrival, timeout: work.patience };
+    let plan = Plan { window: rounds.window + work.after, ..load.plan(&stand, rounds) };
+    let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut [])?;
     let phases = Phases::of(rounds.warm_up, until, limit, work.after);
     let journals = stand.journals()?;
     measurement.values.extend(figures(&outcome, phases, &bench.upstream, &journals));
-    measurement.note_failed(outcome.faults);
     Ok(measurement)
 }
 
@@ -130,7 +105,7 @@ fn figures(
 #[cfg(test)]
 mod tests {
     use super::{Event, Phases, figures};
-    use crate::load::{Faults, Outcome, driver};
+    use crate::load::Outcome;
     use crate::measure::metric::Metric;
     use crate::origin::journal::Visit;
     use crate::scenario::upstream::Upstream;
@@ -149,22 +124,7 @@ mod tests {
                 Event { client: 0, exchange: 0, due, began: due, ended, is_answered }
             })
             .collect();
-        Outcome {
-            exchanges: 0,
-            window: Duration::from_secs(16),
-            latency: driver::histogram(),
-            lateness: driver::histogram(),
-            faults: Faults::default(),
-            opened: 0,
-            closed_by_target: 0,
-            cookies: 0,
-            full_handshakes: 0,
-            resumed_handshakes: 0,
-            unsent: 0,
-            stopped: false,
-            started_ns: 0,
-            trace,
-        }
+        Outcome { trace, ..Outcome::at_start(0, Duration::from_secs(16)) }
     }
 
     fn figure(serve: impl Fn(u64) -> (u64, bool), metric: Metric) -> f64 {

@@ -6,24 +6,18 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Duration;
 
-use anyhow::Context as _;
-
-use super::mark::{note_cost, note_limit};
 use super::measurement::Measurement;
+use super::outage::{TIMEOUT, kill_and_return};
 use super::stand::Bench;
-use super::window::{self, Step};
-use crate::clock;
-use crate::load::exchange::{Signed, sign};
-use crate::load::{Arrival, Choice, Connections, Plan};
+use super::traced::{self, Load};
+use crate::load::Arrival;
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
 use crate::scenario::Rounds;
 use crate::scenario::work::Persistence;
 use crate::target::Target;
-
-/// Longer than a target takes for all its attempts.
-const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// The stretches of time that are compared, in nanoseconds of `clock::uptime_ns`.
 #[derive(Debug, Clone)]
@@ -43,45 +37,14 @@ pub(super) fn measure(
     rounds: &Rounds,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    const NONE: &str = "an upstream has servers";
     let mut stand = bench.stand_with_servers(target, work.clients)?;
-    let signed = Signed { host: stand.addr, service: std::time::Duration::ZERO, body_len: 0 };
-    let rate = (work.clients * work.requests) as f64 / rounds.window.as_secs_f64();
-    let plan = Plan {
-        target: stand.addr,
-        secure: None,
-        exchanges: (0..work.clients).map(|client| sign(&signed, client)).collect(),
-        choice: Choice::ByClient,
-        clients: work.clients,
-        connections: Connections::Kept,
-        arrival: Arrival::Rate(rate),
-        warm_up: rounds.warm_up,
-        window: rounds.window,
-        timeout: TIMEOUT,
-        faults_max: u64::MAX,
-        trace: true,
-    };
+    let arrival = Arrival::Rate((work.clients * work.requests) as f64 / rounds.window.as_secs_f64());
+    let load =
+        Load { clients: work.clients, service: Duration::ZERO, body_len: 0, arrival, timeout: TIMEOUT };
+    let plan = load.plan(&stand, rounds);
     let (gone, back) = (Cell::new(0), Cell::new(0));
-    let mut steps = [
-        Step::new(work.after, |stand| {
-            gone.set(stand.servers.last_mut().context(NONE)?.kill()?);
-            Ok(())
-        }),
-        Step::new(work.after + work.length, |stand| {
-            stand.servers.last_mut().context(NONE)?.come_back(bench)?;
-            back.set(clock::uptime_ns());
-            Ok(())
-        }),
-    ];
-    let driven = window::drive(bench, &mut stand, &plan, &mut steps)?;
-    stand.is_alive()?;
-    let mut measurement = Measurement::default();
-    note_cost(&mut measurement, &driven.before, &driven.after);
-    if bench.placement.is_some() {
-        note_limit(&mut measurement, &driven.before, &driven.after, Some(rate));
-    }
-    let outcome = driven.outcome;
-    measurement.note_latency(&outcome.latency);
+    let mut steps = kill_and_return(bench, work.after, work.length, &gone, &back);
+    let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut steps)?;
     let answered = outcome.trace.iter().filter(|event| event.is_answered).count();
     let share = answered as f64 / outcome.trace.len().max(1) as f64;
     measurement.values.insert(Metric::Availability, 100.0 * share);
@@ -92,7 +55,6 @@ pub(super) fn measure(
         again: back.get() + settle..u64::MAX,
     };
     measurement.values.extend(figures(work.clients, &stand.journals()?, &phases));
-    measurement.note_failed(outcome.faults);
     Ok(measurement)
 }
 

@@ -8,12 +8,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use super::mark::{note_cost, note_limit};
 use super::measurement::Measurement;
 use super::stand::Bench;
-use super::window;
-use crate::load::exchange::{Signed, sign};
-use crate::load::{Arrival, Choice, Connections, Event, Outcome, Plan};
+use super::traced::{self, Load};
+use crate::load::{Arrival, Event, Outcome};
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
 use crate::scenario::Rounds;
@@ -37,33 +35,12 @@ pub(super) fn measure(
     target: Target,
 ) -> anyhow::Result<Measurement> {
     let mut stand = bench.stand(target, clients as u64)?;
-    let signed = Signed { host: stand.addr, service: work.service, body_len: 0 };
-    let plan = Plan {
-        target: stand.addr,
-        secure: None,
-        exchanges: (0..clients).map(|client| sign(&signed, client)).collect(),
-        choice: Choice::ByClient,
-        clients,
-        connections: Connections::Kept,
-        arrival: Arrival::Closed,
-        warm_up: rounds.warm_up,
-        window: rounds.window,
-        timeout: TIMEOUT,
-        faults_max: u64::MAX,
-        trace: true,
-    };
-    let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
-    stand.is_alive()?;
-    let mut measurement = Measurement::default();
-    note_cost(&mut measurement, &driven.before, &driven.after);
-    if bench.placement.is_some() {
-        note_limit(&mut measurement, &driven.before, &driven.after, None);
-    }
-    let outcome = driven.outcome;
-    measurement.note_latency(&outcome.latency);
+    let arrival = Arrival::Closed;
+    let load = Load { clients, service: work.service, body_len: 0, arrival, timeout: TIMEOUT };
+    let plan = load.plan(&stand, rounds);
+    let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut [])?;
     let journals = stand.journals()?;
     measurement.values.extend(figures(&outcome, rounds.warm_up, clients, &bench.upstream, &journals));
-    measurement.note_failed(outcome.faults);
     Ok(measurement)
 }
 
@@ -173,7 +150,7 @@ fn overtaken(mut served: Vec<Served>, apart_ns: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{Event, Visit, figures, mean, overlaps, overtaken, served, service_ns};
-    use crate::load::{Faults, Outcome, driver};
+    use crate::load::{Outcome, driver};
     use crate::measure::metric::Metric;
     use crate::scenario::upstream::Upstream;
     use std::time::Duration;
@@ -238,19 +215,9 @@ mod tests {
         trace.iter().for_each(|event| latency.saturating_record(event.latency_ns()));
         let outcome = Outcome {
             exchanges: 30,
-            window: Duration::from_millis(600),
             latency,
-            lateness: driver::histogram(),
-            faults: Faults::default(),
-            opened: 3,
-            closed_by_target: 0,
-            cookies: 0,
-            full_handshakes: 0,
-            resumed_handshakes: 0,
-            unsent: 0,
-            stopped: false,
-            started_ns: 1000 * MS,
             trace,
+            ..Outcome::at_start(1000 * MS, Duration::from_millis(600))
         };
         let upstream = Upstream { slots: Some(1), ..Upstream::default() };
         let with = |outcome: &Outcome| figures(outcome, Duration::ZERO, 3, &upstream, &[visits.clone()]);

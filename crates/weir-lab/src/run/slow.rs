@@ -5,13 +5,12 @@
 
 use hdrhistogram::Histogram;
 
-use super::mark::{note_cost, note_limit};
 use super::measurement::Measurement;
 use super::queue::overlaps;
 use super::stand::Bench;
-use super::window;
+use super::traced::{self, Load};
 use crate::load::exchange::{Signed, sign};
-use crate::load::{Arrival, Choice, Connections, Event, Plan, driver};
+use crate::load::{Arrival, Choice, Event, Plan, driver};
 use crate::measure::metric::Metric;
 use crate::scenario::Rounds;
 use crate::scenario::work::Slow;
@@ -57,45 +56,25 @@ fn with(
     is_slow: &[bool],
 ) -> anyhow::Result<(Measurement, Option<f64>)> {
     let mut stand = bench.stand_with_servers(target, work.clients)?;
-    let host = stand.addr;
+    let Slow { clients, service, slow, .. } = *work;
+    let arrival = Arrival::Rate(work.rate);
+    let load = Load { clients, service, body_len: 0, arrival, timeout: PATIENCE * slow };
     let request = |(number, is_slow): (usize, &bool)| {
-        let service = if *is_slow { work.slow } else { work.service };
-        sign(&Signed { host, service, body_len: 0 }, number)
+        let service = if *is_slow { slow } else { service };
+        sign(&Signed { host: stand.addr, service, body_len: 0 }, number)
     };
-    let plan = Plan {
-        target: stand.addr,
-        secure: None,
-        exchanges: is_slow.iter().enumerate().map(request).collect(),
-        choice: Choice::InTurn,
-        clients: work.clients,
-        connections: Connections::Kept,
-        arrival: Arrival::Rate(work.rate),
-        warm_up: rounds.warm_up,
-        window: rounds.window,
-        timeout: PATIENCE * work.slow,
-        faults_max: u64::MAX,
-        trace: true,
-    };
-    let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
-    stand.is_alive()?;
-    let mut measurement = Measurement::default();
-    note_cost(&mut measurement, &driven.before, &driven.after);
-    if bench.placement.is_some() {
-        note_limit(&mut measurement, &driven.before, &driven.after, Some(work.rate));
-    }
-    let outcome = driven.outcome;
+    let exchanges = is_slow.iter().enumerate().map(request).collect();
+    let plan = Plan { exchanges, choice: Choice::InTurn, ..load.plan(&stand, rounds) };
+    let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut [])?;
     let from = rounds.warm_up.as_nanos() as u64;
     let others = others(&outcome.trace, is_slow, from);
     measurement.note_latency(&others.latency);
     let p95 = (!others.latency.is_empty()).then(|| others.latency.value_at_quantile(0.95) as f64 / 1000.0);
     measurement.values.extend(p95.map(|p95| (Metric::P95, p95)));
     measurement.values.insert(Metric::Availability, 100.0 * others.answered());
-    let late = outcome.lateness.value_at_quantile(0.99) as f64 / 1000.0;
-    measurement.values.insert(Metric::LatenessP99, late);
     let slots = bench.upstream.slots.unwrap_or(usize::MAX);
     let overlaps: usize = stand.journals()?.iter().map(|journal| overlaps(journal, slots)).sum();
     measurement.values.insert(Metric::Overlaps, overlaps as f64);
-    measurement.note_failed(outcome.faults);
     Ok((measurement, p95))
 }
 

@@ -181,8 +181,7 @@ fn accepted(stand: &Stand) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, Tls, driver, handshakes, unbound};
-    use crate::load::Faults;
+    use super::{Outcome, Tls, handshakes, unbound};
     use crate::scenario::listener::{Key, Suite};
     use std::time::Duration;
 
@@ -195,22 +194,8 @@ mod tests {
     #[test]
     fn handshakes_of_the_wrong_kind_are_noticed() {
         let said = |resume, full_handshakes, resumed_handshakes| {
-            let outcome = Outcome {
-                exchanges: 0,
-                window: Duration::ZERO,
-                latency: driver::histogram(),
-                lateness: driver::histogram(),
-                faults: Faults::default(),
-                opened: 0,
-                closed_by_target: 0,
-                cookies: 0,
-                full_handshakes,
-                resumed_handshakes,
-                unsent: 0,
-                stopped: false,
-                started_ns: 0,
-                trace: Vec::new(),
-            };
+            let start = Outcome::at_start(0, Duration::ZERO);
+            let outcome = Outcome { full_handshakes, resumed_handshakes, ..start };
             handshakes(Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume }, &outcome)
         };
         assert_eq!([said(true, 1, 99), said(false, 1000, 1), said(true, 0, 0)], [None, None, None]);

@@ -87,7 +87,7 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
         Rule::TlsOnPlainPort => "Correct the address that the client uses: this port speaks http, not https.",
         Rule::Http2Preface => "Have the client speak HTTP/1.1 on this port.",
         Rule::ProxyHeaderUnexpected => {
-            "Have the balancer in front send no PROXY protocol, or expect it on this listener."
+            "Have the balancer in front send no PROXY protocol, or put its address into `listener.NAME.proxy_protocol.from`."
         }
         Rule::ConflictingLengths
         | Rule::LengthWithTransferEncoding

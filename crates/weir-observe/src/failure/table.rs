@@ -72,10 +72,10 @@ rows! {
         "Nothing, if the stop was intended. Take the address out of service before the stop to spare clients this.";
     "proxy-header-bad": ProxyHeaderBad, Client, [Accept], log 400, GONE,
         "The connection did not begin with a valid PROXY protocol header though the listener expects one.",
-        "Have the balancer in front send the PROXY protocol, or do not expect it on this listener.";
+        "Have the balancer in front send the PROXY protocol, or take its address out of `listener.NAME.proxy_protocol.from`; the log of Weir says what was wrong.";
     "proxy-header-timeout": TimedOut, Client, [Accept], log 408, GONE,
         "The PROXY protocol header did not arrive in time.",
-        "Check that the balancer in front sends the PROXY protocol as soon as it connects.";
+        "Check that the balancer in front sends the PROXY protocol as soon as it connects; raise `listener.NAME.proxy_protocol.timeout` if it does.";
     "accept-closed": Closed, Client, [Accept], log 499, GONE,
         "The client closed the connection before it sent anything.",
         "Nothing: browsers open connections ahead of need, and TCP health checks look like this.";

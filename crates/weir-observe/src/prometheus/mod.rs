@@ -240,6 +240,7 @@ simple! { WORKER: WorkerFigures {
 simple! { LISTENER: ListenerFigures {
     "weir_listener_sessions_total" Counter sessions, "Client connections begun.";
     "weir_listener_sessions_open" Gauge sessions_open, "Client connections open.";
+    "weir_listener_proxy_headers_total" Counter proxy_headers, "Client connections that began with a valid PROXY protocol header.";
     "weir_listener_requests_total" Counter requests, "Requests received.";
     "weir_listener_received_bytes_total" Counter bytes_in, "Bytes received from clients.";
     "weir_listener_sent_bytes_total" Counter bytes_out, "Bytes sent to clients.";

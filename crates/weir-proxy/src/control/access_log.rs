@@ -232,15 +232,17 @@ fn with_record(
     let listener = &snapshot.listeners[session.listener];
     let upstream = record.upstream.map(|index| &snapshot.upstreams[index]);
     let server = upstream.zip(record.server).map(|(upstream, index)| &*upstream.config.servers[index].name);
-    let peer = match session.peer {
+    let address = |peer: Peer| match peer {
         Peer::Inet(addr) => Some(addr),
         Peer::Unix => None,
     };
     // A request whose head could not be read has nothing to show but what its failure says.
     let whole = !text.is_empty();
-    let client = peer.map(|peer| match whole {
-        true => (crate::exchange::forwarded::client_address(session, exchange, listener), peer.port()).into(),
-        false => peer,
+    let client = address(session.peer).map(|client| match whole {
+        true => {
+            (crate::exchange::forwarded::client_address(session, exchange, listener), client.port()).into()
+        }
+        false => client,
     });
     let ago = clock::now().saturating_duration_since(record.began);
     let began = clock::unix_now().saturating_sub(ago);
@@ -249,7 +251,7 @@ fn with_record(
         time: UnixMicros(u64::try_from(began.as_micros()).unwrap_or(u64::MAX)),
         listener: &listener.config.name,
         client,
-        peer,
+        peer: address(session.sender()),
         local: session.local.as_deref().copied(),
         exchange_number: session.requests,
         method: head(request.method_span()),

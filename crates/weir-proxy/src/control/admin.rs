@@ -156,12 +156,11 @@ impl Wish {
                 format!("`{name}` is missing; give upstream, server, mode and if need be deadline")
             })
         };
-        let mode = match needed("mode")?.as_str() {
-            "serving" => Mode::Serving,
-            "draining" => Mode::Draining,
-            "maintenance" => Mode::Maintenance,
-            other => return Err(format!("`mode` is serving, draining or maintenance, not `{other}`")),
-        };
+        let word = needed("mode")?;
+        let mode = Mode::named(&word).ok_or_else(|| {
+            let [all, bound, none] = Mode::ALL.map(Mode::name);
+            format!("`mode` is {all}, {bound} or {none}, not `{word}`")
+        })?;
         let deadline = value("deadline").map(|text| parse_duration(&text)).transpose();
         let deadline = deadline.map_err(|error| format!("`deadline`: {}", error.what))?;
         if deadline.is_some() && mode != Mode::Draining {

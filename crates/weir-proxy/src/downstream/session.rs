@@ -4,7 +4,6 @@
 //! request means.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use weir_config::Protocol;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
+use super::proxy_header::{self, Proxied};
 use crate::clock;
 use crate::connection::Connection;
 use crate::control::access_log::LogBatches;
@@ -20,6 +20,7 @@ use crate::deadline::Deadline;
 use crate::exchange::After;
 use crate::exchange::carrier::Carrier;
 use crate::socket::{PeerState, Socket};
+use crate::upstream::idle::OwnIdle;
 use crate::worker::{Accepted, Worker};
 
 /// After an answer that leaves request bytes unread: how long, and how many bytes, they are still taken in, so that
@@ -59,7 +60,12 @@ pub(crate) struct Session {
     pub(crate) worker: Rc<Worker>,
     pub(crate) listener: usize,
     pub(crate) client: Connection,
+    /// The client: who is at the other end, or for whom a PROXY header says that the connection is.
     pub(crate) peer: Peer,
+    /// What a PROXY header said besides; none when none came, or it named no client.
+    pub(crate) proxied: Option<Box<Proxied>>,
+    /// The server connection that is kept for this client alone.
+    pub(crate) own_idle: OwnIdle,
     pub(crate) local_port: Option<u16>,
     /// Where the client connected to, if the access log shows it; IPv4 addresses are never mapped into IPv6.
     pub(crate) local: Option<Box<SocketAddr>>,
@@ -80,25 +86,32 @@ impl Session {
         let Accepted { listener, fd, peer, port } = accepted;
         let view = Rc::clone(&worker.view.borrow());
         let shard = &view.listeners[listener];
-        let mut counted = false;
-        if let (Some(limit), Some(ip)) = (&worker.shared.clients[listener], peer.ip()) {
-            if limit.try_acquire(ClientKey::from(ip)).is_err() {
-                shard.failures.record(Failure::weir(Phase::Accept, Cause::TooManyClientConnections));
-                return None;
-            }
-            counted = true;
-        }
+        let config = &worker.shared.snapshot.listeners[listener].config;
+        let counted = match proxy_header::is_expected(config.proxy_protocol.as_ref(), peer) {
+            // Who the client is stands in the header.
+            true => false,
+            false => match count(&worker, listener, peer) {
+                Ok(counted) => counted,
+                Err(failure) => {
+                    shard.failures.record(failure);
+                    return None;
+                }
+            },
+        };
         shard.sessions.increment();
         shard.sessions_open.increment();
         let now = clock::now();
         let shows_local = worker.logs[listener].as_ref().is_some_and(LogBatches::shows_local);
-        let local = if shows_local { local_address(&fd).map(Box::new) } else { None };
+        let socket = Socket::new(fd);
+        let local = if shows_local { socket.local_address().map(Box::new) } else { None };
         Some(Box::new(Self {
             deadline: Deadline::new(&worker.timers),
             worker,
             listener,
-            client: Connection::new(Socket::new(fd)),
+            client: Connection::new(socket),
             peer,
+            proxied: None,
+            own_idle: OwnIdle::default(),
             local_port: port,
             local,
             now,
@@ -117,6 +130,12 @@ impl Session {
             Poll::Ready(())
         })
         .await;
+        let config = &self.worker.shared.snapshot.listeners[self.listener].config;
+        if proxy_header::is_expected(config.proxy_protocol.as_ref(), self.peer)
+            && !proxy_header::receive(&mut self).await
+        {
+            return;
+        }
         while self.next_request().await {
             let mut lease = Lease::take(&self.worker).await;
             let after;
@@ -133,6 +152,37 @@ impl Session {
                 },
             }
         }
+    }
+
+    /// The peer at the other end of the connection, whoever it is for.
+    pub(crate) fn sender(&self) -> Peer {
+        self.proxied.as_ref().map_or(self.peer, |proxied| proxied.sender)
+    }
+
+    /// Where the client connected to: an address of Weir, or of the proxy that sent a PROXY header. None on a Unix socket.
+    pub(crate) fn destination(&self) -> Option<SocketAddr> {
+        let known =
+            self.proxied.as_ref().map(|proxied| proxied.destination).or(self.local.as_deref().copied());
+        known.or_else(|| self.client.socket.local_address())
+    }
+
+    /// Puts the client that a PROXY header names in the place of the peer.
+    pub(crate) fn replace_peer(&mut self, client: Peer, proxied: Proxied) {
+        self.peer = client;
+        self.local_port = Some(proxied.destination.port());
+        if let Some(local) = &mut self.local {
+            **local = proxied.destination;
+        }
+        self.proxied = Some(Box::new(proxied));
+    }
+
+    /// Counts the session towards the limit of its client.
+    ///
+    /// # Errors
+    /// When the client has as many as it may.
+    pub(crate) fn count_client(&mut self) -> Result<(), Failure> {
+        self.counted = count(&self.worker, self.listener, self.peer)?;
+        Ok(())
     }
 
     /// What the listener speaks.
@@ -210,10 +260,11 @@ impl Session {
     }
 }
 
-/// The address at our end of a client connection; none on a Unix socket.
-fn local_address(fd: &OwnedFd) -> Option<SocketAddr> {
-    let addr = SocketAddr::try_from(rustix::net::getsockname(fd).ok()?).ok()?;
-    Some(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
+/// Counts one more connection of a client, if the listener limits them; whether it does.
+fn count(worker: &Worker, listener: usize, client: Peer) -> Result<bool, Failure> {
+    let (Some(limit), Some(ip)) = (&worker.shared.clients[listener], client.ip()) else { return Ok(false) };
+    let counted = limit.try_acquire(ClientKey::from(ip));
+    counted.map(|_| true).map_err(|_| Failure::weir(Phase::Accept, Cause::TooManyClientConnections))
 }
 
 impl Drop for Session {

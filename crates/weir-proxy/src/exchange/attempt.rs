@@ -26,9 +26,9 @@ use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::socket::Socket;
 use crate::upstream::admission::Slot;
-use crate::upstream::connect;
 use crate::upstream::ejection::Outcome;
 use crate::upstream::idle::{ServerConnection, SharedIdle};
+use crate::upstream::proxy_header;
 use crate::view::{LocalServer, View};
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
@@ -209,10 +209,10 @@ impl Attempt {
         // A request that cannot be sent twice gets the more careful check.
         let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != RequestBody::None;
         let index = self.slot.server.index();
-        let upstream = &plans.view.upstreams[plans.upstream_index];
         if tried.fresh {
             plans.upstream.shared_idle[index].iter().for_each(SharedIdle::clear);
-        } else if let Some(server) = upstream.take_idle(plans.upstream, index, session.now, careful) {
+            session.own_idle.clear();
+        } else if let Some(server) = take_idle(session, plans, index, careful) {
             local.shard.reuses.increment();
             return Ok(server);
         }
@@ -228,7 +228,7 @@ impl Attempt {
         local: &LocalServer,
     ) -> Result<ServerConnection, Failed> {
         let index = self.slot.server.index();
-        let outcome = open(session, plans, index).await;
+        let outcome = open(session, exchange, plans, index).await;
         let now = clock::now();
         let micros = u64::from(clock::micros(now.saturating_duration_since(session.now)));
         exchange.record.spend(Phase::Connect, now);
@@ -428,11 +428,33 @@ fn flush_interim(
     Ok(())
 }
 
+/// An idle connection to a server that this client may use.
+fn take_idle(
+    session: &mut Session,
+    plans: Plans<'_>,
+    server: usize,
+    careful: bool,
+) -> Option<ServerConnection> {
+    let upstream = &plans.view.upstreams[plans.upstream_index];
+    if plans.upstream.config.proxy_protocol.is_none() {
+        return upstream.take_idle(plans.upstream, server, session.now, careful);
+    }
+    let own = session.own_idle.take(&upstream.servers[server].shard, session.now, careful);
+    own.filter(|own| !plans.upstream.has_moved(server, own.opened_at))
+}
+
 /// Opens a connection to a server within the time limit of the phase.
-async fn open(session: &mut Session, plans: Plans<'_>, server: usize) -> Result<Socket, AttemptError> {
+async fn open(
+    session: &mut Session,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    server: usize,
+) -> Result<Socket, AttemptError> {
     let endpoints = plans.upstream.endpoints[server].load_full();
+    let header = proxy_header::of_exchange(session, exchange, plans.upstream);
     // On the heap, since it is rare and would make every session larger.
-    let mut connecting = Box::pin(connect::connect(&endpoints, session.worker.random() as usize));
+    let mut connecting =
+        Box::pin(proxy_header::connect(header.as_ref(), &endpoints, session.worker.random() as usize));
     session.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {

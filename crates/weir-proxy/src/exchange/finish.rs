@@ -25,14 +25,26 @@ pub(crate) fn run(
     let head_says = exchange.server_keeps_alive;
     if request_sent && head_says && !session.worker.is_stopping() {
         let announced = exchange.keep_alive_announced.map(|seconds| Duration::from_secs(u64::from(seconds)));
-        let local = &plans.view.upstreams[plans.upstream_index];
-        local.keep_idle(plans.upstream, serving.slot.server.index(), serving.server, now, announced);
+        keep_idle(session, plans, serving, announced);
     }
     match (exchange.keep_alive, session.client.has_input()) {
         (true, _) if exchange.request_body.is_finished() => After::KeepAlive,
         (false, false) if exchange.request_body.is_finished() => After::Close,
         // Bytes that nobody reads would turn the close into a reset, and the client might lose the response.
         _ => After::Linger,
+    }
+}
+
+/// Keeps the server connection for whoever may use it: any client, or this one if the server was told whose it is.
+fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announced: Option<Duration>) {
+    let (plan, now) = (plans.upstream, session.now);
+    let server = serving.slot.server.index();
+    if plan.config.proxy_protocol.is_none() {
+        let local = &plans.view.upstreams[plans.upstream_index];
+        local.keep_idle(plan, server, serving.server, now, announced);
+    } else if plan.shared_idle[server].is_none() {
+        // A server with a limit may serve nobody else while a client that is silent holds a connection to it.
+        session.own_idle.keep(serving.server, now, &plan.idle, announced);
     }
 }
 

@@ -5,15 +5,21 @@
 //! holds one buffer, whatever the size of the body. Must not decide what a failure means.
 
 pub(crate) mod pace;
+pub(crate) mod pipe;
 pub(crate) mod reframe;
 pub(crate) mod replay;
 pub(crate) mod throttle;
 pub(crate) mod tunnel;
 
 use std::io;
-use std::task::{Context, Poll};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 use weir_http::Rule;
+
+use self::pipe::{BULK_MIN, Moved, Pipe, Stopped};
+use crate::buffer::BufferStock;
+use crate::socket::Socket;
 
 /// Where body bytes come from, with the framing of the wire removed.
 pub(crate) trait Source {
@@ -38,6 +44,15 @@ pub(crate) trait Source {
 
     /// Writes the trailer section as field lines, for a sink that can carry one.
     fn write_trailers(&self, out: &mut Vec<u8>);
+
+    /// How many of the next bytes on the wire are body as it is, when nobody has to see them; 0 when nothing is known of that.
+    fn bulk_left(&self) -> u64;
+
+    /// The socket that [`Source::bulk_left`] bytes can be moved from, and the stock of its worker.
+    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)>;
+
+    /// Counts bytes that were moved from the socket.
+    fn skip(&mut self, len: usize);
 }
 
 /// Where body bytes go, with the framing of the wire added.
@@ -54,6 +69,12 @@ pub(crate) trait Sink {
 
     /// Accepts the end of the body.
     fn finish(&mut self, source: &impl Source);
+
+    /// The socket, if the body goes out as it is.
+    fn bulk(&mut self) -> Option<&mut Socket>;
+
+    /// Counts bytes that were moved to the socket.
+    fn count(&mut self, len: usize);
 
     /// Writes what waits; returns how much of `data` (accepted, not copied) was taken.
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>>;
@@ -89,11 +110,13 @@ pub(crate) struct Relay {
     pub(crate) moved: u64,
     ended: bool,
     done: bool,
+    /// What bytes are moved through that nobody has to see.
+    pipe: Option<Pipe>,
 }
 
 impl Relay {
     pub(crate) const fn new() -> Self {
-        Self { waiting: Waiting::Source, moved: 0, ended: false, done: false }
+        Self { waiting: Waiting::Source, moved: 0, ended: false, done: false, pipe: None }
     }
 
     /// Whether the last byte, with its framing, was written.
@@ -112,6 +135,10 @@ impl Relay {
             return Poll::Ready(Ok(()));
         }
         loop {
+            if self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) {
+                ready!(self.poll_bulk(cx, source, sink))?;
+                continue;
+            }
             // First gather what is here already, so that a head and a short body leave in one packet.
             if !self.ended && sink.has_room() {
                 source.decode()?;
@@ -135,9 +162,15 @@ impl Relay {
                 continue;
             }
             if self.ended {
+                self.pipe = None;
                 self.done = true;
                 return Poll::Ready(Ok(()));
             }
+            let is_bulk = source.bulk_left() >= if self.pipe.is_some() { 1 } else { BULK_MIN };
+            if is_bulk && ready!(self.poll_bulk(cx, source, sink))? {
+                continue;
+            }
+            self.pipe = None;
             self.waiting = Waiting::Source;
             match source.poll_read(cx) {
                 Poll::Ready(Ok(())) => {}
@@ -145,6 +178,39 @@ impl Relay {
                 Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// Moves bytes inside the kernel until one side has to wait or none are left that nobody has to see; `false` when that
+    /// cannot be done.
+    fn poll_bulk(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut impl Source,
+        sink: &mut impl Sink,
+    ) -> Poll<Result<bool, RelayError>> {
+        let left = source.bulk_left();
+        let (Some((from, stock)), Some(to)) = (source.bulk(), sink.bulk()) else {
+            return Poll::Ready(Ok(false));
+        };
+        let Some(mut pipe) = self.pipe.take().or_else(|| Pipe::take(stock)) else {
+            return Poll::Ready(Ok(false));
+        };
+        self.waiting = if pipe.is_empty() { Waiting::Source } else { Waiting::Sink };
+        let outcome = pipe.poll_move(cx, from, to, left);
+        if !pipe.is_empty() || outcome.is_ready() {
+            self.pipe = Some(pipe);
+        }
+        match ready!(outcome) {
+            Ok(Moved::In(0)) => return Poll::Ready(Err(RelayError::Truncated)),
+            Ok(Moved::In(len)) => source.skip(len),
+            Ok(Moved::Out(len)) => {
+                sink.count(len);
+                self.moved += len as u64;
+            }
+            Err(Stopped::Reading(error)) => return Poll::Ready(Err(RelayError::Read(error))),
+            Err(Stopped::Writing(error)) => return Poll::Ready(Err(RelayError::Write(error))),
+        }
+        Poll::Ready(Ok(true))
     }
 
     fn take(&mut self, source: &mut impl Source, len: usize) {

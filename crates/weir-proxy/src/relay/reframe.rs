@@ -12,7 +12,7 @@ use weir_http::{ChunkedDecoder, ChunkedLimits, write};
 use super::{RelayError, Sink, Source};
 use crate::buffer::BufferStock;
 use crate::connection::Connection;
-use crate::socket::Behind;
+use crate::socket::{Behind, Socket};
 
 /// Data up to this length is copied behind the head, so that both leave in one write without a second slice.
 const COPY_MAX: usize = 4 * 1024;
@@ -167,6 +167,27 @@ impl Source for Reader<'_> {
         Poll::Ready(Ok(()))
     }
 
+    fn bulk_left(&self) -> u64 {
+        match self.incoming.left {
+            Left::Length(left) if self.incoming.ready == 0 => left,
+            _ => 0,
+        }
+    }
+
+    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
+        Some((self.connection.bare_socket()?, self.stock))
+    }
+
+    fn skip(&mut self, len: usize) {
+        if let Left::Length(left) = &mut self.incoming.left {
+            *left -= len as u64;
+            self.incoming.received += len as u64;
+            if *left == 0 {
+                self.incoming.left = Left::Nothing;
+            }
+        }
+    }
+
     fn write_trailers(&self, out: &mut Vec<u8>) {
         if let Some(decoder) = &self.incoming.trailers {
             for (name, value) in decoder.trailers() {
@@ -306,6 +327,15 @@ impl Sink for Writer<'_> {
             outgoing.staged.extend_from_slice(b"\r\n");
         }
         outgoing.ended = true;
+    }
+
+    fn bulk(&mut self) -> Option<&mut Socket> {
+        let as_it_is = self.outgoing.framing == Framing::Plain && self.outgoing.is_flushed();
+        if as_it_is { self.connection.outlet() } else { None }
+    }
+
+    fn count(&mut self, len: usize) {
+        self.outgoing.sent += len as u64;
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {

@@ -3,10 +3,13 @@
 //! While it keeps, every byte is copied once; a body that outgrows the bound is let go and cannot be sent again. Must not
 //! know why somebody wants it again.
 
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::reframe::Reader;
 use super::{RelayError, Source};
+use crate::buffer::BufferStock;
+use crate::socket::Socket;
 
 /// The part of a body that was taken from its connection.
 #[derive(Debug, Default)]
@@ -108,6 +111,22 @@ impl Source for Replay<'_> {
 
     fn write_trailers(&self, out: &mut Vec<u8>) {
         self.reader.write_trailers(out);
+    }
+
+    /// Nothing as long as it may still be kept.
+    #[inline]
+    fn bulk_left(&self) -> u64 {
+        let keeps = self.kept.len_max > 0 && !self.kept.lost;
+        if keeps || !self.kept.ahead().is_empty() { 0 } else { self.reader.bulk_left() }
+    }
+
+    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
+        self.reader.bulk()
+    }
+
+    fn skip(&mut self, len: usize) {
+        self.kept.lost = true;
+        self.reader.skip(len);
     }
 }
 

@@ -8,11 +8,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use super::pipe::{Moved, Pipe, Stopped};
 use super::throttle::Throttle;
-use crate::buffer::BufferStock;
+use crate::buffer::{Buffer, BufferStock};
 use crate::clock;
 use crate::connection::Connection;
 use crate::socket::Behind;
+
+/// What a move has to come to for the next to be worth it.
+const BUSY_MIN: usize = 4 * 1024;
 
 /// One of the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +41,9 @@ struct Direction {
     /// Whether the receiver knows.
     closed: bool,
     throttle: Option<Box<Throttle>>,
+    /// Whether the last bytes filled a buffer: then the next are moved inside the kernel.
+    is_busy: bool,
+    pipe: Option<Pipe>,
 }
 
 /// Which end of a direction failed.
@@ -80,8 +87,54 @@ impl Direction {
             if self.ended {
                 return Poll::Ready(Ok(()));
             }
+            if self.is_busy && ready!(self.poll_move(cx, from, to, stock))? {
+                continue;
+            }
             self.ended = ready!(from.poll_fill(cx, stock)).map_err(Failed::Sender)? == 0;
+            self.is_busy = self.throttle.is_none() && from.input.as_ref().is_some_and(Buffer::is_full);
         }
+    }
+}
+
+impl Direction {
+    /// Moves bytes inside the kernel, once; `false` when that cannot be done or is not worth it.
+    fn poll_move(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Connection,
+        to: &mut Connection,
+        stock: &Rc<BufferStock>,
+    ) -> Poll<Result<bool, Failed>> {
+        let (Some(from), Some(to)) = (from.bare_socket(), to.outlet()) else {
+            self.is_busy = false;
+            return Poll::Ready(Ok(false));
+        };
+        let Some(mut pipe) = self.pipe.take().or_else(|| Pipe::take(stock)) else {
+            self.is_busy = false;
+            return Poll::Ready(Ok(false));
+        };
+        let outcome = pipe.poll_move(cx, from, to, u64::MAX);
+        if !pipe.is_empty() || outcome.is_ready() {
+            self.pipe = Some(pipe);
+        }
+        match ready!(outcome) {
+            Ok(Moved::In(0)) => {
+                self.ended = true;
+                self.pipe = None;
+            }
+            Ok(Moved::In(_)) => {}
+            Ok(Moved::Out(len)) => {
+                self.moved += len as u64;
+                // Short messages are cheaper to copy.
+                self.is_busy = self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) || len >= BUSY_MIN;
+                if !self.is_busy {
+                    self.pipe = None;
+                }
+            }
+            Err(Stopped::Reading(error)) => return Poll::Ready(Err(Failed::Sender(error))),
+            Err(Stopped::Writing(error)) => return Poll::Ready(Err(Failed::Receiver(error))),
+        }
+        Poll::Ready(Ok(true))
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use weir_observe::{Cause, Failure, Party, Phase};
+use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::ServerId;
 use weir_traffic::admission::{Answer, Arrival, Entered, Outcome, Wait};
 use weir_traffic::balance::{Excluded, Pick};
@@ -64,17 +64,12 @@ pub(crate) async fn admit(
         Answer::NoneEligible => return Err(Failure::weir(Phase::Queue, Cause::NoServer).into()),
         Answer::Wait(own) => own,
     };
-    let shard = &view.upstreams[upstream].shard;
-    shard.queued.increment();
-    shard.queue_length.increment();
     let began = clock::now();
     let outcome = wait(session, exchange, plans, &pick, own, began).await;
     let now = clock::now();
     if outcome.is_err_and(|failure| failure.party == Party::Weir) {
         exchange.retry_after = Some(plan.queue_drains_in(now));
     }
-    shard.queue_length.decrement();
-    shard.queue_time.record(u64::from(clock::micros(now - began)));
     exchange.record.spend(Phase::Queue, now);
     session.now = now;
     outcome.map(slot).map_err(Ended::Failed)
@@ -106,7 +101,12 @@ async fn wait(
     let record = &mut exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
     let own_until = own.and(plan.config.queue.own_server).map(|wait| wait.min(limit));
-    let mut claim = Claim { plan, ticket: Some(ticket), receiver: &mut receiver, began, own: own.is_some() };
+    let shard = &plans.view.upstreams[plans.upstream_index].shard;
+    // Only now: whoever sees this one counted may rely on it that later ones stand behind it.
+    shard.queued.increment();
+    shard.queue_length.increment();
+    let own = own.is_some();
+    let mut claim = Claim { plan, shard, ticket: Some(ticket), receiver: &mut receiver, began, own };
     // A slot may have become free between the look at the servers and the entry into the queue.
     plan.serve_queue();
     session.deadline.set(began, Some(own_until.unwrap_or(limit)));
@@ -125,6 +125,7 @@ fn standing(session: &Session, exchange: &Exchange, plans: Plans<'_>) -> Standin
 /// A place in the queue, given up when dropped; a slot that was handed over meanwhile goes to the next.
 struct Claim<'a> {
     plan: &'a UpstreamPlan,
+    shard: &'a UpstreamShard,
     ticket: Option<Ticket>,
     receiver: &'a mut oneshot::Receiver<Result<ServerId, Cause>>,
     began: Instant,
@@ -163,12 +164,15 @@ impl Claim<'_> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket else { return };
-        self.plan.admission.leave(ticket);
-        self.receiver.close();
-        if let Ok(Ok(server)) = self.receiver.try_recv() {
-            self.plan.release(server);
+        if let Some(ticket) = self.ticket {
+            self.plan.admission.leave(ticket);
+            self.receiver.close();
+            if let Ok(Ok(server)) = self.receiver.try_recv() {
+                self.plan.release(server);
+            }
         }
+        self.shard.queue_length.decrement();
+        self.shard.queue_time.record(u64::from(clock::micros(clock::now() - self.began)));
     }
 }
 

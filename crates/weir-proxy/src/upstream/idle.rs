@@ -1,4 +1,4 @@
-//! Idle connections to one server, most recently used first: those of one worker, or those that all workers share.
+//! Idle connections to one server, most recently used first: those of one worker, those that all workers share, or one client's own.
 //!
 //! A kept connection can die at any moment: it is handed out only when it is quiet and open, young and little used
 //! enough, and not beyond the time the server announced. Must not open connections.
@@ -69,6 +69,50 @@ impl ServerConnection {
             && !self.connection.has_input()
             && end.is_none_or(|end| now < end);
         fit.then_some(end)
+    }
+}
+
+/// The idle connection that belongs to one client connection, because its server was told whose it is.
+///
+/// It is the last one only, and as it has nobody who looks after it, it stays open until the client has its next request or
+/// goes: both take no longer than the client may be idle.
+#[derive(Debug, Default)]
+pub(crate) struct OwnIdle {
+    kept: Option<Box<ServerConnection>>,
+}
+
+impl OwnIdle {
+    /// Takes the connection if it leads to the server that `shard` counts for and is still good; else it is closed.
+    pub(crate) fn take(
+        &mut self,
+        shard: &Arc<ServerShard>,
+        now: Instant,
+        thorough: bool,
+    ) -> Option<ServerConnection> {
+        let mut kept = *self.kept.take()?;
+        let in_time = kept.usable_until.is_none_or(|until| now < until);
+        let fit =
+            in_time && Arc::ptr_eq(&kept._counted.0, shard) && kept.connection.socket.is_quiet(thorough);
+        fit.then_some(kept)
+    }
+
+    /// Keeps a connection whose exchange ended cleanly, in the place of the one before.
+    pub(crate) fn keep(
+        &mut self,
+        mut connection: ServerConnection,
+        now: Instant,
+        limits: &IdleLimits,
+        announced: Option<Duration>,
+    ) {
+        self.kept = None;
+        let Some(usable_until) = connection.usable_until(now, limits, announced) else { return };
+        connection.usable_until = usable_until;
+        self.kept = Some(Box::new(connection));
+    }
+
+    /// Closes it: it has just proved to be dead.
+    pub(crate) fn clear(&mut self) {
+        self.kept = None;
     }
 }
 

@@ -4,3 +4,4 @@ pub(crate) mod admission;
 pub(crate) mod ejection;
 pub(crate) mod idle;
 pub(crate) mod connect;
+pub(crate) mod proxy_header;

@@ -4,8 +4,8 @@
 //! server draws a cost from the key and its own name, the lowest cost wins. When a server goes, its keys
 //! alone move and spread over all others by weight; when it comes back it gets exactly those again; a changed
 //! weight moves only the difference. There is no ring whose gaps make one server hotter than another, no
-//! table to rebuild, and every node agrees. Cost: one or two passes over the servers; above some thousand
-//! servers a table would be quicker.
+//! table to rebuild, and every node agrees. Cost: one or two passes over the servers, as every policy that
+//! looks at what each has now; docs/decisions/0018 has the figures.
 //!
 //! Bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): no server goes above its fair share of the requests
 //! in flight times the load factor, so one hot key cannot sink a server; the surplus goes to the key's next

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_config::{Fixed, Redirect};
+use weir_config::{Fixed, Protocol, Redirect};
 use weir_observe::Failure;
 use weir_traffic::balance::Candidate;
 use weir_traffic::route::{Outcome, RouteRequest as _};
@@ -47,7 +47,17 @@ impl Page {
 fn push_request(page: &mut Page, explanation: &Explanation<'_>) {
     let asked = explanation.asked;
     let target = &asked.url.target;
-    page.line("request", &format!("{} {target} for {}", asked.method, lossy_host(explanation)));
+    match explanation.listener.protocol {
+        Protocol::Http => {
+            page.line("request", &format!("{} {target} for {}", asked.method, lossy_host(explanation)));
+        }
+        Protocol::Tcp => {
+            page.line(
+                "request",
+                &format!("a connection with the server name {} (SNI)", lossy_host(explanation)),
+            );
+        }
+    }
     let client = asked.source();
     let from = if client == asked.from {
         client.to_string()
@@ -101,7 +111,9 @@ fn push_respond(page: &mut Page, fixed: &Fixed) {
 
 fn push_forward(page: &mut Page, explanation: &Explanation<'_>, forward: &Forward<'_>) {
     let how = if forward.rewritten { ", rewritten" } else { ", as it came" };
-    page.line("target", &format!("{}{how}", forward.target));
+    if explanation.listener.protocol == Protocol::Http {
+        page.line("target", &format!("{}{how}", forward.target));
+    }
     if let Some((protocol, passes)) = &forward.upgrade {
         let sentence =
             if *passes { "is passed on" } else { "is not passed on: the request goes on without it" };

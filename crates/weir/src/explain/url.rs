@@ -25,9 +25,11 @@ impl Url {
         let (port, rest) = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (80, rest),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (443, rest),
+            // A TCP listener has no port of its own kind: the URL names it.
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("tcp") => (443, rest),
             Some((scheme, _)) if !scheme.contains(['/', '?']) => {
                 return Err(format!(
-                    "`{scheme}` is not the scheme of a URL that Weir serves; write http or https"
+                    "`{scheme}` is not the scheme of a URL that Weir serves; write http, https or tcp"
                 ));
             }
             _ => (80, text),

@@ -10,9 +10,10 @@ use rustix::fs::Mode;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::harness::scripts::gated;
 use crate::harness::stream::Address;
 use crate::harness::watchdog::WATCHDOG;
-use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::{Client, Gate, Origin, Weir, eventually};
 
 fn logging(origin: &Origin, format: &str) -> Weir {
     Weir::proxying_with(
@@ -158,14 +159,7 @@ fn the_place_in_the_queue() {
         [("{queue_position} {target} end", "0", "1"), ("httplog", " 0/0 \"GET", " 0/1 \"GET")]
     {
         let gate = Gate::new();
-        let opened = gate.clone();
-        let origin = Origin::start(move |conn| {
-            loop {
-                conn.request()?;
-                opened.wait("all have asked");
-                conn.send(ok("fine"))?;
-            }
-        });
+        let origin = gated(&gate, "/", "fine");
         let weir = Weir::proxying_with(
             &origin,
             &format!(

@@ -1,12 +1,12 @@
 //! Servers on which requests fail: they get none for a while, one to try, and their share again when that succeeds.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::harness::origin::ok;
+use crate::harness::metrics::of_server;
+use crate::harness::origin::{ok, status};
+use crate::harness::scripts::{gated, probed};
 use crate::harness::watchdog::work;
-use crate::harness::{Client, Connection, Gate, Origin, Weir, eventually};
+use crate::harness::{Client, Connection, Gate, Illness, Origin, Weir, eventually};
 
 /// One listener `web` in front of `servers`, given as entries of the list, in turn, with more lines about the upstream.
 fn config(servers: &[String], more: &str) -> String {
@@ -18,58 +18,16 @@ fn config(servers: &[String], more: &str) -> String {
     )
 }
 
-fn named(name: &str, origin: &Origin) -> String {
-    format!("{{ name = \"{name}\", address = \"{}\" }}", origin.address())
-}
-
-fn status(status: u16) -> String {
-    format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n")
-}
-
-/// Does `deed` to every request while `is_ill`, and answers with `name` otherwise.
-fn origin(
-    name: &'static str,
-    is_ill: &Arc<AtomicBool>,
-    deed: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
-) -> Origin {
-    let ill = Arc::clone(is_ill);
-    Origin::start(move |conn| {
-        loop {
-            conn.request()?;
-            if ill.load(Ordering::SeqCst) { deed(conn)? } else { conn.send(ok(name))? }
-        }
-    })
-}
-
-fn ill(is_ill: bool) -> Arc<AtomicBool> {
-    Arc::new(AtomicBool::new(is_ill))
-}
-
 fn answering(code: u16) -> impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static {
     move |conn| conn.send(status(code))
 }
 
-fn label(server: &str) -> String {
-    format!("server=\"{server}\"")
-}
-
 fn is_ejected(weir: &Weir, server: &str) -> bool {
-    weir.metrics().sum("weir_server_ejected", &[&label(server)]) == 1.0
+    weir.metrics().sum("weir_server_ejected", &[&of_server(server)]) == 1.0
 }
 
 fn ejections(weir: &Weir, server: &str, reason: &str) -> f64 {
-    weir.metrics().sum("weir_server_ejections_total", &[&label(server), &format!("reason=\"{reason}\"")])
-}
-
-/// The line of the log that holds all of `parts`.
-fn line(weir: &Weir, parts: &[&str]) -> String {
-    let mut found = None;
-    eventually(&format!("the log has a line with {parts:?}"), || {
-        let log = weir.stderr();
-        found = log.lines().find(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned);
-        found.is_some()
-    });
-    found.expect("it was just found")
+    weir.metrics().sum("weir_server_ejections_total", &[&of_server(server), &format!("reason=\"{reason}\"")])
 }
 
 /// Whatever a server does wrong, clients of requests that can be repeated see nothing of it, and soon it gets no more of them. When it is well
@@ -94,11 +52,11 @@ fn one_of_three_servers_is_ill() {
         }),
     ];
     for (reason, deed) in deeds {
-        let is_ill = ill(true);
-        let a = origin("a", &is_ill, deed);
+        let is_ill = Illness::new(true);
+        let a = is_ill.strikes("a", deed);
         let (b, c) = (Origin::serving("b"), Origin::serving("c"));
         let more = "retry.on_status = [503]\ntimeouts.response = \"500ms\"\nejection = { consecutive_failures = 2, time = \"100ms\" }";
-        let weir = Weir::start(&config(&[named("a", &a), named("b", &b), named("c", &c)], more));
+        let weir = Weir::start(&config(&[a.named("a"), b.named("b"), c.named("c")], more));
         let mut client = Client::connect(weir.web());
         let mut ask = || {
             client.send_get("/");
@@ -111,7 +69,7 @@ fn one_of_three_servers_is_ill() {
             ejections(&weir, "a", "consecutive-failures") > 0.0
         });
         let ejected =
-            line(&weir, &["the server is ejected for 0.1s: 2 requests failed in a row", "server=\"a\""]);
+            weir.line(&["the server is ejected for 0.1s: 2 requests failed in a row", "server=\"a\""]);
         for part in ["WARN", "upstream=\"app\"", "times=1", "servers_usable=2", "servers=3", reason, " now"] {
             assert!(ejected.contains(part), "{part}: {ejected}");
         }
@@ -119,16 +77,25 @@ fn one_of_three_servers_is_ill() {
             ask();
             ejections(&weir, "a", "trial") > 0.0
         });
-        is_ill.store(false, Ordering::SeqCst);
+        is_ill.turn(false);
         eventually("it is back", || ask() == "a" && !is_ejected(&weir, "a"));
-        line(&weir, &["INFO", "the server may have one request to try", "server=\"a\""]);
-        line(
-            &weir,
-            &["INFO", "the server is back: the request that it was tried with succeeded", "servers_usable=3"],
-        );
+        weir.line(&["INFO", "the server may have one request to try", "server=\"a\""]);
+        weir.line(&[
+            "INFO",
+            "the server is back: the request that it was tried with succeeded",
+            "servers_usable=3",
+        ]);
         for server in ["b", "c"] {
-            assert_eq!(weir.metrics().sum("weir_server_ejections_total", &[&label(server)]), 0.0, "{reason}");
-            assert_eq!(weir.metrics().sum("weir_server_faults_total", &[&label(server)]), 0.0, "{reason}");
+            assert_eq!(
+                weir.metrics().sum("weir_server_ejections_total", &[&of_server(server)]),
+                0.0,
+                "{reason}"
+            );
+            assert_eq!(
+                weir.metrics().sum("weir_server_faults_total", &[&of_server(server)]),
+                0.0,
+                "{reason}"
+            );
         }
     }
 }
@@ -137,29 +104,33 @@ fn one_of_three_servers_is_ill() {
 #[test]
 fn a_server_that_is_not_there() {
     let gone = Origin::serving("gone");
-    let entry = named("gone", &gone);
+    let entry = gone.named("gone");
     drop(gone);
     let b = Origin::serving("b");
     let weir =
-        Weir::start(&config(&[entry, named("b", &b)], "ejection.time = \"1h\"\nejection.time_max = \"1h\""));
+        Weir::start(&config(&[entry, b.named("b")], "ejection.time = \"1h\"\nejection.time_max = \"1h\""));
     for _ in 0..20 {
         let response =
             Client::exchange(weir.web(), "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi");
         assert_eq!(response.text(), "b", "it never left Weir: {response:?}");
     }
-    let ejected = line(&weir, &["the server is ejected for 3600.0s: 5 requests failed in a row"]);
+    let ejected = weir.line(&["the server is ejected for 3600.0s: 5 requests failed in a row"]);
     assert!(ejected.contains("connect-refused"), "{ejected}");
     assert!(is_ejected(&weir, "gone"));
-    assert_eq!(weir.metrics().sum("weir_server_attempts_total", &[&label("gone")]), 5.0, "and not once more");
+    assert_eq!(
+        weir.metrics().sum("weir_server_attempts_total", &[&of_server("gone")]),
+        5.0,
+        "and not once more"
+    );
 }
 
 /// While it is ejected it gets nothing, and the time is noticed without traffic.
 #[test]
 fn an_ejected_server_gets_no_requests() {
-    let is_ill = ill(true);
-    let a = origin("a", &is_ill, answering(502));
+    let is_ill = Illness::new(true);
+    let a = is_ill.strikes("a", answering(502));
     let b = Origin::serving("b");
-    let servers = [named("a", &a), named("b", &b)];
+    let servers = [a.named("a"), b.named("b")];
     let weir = Weir::start(&config(
         &servers,
         "ejection = { consecutive_failures = 3, time = \"1h\", time_max = \"1h\" }",
@@ -176,16 +147,16 @@ fn an_ejected_server_gets_no_requests() {
         Client::get(weir.web(), "/");
     }
     eventually("its time is up", || !is_ejected(&weir, "a"));
-    line(&weir, &["the server may have one request to try"]);
+    weir.line(&["the server may have one request to try"]);
 }
 
 /// When all fail, half of them stay, and what they answer is what clients get.
 #[test]
 fn all_servers_are_ill() {
-    let is_ill = ill(true);
-    let origins = ["a", "b", "c"].map(|name| origin(name, &is_ill, answering(503)));
+    let is_ill = Illness::new(true);
+    let origins = ["a", "b", "c"].map(|name| is_ill.strikes(name, answering(503)));
     let servers: Vec<String> =
-        ["a", "b", "c"].iter().zip(&origins).map(|(name, origin)| named(name, origin)).collect();
+        ["a", "b", "c"].iter().zip(&origins).map(|(name, origin)| origin.named(name)).collect();
     let weir = Weir::start(&config(
         &servers,
         "ejection = { consecutive_failures = 2, time = \"1h\", time_max = \"1h\" }",
@@ -196,7 +167,7 @@ fn all_servers_are_ill() {
     }
     let out = ["a", "b", "c"].into_iter().filter(|server| is_ejected(&weir, server)).count();
     assert_eq!(out, 1);
-    is_ill.store(false, Ordering::SeqCst);
+    is_ill.turn(false);
     for _ in 0..10 {
         assert_eq!(Client::get(weir.web(), "/").status, 200);
     }
@@ -205,22 +176,22 @@ fn all_servers_are_ill() {
 /// Ejected for long, but then the operator takes the other server away: one that fails is better than none.
 #[test]
 fn the_last_that_is_left_comes_back_at_once() {
-    let is_ill = ill(true);
-    let a = origin("a", &is_ill, answering(503));
+    let is_ill = Illness::new(true);
+    let a = is_ill.strikes("a", answering(503));
     let b = Origin::serving("b");
     let more = "ejection = { consecutive_failures = 1, time = \"1h\", time_max = \"1h\" }";
-    let weir = Weir::start(&config(&[named("a", &a), named("b", &b)], more));
+    let weir = Weir::start(&config(&[a.named("a"), b.named("b")], more));
     while !is_ejected(&weir, "a") {
         Client::get(weir.web(), "/");
     }
-    is_ill.store(false, Ordering::SeqCst);
+    is_ill.turn(false);
     let table = || Client::get(weir.address("admin"), "/servers").text();
     assert!(table().contains("app\ta\tserving\tejected\t"), "{}", table());
     let drain = "POST /servers?upstream=app&server=b&mode=maintenance HTTP/1.1\r\nHost: admin\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(Client::exchange(weir.address("admin"), drain).status, 200);
     assert_eq!(Client::get(weir.web(), "/").text(), "a");
     assert!(table().contains("app\ta\tserving\tup\t"), "{}", table());
-    line(&weir, &["the server is back: no other is left", "server=\"a\""]);
+    weir.line(&["the server is back: no other is left", "server=\"a\""]);
 }
 
 /// A 500 says that something is wrong with a request, a client that leaves says nothing, and a kept connection that the server closed is no failure.
@@ -251,7 +222,7 @@ fn what_is_no_failure() {
     let b = Origin::serving("b");
     let backup = format!("{{ name = \"b\", address = \"{}\", backup = true }}", b.address());
     let more = "ejection = { consecutive_failures = 1, error_rate = \"1%\", requests_min = 1, interval = \"100ms\" }";
-    let weir = Weir::start(&config(&[named("a", &a), backup], more));
+    let weir = Weir::start(&config(&[a.named("a"), backup], more));
     for _ in 0..3 {
         assert_eq!(Client::get(weir.web(), "/error").status, 500);
     }
@@ -270,16 +241,16 @@ fn what_is_no_failure() {
 
 #[test]
 fn a_server_may_be_exempt_and_all_may_be() {
-    let is_ill = ill(true);
-    let a = origin("a", &is_ill, answering(503));
+    let is_ill = Illness::new(true);
+    let a = is_ill.strikes("a", answering(503));
     let b = Origin::serving("b");
-    let exempt = named("a", &a).replace(" }", ", ejection = false }");
-    for (a, more) in [(exempt, "ejection.consecutive_failures = 1"), (named("a", &a), "ejection = \"off\"")] {
-        let weir = Weir::start(&config(&[a, named("b", &b)], more));
+    let exempt = a.named("a").replace(" }", ", ejection = false }");
+    for (a, more) in [(exempt, "ejection.consecutive_failures = 1"), (a.named("a"), "ejection = \"off\"")] {
+        let weir = Weir::start(&config(&[a, b.named("b")], more));
         let answers: Vec<u16> = (0..20).map(|_| Client::get(weir.web(), "/").status).collect();
         assert_eq!(answers.iter().filter(|status| **status == 503).count(), 10, "{more}: {answers:?}");
         assert!(!is_ejected(&weir, "a"));
-        assert!(weir.metrics().all("weir_server_ejections_total", &[&label("a")]).is_empty());
+        assert!(weir.metrics().all("weir_server_ejections_total", &[&of_server("a")]).is_empty());
     }
 }
 
@@ -295,7 +266,7 @@ fn a_server_that_fails_more_often_than_the_others() {
     });
     let (b, c) = (Origin::serving("b"), Origin::serving("c"));
     let more = "ejection = { error_rate = \"30%\", requests_min = 10, interval = \"200ms\", time = \"1h\", time_max = \"1h\" }";
-    let weir = Weir::start(&config(&[named("a", &a), named("b", &b), named("c", &c)], more));
+    let weir = Weir::start(&config(&[a.named("a"), b.named("b"), c.named("c")], more));
     let mut client = Client::connect(weir.web());
     eventually("the server is ejected", || {
         (0..30).for_each(|_| {
@@ -304,7 +275,7 @@ fn a_server_that_fails_more_often_than_the_others() {
         });
         ejections(&weir, "a", "error-rate") == 1.0
     });
-    let ejected = line(&weir, &["the server is ejected", "server=\"a\"", "reason=\"error-rate\""]);
+    let ejected = weir.line(&["the server is ejected", "server=\"a\"", "reason=\"error-rate\""]);
     assert!(ejected.contains("% of its requests failed, 0% of those of the others"), "{ejected}");
     assert!(ejected.contains("response-unexpected-status 503"), "{ejected}");
 }
@@ -324,7 +295,7 @@ fn a_server_that_is_slower_than_the_others() {
         let more = format!(
             "ejection = {{ {latency}requests_min = 2, interval = \"500ms\", time = \"1h\", time_max = \"1h\" }}"
         );
-        let weir = Weir::start(&config(&[named("a", &a), named("b", &b), named("c", &c)], &more));
+        let weir = Weir::start(&config(&[a.named("a"), b.named("b"), c.named("c")], &more));
         let mut client = Client::connect(weir.web());
         let mut ask = || {
             client.send_get("/");
@@ -336,7 +307,7 @@ fn a_server_that_is_slower_than_the_others() {
                 ejections(&weir, "a", "latency") == 1.0
             });
             assert!((0..9).all(|_| ask() != "a"));
-            let ejected = line(&weir, &["the server is ejected", "reason=\"latency\""]);
+            let ejected = weir.line(&["the server is ejected", "reason=\"latency\""]);
             assert!(ejected.contains("half of its answers took longer than"), "{ejected}");
         } else {
             let from_a = (0..30).filter(|_| ask() == "a").count();
@@ -357,7 +328,7 @@ fn as_nginx_does_it() {
         })
     };
     let (a, b) = (script("a"), script("b"));
-    let servers = [named("a", &a), named("b", &b)];
+    let servers = [a.named("a"), b.named("b")];
     let more = |timeout: &str| {
         format!("ejection = {{ max_fails = 2, fail_timeout = \"{timeout}\", on_status = [503] }}")
     };
@@ -390,33 +361,24 @@ fn as_nginx_does_it() {
         let answers = ["/", "/"].map(|target| Client::get(weir.web(), target).text());
         answers.contains(&"a".to_owned()) && answers.contains(&"b".to_owned())
     });
-    line(&weir, &["the server is back", "server=\"a\""]);
-    line(&weir, &["the server is back", "server=\"b\""]);
+    weir.line(&["the server is back", "server=\"a\""]);
+    weir.line(&["the server is back", "server=\"b\""]);
 }
 
 /// Two of three are down by their health checks; with a panic threshold above a third, all get requests.
 #[test]
 fn in_panic_all_get_requests() {
-    let is_ill = ill(true);
-    let script = |name: &'static str, is_ill: &Arc<AtomicBool>| {
-        let ill = Arc::clone(is_ill);
-        Origin::start(move |conn| {
-            loop {
-                let is_probe = conn.request()?.target() == "/healthz";
-                conn.send(if is_probe && ill.load(Ordering::SeqCst) { status(500) } else { ok(name) })?;
-            }
-        })
-    };
-    let (a, b, c) = (script("a", &is_ill), script("b", &is_ill), script("c", &ill(false)));
-    let servers = [named("a", &a), named("b", &b), named("c", &c)];
+    let is_ill = Illness::new(true);
+    let (a, b, c) = (probed("a", &is_ill), probed("b", &is_ill), Origin::serving("c"));
+    let servers = [a.named("a"), b.named("b"), c.named("c")];
     for (threshold, panics) in [("34%", true), ("33%", false), ("off", false)] {
-        is_ill.store(true, Ordering::SeqCst);
+        is_ill.turn(true);
         let more = format!(
             "panic_threshold = \"{threshold}\"\nhealth = {{ path = \"/healthz\", interval = \"30ms\", timeout = \"15s\" }}"
         );
         let weir = Weir::start(&config(&servers, &more));
         for server in ["a", "b"] {
-            eventually("it is down", || weir.metrics().sum("weir_server_up", &[&label(server)]) == 0.0);
+            eventually("it is down", || weir.metrics().sum("weir_server_up", &[&of_server(server)]) == 0.0);
         }
         let panic = || weir.metrics().sum("weir_upstream_panic", &[]) == 1.0;
         assert_eq!(panic(), panics, "{threshold}");
@@ -425,13 +387,15 @@ fn in_panic_all_get_requests() {
         answers.dedup();
         assert_eq!(answers, if panics { vec!["a", "b", "c"] } else { vec!["c"] }, "{threshold}");
         if panics {
-            line(
-                &weir,
-                &["ERROR", "too few servers are usable: all get requests", "servers_usable=1", "servers=3"],
-            );
-            is_ill.store(false, Ordering::SeqCst);
+            weir.line(&[
+                "ERROR",
+                "too few servers are usable: all get requests",
+                "servers_usable=1",
+                "servers=3",
+            ]);
+            is_ill.turn(false);
             eventually("it is over", || !panic());
-            line(&weir, &["INFO", "enough servers are usable again"]);
+            weir.line(&["INFO", "enough servers are usable again"]);
         }
     }
 }
@@ -440,23 +404,15 @@ fn in_panic_all_get_requests() {
 #[test]
 fn a_server_whose_time_is_up_serves_those_who_wait() {
     let gate = Gate::new();
-    let slow = gate.clone();
-    let a = Origin::start(move |conn| {
-        loop {
-            if conn.request()?.target() == "/slow" {
-                slow.wait("the other request has been answered");
-            }
-            conn.send(ok("a"))?;
-        }
-    });
-    let is_ill = ill(true);
-    let b = origin("b", &is_ill, answering(503));
+    let a = gated(&gate, "/slow", "a");
+    let is_ill = Illness::new(true);
+    let b = is_ill.strikes("b", answering(503));
     let more = "max_requests = 1\nejection = { consecutive_failures = 1, time = \"1500ms\" }";
-    let weir = Weir::start(&config(&[named("a", &a), named("b", &b)], more));
+    let weir = Weir::start(&config(&[a.named("a"), b.named("b")], more));
     while !is_ejected(&weir, "b") {
         Client::get(weir.web(), "/");
     }
-    is_ill.store(false, Ordering::SeqCst);
+    is_ill.turn(false);
     let mut first = Client::connect(weir.web());
     first.send_get("/slow");
     eventually("the slow request is under way", || a.targets().contains(&"/slow".to_owned()));
@@ -471,17 +427,17 @@ fn a_server_whose_time_is_up_serves_those_who_wait() {
 /// Half of the requests are a server's share; one that comes back from an ejection gets next to none.
 #[test]
 fn a_server_that_comes_back_starts_slowly() {
-    let is_ill = ill(true);
-    let a = origin("a", &is_ill, answering(503));
+    let is_ill = Illness::new(true);
+    let a = is_ill.strikes("a", answering(503));
     let b = Origin::serving("b");
     let more = "slow_start = \"1h\"\nejection = { consecutive_failures = 1, time = \"50ms\" }";
-    let weir = Weir::start(&config(&[named("a", &a), named("b", &b)], more));
+    let weir = Weir::start(&config(&[a.named("a"), b.named("b")], more));
     while !is_ejected(&weir, "a") {
         Client::get(weir.web(), "/");
     }
-    is_ill.store(false, Ordering::SeqCst);
+    is_ill.turn(false);
     eventually("the trial succeeds", || Client::get(weir.web(), "/").text() == "a");
-    line(&weir, &["the server is back"]);
+    weir.line(&["the server is back"]);
     let from_a = (0..100).filter(|_| Client::get(weir.web(), "/").text() == "a").count();
     assert!(from_a < 5, "{from_a} of 100 requests, one of 256 is due");
 }

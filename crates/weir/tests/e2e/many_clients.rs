@@ -1,17 +1,8 @@
 //! A thousand clients at a time, everything at its default: every one of them gets every response.
 
-use crate::harness::{Client, Origin, Weir, origin::ok};
+use crate::harness::{Client, Weir, scripts::echo};
 
 const CLIENTS: usize = 1_000;
-
-fn echo() -> Origin {
-    Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(ok(&format!("{}{}", request.target(), request.text())))?;
-        }
-    })
-}
 
 #[test]
 fn kept_alive() {

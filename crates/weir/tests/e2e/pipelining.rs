@@ -1,15 +1,6 @@
 //! Pipelined requests are served one after the other, in order, however they are cut into segments.
 
-use crate::harness::{Client, Origin, Weir, origin::ok};
-
-fn echo() -> Origin {
-    Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(ok(&format!("{}{}", request.target(), request.text())))?;
-        }
-    })
-}
+use crate::harness::{Client, Origin, Weir, origin::ok, scripts::echo};
 
 #[test]
 fn a_hundred_at_once() {

@@ -3,22 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
+use crate::harness::scripts::gated;
 use crate::harness::watchdog::work;
 use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
-
-/// A server that answers nothing before the gate is open.
-fn gated() -> (Origin, Gate) {
-    let gate = Gate::new();
-    let opened = gate.clone();
-    let origin = Origin::start(move |conn| {
-        loop {
-            conn.request()?;
-            opened.wait("all have asked");
-            conn.send(ok("fine"))?;
-        }
-    });
-    (origin, gate)
-}
 
 /// Weir with one slot on `origin`, and a route for each priority.
 fn weir(origin: &Origin, queue: &str) -> Weir {
@@ -55,7 +42,8 @@ fn ask(weir: &Weir, from: &str, target: &str, waiting: usize) -> Client {
 
 #[test]
 fn higher_priorities_leave_first() {
-    let (origin, gate) = gated();
+    let gate = Gate::new();
+    let origin = gated(&gate, "/", "fine");
     let weir = weir(&origin, "");
     let mut clients = vec![ask(&weir, "127.0.0.1", "/served", 0)];
     origin.wait_for_requests(1);
@@ -74,7 +62,8 @@ fn clients_take_turns() {
         (true, ["/served", "/a1", "/b1", "/a2", "/b2", "/a3", "/a4"]),
         (false, ["/served", "/a1", "/a2", "/a3", "/a4", "/b1", "/b2"]),
     ] {
-        let (origin, gate) = gated();
+        let gate = Gate::new();
+        let origin = gated(&gate, "/", "fine");
         let weir = weir(&origin, &format!("fair_share = {fair_share}"));
         let mut clients = vec![ask(&weir, "127.0.0.1", "/served", 0)];
         origin.wait_for_requests(1);
@@ -90,7 +79,8 @@ fn clients_take_turns() {
 
 #[test]
 fn a_full_queue_makes_room_for_what_is_more_urgent() {
-    let (origin, gate) = gated();
+    let gate = Gate::new();
+    let origin = gated(&gate, "/", "fine");
     let weir = weir(&origin, "length_max = 2, fair_share = true");
     let mut served = ask(&weir, "127.0.0.1", "/served", 0);
     origin.wait_for_requests(1);
@@ -115,7 +105,8 @@ fn a_full_queue_makes_room_for_what_is_more_urgent() {
 /// Until anybody has left the queue there is no pace to go by, only its time limit.
 #[test]
 fn who_is_sent_away_hears_when_to_come_again() {
-    let (origin, gate) = gated();
+    let gate = Gate::new();
+    let origin = gated(&gate, "/", "fine");
     let weir = weir(&origin, "length_max = 0");
     let mut served = ask(&weir, "127.0.0.1", "/served", 0);
     origin.wait_for_requests(1);

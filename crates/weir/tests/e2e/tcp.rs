@@ -232,7 +232,7 @@ fn connections_beyond_the_limit_of_a_server_wait_for_it() {
 }
 
 /// A ClientHello as a client of TLS sends it that asks for `name`.
-fn hello(name: &str) -> Vec<u8> {
+pub(crate) fn hello(name: &str) -> Vec<u8> {
     let mut names = vec![0];
     names.extend((name.len() as u16).to_be_bytes());
     names.extend(name.as_bytes());

@@ -19,6 +19,8 @@ mod server;
 pub(super) use failure::Failure;
 pub(super) use server::ServerFigures;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use slab::Slab;
 
 use super::agenda::Agenda;
@@ -75,6 +77,7 @@ struct Attempt {
 /// The world of one variant.
 struct Run<'a> {
     model: &'a Model,
+    interrupted: &'a AtomicBool,
     upstream: &'a Upstream,
     seed: u64,
     agenda: Agenda<Event>,
@@ -88,10 +91,11 @@ struct Run<'a> {
     tally: Tally,
 }
 
-/// Simulates one variant; the same model, variant and seed give the same figures.
-pub(super) fn run(model: &Model, variant: &Variant, seed: u64) -> Tally {
+/// Simulates one variant; the same model, variant and seed give the same figures. `None` when it was `interrupted`.
+pub(super) fn run(model: &Model, variant: &Variant, seed: u64, interrupted: &AtomicBool) -> Option<Tally> {
     let mut run = Run {
         model,
+        interrupted,
         upstream: &variant.upstream,
         seed,
         agenda: Agenda::new(),
@@ -111,15 +115,17 @@ pub(super) fn run(model: &Model, variant: &Variant, seed: u64) -> Tally {
         }
     }
     run.start_clients();
-    run.go_on();
-    run.end()
+    run.go_on().then(|| run.end())
 }
 
 impl Run<'_> {
-    /// Until no request is under way and none will begin.
-    fn go_on(&mut self) {
+    /// Until no request is under way and none will begin; false when it was interrupted before.
+    fn go_on(&mut self) -> bool {
         while self.agenda.now() < self.model.length || !self.exchanges.is_empty() {
             let Some(event) = self.agenda.next() else { break };
+            if self.interrupted.load(Ordering::Relaxed) {
+                return false;
+            }
             match event {
                 Event::Begin { class, client } => self.begin_closed(class, client),
                 Event::Arrive { class } => self.arrive(class),
@@ -135,6 +141,7 @@ impl Run<'_> {
                 Event::Ramp { proxy, server, token } => self.ramp(proxy, server, token),
             }
         }
+        true
     }
 
     fn end(mut self) -> Tally {

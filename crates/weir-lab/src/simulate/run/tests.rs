@@ -1,5 +1,7 @@
 //! Simulations against what is known without them: queueing formulas, ideal schedules, and what must never happen.
 
+use std::sync::atomic::AtomicBool;
+
 use weir_traffic::balance::Policy;
 
 use super::run;
@@ -12,10 +14,14 @@ fn read(text: &str) -> Model {
     model::read("test.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
+fn to_its_end(model: &Model, variant: usize, seed: u64) -> Tally {
+    run(model, &model.variants[variant], seed, &AtomicBool::new(false)).unwrap()
+}
+
 /// A simulation of one variant.
 fn simulate(text: &str, seed: u64) -> Tally {
     let model = read(text);
-    run(&model, &model.variants[0], seed)
+    to_its_end(&model, 0, seed)
 }
 
 /// `servers` of one slot each, one queue in front of them, and requests at `rate` per second.
@@ -214,7 +220,7 @@ fn without_a_queue_surplus_is_refused_at_once() {
 fn the_seed_decides_everything() {
     let figures = |seed| {
         let model = read(&turmoil("power-of-two"));
-        let tallies = [run(&model, &model.variants[0], seed)];
+        let tallies = [to_its_end(&model, 0, seed)];
         serde_json::to_string(&Report::new("test", &model, 0, &tallies)).unwrap()
     };
     assert_eq!(figures(7), figures(7));
@@ -227,7 +233,7 @@ fn variants_see_the_same_requests() {
     let text = open_queue(5, "poisson", 300.0, "{ exponential = \"10ms\" }", "40s");
     let more = "[[variant]]\nname = \"random\"\nbalance = \"random\"\n";
     let model = read(&format!("{text}{more}"));
-    let tallies = [0, 1].map(|variant| run(&model, &model.variants[variant], 3));
+    let tallies = [0, 1].map(|variant| to_its_end(&model, variant, 3));
     assert_eq!(tallies[0].total().begun, tallies[1].total().begun);
     let service = |tally: &Tally| -> Vec<(u64, u64)> {
         tally.samples().iter().map(|it| (it.index, it.response - it.waited - it.in_line)).collect()

@@ -14,7 +14,8 @@ use crate::clock;
 use crate::exchange::failure::{self, Fault};
 use crate::snapshot::UpstreamPlan;
 use crate::socket::{Behind, Socket};
-use crate::upstream::connect::{self, Endpoint};
+use crate::upstream::connect::Endpoint;
+use crate::upstream::proxy_header::{self, Header};
 
 /// How one server is probed.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct Probe {
     timeout: Duration,
     /// What is asked and expected; `None`: the connection is enough.
     http: Option<(Box<[u8]>, Expected)>,
+    /// What each connection begins with; `None`: nothing.
+    header: Option<Header>,
     /// How long one connection carries probes; `None`: one probe each.
     connection_age: Option<Duration>,
     connection: Option<Connection>,
@@ -47,7 +50,12 @@ impl Probe {
                 Some((write_request(probe, &server.address, kept), Expected::new(probe, plan)))
             }
         };
-        Self { timeout: check.timeout, http, connection_age, connection: None }
+        // Another port is another service, which need not speak the PROXY protocol.
+        let is_same_port = server.health_port.or(check.port).is_none();
+        let behind = if http.is_some() { Behind::More } else { Behind::Unknown };
+        let version = plan.config.proxy_protocol.filter(|_| is_same_port);
+        let header = version.map(|version| proxy_header::of_weir(version, behind));
+        Self { timeout: check.timeout, http, header, connection_age, connection: None }
     }
 
     /// Probes the server at `endpoints`, beginning with any of them.
@@ -80,7 +88,7 @@ impl Probe {
             }
         }
         *phase = Phase::Connect;
-        let connected = connect::connect(&endpoints, first).await;
+        let connected = proxy_header::connect(self.header.as_ref(), &endpoints, first).await;
         let mut socket = connected.map_err(|error| failure::of_connect(&error))?;
         let Some((request, expected)) = &self.http else { return Ok(()) };
         let kept = if self.connection_age.is_some() { Kept::Yes } else { Kept::No };

@@ -60,6 +60,11 @@ impl Client {
         }
     }
 
+    /// The port at this end.
+    pub(crate) fn local_port(&self) -> u16 {
+        self.wire.stream().local_port()
+    }
+
     /// Takes over a connected socket.
     pub(crate) fn over(tcp: TcpStream) -> Client {
         let stream = Stream::Tcp(tcp).guarded().expect("a connected socket takes its options");

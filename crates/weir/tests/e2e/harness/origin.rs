@@ -165,6 +165,11 @@ impl Origin {
         }
     }
 
+    /// As an entry of a list of servers, called `name`.
+    pub(crate) fn named(&self, name: &str) -> String {
+        format!("{{ name = \"{name}\", address = \"{}\" }}", self.address())
+    }
+
     /// How many connections were accepted so far.
     pub(crate) fn connections(&self) -> usize {
         self.shared.record().connections.len()
@@ -355,6 +360,11 @@ impl Connection {
             Err(_) => None,
         }
     }
+}
+
+/// A response of this status without a body.
+pub(crate) fn status(status: u16) -> String {
+    format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n")
 }
 
 /// A 200 with a length.

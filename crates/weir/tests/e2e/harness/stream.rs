@@ -85,6 +85,14 @@ impl Stream {
         }
     }
 
+    /// The port at this end of a TCP connection.
+    pub(crate) fn local_port(&self) -> u16 {
+        match self {
+            Stream::Tcp(tcp) => tcp.local_addr().expect("a connected socket has an address").port(),
+            Stream::Unix(_) => panic!("a Unix socket has no port"),
+        }
+    }
+
     /// Ends one direction, or both, in order.
     pub(crate) fn shut(&self, how: Shutdown) {
         // The peer may have ended the connection before; then there is nothing left to shut.

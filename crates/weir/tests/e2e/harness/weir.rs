@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::metrics::Metrics;
 use super::origin::Origin;
 use super::stream::Address;
-use super::watchdog::{WATCHDOG, now, pause};
+use super::watchdog::{WATCHDOG, eventually, now, pause};
 
 /// A running Weir; dropping it kills the process.
 pub(crate) struct Weir {
@@ -122,6 +122,17 @@ impl Weir {
     /// Everything it wrote to stderr so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().expect("no thread panics while it holds the text").clone()
+    }
+
+    /// The line of the log that holds all of `parts`, once there is one.
+    pub(crate) fn line(&self, parts: &[&str]) -> String {
+        let mut found = None;
+        eventually(&format!("the log has a line with {parts:?}"), || {
+            let log = self.stderr();
+            found = log.lines().find(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned);
+            found.is_some()
+        });
+        found.expect("it was just found")
     }
 
     /// Sends a signal.

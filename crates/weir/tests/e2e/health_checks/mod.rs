@@ -1,12 +1,16 @@
 //! Servers that are probed: taken out when they do not answer as expected, brought back when they do.
 
+mod connections;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
 
-use crate::harness::origin::ok;
-use crate::harness::{Client, End, Gate, Metrics, Origin, Weir, eventually, latin1};
+use crate::harness::metrics::of_server;
+use crate::harness::origin::{ok, status};
+use crate::harness::scripts::{gated, probed};
+use crate::harness::{Client, End, Gate, Illness, Metrics, Origin, Weir, eventually, latin1};
 
 /// Quick probes with time for a busy machine: nothing here hangs unless a test means it to.
 const QUICK: &str = "path = \"/healthz\", interval = \"30ms\", timeout = \"15s\"";
@@ -20,10 +24,6 @@ fn config(servers: &[String], health: &str) -> String {
     )
 }
 
-fn named(name: &str, origin: &Origin) -> String {
-    format!("{{ name = \"{name}\", address = \"{}\" }}", origin.address())
-}
-
 /// An origin whose probes are answered by `health`, and everything else by its name.
 fn origin(name: &'static str, health: impl Fn() -> String + Send + Sync + 'static) -> Origin {
     Origin::start(move |conn| {
@@ -34,26 +34,17 @@ fn origin(name: &'static str, health: impl Fn() -> String + Send + Sync + 'stati
     })
 }
 
-fn status(status: u16) -> String {
-    format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n")
-}
-
 /// Whether the metrics say that `server` is up.
 fn is_up(weir: &Weir, server: &str) -> bool {
-    weir.metrics().sum("weir_server_up", &[&label(server)]) == 1.0
-}
-
-fn label(server: &str) -> String {
-    format!("server=\"{server}\"")
+    weir.metrics().sum("weir_server_up", &[&of_server(server)]) == 1.0
 }
 
 fn probes(metrics: &Metrics, server: &str, result: &str) -> f64 {
-    metrics.sum("weir_server_probes_total", &[&label(server), &format!("result=\"{result}\"")])
+    metrics.sum("weir_server_probes_total", &[&of_server(server), &format!("result=\"{result}\"")])
 }
 
 fn wait_until(weir: &Weir, server: &str, up: bool) {
-    let what = format!("{server} is {}", if up { "up" } else { "down" });
-    eventually(&what, || is_up(weir, server) == up);
+    eventually(&format!("{server} is up: {up}"), || is_up(weir, server) == up);
 }
 
 /// Waits until `server` has been probed `count` more times, each with `result`.
@@ -62,25 +53,12 @@ fn wait_for_probes(weir: &Weir, server: &str, result: &str, count: f64) {
     eventually(&format!("{server} is probed"), || probes(&weir.metrics(), server, result) >= before + count);
 }
 
-/// The line of the log that holds all of `parts`; panics when there is none.
-fn line(weir: &Weir, parts: &[&str]) -> String {
-    let mut found = None;
-    eventually(&format!("the log has a line with {parts:?}"), || {
-        let log = weir.stderr();
-        found = log.lines().find(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned);
-        found.is_some()
-    });
-    found.expect("it was just found")
-}
-
 #[test]
 fn a_server_that_answers_500_is_taken_out_and_comes_back() {
-    let is_ill = Arc::new(AtomicBool::new(false));
-    let ill = Arc::clone(&is_ill);
-    let a = origin("a", move || status(if ill.load(Ordering::SeqCst) { 500 } else { 200 }));
+    let is_ill = Illness::new(false);
+    let a = probed("a", &is_ill);
     let b = origin("b", || status(204));
-    let weir =
-        Weir::start(&config(&[named("a", &a), named("b", &b)], &format!("{QUICK}, fall = 3, rise = 2")));
+    let weir = Weir::start(&config(&[a.named("a"), b.named("b")], &format!("{QUICK}, fall = 3, rise = 2")));
     let mut client = Client::connect(weir.web());
     let mut ask = || {
         client.send_get("/");
@@ -92,12 +70,12 @@ fn a_server_that_answers_500_is_taken_out_and_comes_back() {
     eventually("both servers get requests", || ask() == "a");
     eventually("both servers get requests", || ask() == "b");
 
-    is_ill.store(true, Ordering::SeqCst);
+    is_ill.turn(true);
     wait_until(&weir, "a", false);
     for _ in 0..30 {
         assert_eq!(ask(), "b");
     }
-    let down = line(&weir, &["the server is down", "server=\"a\""]);
+    let down = weir.line(&["the server is down", "server=\"a\""]);
     assert!(down.contains("3 of 3 probes failed"), "{down}");
     for part in ["upstream=\"app\"", "reason=\"response-unexpected-status 500\"", "servers_up=1", "servers=2"]
     {
@@ -105,21 +83,21 @@ fn a_server_that_answers_500_is_taken_out_and_comes_back() {
     }
     let history = "response-unexpected-status 500 0.";
     assert!(down.contains("passed ") && down.contains(history) && down.contains("500 now"), "{down}");
-    line(&weir, &["a probe failed", "response-unexpected-status 500"]);
+    weir.line(&["a probe failed", "response-unexpected-status 500"]);
 
-    is_ill.store(false, Ordering::SeqCst);
+    is_ill.turn(false);
     wait_until(&weir, "a", true);
     eventually("it gets requests again", || ask() == "a");
-    let up = line(&weir, &["the server is up again"]);
+    let up = weir.line(&["the server is up again"]);
     assert!(up.contains("2 of 2 probes passed") && up.contains("servers_up=2"), "{up}");
     let metrics = weir.metrics();
-    assert_eq!(metrics.sum("weir_server_health_changes_total", &[&label("a")]), 2.0);
-    assert_eq!(metrics.sum("weir_server_health_changes_total", &[&label("b")]), 0.0);
+    assert_eq!(metrics.sum("weir_server_health_changes_total", &[&of_server("a")]), 2.0);
+    assert_eq!(metrics.sum("weir_server_health_changes_total", &[&of_server("b")]), 0.0);
     let failures =
         metrics.sum("weir_server_probe_failures_total", &["reason=\"response-unexpected-status\""]);
     assert!(failures >= 3.0 && failures == probes(&metrics, "a", "failed"), "{failures}");
     assert_eq!(probes(&metrics, "b", "failed"), 0.0);
-    assert!(metrics.sum("weir_server_probe_time_seconds", &[&label("b")]) > 0.0);
+    assert!(metrics.sum("weir_server_probe_time_seconds", &[&of_server("b")]) > 0.0);
 }
 
 /// Takes connections, and after its first probe never answers again. Found out by `fall` probes that run into their time
@@ -139,9 +117,9 @@ fn a_server_that_hangs_is_found_out() {
     });
     let b = origin("b", || status(200));
     let health = "path = \"/healthz\", interval = \"300ms\", timeout = \"1s\", fall = 2";
-    let weir = Weir::start(&config(&[named("a", &a), named("b", &b)], health));
+    let weir = Weir::start(&config(&[a.named("a"), b.named("b")], health));
     // The traffic has not been through `a`, or connection 0 might not have been a probe.
-    let down = line(&weir, &["the server is down", "server=\"a\""]);
+    let down = weir.line(&["the server is down", "server=\"a\""]);
     assert!(down.contains("2 of 2 probes failed") && down.contains("reason=\"response-timeout\""), "{down}");
     assert!(!is_up(&weir, "a"));
     for _ in 0..10 {
@@ -161,12 +139,12 @@ fn without_any_server_that_is_up_there_is_a_503() {
     let path = folder.path().join("app.sock");
     let weir =
         Weir::start(&config(&[format!("{{ name = \"a\", address = \"unix:{}\" }}", path.display())], QUICK));
-    let down = line(&weir, &["the server is down"]);
+    let down = weir.line(&["the server is down"]);
     assert!(
         down.contains("1 of 1 probes failed") && down.contains("reason=\"connect-socket-missing\""),
         "{down}"
     );
-    line(&weir, &["ERROR", "no server of the upstream is up", "upstream=\"app\""]);
+    weir.line(&["ERROR", "no server of the upstream is up", "upstream=\"app\""]);
     let response = Client::get(weir.web(), "/");
     assert_eq!((response.status, response.reason()), (503, Some("no-server")), "{response:?}");
 
@@ -177,37 +155,32 @@ fn without_any_server_that_is_up_there_is_a_503() {
         }
     });
     eventually("the server comes back", || Client::get(weir.web(), "/").status == 200);
-    line(&weir, &["the server is up again", "2 of 2 probes passed"]);
+    weir.line(&["the server is up again", "2 of 2 probes passed"]);
+}
+
+/// A client whose request for `/slow` has the only slot, on `a`, and one that waits behind it.
+fn slow_and_waiting(weir: &Weir, a: &Origin) -> [Client; 2] {
+    let mut first = Client::connect(weir.web());
+    first.send_get("/slow");
+    eventually("the slow request is under way", || a.targets().contains(&"/slow".to_owned()));
+    let mut second = Client::connect(weir.web());
+    second.send_get("/quick");
+    eventually("the second waits", || weir.metrics().sum("weir_upstream_queue_length", &[]) == 1.0);
+    [first, second]
 }
 
 /// Whoever waits in the queue gets the server that comes back, and not only when the busy one is done.
 #[test]
 fn a_server_that_comes_back_serves_those_who_wait() {
     let gate = Gate::new();
-    let slow = gate.clone();
-    let a = Origin::start(move |conn| {
-        loop {
-            if conn.request()?.target() == "/slow" {
-                slow.wait("the other request has been answered");
-            }
-            conn.send(ok("a"))?;
-        }
-    });
-    let is_well = Arc::new(AtomicBool::new(false));
-    let well = Arc::clone(&is_well);
-    let b = origin("b", move || status(if well.load(Ordering::SeqCst) { 200 } else { 503 }));
-    let servers = [named("a", &a), named("b", &b)];
+    let a = gated(&gate, "/slow", "a");
+    let is_ill = Illness::new(true);
+    let b = probed("b", &is_ill);
+    let servers = [a.named("a"), b.named("b")];
     let weir = Weir::start(&format!("{}upstream.app.max_requests = 1\n", config(&servers, QUICK)));
     wait_until(&weir, "b", false);
-    let mut first = Client::connect(weir.web());
-    first.send_get("/slow");
-    eventually("the slow request is under way", || a.targets().contains(&"/slow".to_owned()));
-    let mut second = Client::connect(weir.web());
-    second.send_get("/quick");
-    eventually("the second waits", || {
-        weir.metrics().sum("weir_upstream_queue_length", &["upstream=\"app\""]) == 1.0
-    });
-    is_well.store(true, Ordering::SeqCst);
+    let [mut first, mut second] = slow_and_waiting(&weir, &a);
+    is_ill.turn(false);
     assert_eq!(second.response().text(), "b");
     gate.open();
     assert_eq!(first.response().text(), "a");
@@ -218,29 +191,21 @@ fn a_server_that_comes_back_serves_those_who_wait() {
 fn nobody_waits_for_servers_that_are_all_down() {
     let gate = Gate::new();
     let slow = gate.clone();
-    let is_well = Arc::new(AtomicBool::new(true));
-    let well = Arc::clone(&is_well);
+    let is_ill = Illness::new(false);
+    let ill = is_ill.clone();
     let a = Origin::start(move |conn| {
         loop {
-            match conn.request()?.target() {
-                "/healthz" => conn.send(status(if well.load(Ordering::SeqCst) { 200 } else { 503 }))?,
-                _ => {
-                    slow.wait("the others have been sent away");
-                    conn.send(ok("a"))?;
-                }
+            if conn.request()?.target() == "/healthz" {
+                conn.send(status(if ill.is_on() { 503 } else { 200 }))?;
+            } else {
+                slow.wait("the others have been sent away");
+                conn.send(ok("a"))?;
             }
         }
     });
-    let weir = Weir::start(&format!("{}upstream.app.max_requests = 1\n", config(&[named("a", &a)], QUICK)));
-    let mut first = Client::connect(weir.web());
-    first.send_get("/slow");
-    eventually("the slow request is under way", || a.targets().contains(&"/slow".to_owned()));
-    let mut second = Client::connect(weir.web());
-    second.send_get("/quick");
-    eventually("the second waits", || {
-        weir.metrics().sum("weir_upstream_queue_length", &["upstream=\"app\""]) == 1.0
-    });
-    is_well.store(false, Ordering::SeqCst);
+    let weir = Weir::start(&format!("{}upstream.app.max_requests = 1\n", config(&[a.named("a")], QUICK)));
+    let [mut first, mut second] = slow_and_waiting(&weir, &a);
+    is_ill.turn(true);
     let sent_away = second.response();
     assert_eq!((sent_away.status, sent_away.reason()), (503, Some("no-server")));
     let refused = Client::get(weir.web(), "/late");
@@ -299,13 +264,13 @@ fn the_body_decides() {
         })
         .collect();
     let servers: Vec<String> =
-        cases.iter().zip(&origins).map(|((name, ..), origin)| named(name, origin)).collect();
+        cases.iter().zip(&origins).map(|((name, ..), origin)| origin.named(name)).collect();
     let health = format!("{QUICK}, body_regex = '^.*ready \\d', body_size = \"40B\"");
     let weir = Weir::start(&config(&servers, &health));
     for (name, _, failure) in &cases {
         match failure {
             Some(reason) => {
-                let down = line(&weir, &["the server is down", &format!("server=\"{name}\"")]);
+                let down = weir.line(&["the server is down", &format!("server=\"{name}\"")]);
                 assert!(down.contains(&format!("reason=\"{reason}\"")), "{name}: {down}");
                 assert!(!is_up(&weir, name), "{name}");
             }
@@ -322,7 +287,7 @@ fn the_body_decides() {
 fn a_text_in_the_body_is_enough() {
     let (a, b) = (origin("a", || ok("{\"status\":\"UP\"}")), origin("b", || ok("{\"status\":\"DOWN\"}")));
     let health = format!("{QUICK}, body_contains = '\"status\":\"UP\"'");
-    let weir = Weir::start(&config(&[named("a", &a), named("b", &b)], &health));
+    let weir = Weir::start(&config(&[a.named("a"), b.named("b")], &health));
     wait_until(&weir, "b", false);
     wait_for_probes(&weir, "a", "passed", 2.0);
     assert!(is_up(&weir, "a"));
@@ -335,7 +300,7 @@ fn tcp_probes_only_connect() {
         conn.wait_for_end();
         Some(())
     });
-    let servers = [named("a", &a), "{ name = \"b\", address = \"unix:{dir}/none.sock\" }".to_owned()];
+    let servers = [a.named("a"), "{ name = \"b\", address = \"unix:{dir}/none.sock\" }".to_owned()];
     let weir = Weir::start(&config(&servers, "interval = \"30ms\", timeout = \"15s\""));
     wait_until(&weir, "b", false);
     a.wait_for_connections(3);
@@ -358,7 +323,7 @@ fn probes_ask_what_the_config_says() {
     });
     let health = "path = \"/status?full=1\", method = \"POST\", host = \"app.test:81\", status = [200, \"410-419\"], \
                   headers = { x-probe = \"weir one\", user-agent = \"check\" }, interval = \"30ms\", timeout = \"15s\", connection_age = \"off\"";
-    let weir = Weir::start(&config(&[named("a", &a)], health));
+    let weir = Weir::start(&config(&[a.named("a")], health));
     a.wait_for_connections(3);
     for index in 0..2 {
         assert_eq!(a.wait_for_end(index), End::Closed);
@@ -375,7 +340,7 @@ fn probes_ask_what_the_config_says() {
 #[test]
 fn a_probe_names_the_server_unless_told_otherwise() {
     let a = origin("a", || status(200));
-    let weir = Weir::start(&config(&[named("a", &a)], &format!("{QUICK}, method = \"HEAD\"")));
+    let weir = Weir::start(&config(&[a.named("a")], &format!("{QUICK}, method = \"HEAD\"")));
     let probe = a.wait_for_requests(1).remove(0);
     assert_eq!((probe.method(), probe.target()), ("HEAD", "/healthz"));
     assert_eq!(probe.field("host"), Some(a.address().to_string().as_str()));
@@ -407,7 +372,7 @@ fn other_ports_and_no_probes() {
     wait_for_probes(&weir, "own", "passed", 2.0);
     assert!(is_up(&weir, "own") && is_up(&weir, "none"));
     assert!(traffic.iter().all(|origin| origin.connections() == 0), "nobody probes the port of the traffic");
-    assert!(weir.metrics().all("weir_server_probes_total", &[&label("none")]).is_empty());
+    assert!(weir.metrics().all("weir_server_probes_total", &[&of_server("none")]).is_empty());
     for _ in 0..20 {
         let text = Client::get(weir.web(), "/").text();
         assert!(["own", "none"].contains(&text.as_str()), "{text}");
@@ -423,26 +388,25 @@ fn servers_with_names_are_probed_where_they_are() {
         "{ name = \"b\", address = \"no-such-host.invalid:80\" }".to_owned(),
     ];
     let weir = Weir::start(&config(&servers, QUICK));
-    let down = line(&weir, &["the server is down"]);
+    let down = weir.line(&["the server is down"]);
     assert!(down.contains("server=\"b\"") && down.contains("connect-name-unresolved"), "{down}");
     wait_for_probes(&weir, "a", "passed", 2.0);
     let metrics = weir.metrics();
     assert_eq!(probes(&metrics, "a", "failed"), 0.0);
-    assert_eq!(metrics.sum("weir_server_health_changes_total", &[&label("a")]), 0.0);
+    assert_eq!(metrics.sum("weir_server_health_changes_total", &[&of_server("a")]), 0.0);
 }
 
 /// Half of the requests are a server's share; one that has just come back gets next to none, and its half in the end.
 #[test]
 fn a_server_that_comes_back_starts_slowly() {
     for (slow_start, is_slow) in [("1h", true), ("300ms", false), ("off", false)] {
-        let is_ill = Arc::new(AtomicBool::new(true));
-        let ill = Arc::clone(&is_ill);
+        let is_ill = Illness::new(true);
         let a = origin("a", || status(200));
-        let b = origin("b", move || status(if ill.load(Ordering::SeqCst) { 500 } else { 200 }));
-        let config = config(&[named("a", &a), named("b", &b)], QUICK);
+        let b = probed("b", &is_ill);
+        let config = config(&[a.named("a"), b.named("b")], QUICK);
         let weir = Weir::start(&format!("{config}upstream.app.slow_start = \"{slow_start}\"\n"));
         wait_until(&weir, "b", false);
-        is_ill.store(false, Ordering::SeqCst);
+        is_ill.turn(false);
         wait_until(&weir, "b", true);
         let mut client = Client::connect(weir.web());
         let mut share = || {
@@ -460,92 +424,4 @@ fn a_server_that_comes_back_starts_slowly() {
             eventually("b has its share", || share() >= 45);
         }
     }
-}
-
-/// Connections that carried probes, and probes in all, of an origin that gets nothing else.
-fn probing(origin: &Origin) -> (usize, usize) {
-    let requests = origin.requests();
-    let connections: std::collections::HashSet<usize> =
-        requests.iter().map(|request| request.connection).collect();
-    (connections.len(), requests.len())
-}
-
-#[test]
-fn a_kept_connection_carries_many_probes() {
-    for response in [
-        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nready".to_owned(),
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nready\r\n0\r\n\r\n".to_owned(),
-        status(204),
-    ] {
-        let server = origin("one", move || response.clone());
-        let weir = Weir::start(&config(
-            &[named("one", &server)],
-            &format!("{QUICK}, status = [200, 204], connection_age = \"1h\""),
-        ));
-        wait_for_probes(&weir, "one", "passed", 5.0);
-        let (connections, probes) = probing(&server);
-        assert!(connections == 1 && probes >= 5, "{probes} probes on {connections} connections");
-        assert_eq!(server.last_request().field("Connection"), None);
-    }
-}
-
-#[test]
-fn a_connection_that_is_old_or_cannot_be_kept_is_replaced() {
-    for (settings, response) in [
-        ("connection_age = \"1ms\"", ok("ready")),
-        (
-            "connection_age = \"1h\"",
-            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_owned(),
-        ),
-        ("connection_age = \"1h\", body_size = \"4B\"", ok(&"longer than that".repeat(10_000))),
-        ("connection_age = \"off\"", ok("ready")),
-    ] {
-        let server = origin("one", move || response.clone());
-        let weir = Weir::start(&config(&[named("one", &server)], &format!("{QUICK}, {settings}")));
-        wait_for_probes(&weir, "one", "passed", 4.0);
-        let (connections, probes) = probing(&server);
-        assert!(
-            connections >= 4 && connections == probes,
-            "{settings}: {probes} probes on {connections} connections"
-        );
-    }
-}
-
-#[test]
-fn a_server_that_closes_a_kept_connection_is_still_well() {
-    let server = Origin::start(|conn| {
-        conn.request()?;
-        conn.send(ok("ready"))?;
-        // Says nothing of it, as servers that restart do.
-        conn.finish();
-        None
-    });
-    let weir = Weir::start(&config(&[named("one", &server)], &format!("{QUICK}, connection_age = \"1h\"")));
-    wait_for_probes(&weir, "one", "passed", 6.0);
-    assert_eq!(probes(&weir.metrics(), "one", "failed"), 0.0);
-}
-
-#[test]
-fn a_kept_connection_finds_out_what_a_new_one_would() {
-    let ill = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&ill);
-    let server = origin("one", move || if seen.load(Ordering::SeqCst) { status(503) } else { status(200) });
-    let weir = Weir::start(&config(&[named("one", &server)], &format!("{QUICK}, connection_age = \"1h\"")));
-    wait_for_probes(&weir, "one", "passed", 2.0);
-    ill.store(true, Ordering::SeqCst);
-    wait_until(&weir, "one", false);
-    ill.store(false, Ordering::SeqCst);
-    wait_until(&weir, "one", true);
-}
-
-/// A server that counts connections must not lose one to the probes.
-#[test]
-fn a_limited_server_gets_a_new_connection_for_each_probe() {
-    let server = origin("one", || ok("ready"));
-    let limited = format!("{{ name = \"one\", address = \"{}\", max_requests = 1 }}", server.address());
-    let weir = Weir::start(&config(&[limited], &format!("{QUICK}, connection_age = \"1h\"")));
-    wait_for_probes(&weir, "one", "passed", 4.0);
-    let (connections, probes) = probing(&server);
-    assert!(connections == probes, "{probes} probes on {connections} connections");
-    assert_eq!(server.last_request().field("Connection"), Some("close"));
 }

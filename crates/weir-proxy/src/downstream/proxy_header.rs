@@ -1,0 +1,123 @@
+//! Phase Accept: the PROXY protocol header of a new connection, before anything else is made of its bytes.
+//!
+//! Whether one has to come is decided by the address of the peer, never by the bytes: a peer that is named in the config
+//! must send one, and nobody else is believed. What follows the header stays where it is, for whichever protocol comes
+//! next.
+
+use std::net::{IpAddr, SocketAddr};
+use std::task::{Context, Poll};
+
+use weir_config::ProxyProtocol;
+use weir_http::proxy_protocol::{Endpoints, Fault, Header, Progress, parse};
+use weir_observe::{Cause, Failure, Phase};
+
+use super::session::{Peer, Session};
+use crate::clock;
+
+/// What a header said of a connection beside the client, who took the place of the peer.
+#[derive(Debug)]
+pub(crate) struct Proxied {
+    /// The peer that sent the header.
+    pub(crate) sender: Peer,
+    /// Where the client connected to.
+    pub(crate) destination: SocketAddr,
+    /// The host name that the client asked for, if the header tells.
+    pub(crate) authority: Option<Box<str>>,
+}
+
+/// Whether a connection from `peer` begins with a header.
+pub(crate) fn is_expected(config: Option<&ProxyProtocol>, peer: Peer) -> bool {
+    config.is_some_and(|config| config.from.contains(peer.ip()))
+}
+
+/// Receives the header of a session that begins with one; whether the session may go on. Otherwise that is counted and
+/// logged, and the connection is to be closed.
+pub(crate) async fn receive(session: &mut Session) -> bool {
+    let snapshot = std::sync::Arc::clone(&session.worker.shared.snapshot);
+    let Some(config) = &snapshot.listeners[session.listener].config.proxy_protocol else { return true };
+    session.deadline.set(session.now, Some(config.timeout));
+    session.client.fill_at_once(&session.worker.stock);
+    let outcome = std::future::poll_fn(|cx| poll_header(cx, session, config)).await;
+    session.now = clock::now();
+    let outcome = outcome.and_then(|()| session.count_client().map_err(Some));
+    let view = std::rc::Rc::clone(&session.worker.view.borrow());
+    match outcome {
+        Ok(()) => view.listeners[session.listener].proxy_headers.increment(),
+        Err(Some(failure)) => view.listeners[session.listener].failures.record(failure),
+        Err(None) => {}
+    }
+    outcome.is_ok()
+}
+
+/// Reads on until the header is whole or wrong. The failure is none when nobody did anything wrong.
+fn poll_header(
+    cx: &mut Context<'_>,
+    session: &mut Session,
+    config: &ProxyProtocol,
+) -> Poll<Result<(), Option<Failure>>> {
+    let bad = Failure::client(Phase::Accept, Cause::ProxyHeaderBad);
+    loop {
+        match take_header(session, config) {
+            Ok(true) => return Poll::Ready(Ok(())),
+            Ok(false) => {}
+            Err(fault) => {
+                // From peers of the config only: one that is not set up for it is worth a line each time.
+                let listener = &*session.worker.shared.snapshot.listeners[session.listener].config.name;
+                let reason = fault.sentence();
+                tracing::warn!(listener, peer = %shown(session.peer), reason, "a PROXY protocol header was refused");
+                return Poll::Ready(Err(Some(bad)));
+            }
+        }
+        if session.worker.is_stopping() {
+            return Poll::Ready(Err(None));
+        }
+        match session.client.poll_fill(cx, &session.worker.stock) {
+            Poll::Ready(Ok(len)) if len > 0 => {}
+            // Connected and gone, as a health check of TCP does.
+            Poll::Ready(_) if !session.client.has_input() => return Poll::Ready(Err(None)),
+            Poll::Ready(_) => return Poll::Ready(Err(Some(bad))),
+            Poll::Pending => {
+                let timed_out = Failure::client(Phase::Accept, Cause::TimedOut);
+                return session.deadline.poll_passed().map(|()| Err(Some(timed_out)));
+            }
+        }
+    }
+}
+
+/// Takes the header off what has been received; `false` as long as it is not whole.
+fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, Fault> {
+    let size_max = config.header_size.as_usize();
+    match parse(session.client.received(), size_max)? {
+        Progress::Complete(header) => {
+            let (len, proxied) = (header.len, proxied(&header, session.peer));
+            if let Some((client, proxied)) = proxied {
+                session.replace_peer(client, proxied);
+            }
+            session.client.consume(len);
+            Ok(true)
+        }
+        Progress::Incomplete => {
+            if let Some(input) = session.client.input.as_mut().filter(|input| input.is_full()) {
+                let size = (input.len() * 2).min(size_max + 1).max(input.len() + 1);
+                input.grow(size);
+            }
+            Ok(false)
+        }
+    }
+}
+
+/// The client that a header names; `None` when it names none, so that the peer stays what it is.
+///
+/// A process on the sender's own machine, connected to it over a Unix socket, has no address that means anything here.
+fn proxied(header: &Header<'_>, sender: Peer) -> Option<(Peer, Proxied)> {
+    let Endpoints::Inet { source, destination } = header.endpoints else { return None };
+    let canonical = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
+    let authority = header.tlvs.authority().map(Box::from);
+    let proxied = Proxied { sender, destination: canonical(destination), authority };
+    Some((Peer::Inet(canonical(source)), proxied))
+}
+
+/// The address of a peer for the log.
+fn shown(peer: Peer) -> String {
+    peer.ip().as_ref().map_or_else(|| "unix".to_owned(), IpAddr::to_string)
+}

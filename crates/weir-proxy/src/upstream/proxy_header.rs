@@ -1,0 +1,80 @@
+//! The PROXY protocol header of a server connection: the first bytes on it, before TLS and before any request.
+//!
+//! It tells a server whose connection it is, and that cannot be taken back: such a connection carries nothing for another
+//! client. Must not decide who the client is; that was done when its connection was accepted.
+
+use std::io;
+
+use weir_config::{Protocol, ProxyVersion};
+use weir_http::proxy_protocol::{Claims, Endpoints, write_v1, write_v2};
+
+use super::connect::{self, Endpoint};
+use crate::downstream::session::{Peer, Session};
+use crate::exchange::Exchange;
+use crate::snapshot::UpstreamPlan;
+use crate::socket::{Behind, Socket};
+
+/// A header, and what comes behind it.
+#[derive(Debug)]
+pub(crate) struct Header {
+    bytes: Vec<u8>,
+    behind: Behind,
+}
+
+/// The header for a server connection that is opened for this exchange; `None` when the upstream wants none.
+///
+/// Version 2 also names the connection by the id of the request, if it has one, and the host name that the client asked for:
+/// by SNI, or, if a header came in that tells it, from the proxy in front. Of a client on a Unix socket it says that it is
+/// unknown.
+pub(crate) fn of_exchange(session: &Session, exchange: &Exchange, plan: &UpstreamPlan) -> Option<Header> {
+    let version = plan.config.proxy_protocol?;
+    let endpoints = match (session.peer, session.destination()) {
+        (Peer::Inet(source), Some(destination)) => Endpoints::Inet { source, destination },
+        _ => Endpoints::Unknown,
+    };
+    let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
+    let told = session.proxied.as_ref().and_then(|proxied| proxied.authority.as_deref());
+    let claims = Claims {
+        authority: asked_for.or(told),
+        unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
+        ..Claims::default()
+    };
+    // Who connects to a port of TCP may wait for the server to speak first.
+    let speaks_now = session.protocol() == Protocol::Http || session.client.has_input();
+    let behind = if speaks_now { Behind::More } else { Behind::Unknown };
+    Some(Header { bytes: written(version, &endpoints, &claims), behind })
+}
+
+/// The header for a connection of Weir's own, such as that of a probe.
+pub(crate) fn of_weir(version: ProxyVersion, behind: Behind) -> Header {
+    Header { bytes: written(version, &Endpoints::Local, &Claims::default()), behind }
+}
+
+fn written(version: ProxyVersion, endpoints: &Endpoints<'_>, claims: &Claims<'_>) -> Vec<u8> {
+    let mut header = Vec::new();
+    match version {
+        ProxyVersion::V1 => write_v1(&mut header, endpoints),
+        ProxyVersion::V2 => write_v2(&mut header, endpoints, claims),
+    }
+    header
+}
+
+/// Connects to the first of `endpoints` that answers, and sends it the header, if there is one.
+///
+/// # Errors
+/// Those of [`connect::connect`] and of `send(2)`.
+pub(crate) async fn connect(
+    header: Option<&Header>,
+    endpoints: &[Endpoint],
+    first: usize,
+) -> io::Result<Socket> {
+    let mut socket = connect::connect(endpoints, first).await?;
+    if let Some(Header { bytes, behind }) = header {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let len = std::future::poll_fn(|cx| socket.poll_write(cx, rest, *behind)).await?;
+            rest = &rest[len..];
+        }
+    }
+    Ok(socket)
+}

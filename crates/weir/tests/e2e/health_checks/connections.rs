@@ -1,0 +1,93 @@
+//! Connections of probes: kept from one probe to the next, replaced when they are old or the server does not want them.
+
+use super::{QUICK, config, origin, probes, wait_for_probes, wait_until};
+use crate::harness::origin::{ok, status};
+use crate::harness::scripts::probed;
+use crate::harness::{Illness, Origin, Weir};
+
+/// Connections that carried probes, and probes in all, of an origin that gets nothing else.
+fn probing(origin: &Origin) -> (usize, usize) {
+    let requests = origin.requests();
+    let connections: std::collections::HashSet<usize> =
+        requests.iter().map(|request| request.connection).collect();
+    (connections.len(), requests.len())
+}
+
+#[test]
+fn a_kept_connection_carries_many_probes() {
+    for response in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nready".to_owned(),
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nready\r\n0\r\n\r\n".to_owned(),
+        status(204),
+    ] {
+        let server = origin("one", move || response.clone());
+        let weir = Weir::start(&config(
+            &[server.named("one")],
+            &format!("{QUICK}, status = [200, 204], connection_age = \"1h\""),
+        ));
+        wait_for_probes(&weir, "one", "passed", 5.0);
+        let (connections, probes) = probing(&server);
+        assert!(connections == 1 && probes >= 5, "{probes} probes on {connections} connections");
+        assert_eq!(server.last_request().field("Connection"), None);
+    }
+}
+
+#[test]
+fn a_connection_that_is_old_or_cannot_be_kept_is_replaced() {
+    for (settings, response) in [
+        ("connection_age = \"1ms\"", ok("ready")),
+        (
+            "connection_age = \"1h\"",
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        ),
+        ("connection_age = \"1h\", body_size = \"4B\"", ok(&"longer than that".repeat(10_000))),
+        ("connection_age = \"off\"", ok("ready")),
+    ] {
+        let server = origin("one", move || response.clone());
+        let weir = Weir::start(&config(&[server.named("one")], &format!("{QUICK}, {settings}")));
+        wait_for_probes(&weir, "one", "passed", 4.0);
+        let (connections, probes) = probing(&server);
+        assert!(
+            connections >= 4 && connections == probes,
+            "{settings}: {probes} probes on {connections} connections"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_closes_a_kept_connection_is_still_well() {
+    let server = Origin::start(|conn| {
+        conn.request()?;
+        conn.send(ok("ready"))?;
+        // Says nothing of it, as servers that restart do.
+        conn.finish();
+        None
+    });
+    let weir = Weir::start(&config(&[server.named("one")], &format!("{QUICK}, connection_age = \"1h\"")));
+    wait_for_probes(&weir, "one", "passed", 6.0);
+    assert_eq!(probes(&weir.metrics(), "one", "failed"), 0.0);
+}
+
+#[test]
+fn a_kept_connection_finds_out_what_a_new_one_would() {
+    let is_ill = Illness::new(false);
+    let server = probed("one", &is_ill);
+    let weir = Weir::start(&config(&[server.named("one")], &format!("{QUICK}, connection_age = \"1h\"")));
+    wait_for_probes(&weir, "one", "passed", 2.0);
+    is_ill.turn(true);
+    wait_until(&weir, "one", false);
+    is_ill.turn(false);
+    wait_until(&weir, "one", true);
+}
+
+/// A server that counts connections must not lose one to the probes.
+#[test]
+fn a_limited_server_gets_a_new_connection_for_each_probe() {
+    let server = origin("one", || ok("ready"));
+    let limited = format!("{{ name = \"one\", address = \"{}\", max_requests = 1 }}", server.address());
+    let weir = Weir::start(&config(&[limited], &format!("{QUICK}, connection_age = \"1h\"")));
+    wait_for_probes(&weir, "one", "passed", 4.0);
+    let (connections, probes) = probing(&server);
+    assert!(connections == probes, "{probes} probes on {connections} connections");
+    assert_eq!(server.last_request().field("Connection"), Some("close"));
+}
