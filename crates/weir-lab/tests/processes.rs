@@ -177,7 +177,7 @@ fn a_target_that_works_is_measured_with_all_its_figures() {
     let program = env!("CARGO_BIN_EXE_weir-lab");
     let weir = stand_in(dir.path(), &format!("{LISTEN}; exec {program} origin --listen $listen"));
     let save = format!("--save={}", dir.path().display());
-    for scenario in ["l7-short", "idle-memory"] {
+    for scenario in ["l7-short", "idle-memory", "bulk", "websocket-echo", "websocket-idle"] {
         let output =
             lab(&["run", scenario, "--short", "--rounds", "1", "--targets", "weir", "--weir", &weir, &save])
                 .output()
@@ -197,6 +197,15 @@ fn a_target_that_works_is_measured_with_all_its_figures() {
         ["requests-per-second", "cpu-per-request", "p50", "p99.9", "rss", "target-cpu", "client-cpu"]
     {
         assert!(values[metric].as_f64().unwrap_or(0.0) > 0.0, "{metric}: {values}");
+    }
+    for (scenario, metric) in [
+        ("bulk", "cpu-per-gib"),
+        ("websocket-echo", "cpu-per-request"),
+        ("websocket-idle", "heartbeat-cpu"),
+        ("websocket-idle", "cpu-per-request"),
+    ] {
+        let values = &read(scenario)["measurements"][0]["values"];
+        assert!(values[metric].as_f64().unwrap_or(0.0) > 0.0, "{scenario}, {metric}: {values}");
     }
     let series = read("idle-memory")["measurements"][0]["series"].as_array().unwrap().len();
     assert_eq!(series, 4);

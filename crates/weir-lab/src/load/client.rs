@@ -3,17 +3,20 @@
 //! Does what its socket allows and says what came of it; when to begin, what to count and which events to wait for is
 //! the driver's business.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 
+use super::Secure;
 use super::exchange::Exchange;
 use super::fault::Fault;
 use super::jar::Jar;
 use super::response::{Reader, Step};
+use super::socket::Socket;
+use super::websocket::Opening;
 
 /// What a client is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +50,8 @@ pub(super) enum Turn {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Client {
-    pub(super) socket: Option<OwnedFd>,
+    pub(super) socket: Option<Socket>,
+    secure: Option<Secure>,
     /// Which of its connections this is: tells late events of an earlier one.
     pub(super) serial: u32,
     pub(super) stage: Stage,
@@ -59,14 +63,18 @@ pub(super) struct Client {
     pub(super) exchange: usize,
     sent: usize,
     reader: Reader,
+    /// The opening of a tunnel that is not answered yet.
+    opening: Option<Opening>,
     jar: Jar,
     source: usize,
 }
 
 impl Client {
-    pub(super) fn new() -> Self {
+    /// A client that speaks TLS as `secure` says, if it is given.
+    pub(super) fn new(secure: Option<Secure>) -> Self {
         Self {
             socket: None,
+            secure,
             serial: 0,
             stage: Stage::Idle,
             due: 0,
@@ -74,6 +82,7 @@ impl Client {
             exchange: 0,
             sent: 0,
             reader: Reader::default(),
+            opening: None,
             jar: Jar::default(),
             source: 0,
         }
@@ -84,17 +93,19 @@ impl Client {
         (self.exchange, self.due, self.began) = (number, due, now);
         self.jar.prepare(number, exchange);
         self.sent = 0;
-        self.reader.reset();
+        self.reader.reset(exchange);
         self.stage = Stage::Sending;
     }
 
     /// Starts a connection, from another source address where the last has no free port.
-    pub(super) fn open(&mut self, target: SocketAddr) -> Result<(), Fault> {
+    pub(super) fn open(&mut self, target: SocketAddr, exchange: &Exchange) -> Result<(), Fault> {
         for _ in 0..SOURCES {
             match connect(target, self.source) {
                 Ok(socket) => {
-                    self.socket = Some(socket);
+                    let socket = Socket::new(socket, self.secure.as_ref());
+                    self.socket = Some(socket.map_err(|error| Fault::Connect(error.to_string()))?);
                     self.serial = self.serial.wrapping_add(1);
+                    self.opening = exchange.opening.as_ref().map(|_| Opening::default());
                     return Ok(());
                 }
                 Err(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => self.source = (self.source + 1) % SOURCES,
@@ -112,17 +123,18 @@ impl Client {
 
     /// Sends what is left of the request; true when all is sent.
     pub(super) fn send(&mut self, exchange: &Exchange) -> Result<bool, Fault> {
-        let Some(socket) = &self.socket else { return Ok(false) };
-        let request = self.jar.request(self.exchange, exchange);
+        let Some(socket) = &mut self.socket else { return Ok(false) };
+        let request = match (&self.opening, &exchange.opening) {
+            (Some(_), Some(opening)) => opening,
+            _ => self.jar.request(self.exchange, exchange),
+        };
         while self.sent < request.len() {
-            match rustix::net::send(socket, &request[self.sent..], SendFlags::NOSIGNAL) {
+            match socket.send(&request[self.sent..]) {
                 Ok(len) => self.sent += len,
-                Err(Errno::AGAIN) => return Ok(false),
-                Err(Errno::INTR) => {}
-                Err(error) if self.sent == 0 => {
-                    return Err(Fault::Connect(io::Error::from(error).to_string()));
-                }
-                Err(error) => return Err(Fault::Transport(io::Error::from(error).to_string())),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if self.sent == 0 => return Err(Fault::Connect(error.to_string())),
+                Err(error) => return Err(Fault::Transport(error.to_string())),
             }
         }
         self.stage = Stage::Receiving;
@@ -131,14 +143,15 @@ impl Client {
 
     /// Receives until there is no more for now. `ends`: the kernel says that the target has closed.
     pub(super) fn receive(&mut self, buf: &mut [u8], exchange: &Exchange, ends: bool) -> Result<Turn, Fault> {
-        let Some(socket) = &self.socket else { return Ok(Turn::Wait) };
         loop {
-            let len = match rustix::net::recv(socket, &mut *buf, RecvFlags::empty()) {
-                Ok((len, _)) => len,
-                Err(Errno::AGAIN) => return Ok(Turn::Wait),
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(Fault::Transport(io::Error::from(error).to_string())),
+            let Some(socket) = &mut self.socket else { return Ok(Turn::Wait) };
+            let len = match socket.receive(buf) {
+                Ok(len) => len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Turn::Wait),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Fault::Transport(error.to_string())),
             };
+            let goes_on = ends || !socket.is_drained(len, buf.len());
             match self.stage {
                 Stage::Idle | Stage::Closing if len == 0 => return Ok(Turn::Ended),
                 Stage::Idle | Stage::Closing => return Err(Fault::Surplus),
@@ -148,12 +161,29 @@ impl Client {
                 }
                 Stage::Sending | Stage::Receiving => {}
             }
+            if let Some(opening) = &mut self.opening {
+                if opening.feed(&buf[..len])? {
+                    self.begin_frames(exchange)?;
+                }
+                if goes_on {
+                    continue;
+                }
+                return Ok(Turn::Wait);
+            }
             match self.reader.feed(&buf[..len], &exchange.expected)? {
-                Step::More if len == buf.len() || ends => {}
+                Step::More if goes_on => {}
                 Step::More => return Ok(Turn::Wait),
                 done @ Step::Done { .. } => return Ok(self.note(done)),
             }
         }
+    }
+
+    /// Sends the message for which the tunnel was opened.
+    fn begin_frames(&mut self, exchange: &Exchange) -> Result<(), Fault> {
+        self.opening = None;
+        self.sent = 0;
+        self.stage = Stage::Sending;
+        self.send(exchange).map(|_| ())
     }
 
     /// Notes how far the answer has come; with the last byte of it, its cookie.

@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use rustls::HandshakeKind;
 
 use super::client::{Client, Stage, Turn};
 use super::fault::Fault;
-use super::{Arrival, Choice, Connections, Event, Exchange, Outcome, Plan, Progress};
+use super::socket::Socket;
+use super::{Arrival, Choice, Connections, Event, Exchange, Outcome, Plan, Progress, Secure};
 use crate::clock;
 
 /// Events taken from the kernel at once.
@@ -108,7 +110,9 @@ impl<'a> Driver<'a> {
             plan,
             progress,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            clients: (0..plan.clients).map(|_| Client::new()).collect(),
+            clients: (0..plan.clients)
+                .map(|_| Client::new(plan.secure.as_ref().map(Secure::for_client)))
+                .collect(),
             buf: vec![0; 64 * 1024].into_boxed_slice(),
             start: clock::now(),
             from,
@@ -218,7 +222,7 @@ impl<'a> Driver<'a> {
         }
         let is_new = client.socket.is_none();
         let sent = match is_new {
-            true => client.open(self.plan.target).and_then(|()| client.send(exchange)),
+            true => client.open(self.plan.target, exchange).and_then(|()| client.send(exchange)),
             false => client.send(exchange),
         };
         match sent {
@@ -236,7 +240,9 @@ impl<'a> Driver<'a> {
         let client = &self.clients[index];
         let socket = client.socket.as_ref()?;
         let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        if !sent {
+        // The first message of a tunnel follows its opening without another call, a request its handshake.
+        let follows = self.plan.secure.is_some() || self.exchange(index).opening.is_some();
+        if !sent || (is_new && follows) {
             flags |= epoll::EventFlags::OUT;
         }
         let token = epoll::EventData::new_u64(u64::from(client.serial) << 32 | index as u64);
@@ -304,6 +310,11 @@ impl<'a> Driver<'a> {
         if at >= self.from && at < self.to {
             self.outcome.exchanges += 1;
             self.outcome.latency.saturating_record(now - due);
+            match self.clients[index].socket.as_mut().and_then(Socket::take_handshake) {
+                Some(HandshakeKind::Resumed) => self.outcome.resumed_handshakes += 1,
+                Some(_) => self.outcome.full_handshakes += 1,
+                None => {}
+            }
         }
         match self.plan.connections {
             Connections::PerExchange => self.clients[index].stage = Stage::Closing,

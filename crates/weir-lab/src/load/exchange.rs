@@ -41,10 +41,12 @@ impl Expected {
 /// See the module.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    /// The request, head and body.
+    /// The request, head and body, or a frame.
     pub request: Vec<u8>,
-    /// The answer's body.
+    /// The answer's body; behind an opening, the whole answer.
     pub expected: Expected,
+    /// What a new connection begins with: the opening of WebSocket, after which requests and answers are frames.
+    pub opening: Option<Vec<u8>>,
 }
 
 /// What the requests of a load look like.
@@ -74,7 +76,7 @@ pub fn prepare(shape: &Shape<'_>) -> Vec<Exchange> {
     let cookie = shape.cookie.map_or_else(String::new, |cookie| format!("Cookie: {cookie}\r\n"));
     if shape.body_len == 0 {
         let request = format!("GET {} HTTP/1.1\r\n{fields}{cookie}\r\n", shape.path).into_bytes();
-        return vec![Exchange { request, expected: Expected::Pattern(shape.answer_len) }];
+        return vec![Exchange { request, expected: Expected::Pattern(shape.answer_len), opening: None }];
     }
     let head = format!(
         "POST /checksum HTTP/1.1\r\n{fields}Content-Type: text/plain\r\nContent-Length: {}\r\n{cookie}\r\n",
@@ -90,7 +92,7 @@ pub fn prepare(shape: &Shape<'_>) -> Vec<Exchange> {
                 .take(shape.body_len)
                 .collect();
             let expected = Expected::Literal(checksum::line_for(&body).into_bytes());
-            Exchange { request: [head.as_bytes(), &body].concat(), expected }
+            Exchange { request: [head.as_bytes(), &body].concat(), expected, opening: None }
         })
         .collect()
 }
@@ -124,7 +126,7 @@ pub fn sign(signed: &Signed, client: usize) -> Exchange {
         "{method}/client/{client} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-lab\r\nAccept: */*\r\n\
          {CLIENT_HEADER}: client-{client}\r\n{length}\r\n"
     );
-    Exchange { request: [head.as_bytes(), pattern::run(0, body_len)].concat(), expected }
+    Exchange { request: [head.as_bytes(), pattern::run(0, body_len)].concat(), expected, opening: None }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! Connections that did one exchange and then idle: what a target's memory per idle client is measured with.
+//! Tunnels among them can be kept alive by a heartbeat, one message at a time.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use super::client::SOURCES;
 use super::exchange::Exchange;
 use super::fault::Fault;
 use super::probe;
+use crate::clock;
 
 /// Longest wait for one answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,5 +63,38 @@ impl<'a> Held<'a> {
             .iter()
             .step_by(step.max(1))
             .try_for_each(|stream| probe::again(stream, self.exchange, TIMEOUT))
+    }
+
+    /// Uses each connection once in every `interval`, evenly spread, for `length` or until `is_over`; gives the number of
+    /// exchanges.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub fn beat(
+        &self,
+        interval: Duration,
+        length: Duration,
+        is_over: impl Fn() -> bool,
+    ) -> Result<u64, Fault> {
+        let start = clock::now();
+        let step = interval.as_secs_f64() / self.connections.len().max(1) as f64;
+        let mut number = 0;
+        for stream in self.connections.iter().cycle() {
+            let due = Duration::from_secs_f64(step * number as f64);
+            if due >= length || is_over() {
+                break;
+            }
+            let wait = (start + due).saturating_duration_since(clock::now());
+            if !wait.is_zero() {
+                clock::pause(wait);
+            }
+            probe::again(stream, self.exchange, TIMEOUT)?;
+            number += 1;
+        }
+        let rest = (start + length).saturating_duration_since(clock::now());
+        if !is_over() {
+            clock::pause(rest);
+        }
+        Ok(number)
     }
 }

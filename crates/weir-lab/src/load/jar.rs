@@ -59,7 +59,7 @@ mod tests {
     use crate::load::exchange::{Exchange, Expected};
 
     fn exchange(request: &str) -> Exchange {
-        Exchange { request: request.as_bytes().to_vec(), expected: Expected::Pattern(0) }
+        Exchange { request: request.as_bytes().to_vec(), expected: Expected::Pattern(0), opening: None }
     }
 
     fn sent(jar: &mut Jar, number: usize, request: &str) -> String {

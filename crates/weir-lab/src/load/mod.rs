@@ -3,11 +3,14 @@
 //! One thread, one epoll (`driver`), any number of clients. Closed loop: a client sends its next request when the last
 //! answer is complete. Constant rate: requests have an intended start, whether or not a client is free then, and
 //! latency counts from it, so that a stalled target cannot hide its stall (no coordinated omission). A client keeps the cookie
-//! that it is given and sends it from then on.
+//! that it is given and sends it from then on. Messages of a WebSocket tunnel are exchanges as well.
 
 pub mod exchange;
 pub mod fault;
 pub mod response;
+pub mod websocket;
+pub mod tls;
+mod socket;
 mod jar;
 mod client;
 pub mod driver;
@@ -25,6 +28,7 @@ use hdrhistogram::Histogram;
 
 pub use exchange::Exchange;
 pub use fault::{Fault, Faults};
+pub use tls::Secure;
 
 /// What becomes of a connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +121,8 @@ impl Event {
 pub struct Plan {
     /// Where to connect.
     pub target: SocketAddr,
+    /// How the clients speak TLS, if they do.
+    pub secure: Option<Secure>,
     /// What to send.
     pub exchanges: Vec<Exchange>,
     /// Which of them comes next.
@@ -167,6 +173,10 @@ pub struct Outcome {
     pub closed_by_target: u64,
     /// Answers that gave a client a cookie, in the warm-up as well.
     pub cookies: u64,
+    /// Connections of the window that began with a full handshake.
+    pub full_handshakes: u64,
+    /// Those that resumed an earlier session.
+    pub resumed_handshakes: u64,
     /// Intended starts for which no client was free before the end.
     pub unsent: u64,
     /// The run was ended from outside.
@@ -189,6 +199,8 @@ impl Outcome {
             opened: 0,
             closed_by_target: 0,
             cookies: 0,
+            full_handshakes: 0,
+            resumed_handshakes: 0,
             unsent: 0,
             stopped: false,
             started_ns,

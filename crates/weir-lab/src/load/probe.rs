@@ -1,15 +1,19 @@
 //! One exchange at a time, blocking: to see whether a target answers at all, and to open connections that then idle.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
+use rustls::{ClientConnection, StreamOwned};
 
+use super::Secure;
 use super::client::source_addr;
 use super::exchange::Exchange;
 use super::fault::Fault;
 use super::response::{Reader, Step};
+use super::websocket::Opening;
 
 /// Connects from source number `source`, sends `exchange`, checks the answer; gives the connection back.
 ///
@@ -22,8 +26,28 @@ pub fn once(
     timeout: Duration,
 ) -> Result<TcpStream, Fault> {
     let stream = connect(target, source).map_err(|error| Fault::Connect(error.to_string()))?;
+    if let Some(opening) = &exchange.opening {
+        open(&stream, opening, timeout)?;
+    }
     again(&stream, exchange, timeout)?;
     Ok(stream)
+}
+
+/// The same with TLS; the connection ends with it.
+///
+/// # Errors
+/// The fault of the exchange.
+pub fn once_secure(
+    target: SocketAddr,
+    secure: &Secure,
+    exchange: &Exchange,
+    timeout: Duration,
+) -> Result<(), Fault> {
+    let stream = connect(target, 0).map_err(|error| Fault::Connect(error.to_string()))?;
+    stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
+    let session = ClientConnection::new(Arc::clone(&secure.config), secure.name.clone())
+        .map_err(|error| Fault::Connect(error.to_string()))?;
+    ask(&mut StreamOwned::new(session, stream), exchange)
 }
 
 /// Sends `exchange` on an open connection and checks the answer.
@@ -31,21 +55,44 @@ pub fn once(
 /// # Errors
 /// The fault of the exchange.
 pub fn again(mut stream: &TcpStream, exchange: &Exchange, timeout: Duration) -> Result<(), Fault> {
-    let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Fault::Timeout,
-        _ => Fault::Transport(error.to_string()),
-    };
-    stream.set_read_timeout(Some(timeout)).map_err(failed)?;
-    stream.write_all(&exchange.request).map_err(failed)?;
+    stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
+    ask(&mut stream, exchange)
+}
+
+fn ask(stream: &mut (impl io::Read + io::Write), exchange: &Exchange) -> Result<(), Fault> {
+    stream.write_all(&exchange.request).map_err(|error| failed(&error))?;
     let (mut reader, mut buf) = (Reader::default(), [0; 16 * 1024]);
+    reader.reset(exchange);
     loop {
-        let step = match stream.read(&mut buf).map_err(failed)? {
+        let step = match stream.read(&mut buf).map_err(|error| failed(&error))? {
             0 => reader.end(&exchange.expected)?,
             len => reader.feed(&buf[..len], &exchange.expected)?,
         };
         if let Step::Done { .. } = step {
             return Ok(());
         }
+    }
+}
+
+/// Opens a tunnel on a new connection.
+fn open(mut stream: &TcpStream, opening: &[u8], timeout: Duration) -> Result<(), Fault> {
+    stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
+    stream.write_all(opening).map_err(|error| failed(&error))?;
+    let (mut answer, mut buf) = (Opening::default(), [0; 4096]);
+    let mut total = 0;
+    loop {
+        match stream.read(&mut buf).map_err(|error| failed(&error))? {
+            0 => return Err(Fault::Closed(total)),
+            len if answer.feed(&buf[..len])? => return Ok(()),
+            len => total += len as u64,
+        }
+    }
+}
+
+fn failed(error: &std::io::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Fault::Timeout,
+        _ => Fault::Transport(error.to_string()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The usual answer comes in one piece: one search for the end of the head, one pass over the fields, one comparison of
 //! the body, no copy. Interim answers (1xx) are skipped.
 
-use super::exchange::Expected;
+use super::exchange::{Exchange, Expected};
 use super::fault::Fault;
 use crate::wire::chunked::Chunked;
 use crate::wire::fields::{self, Framing, Malformed};
@@ -66,9 +66,12 @@ impl From<Malformed> for Fault {
 }
 
 impl Reader {
-    /// Makes it ready for the next answer.
-    pub fn reset(&mut self) {
-        self.state = State::Head;
+    /// Makes it ready for the answer to `exchange`: a head and a body, or bytes alone in a tunnel.
+    pub fn reset(&mut self, exchange: &Exchange) {
+        self.state = match exchange.opening {
+            None => State::Head,
+            Some(_) => State::Length(exchange.expected.len()),
+        };
         self.partial.clear();
         self.position = 0;
         self.total = 0;
@@ -209,8 +212,12 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::{Reader, Step};
-    use crate::load::exchange::Expected;
+    use crate::load::exchange::{Exchange, Expected};
     use crate::load::fault::Fault;
+
+    fn hello() -> Exchange {
+        Exchange { request: Vec::new(), expected: Expected::Literal(b"hello".to_vec()), opening: None }
+    }
 
     fn read(wire: &[u8], piece: usize) -> Result<Step, Fault> {
         let (mut reader, expected) = (Reader::default(), Expected::Literal(b"hello".to_vec()));
@@ -280,7 +287,7 @@ mod tests {
                 None,
             ),
         ] {
-            reader.reset();
+            reader.reset(&hello());
             for byte in wire.as_bytes() {
                 reader.feed(&[*byte], &expected).unwrap();
             }
@@ -294,7 +301,27 @@ mod tests {
         for _ in 0..3 {
             let step = reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", &expected);
             assert_eq!(step, Ok(Step::Done { closes: false }));
-            reader.reset();
+            reader.reset(&hello());
         }
+    }
+
+    #[test]
+    fn an_answer_in_a_tunnel_is_its_bytes() {
+        let tunnel = Exchange { opening: Some(Vec::new()), ..hello() };
+        let mut reader = Reader::default();
+        for (parts, step) in [
+            (&[&b"he"[..], b"llo"][..], Ok(Step::Done { closes: false })),
+            (&[b"hell"], Ok(Step::More)),
+            (&[b"hellO"], Err("body content")),
+            (&[b"hello!"], Err("surplus bytes")),
+        ] {
+            reader.reset(&tunnel);
+            let mut last = Ok(Step::More);
+            for part in parts {
+                last = reader.feed(part, &tunnel.expected).map_err(|fault| fault.kind());
+            }
+            assert_eq!(last, step);
+        }
+        assert!(reader.end(&tunnel.expected).is_err());
     }
 }

@@ -11,6 +11,7 @@ use rustix::event::{Timespec, epoll};
 
 use super::exchange::{Shape, Signed, prepare, sign};
 use super::held::Held;
+use super::websocket;
 use super::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
 use crate::clock;
 use crate::origin::Origin;
@@ -20,6 +21,7 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
     let close = connections == Connections::PerExchange;
     Plan {
         target,
+        secure: None,
         exchanges: prepare(&Shape {
             host: target,
             path: "/",
@@ -350,6 +352,54 @@ fn held_connections_stay_usable_and_closed_ones_are_noticed() {
     drop(origin.take());
     assert_eq!(held.open(), 0);
     assert!(held.use_again(10).is_err() && held.grow_to(51).is_err());
+}
+
+#[test]
+fn tunnels_are_opened_once_and_carry_many_messages() {
+    let origin = origin();
+    for len in [1, 125, 126, 5_000, 60_000] {
+        let before = origin.counters().accepted();
+        let exchanges = websocket::prepare(origin.addr(), len);
+        let outcome = drive(&Plan { exchanges, ..plan(origin.addr(), 0, Connections::Kept) });
+        assert!(outcome.faults.is_empty(), "{len} bytes: {}", outcome.faults);
+        assert!(outcome.exchanges > 7, "{} messages of {len} bytes", outcome.exchanges);
+        assert_eq!((outcome.opened, origin.counters().accepted() - before), (7, 7));
+    }
+}
+
+#[test]
+fn an_opening_that_is_refused_and_a_message_that_comes_back_changed_are_faults() {
+    for (script, kind) in [
+        (&b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"[..], "status"),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+              Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n\x82\x01x",
+            "surplus bytes",
+        ),
+    ] {
+        let addr = scripted(script, false);
+        let outcome =
+            drive(&Plan { exchanges: websocket::prepare(addr, 5), ..plan(addr, 0, Connections::Kept) });
+        assert_eq!(outcome.exchanges, 0);
+        assert_eq!(outcome.faults.kinds.keys().collect::<Vec<_>>(), [kind]);
+    }
+}
+
+#[test]
+fn a_heartbeat_uses_every_tunnel_once_an_interval() {
+    let origin = origin();
+    let exchanges = websocket::prepare(origin.addr(), 32);
+    let mut held = Held::new(origin.addr(), &exchanges[0]);
+    held.grow_to(30).unwrap();
+    let began = clock::now();
+    let (interval, length) = (Duration::from_millis(60), Duration::from_millis(150));
+    // At 0, 2, 4 ... 148 ms: two and a half turns.
+    assert_eq!(held.beat(interval, length, || false), Ok(75));
+    assert!(clock::now() - began >= length);
+    assert_eq!(held.beat(interval, length, || true), Ok(0));
+    assert_eq!((held.open(), origin.counters().open()), (30, 30));
+    drop(origin);
+    assert!(held.beat(interval, length, || false).is_err());
 }
 
 /// A constant rate is made of waits much shorter than the milliseconds that `epoll_wait(2)` counts in.

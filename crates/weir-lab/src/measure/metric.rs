@@ -10,6 +10,10 @@ pub enum Metric {
     RequestsPerSecond,
     /// CPU time of the target's process tree per request, µs.
     CpuPerRequest,
+    /// CPU time of the target's process tree per GiB of bodies, µs.
+    CpuPerGib,
+    /// CPU time of the target's process tree per second and 1 000 tunnels while each has a heartbeat, µs.
+    HeartbeatCpu,
     /// The part of it in user mode, µs.
     CpuUser,
     /// The part of it in the kernel, µs.
@@ -119,6 +123,8 @@ impl Metric {
         match self {
             Self::RequestsPerSecond => "req/s",
             Self::CpuPerRequest => "CPU µs/req",
+            Self::CpuPerGib => "CPU ms/GiB",
+            Self::HeartbeatCpu => "CPU ms/s of 1000",
             Self::CpuUser => "user",
             Self::CpuSystem => "system",
             Self::P50 => "P50 µs",
@@ -166,6 +172,8 @@ impl Metric {
         match self {
             Self::RequestsPerSecond => "requests per second",
             Self::CpuPerRequest => "CPU per request",
+            Self::CpuPerGib => "CPU per GiB",
+            Self::HeartbeatCpu => "CPU of 1 000 tunnels with a heartbeat",
             Self::CpuUser => "user CPU per request",
             Self::CpuSystem => "system CPU per request",
             Self::P50 => "median latency",
@@ -228,7 +236,8 @@ impl Metric {
             | Self::ProbesPerSecond => grouped(value),
             Self::Detection | Self::Recovery => grouped(value / 1000.0),
             Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem => format!("{value:.2}"),
-            Self::Longest => format!("{:.1}", value / 1000.0),
+            Self::Longest | Self::CpuPerGib => format!("{:.1}", value / 1000.0),
+            Self::HeartbeatCpu => format!("{:.3}", value / 1000.0),
             Self::ServiceTime => format!("{:.2}", value / 1000.0),
             Self::OfDirect | Self::SwitchesPerRequest | Self::ProbeBurst => format!("{value:.2}"),
             Self::OfNoPersistence
@@ -255,7 +264,10 @@ impl Metric {
             Self::P50 | Self::P95 | Self::P95Plain | Self::P99 | Self::P999 | Self::LatenessP99 => {
                 format!("{number} µs")
             }
-            Self::Longest | Self::ServiceTime | Self::Detection | Self::Recovery => format!("{number} ms"),
+            Self::Longest | Self::ServiceTime | Self::Detection | Self::Recovery | Self::CpuPerGib => {
+                format!("{number} ms")
+            }
+            Self::HeartbeatCpu => format!("{number} ms per second"),
             Self::Rss | Self::Pss => format!("{number} MiB"),
             Self::MemoryPerClient => format!("{number} bytes"),
             Self::Availability
@@ -302,6 +314,8 @@ mod tests {
     fn one_failure_in_a_million_is_not_full_availability() {
         assert_eq!(Metric::Availability.format(100.0 * 999_999.0 / 1_000_000.0), "99.999");
         assert_eq!(Metric::Availability.format(100.0), "100.000");
+        assert_eq!(Metric::CpuPerGib.format_with_unit(412_345.0), "412.3 ms");
+        assert_eq!(Metric::HeartbeatCpu.format_with_unit(1_234.0), "1.234 ms per second");
         assert_eq!(Metric::Rss.format_with_unit(3.0 * 1_048_576.0), "3.0 MiB");
     }
 }

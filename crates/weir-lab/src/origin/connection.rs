@@ -2,9 +2,10 @@
 //!
 //! Knows no socket: the event loop feeds it what arrived and sends what it has ready, and says when work that takes its
 //! time begins and is done. While an answer is delayed or larger than the output buffer, it takes no further request
-//! (`is_blocked`), which is also its backpressure.
+//! (`is_blocked`), which is also its backpressure. After an opening of WebSocket it returns every message as it came.
 
 use std::cell::RefCell;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::Counters;
@@ -14,10 +15,18 @@ use super::request::{self, Head, Method};
 use super::wish::{self, Content, Wish};
 use crate::wire::chunked::Chunked;
 use crate::wire::fields::{Framing, Malformed};
-use crate::wire::{checksum, pattern};
+use crate::wire::{checksum, pattern, websocket};
 
 /// Output held before further requests wait, and largest body that is copied rather than streamed, in bytes.
 const OUT_MAX: usize = 64 * 1024;
+
+/// The answer to an opening of WebSocket (RFC 6455 4.2.2).
+static UPGRADED: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {}\r\n\r\n",
+        websocket::ACCEPT
+    )
+});
 
 /// What every connection of a loop shares.
 #[derive(Debug)]
@@ -62,6 +71,8 @@ enum State {
     Body(Owed, u64),
     /// A chunked request body is coming.
     ChunkedBody(Owed, Chunked),
+    /// The connection carries WebSocket frames from here on.
+    Frames,
 }
 
 /// See the module.
@@ -220,13 +231,49 @@ impl Connection {
                     }
                     self.finish(owed, desk);
                 }
+                State::Frames => {
+                    self.state = State::Frames;
+                    match websocket::read(rest) {
+                        Ok(Some(head)) => {
+                            let len = head.len + head.payload_len;
+                            self.echo(&head, &rest[head.len..len]);
+                            at += len;
+                        }
+                        Ok(None) => break,
+                        Err(_) => self.closing = true,
+                    }
+                }
             }
         }
         self.stalled = self.is_blocked() && at < input.len();
         at
     }
 
+    /// Returns a message as it came, answers a ping, and ends with the client. What comes unmasked ends it too
+    /// (RFC 6455 5.1).
+    fn echo(&mut self, head: &websocket::Head, masked: &[u8]) {
+        let Some(mask) = head.mask else {
+            self.closing = true;
+            return;
+        };
+        let opcode = match head.opcode {
+            websocket::PING => websocket::PONG,
+            websocket::PONG => return,
+            other => other,
+        };
+        self.closing = opcode == websocket::CLOSE;
+        websocket::write(&mut self.out, opcode, head.is_last, None, masked);
+        let start = self.out.len() - masked.len();
+        websocket::apply(mask, &mut self.out[start..]);
+    }
+
     fn begin(&mut self, head: &Head<'_>, desk: &Desk<'_>) {
+        if head.is_opening {
+            desk.counters.requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.out.extend_from_slice(UPGRADED.as_bytes());
+            self.state = State::Frames;
+            return;
+        }
         let owed = Owed {
             wish: wish::read(head.target),
             is_head: head.method == Method::Head,

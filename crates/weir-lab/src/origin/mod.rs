@@ -1,7 +1,7 @@
 //! The server behind every balancer under test: fast enough not to be the limit, and exact about HTTP/1.1.
 //!
 //! Answers any GET with a fixed page of 612 bytes, takes POST bodies, and lets the URL choose size, delay and
-//! status (`wish`). A hand-written epoll loop per thread (`event_loop`), no allocation per request. On demand it works on
+//! status (`wish`). WebSocket messages come back as they are. A hand-written epoll loop per thread (`event_loop`), no allocation per request. On demand it works on
 //! few requests at once (`work`) and keeps a `journal`. It never uses the proxy's HTTP code.
 
 pub mod wish;

@@ -2,7 +2,8 @@
 //!
 //! Strict: what a correct proxy never sends is answered with 400, so that a proxy which passes it on is found out.
 
-use crate::wire::fields::{self, Framing, Malformed};
+use crate::wire::fields::{self, Fields, Framing, Malformed};
+use crate::wire::websocket;
 
 /// The methods the origin treats differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Head<'a> {
     pub framing: Framing,
     /// The client waits for `100 Continue`.
     pub expects_continue: bool,
+    /// The client asks for WebSocket, as it should.
+    pub is_opening: bool,
     /// Length of the head, in bytes.
     pub len: usize,
 }
@@ -75,8 +78,21 @@ pub fn read(bytes: &[u8]) -> Result<Option<Head<'_>>, Malformed> {
         keep_alive: !fields.close && (is_1_1 || fields.keep_alive),
         framing: fields.framing,
         expects_continue: is_1_1 && fields.expects_continue,
+        is_opening: is_opening(method, &fields)? && is_1_1,
         len,
     }))
+}
+
+/// Whether a request opens WebSocket (RFC 6455 4.1). One with `Upgrade` and without the rest is broken.
+fn is_opening(method: &[u8], fields: &Fields<'_>) -> Result<bool, Malformed> {
+    if !fields.websocket {
+        return Ok(false);
+    }
+    let is_whole = method == b"GET" && fields.upgrade && fields.framing == Framing::Unstated;
+    if !is_whole || fields.websocket_key != Some(websocket::KEY.as_bytes()) {
+        return Err(Malformed("an opening of WebSocket without what belongs to it"));
+    }
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -105,6 +121,26 @@ mod tests {
             ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true),
         ] {
             assert_eq!(read(bytes.as_bytes()).unwrap().unwrap().keep_alive, keep_alive, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn an_opening_of_websocket_is_known_by_all_of_it() {
+        let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+        let ask = |line: &str, fields: &str| {
+            let bytes = format!("{line}\r\nHost: a\r\n{fields}\r\n");
+            read(bytes.as_bytes()).map(|head| head.unwrap().is_opening)
+        };
+        let both = format!("Upgrade: websocket\r\nConnection: Upgrade\r\n{key}");
+        assert_eq!(ask("GET / HTTP/1.1", &both), Ok(true));
+        assert_eq!(ask("GET / HTTP/1.1", key), Ok(false));
+        for (line, fields) in [
+            ("POST / HTTP/1.1", both.clone()),
+            ("GET / HTTP/1.1", format!("Upgrade: websocket\r\n{key}")),
+            ("GET / HTTP/1.1", both.replace("dG", "dg")),
+            ("GET / HTTP/1.1", format!("{both}Content-Length: 0\r\n")),
+        ] {
+            assert!(ask(line, &fields).is_err(), "{line} {fields}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Origin, Setup, journal, nth_addr};
 use crate::clock;
 use crate::wire::fields::{self, Framing};
-use crate::wire::{checksum, pattern};
+use crate::wire::{checksum, pattern, websocket};
 
 struct Answer {
     status: u16,
@@ -274,4 +274,54 @@ fn one_origin_can_have_many_addresses() {
         TcpStream::connect(addr).unwrap();
     }
     assert!(TcpStream::connect(nth_addr(origin.addr(), 40)).is_err());
+}
+
+#[test]
+fn messages_of_websocket_come_back_in_whatever_pieces_they_arrive() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    client.send(
+        b"GET /chat HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    );
+    let answer = client.answer();
+    assert_eq!(answer.status, 101);
+    assert!(
+        answer.head.contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"),
+        "{}",
+        answer.head
+    );
+    let (mut sent, mut expected) = (Vec::new(), Vec::new());
+    for (opcode, is_last, len, answer) in [
+        (websocket::BINARY, true, 5, websocket::BINARY),
+        (1, false, 125, 1),
+        (0, true, 126, 0),
+        (websocket::PING, true, 3, websocket::PONG),
+        (websocket::BINARY, true, 60_000, websocket::BINARY),
+        (websocket::CLOSE, true, 2, websocket::CLOSE),
+    ] {
+        let payload = pattern::run(len as u64, len);
+        websocket::write(&mut sent, opcode, is_last, Some([1, 2, 3, len as u8]), payload);
+        websocket::write(&mut expected, answer, is_last, None, payload);
+    }
+    for part in sent.chunks(7001) {
+        client.send(part);
+    }
+    while client.fill() > 0 {}
+    assert!(client.1 == expected, "{} bytes came back of {}", client.1.len(), expected.len());
+}
+
+#[test]
+fn a_frame_that_breaks_the_rules_ends_the_connection() {
+    let origin = origin();
+    for frame in [&[0x82, 0x00][..], &[0xf2, 0x80, 1, 2, 3, 4]] {
+        let mut client = Client::connect(&origin);
+        client.send(
+            b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        );
+        assert_eq!(client.answer().status, 101);
+        client.send(frame);
+        assert!(client.is_closed(), "{frame:?}");
+    }
 }

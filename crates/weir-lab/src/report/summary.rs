@@ -1,7 +1,7 @@
 //! Rounds condensed: per case and target the spread of each figure, and its ratio to the best peer.
 //!
 //! The best peer of a figure is the one with the better median over all rounds. The ratio is taken within each round, where
-//! both saw the same machine, and the median of these ratios is given with its bootstrap interval.
+//! both saw the same machine, and the median of these ratios is given with its bootstrap interval. A bar may name one peer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +24,8 @@ pub struct Row {
     pub spreads: BTreeMap<Metric, Spread>,
     /// Each figure relative to that of the best peer.
     pub ratios: BTreeMap<Metric, Ratio>,
+    /// Each figure relative to that of each peer.
+    pub peers: BTreeMap<(Metric, Product), Ratio>,
     /// What most often kept the throughput from being higher.
     pub limit: Option<Limit>,
     /// Requests that failed, over all rounds.
@@ -38,6 +40,9 @@ pub struct Ratio {
     /// The median of the ratios within each round, and its interval.
     pub estimate: Estimate,
 }
+
+/// Whom Weir is measured against.
+const PEERS: [Product; 2] = [Product::Nginx, Product::Haproxy];
 
 /// The rows of a run, in the order of its measurements.
 pub fn rows(run: &Run) -> Vec<Row> {
@@ -64,13 +69,23 @@ fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
     let ratios = metrics
         .iter()
         .filter(|_| is_compared)
-        .filter_map(|metric| Some((*metric, ratio(good, case, &own, *metric)?)))
+        .filter_map(|metric| {
+            Some((*metric, ratio(good, case, &own, *metric, best_peer(good, case, *metric)?)?))
+        })
+        .collect();
+    let each = metrics.iter().flat_map(|metric| PEERS.map(|peer| (*metric, peer)));
+    let peers = each
+        .filter(|_| is_compared)
+        .filter_map(|(metric, peer)| {
+            Some(((metric, peer), ratio(good, case, &own, metric, peer.name().to_owned())?))
+        })
         .collect();
     Row {
         case: case.to_owned(),
         target: target.to_owned(),
         spreads,
         ratios,
+        peers,
         limit: most_frequent(own.iter().filter_map(|measurement| measurement.limit)),
         faults: own.iter().map(|measurement| measurement.faults.total).sum(),
     }
@@ -84,9 +99,14 @@ fn values(measurements: &[&Measurement], metric: Metric) -> Vec<f64> {
     measurements.iter().filter_map(|measurement| measurement.values.get(&metric).copied()).collect()
 }
 
-/// The ratio of `own` to the best peer of the case. Zero has no ratio.
-fn ratio(good: &[&Measurement], case: &str, own: &[&Measurement], metric: Metric) -> Option<Ratio> {
-    let peer = best_peer(good, case, metric)?;
+/// The ratio of `own` to `peer` in the same case. Zero has no ratio.
+fn ratio(
+    good: &[&Measurement],
+    case: &str,
+    own: &[&Measurement],
+    metric: Metric,
+    peer: String,
+) -> Option<Ratio> {
     let theirs = of(good, case, &peer);
     let ratios: Vec<f64> = own
         .iter()

@@ -94,6 +94,19 @@ fn verdicts_say_by_how_much_and_whether_noise_could_decide() {
 }
 
 #[test]
+fn a_bar_against_a_named_peer_is_judged_by_that_one() {
+    let mut run = run_with(&[("weir", &[9.5, 9.5]), ("nginx", &[10.0, 10.0]), ("haproxy", &[9.4, 9.4])]);
+    run.scenario.bars = catalogue::find("l4-keepalive").unwrap().bars;
+    let judged = sentences(&run);
+    let sentence =
+        "CPU per request 0.95 of nginx's (95 % interval 0.95 to 0.95); bar at most 1.00 of nginx: met";
+    assert_eq!(judged[0], (sentence.to_owned(), Some(true)));
+    assert!(judged[1].0.ends_with("; bar at most 0.90 of haproxy: missed"), "{}", judged[1].0);
+    run.measurements.retain(|measurement| measurement.target != "haproxy");
+    assert_eq!(sentences(&run)[1].1, None);
+}
+
+#[test]
 fn without_weir_or_without_peers_nothing_is_judged() {
     for costs in [vec![("nginx", &[10.0][..])], vec![("weir", &[8.0][..])]] {
         let (sentence, is_met) = sentences(&run_with(&costs)).remove(0);

@@ -5,7 +5,7 @@ use crate::scenario::Bar;
 use crate::scenario::bar::Of;
 
 use super::Run;
-use super::summary::Row;
+use super::summary::{Ratio, Row};
 
 /// A bar held against the figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,8 @@ fn judge(bar: &Bar, row: &Row) -> Verdict {
     let phrase = capital(bar.metric.phrase());
     let result = match bar.of {
         Of::Itself => judge_itself(bar, row),
-        Of::BestPeer => judge_ratio(bar, row),
+        Of::BestPeer => row.ratios.get(&bar.metric).map(|ratio| judge_ratio(bar, ratio)),
+        Of::Peer(peer) => row.peers.get(&(bar.metric, peer)).map(|ratio| judge_ratio(bar, ratio)),
     };
     match result {
         Some((is_met, text)) => {
@@ -76,17 +77,20 @@ fn judge(bar: &Bar, row: &Row) -> Verdict {
     }
 }
 
-fn judge_ratio(bar: &Bar, row: &Row) -> Option<(bool, String)> {
-    let ratio = row.ratios.get(&bar.metric)?;
+fn judge_ratio(bar: &Bar, ratio: &Ratio) -> (bool, String) {
     let estimate = ratio.estimate;
     let mut text = format!(
-        "{:.2} of {}'s, the better peer (95 % interval {:.2} to {:.2})",
-        estimate.median, ratio.peer, estimate.low, estimate.high
+        "{:.2} of {}'s{} (95 % interval {:.2} to {:.2})",
+        estimate.median,
+        ratio.peer,
+        if bar.of == Of::BestPeer { ", the better peer" } else { "" },
+        estimate.low,
+        estimate.high
     );
     if bar.is_between(estimate.low, estimate.high) {
         text.push_str(", but inside the noise");
     }
-    Some((bar.is_met_by(estimate.median), text))
+    (bar.is_met_by(estimate.median), text)
 }
 
 /// Without noise to weigh: the worst round decides.
@@ -110,6 +114,7 @@ fn bound(bar: &Bar) -> String {
         }
         Of::Itself => format!("{word} {}", bar.metric.format_with_unit(bar.bound())),
         Of::BestPeer => format!("{word} {:.2} of the better peer", bar.bound()),
+        Of::Peer(peer) => format!("{word} {:.2} of {}", bar.bound(), peer.name()),
     }
 }
 

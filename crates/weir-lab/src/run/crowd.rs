@@ -48,6 +48,7 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
         Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false, cookie: None };
     let plan = Plan {
         target: stand.addr,
+        secure: None,
         exchanges: prepare(&shape),
         clients,
         choice: Choice::ByClient,

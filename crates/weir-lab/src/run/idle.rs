@@ -3,31 +3,43 @@
 //! Each number of clients gets a fresh target with room for just these: some products set memory aside for every client they
 //! may have when they start, others when it comes, and both is to be counted. One exchange at a time, so that the target needs
 //! one server connection however many clients there are. Afterwards all must still be open and a sample of them usable: a target
-//! that closes idle clients would look thrifty.
+//! that closes idle clients would look thrifty. Tunnels, each with a server connection of its own, then get a heartbeat.
+
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 
+use super::mark::{Mark, mark, note_cost, note_limit};
 use super::measurement::Measurement;
 use super::server::Server;
 use super::stand::Bench;
 use crate::clock;
-use crate::load::exchange::{Shape, prepare};
+use crate::load::exchange::{Exchange, Shape, prepare};
 use crate::load::held::Held;
+use crate::load::websocket;
 use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
-use crate::scenario::Idle;
+use crate::scenario::{Idle, Rounds};
 use crate::stats;
-use crate::target::Target;
+use crate::target::{Room, Target};
 
 /// One connection in so many is used again at the end.
 const SAMPLE: usize = 50;
 
 /// Measures `target` once.
-pub(super) fn measure(bench: &Bench<'_>, idle: &Idle, target: Target) -> anyhow::Result<Measurement> {
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    idle: &Idle,
+    rounds: &Rounds,
+    target: Target,
+) -> anyhow::Result<Measurement> {
     let mut measurement = Measurement::default();
     for &clients in &idle.clients {
-        let memory = with_clients(bench, idle, target, clients)
+        let is_last = Some(&clients) == idle.clients.last();
+        let pulse = idle.tunnels.filter(|_| is_last).map(|tunnels| (tunnels.heartbeat, rounds.window));
+        let memory = with_clients(bench, idle, target, clients, pulse, &mut measurement)
             .with_context(|| format!("with {clients} idle clients"))?;
         measurement.series.push((clients as f64, memory.anonymous as f64));
         measurement.values.insert(Metric::Rss, memory.rss as f64);
@@ -39,12 +51,19 @@ pub(super) fn measure(bench: &Bench<'_>, idle: &Idle, target: Target) -> anyhow:
     Ok(measurement)
 }
 
-/// Memory of a fresh target once `clients` idle on it.
-fn with_clients(bench: &Bench<'_>, idle: &Idle, target: Target, clients: usize) -> anyhow::Result<Memory> {
-    let mut stand = bench.stand(target, clients as u64)?;
-    let shape =
-        Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false, cookie: None };
-    let exchange = &prepare(&shape)[0];
+/// Memory of a fresh target once `clients` idle on it. `pulse`: interval of a heartbeat, and for how long there is one
+/// afterwards; what that costs goes into `measurement`.
+fn with_clients(
+    bench: &Bench<'_>,
+    idle: &Idle,
+    target: Target,
+    clients: usize,
+    pulse: Option<(Duration, Duration)>,
+    measurement: &mut Measurement,
+) -> anyhow::Result<Memory> {
+    let servers = if idle.tunnels.is_some() { clients as u64 } else { 0 };
+    let mut stand = bench.stand_with(target, Room { clients: clients as u64, servers })?;
+    let exchange = &exchange(stand.addr, idle);
     let mut held = Held::new(stand.addr, exchange);
     held.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
     clock::pause(idle.settle);
@@ -54,9 +73,41 @@ fn with_clients(bench: &Bench<'_>, idle: &Idle, target: Target, clients: usize) 
         None => stand.servers.first().and_then(Server::pid).context("the origin runs")?,
     };
     let memory = memory::of_tree(pid);
+    if let Some((interval, length)) = pulse {
+        let before = mark(&stand, bench.placement, 0);
+        let beats = held.beat(interval, length, || bench.options.is_interrupted());
+        let after = mark(&stand, bench.placement, beats.map_err(|fault| anyhow!("heartbeat: {fault}"))?);
+        ensure!(!bench.options.is_interrupted(), "interrupted");
+        note_pulse(measurement, clients, bench.placement.is_some(), &before, &after);
+    }
     stand.is_alive()?;
     let open = held.open();
     ensure!(open == clients, "the target closed {}", clients - open);
     held.use_again(SAMPLE).map_err(|fault| anyhow!("one was forgotten: {fault}"))?;
     Ok(memory)
+}
+
+/// What each client does once before it idles, and with every heartbeat.
+fn exchange(addr: SocketAddr, idle: &Idle) -> Exchange {
+    if let Some(tunnels) = idle.tunnels {
+        return websocket::prepare(addr, tunnels.message).swap_remove(0);
+    }
+    let shape =
+        Shape { host: addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false, cookie: None };
+    prepare(&shape).swap_remove(0)
+}
+
+/// CPU of the target while `clients` tunnels had a heartbeat.
+fn note_pulse(measurement: &mut Measurement, clients: usize, is_placed: bool, before: &Mark, after: &Mark) {
+    note_cost(measurement, before, after);
+    if is_placed {
+        note_limit(measurement, before, after, None);
+        // Nothing is as fast as it can be here.
+        measurement.limit = None;
+    }
+    if let Some(percent) = measurement.values.get(&Metric::TargetCpu) {
+        // Percent of a CPU are 10 000 us of each second.
+        let of_thousand = percent * 10_000.0 * 1000.0 / clients as f64;
+        measurement.values.insert(Metric::HeartbeatCpu, of_thousand);
+    }
 }

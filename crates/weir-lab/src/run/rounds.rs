@@ -19,7 +19,7 @@ use crate::place::{self, Placement};
 use crate::report::Run;
 use crate::scenario::{Rate, Scenario, Tool};
 use crate::target::installed::{self, Catalogue};
-use crate::target::{Class, Product, Target};
+use crate::target::{Certificate, Class, Product, Target};
 
 /// Runs `scenario`.
 ///
@@ -35,14 +35,19 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     scenario.rounds.window = options.window.unwrap_or(scenario.rounds.window);
     let tools = choose_tools(&mut scenario, options, &mut notes)?;
     let machine = Machine::look();
+    let dir = tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no temporary folder")?;
+    let certificate = scenario.listener.tls.map(|tls| Certificate::make(tls.key, dir.path())).transpose()?;
     let bench = Bench {
         options,
         products,
         class: scenario.class,
+        listener: scenario.listener,
+        traffic: scenario.traffic(),
         upstream: scenario.upstream,
         journal: scenario.needs_journal(),
         placement: placement(&scenario, options)?,
-        dir: tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no temporary folder")?,
+        certificate,
+        dir,
         records: RefCell::new(BTreeMap::new()),
     };
     if let Some(placement) = bench.placement {
@@ -99,7 +104,11 @@ fn choose_tools(
     let mut wanted: Vec<Tool> = scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
     if let (Some(steady), Tool::Wrk) = (&scenario.steady, options.tool) {
         let plain = steady.keep_alive && steady.body == 0 && steady.rate.is_none();
-        ensure!(plain, "wrk plays kept connections with GET in a closed loop only");
+        let plain = plain && scenario.listener.tls.is_none();
+        ensure!(
+            plain && steady.message.is_none() && !scenario.is_bulk(),
+            "wrk plays kept connections with GET of the page in a closed loop only"
+        );
         let cookies = steady.cookie.is_some() || scenario.upstream.persistence_cookie;
         ensure!(!cookies, "wrk sends no cookies");
         wanted.push(Tool::Wrk);
@@ -189,7 +198,7 @@ fn measure(
         return steady::measure(bench, work, rounds, rate, target);
     }
     if let Some(work) = &scenario.idle {
-        return idle::measure(bench, work, target);
+        return idle::measure(bench, work, rounds, target);
     }
     if let Some(work) = &scenario.overload {
         return overload::measure(bench, work, rounds, target);
@@ -249,9 +258,11 @@ fn progress_line(run: &Run, measurement: &Measurement) -> String {
     let shown = [
         Metric::RequestsPerSecond,
         Metric::CpuPerRequest,
+        Metric::CpuPerGib,
         Metric::P99,
         Metric::Availability,
         Metric::MemoryPerClient,
+        Metric::HeartbeatCpu,
         Metric::OfCapacity,
         Metric::LongestOfIdeal,
         Metric::Failed,

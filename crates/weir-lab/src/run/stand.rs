@@ -15,14 +15,16 @@ use tempfile::TempDir;
 use super::Options;
 use super::server::{Kind, Server};
 use crate::load::exchange::{Shape, prepare};
-use crate::load::probe;
+use crate::load::{Secure, probe};
 use crate::origin::journal::Visit;
 use crate::origin::{PAGE_LEN, nth_addr};
 use crate::place::Placement;
 use crate::process::{Guarded, Job};
+use crate::scenario::listener::Listener;
 use crate::scenario::upstream::Upstream;
+use crate::target::certificate;
 use crate::target::installed::Catalogue;
-use crate::target::{Class, Description, Product, Target, render};
+use crate::target::{Certificate, Class, Description, Product, Room, Target, Traffic, render};
 
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -52,6 +54,12 @@ pub struct Bench<'a> {
     pub products: Catalogue,
     /// How targets are configured.
     pub class: Class,
+    /// What they speak with clients.
+    pub listener: Listener,
+    /// What they show clients that speak TLS.
+    pub certificate: Option<Certificate>,
+    /// What passes through them.
+    pub traffic: Traffic,
     /// The servers behind them.
     pub upstream: Upstream,
     /// The servers keep a journal.
@@ -90,11 +98,19 @@ impl Bench<'_> {
     /// # Errors
     /// When one of them does not start, or the page is wrong.
     pub fn stand(&self, target: Target, clients: u64) -> anyhow::Result<Stand> {
+        self.stand_with(target, Room { clients, servers: 0 })
+    }
+
+    /// The same with this much room.
+    ///
+    /// # Errors
+    /// When one of them does not start, or the page is wrong.
+    pub fn stand_with(&self, target: Target, room: Room) -> anyhow::Result<Stand> {
         let servers = self.start_servers().context("origin")?;
         let addr = servers.first().context("an upstream has servers")?.addr;
         let mut stand = Stand { servers, target: None, addr };
         if target.product != Product::Direct {
-            let (child, addr) = self.start_target(target, &self.addrs(&stand.servers), clients)?;
+            let (child, addr) = self.start_target(target, &self.addrs(&stand.servers), room)?;
             (stand.target, stand.addr) = (Some(child), addr);
         }
         let shape = Shape {
@@ -105,8 +121,12 @@ impl Bench<'_> {
             close: false,
             cookie: None,
         };
-        probe::once(stand.addr, 0, &prepare(&shape)[0], START_LIMIT)
-            .map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
+        let exchange = &prepare(&shape)[0];
+        let seen = match self.secure()? {
+            Some(secure) => probe::once_secure(stand.addr, &secure, exchange, START_LIMIT),
+            None => probe::once(stand.addr, 0, exchange, START_LIMIT).map(|_| ()),
+        };
+        seen.map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
         Ok(stand)
     }
 
@@ -116,6 +136,15 @@ impl Bench<'_> {
     /// When one of them does not start, or the page is wrong.
     pub fn stand_with_servers(&self, target: Target, clients: usize) -> anyhow::Result<Stand> {
         self.stand(target, 2 * clients as u64)
+    }
+
+    /// How clients speak TLS, with no session to resume yet; `None` when they do not.
+    ///
+    /// # Errors
+    /// What the TLS library says against it.
+    pub fn secure(&self) -> anyhow::Result<Option<Secure>> {
+        let given = self.listener.tls.zip(self.certificate.as_ref());
+        given.map(|(tls, certificate)| Secure::new(tls, &certificate.der, certificate::NAME)).transpose()
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<Server>> {
@@ -137,11 +166,11 @@ impl Bench<'_> {
         &self,
         target: Target,
         servers: &[SocketAddr],
-        clients: u64,
+        room: Room,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let mut attempt = 1;
         loop {
-            match self.try_target(target, servers, clients) {
+            match self.try_target(target, servers, room) {
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
                 result => return result,
             }
@@ -152,7 +181,7 @@ impl Bench<'_> {
         &self,
         target: Target,
         servers: &[SocketAddr],
-        clients: u64,
+        room: Room,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let name = target.product.name();
         let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
@@ -161,11 +190,15 @@ impl Bench<'_> {
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let description = Description {
             listen: addr,
+            listener: &self.listener,
             servers,
             upstream: &self.upstream,
             class: self.class,
             variant: target.variant,
-            clients,
+            traffic: self.traffic,
+            room,
+            certificate: self.certificate.as_ref(),
+            stream_module: installed.stream_module.as_deref(),
             dir: &dir,
         };
         let Some(rendered) = render(target.product, &description) else { bail!("{name} is no program") };
@@ -180,7 +213,7 @@ impl Bench<'_> {
             version: installed.version.clone(),
             command: self.told_command(&job),
             file: rendered.file.to_owned(),
-            config: rendered.text,
+            config: self.told(&rendered.text),
         });
         let mut child = Guarded::start(&self.options.launcher, &job)?;
         child.wait_listening(addr, START_LIMIT)?;
@@ -191,10 +224,13 @@ impl Bench<'_> {
 impl Bench<'_> {
     /// The command line without the folders of this machine, which mean nothing elsewhere.
     fn told_command(&self, job: &Job) -> String {
-        let folder = self.dir.path().display().to_string();
         let program = job.program.file_name().unwrap_or_default().to_string_lossy();
         let line = Job { program: program.as_ref().into(), ..job.clone() }.command_line();
-        line.replace(&folder, "RUN")
+        self.told(&line)
+    }
+
+    fn told(&self, text: &str) -> String {
+        text.replace(&self.dir.path().display().to_string(), "RUN")
     }
 }
 

@@ -14,17 +14,22 @@ use super::stand::{Bench, Stand};
 use super::window;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::tool::{self, Tally};
+use crate::load::websocket;
 use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
 use crate::measure::metric::Metric;
 use crate::measure::{memory, sockets};
+use crate::scenario::listener::Tls;
 use crate::scenario::{Rounds, Steady, Tool};
-use crate::target::{Installed, Target};
+use crate::target::{Installed, Room, Target};
 
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Clients the targets have room for: no limit of theirs is to be felt.
-const ROOM: u64 = 4096;
+/// What the targets have room for: no limit of theirs is to be felt. In tunnels, clients have a server connection each.
+const ROOM: Room = Room { clients: 4096, servers: 4096 };
+
+/// Bytes of a GiB.
+const GIB: f64 = (1_u64 << 30) as f64;
 
 /// After so many faults a measurement is over.
 const FAULTS_MAX: u64 = 1000;
@@ -40,8 +45,8 @@ pub(super) fn measure(
     rate: Option<f64>,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand(target, ROOM)?;
-    let plan = plan(&stand, steady, rounds, rate);
+    let mut stand = bench.stand_with(target, ROOM)?;
+    let plan = Plan { secure: bench.secure()?, ..plan(&stand, steady, rounds, rate) };
     let mut measurement = Measurement::default();
     let (before, after) = match bench.options.tool {
         Tool::Wrk => {
@@ -53,12 +58,17 @@ pub(super) fn measure(
             let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
             note_outcome(&mut measurement, &driven.outcome, rate);
             let binds = target.variant.has_persistence_cookie(&bench.upstream) && stand.target.is_some();
-            measurement.failure = unbound(if binds { plan.clients } else { 0 }, driven.outcome.cookies);
+            measurement.failure = unbound(if binds { plan.clients } else { 0 }, driven.outcome.cookies)
+                .or_else(|| bench.listener.tls.and_then(|tls| handshakes(tls, &driven.outcome)));
             (driven.before, driven.after)
         }
     };
     stand.is_alive()?;
     note_cost(&mut measurement, &before, &after);
+    if let (true, Some(each)) = (bench.traffic.is_bulk, measurement.values.get(&Metric::CpuPerRequest)) {
+        let per_gib = each * GIB / steady.answer as f64;
+        measurement.values.insert(Metric::CpuPerGib, per_gib);
+    }
     if let Some(child) = &stand.target {
         let memory = memory::of_tree(child.pid());
         measurement.values.insert(Metric::Rss, memory.rss as f64);
@@ -91,7 +101,11 @@ fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> P
     };
     Plan {
         target: stand.addr,
-        exchanges: prepare(&shape),
+        secure: None,
+        exchanges: match steady.message {
+            Some(len) => websocket::prepare(stand.addr, len),
+            None => prepare(&shape),
+        },
         clients: steady.clients,
         choice: Choice::ByClient,
         connections: if steady.keep_alive { Connections::Kept } else { Connections::PerExchange },
@@ -141,6 +155,14 @@ fn unbound(bound: usize, given: u64) -> Option<String> {
     (given < bound as u64).then(|| format!("the target gave {given} cookies to {bound} clients"))
 }
 
+/// Says so when handshakes were not of the kind that was to be measured.
+fn handshakes(tls: Tls, outcome: &Outcome) -> Option<String> {
+    let Outcome { full_handshakes: full, resumed_handshakes: resumed, .. } = outcome;
+    let wrong = if tls.resume { full } else { resumed };
+    // A session may be lost now and then; one in a hundred changes no figure.
+    (wrong * 100 > full + resumed).then(|| format!("{resumed} sessions were resumed and {full} were not"))
+}
+
 fn note_tally(measurement: &mut Measurement, tally: &Tally) {
     measurement.values.insert(Metric::RequestsPerSecond, tally.rate);
     let figures = [(Metric::P50, tally.p50), (Metric::P99, tally.p99), (Metric::Longest, tally.longest)];
@@ -159,11 +181,25 @@ fn accepted(stand: &Stand) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::unbound;
+    use super::{Outcome, Tls, handshakes, unbound};
+    use crate::scenario::listener::{Key, Suite};
+    use std::time::Duration;
 
     #[test]
     fn a_client_without_a_cookie_is_noticed() {
         assert!(unbound(64, 63).is_some_and(|said| said.contains("63 cookies to 64 clients")));
         assert_eq!([unbound(64, 64), unbound(64, 65), unbound(0, 0)], [None, None, None]);
+    }
+
+    #[test]
+    fn handshakes_of_the_wrong_kind_are_noticed() {
+        let said = |resume, full_handshakes, resumed_handshakes| {
+            let start = Outcome::at_start(0, Duration::ZERO);
+            let outcome = Outcome { full_handshakes, resumed_handshakes, ..start };
+            handshakes(Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume }, &outcome)
+        };
+        assert_eq!([said(true, 1, 99), said(false, 1000, 1), said(true, 0, 0)], [None, None, None]);
+        assert!(said(true, 2, 98).is_some_and(|text| text == "98 sessions were resumed and 2 were not"));
+        assert!(said(false, 98, 2).is_some());
     }
 }

@@ -33,6 +33,7 @@ impl Load {
         let signed = Signed { host: stand.addr, service: self.service, body_len: self.body_len };
         Plan {
             target: stand.addr,
+            secure: None,
             exchanges: (0..self.clients).map(|client| sign(&signed, client)).collect(),
             choice: Choice::ByClient,
             clients: self.clients,

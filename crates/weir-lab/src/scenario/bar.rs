@@ -8,13 +8,42 @@ use crate::target::{Product, Target};
 
 /// What a figure is compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(try_from = "String", into = "String")]
 pub enum Of {
     /// Nothing: the bar is in the figure's own unit.
     #[default]
     Itself,
     /// The better one of nginx and HAProxy: the bar is a ratio.
     BestPeer,
+    /// One of them: the bar is a ratio.
+    Peer(Product),
+}
+
+impl TryFrom<String> for Of {
+    type Error = anyhow::Error;
+
+    fn try_from(text: String) -> anyhow::Result<Self> {
+        Ok(match text.as_str() {
+            "itself" => Self::Itself,
+            "best-peer" => Self::BestPeer,
+            name => {
+                let target: Target = name.parse()?;
+                let is_peer = target.product.is_peer() && target == Target::of(target.product);
+                ensure!(is_peer, "`{name}` is not a peer; there are nginx and haproxy, and `best-peer`");
+                Self::Peer(target.product)
+            }
+        })
+    }
+}
+
+impl From<Of> for String {
+    fn from(of: Of) -> Self {
+        match of {
+            Of::Itself => "itself".to_owned(),
+            Of::BestPeer => "best-peer".to_owned(),
+            Of::Peer(product) => product.name().to_owned(),
+        }
+    }
 }
 
 /// One bar.

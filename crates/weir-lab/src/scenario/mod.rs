@@ -5,6 +5,7 @@
 
 pub mod bar;
 pub mod catalogue;
+pub mod listener;
 pub mod upstream;
 pub mod work;
 mod length;
@@ -15,11 +16,13 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 
 pub use bar::Bar;
+use listener::Listener;
 use upstream::Upstream;
 use work::{Outage, Overload, Persistence, Probes, Queue, Slow};
 
 use crate::measure::metric::Metric;
-use crate::target::{Class, Product, Target, Variant};
+use crate::target::{Class, Product, Target, Traffic, Variant};
+use crate::wire::websocket;
 
 /// One scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +41,9 @@ pub struct Scenario {
     pub class: Class,
     /// Repetition.
     pub rounds: Rounds,
+    /// What the targets speak with the clients; without it, HTTP/1.1.
+    #[serde(default)]
+    pub listener: Listener,
     /// The servers, and what the targets do with them; without it, one server.
     #[serde(default)]
     pub upstream: Upstream,
@@ -95,6 +101,8 @@ pub struct Steady {
     pub answer: u64,
     /// A cookie of the application in every request, name and value.
     pub cookie: Option<String>,
+    /// Clients have a WebSocket tunnel each, and send messages of so many bytes that come back; each counts as a request.
+    pub message: Option<usize>,
     /// A constant rate; without it the loop is closed.
     pub rate: Option<Rate>,
 }
@@ -123,6 +131,19 @@ pub struct Idle {
     /// Rest before each reading.
     #[serde(with = "length")]
     pub settle: Duration,
+    /// The clients have a WebSocket tunnel each.
+    pub tunnels: Option<Tunnels>,
+}
+
+/// WebSocket tunnels in which little happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tunnels {
+    /// Bytes of a message; it comes back.
+    pub message: usize,
+    /// From one message of a tunnel to the next, while the CPU of the largest number of tunnels is measured.
+    #[serde(with = "length")]
+    pub heartbeat: Duration,
 }
 
 /// Many clients at once.
@@ -161,6 +182,9 @@ impl Tool {
     }
 }
 
+/// From here on an answer is counted by its bytes.
+const BULK_MIN: u64 = 1 << 20;
+
 fn yes() -> bool {
     true
 }
@@ -191,6 +215,9 @@ impl Scenario {
         if let Some(idle) = &mut short.idle {
             idle.clients.iter_mut().for_each(|clients| *clients = clients.div_ceil(20));
             idle.settle = idle.settle.min(Duration::from_millis(100));
+            if let Some(tunnels) = &mut idle.tunnels {
+                tunnels.heartbeat = tunnels.heartbeat.min(short.rounds.window);
+            }
         }
         if let Some(crowd) = &mut short.crowd {
             crowd.clients.truncate(1);
@@ -230,8 +257,9 @@ impl Scenario {
         use Metric as M;
         if self.steady.is_some() {
             self.steady_columns()
-        } else if self.idle.is_some() {
-            vec![M::MemoryPerClient, M::Rss, M::Pss]
+        } else if let Some(idle) = &self.idle {
+            let pulse = idle.tunnels.map_or(&[][..], |_| &[M::HeartbeatCpu, M::CpuPerRequest]);
+            [&[M::MemoryPerClient], pulse, &[M::Rss, M::Pss]].concat()
         } else if self.crowd.is_some() {
             vec![M::Availability, M::RequestsPerSecond, M::P50, M::P99, M::Longest, M::Failed]
         } else if self.queue.is_some() {
@@ -260,7 +288,7 @@ impl Scenario {
         if self.bars.iter().any(|bar| bar.metric == M::OfDirect) || self.has_variant(Variant::NoReuse) {
             columns.push(M::OfDirect);
         }
-        columns.push(M::CpuPerRequest);
+        columns.push(if self.is_bulk() { M::CpuPerGib } else { M::CpuPerRequest });
         if self.has_variant(Variant::NoPersistence) {
             columns.push(M::OfNoPersistence);
         }
@@ -272,6 +300,18 @@ impl Scenario {
             columns.push(M::LatenessP99);
         }
         columns
+    }
+
+    /// Whether bodies are so large that they are what costs.
+    pub fn is_bulk(&self) -> bool {
+        self.steady.as_ref().is_some_and(|steady| steady.answer >= BULK_MIN)
+    }
+
+    /// What passes through the targets.
+    pub fn traffic(&self) -> Traffic {
+        let in_steady = self.steady.as_ref().and_then(|steady| steady.message);
+        let in_idle = self.idle.as_ref().and_then(|idle| idle.tunnels);
+        Traffic { is_bulk: self.is_bulk(), upgrades: in_steady.is_some() || in_idle.is_some() }
     }
 
     /// Whether the servers are to keep a journal: it says what a client cannot see.
@@ -307,6 +347,12 @@ impl Scenario {
             ensure!(steady.clients > 0, "no clients");
             let is_pair = |cookie: &String| cookie.contains('=') && !cookie.contains(['\r', '\n']);
             ensure!(steady.cookie.iter().all(is_pair), "a cookie is a name, `=` and a value");
+            steady.message.map_or(Ok(()), check_message)?;
+            let is_plain = steady.keep_alive && steady.body == 0 && steady.answer == page_len();
+            ensure!(
+                steady.message.is_none() || (is_plain && steady.cookie.is_none()),
+                "a message is all there is: no body, answer, cookie or end of the connection"
+            );
             match steady.rate {
                 Some(Rate::Fixed(rate)) => ensure!(rate > 0.0, "the rate is not positive"),
                 Some(Rate::OfPeak { share, .. }) => ensure!(share > 0.0, "the share is not positive"),
@@ -316,11 +362,16 @@ impl Scenario {
         if let Some(idle) = &self.idle {
             let rising = idle.clients.windows(2).all(|pair| pair[0] < pair[1]);
             ensure!(idle.clients.len() >= 2 && rising, "idle clients: two numbers or more, rising");
+            if let Some(tunnels) = idle.tunnels {
+                check_message(tunnels.message)?;
+                ensure!(!tunnels.heartbeat.is_zero(), "a heartbeat takes some time");
+            }
         }
         if let Some(crowd) = &self.crowd {
             ensure!(!crowd.clients.is_empty() && !crowd.tools.is_empty(), "no clients or no tools");
         }
         self.upstream.check()?;
+        self.listener.check(self)?;
         if self.upstream.persistence_cookie {
             let has_nginx = self.targets.iter().any(|target| target.product == Product::Nginx);
             ensure!(
@@ -343,6 +394,12 @@ impl Scenario {
         self.probes.iter().try_for_each(|work| work.check(upstream))?;
         self.persistence.iter().try_for_each(|work| work.check(upstream))
     }
+}
+
+/// A message is one frame.
+fn check_message(len: usize) -> anyhow::Result<()> {
+    ensure!((1..websocket::PAYLOAD_MAX).contains(&len), "a message has 1 byte to 65535");
+    Ok(())
 }
 
 #[cfg(test)]

@@ -94,6 +94,27 @@ fn mistakes_are_named() {
             "[upstream]\nslots = 1\n[slow]\nrate = 1.0\nclients = 1\nservice = \"20ms\"\nslow = \"20ms\"\none-in = 100\n",
             "slower than the others",
         ),
+        ("[listener]\nprotocol = \"tcp\"\n[steady]\nclients = 1\n", "without variants"),
+        ("[listener]\nprotocol = \"udp\"\n[steady]\nclients = 1\n", "unknown variant `udp`"),
+        (
+            "[listener]\ntls = { suite = \"TLS_AES_256_GCM_SHA384\", key = \"rsa-2048\" }\n[steady]\nclients = 1\n",
+            "the origin itself has none",
+        ),
+        (
+            "[listener]\ntls = { suite = \"RC4\", key = \"rsa-2048\" }\n[steady]\nclients = 1\n",
+            "unknown variant `RC4`",
+        ),
+        ("[steady]\nclients = 1\nmessage = 0\n", "1 byte to 65535"),
+        ("[steady]\nclients = 1\nmessage = 9\nbody = 9\n", "all there is"),
+        (
+            "[idle]\nclients = [1, 2]\nsettle = \"1s\"\ntunnels = { message = 65536, heartbeat = \"1s\" }\n",
+            "1 byte to 65535",
+        ),
+        (
+            "[steady]\nclients = 1\n[[bar]]\nmetric = \"p99\"\nof = \"caddy\"\nat-most = 1.0\n",
+            "no target `caddy`",
+        ),
+        ("[steady]\nclients = 1\n[[bar]]\nmetric = \"p99\"\nof = \"direct\"\nat-most = 1.0\n", "not a peer"),
         ("[steady]\nclients = 1\n[[bar]]\nmetric = \"p99\"\n", "either `at-most` or `at-least`"),
         ("[steady]\nclients = 1\n[[bar]]\nmetric = \"speed\"\nat-most = 1.0\n", "unknown variant `speed`"),
     ] {

@@ -4,12 +4,14 @@
 
 use std::net::SocketAddr;
 
-use super::{Class, Description, HEALTH_PATH, Rendered, Variant};
+use super::{Class, Description, HEALTH_PATH, Rendered, Traffic, Variant};
 use crate::load::exchange::CLIENT_HEADER;
+use crate::scenario::listener::Protocol;
 use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
     let text = match description.class {
+        Class::Tuned if description.listener.protocol == Protocol::Tcp => tcp(description),
         Class::Tuned => tuned(description),
         Class::AsShipped => as_shipped(description),
     };
@@ -18,9 +20,17 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
     Rendered { file: "haproxy.cfg", text, args }
 }
 
+/// What the manual offers for large bodies.
+const BULK: &str = "\
+    # The manual's offer for large answers: the kernel moves them without a copy. By default they are copied, and what
+    # `splice-auto` thinks worth while was copied here as well.
+    option splice-response
+";
+
 fn tuned(description: &Description<'_>) -> String {
-    let Description { listen, clients, .. } = description;
-    let connections = clients + 64;
+    let Description { listen, room, .. } = description;
+    // Those to servers are not counted.
+    let connections = room.clients + 64;
     let (backend, servers) = (backend(description), servers(description));
     let spread = match description.upstream.health {
         Some(_) => {
@@ -38,6 +48,11 @@ fn tuned(description: &Description<'_>) -> String {
     http-reuse never
     option http-server-close"
     };
+    let traffic = traffic(description);
+    // TLS 1.2 and 1.3, tickets and a cache of 20 000 sessions are the defaults.
+    let tls = description
+        .certificate
+        .map_or_else(String::new, |certificate| format!(" ssl crt {}", certificate.both.display()));
     format!(
         "global
     # One thread for the one CPU of the target, as the others have.
@@ -55,9 +70,49 @@ defaults
     timeout server 300s
     timeout http-keep-alive 300s
     timeout http-request 20s
-{reuse}
+{traffic}{reuse}
     # The client's address reaches the server, as the other targets pass it on.
     option forwardfor
+
+frontend bench
+    # The kernel's limit, so that a crowd that arrives at once is queued, not dropped.
+    bind {listen}{tls} backlog 4096
+    default_backend origin
+
+backend origin
+{backend}{servers}"
+    )
+}
+
+/// What the manual says about this traffic.
+fn traffic(description: &Description<'_>) -> &'static str {
+    let Traffic { is_bulk, upgrades } = description.traffic;
+    match (upgrades, is_bulk) {
+        (true, _) => "    # Tunnels must not be closed between two heartbeats.\n    timeout tunnel 300s\n",
+        (_, true) if description.variant != Variant::Copying => BULK,
+        _ => "",
+    }
+}
+
+/// Bytes in both directions, looked at by nobody.
+fn tcp(description: &Description<'_>) -> String {
+    let Description { listen, room, .. } = description;
+    let connections = room.clients + 64;
+    let servers = servers(description);
+    format!(
+        "global
+    # One thread for the one CPU of the target, as the others have.
+    nbthread 1
+    # Room for the clients of the scenario; by default as many as descriptors allow, both sides counted.
+    maxconn {connections}
+
+defaults
+    mode tcp
+    maxconn {connections}
+    # Idle clients must not be closed while they are counted, hence the long times.
+    timeout connect 5s
+    timeout client 300s
+    timeout server 300s
 
 frontend bench
     # The kernel's limit, so that a crowd that arrives at once is queued, not dropped.
@@ -65,7 +120,7 @@ frontend bench
     default_backend origin
 
 backend origin
-{backend}{servers}"
+{servers}"
     )
 }
 

@@ -16,6 +16,8 @@ pub struct Installed {
     pub program: PathBuf,
     /// What it says about its version.
     pub version: String,
+    /// The file of nginx's stream module, where that is not part of the program.
+    pub stream_module: Option<PathBuf>,
 }
 
 /// The products found, by name.
@@ -45,7 +47,8 @@ pub fn find_products(given: &[(Product, PathBuf)]) -> anyhow::Result<Catalogue> 
             version.as_ref().with_context(|| format!("{} tells no version", program.display()))?;
         }
         if let Some(version) = version {
-            found.insert(product.name(), Installed { program, version });
+            let stream_module = (product == Product::Nginx).then(|| stream_module(&program)).flatten();
+            found.insert(product.name(), Installed { program, version, stream_module });
         }
     }
     Ok(found)
@@ -56,7 +59,7 @@ pub fn find_tool(name: &str) -> Option<Installed> {
     let flag = if name == "ab" { "-V" } else { "--version" };
     let program = on_path(name)?;
     let version = version(&program, flag)?;
-    Some(Installed { program, version })
+    Some(Installed { program, version, stream_module: None })
 }
 
 fn version_flag(product: Product) -> &'static str {
@@ -78,6 +81,20 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(system).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
+/// The file of the stream module of the nginx at `program`; `None` where it is built in, or not there at all.
+fn stream_module(program: &Path) -> Option<PathBuf> {
+    let output = Command::new(program).arg("-V").output().ok()?;
+    let file = stream_module_of(&String::from_utf8_lossy(&output.stderr))?;
+    file.is_file().then_some(file)
+}
+
+/// The same by what nginx says about how it was built.
+fn stream_module_of(said: &str) -> Option<PathBuf> {
+    let mut words = said.split_whitespace();
+    let folder = words.clone().find_map(|word| word.strip_prefix("--modules-path="))?;
+    words.any(|word| word == "--with-stream=dynamic").then(|| Path::new(folder).join("ngx_stream_module.so"))
+}
+
 /// The first line a program says about its version, on whichever stream.
 fn version(program: &Path, flag: &str) -> Option<String> {
     let output = Command::new(program).arg(flag).output().ok()?;
@@ -85,4 +102,21 @@ fn version(program: &Path, flag: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().map(str::trim).find(|line| line.chars().any(|letter| letter.is_ascii_digit()))?;
     Some(line.chars().take(80).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stream_module_of;
+    use std::path::Path;
+
+    #[test]
+    fn a_module_is_loaded_where_it_is_not_built_in() {
+        let said =
+            "configure arguments: --prefix=/a --modules-path=/usr/lib/nginx/modules --with-stream=dynamic";
+        let file = Path::new("/usr/lib/nginx/modules/ngx_stream_module.so");
+        assert_eq!(stream_module_of(said).as_deref(), Some(file));
+        for said in ["--modules-path=/m --with-stream", "--with-stream=dynamic", ""] {
+            assert_eq!(stream_module_of(said), None, "{said}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! its reason. Two classes: tuned by the product's own documentation, and as shipped.
 
 pub mod installed;
+pub mod certificate;
 mod weir;
 mod nginx;
 mod haproxy;
@@ -18,8 +19,10 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
+pub use certificate::Certificate;
 pub use installed::Installed;
 
+use crate::scenario::listener::Listener;
 use crate::scenario::upstream::{Balance, Upstream};
 
 /// A product, or none.
@@ -54,7 +57,7 @@ impl Product {
         match self {
             Self::Direct => "always there",
             Self::Weir => "cargo build --release -p weir, or give --weir PATH",
-            Self::Nginx => "apt-get install nginx, or give --nginx PATH",
+            Self::Nginx => "apt-get install nginx libnginx-mod-stream, or give --nginx PATH",
             Self::Haproxy => "apt-get install haproxy, or give --haproxy PATH",
         }
     }
@@ -78,11 +81,19 @@ pub enum Variant {
     NoPersistence,
     /// Each probe opens a connection of its own. Weir alone can also do without.
     NewProbes,
+    /// Bodies pass through the program and not through the kernel alone. HAProxy alone can also do without.
+    Copying,
 }
 
 /// All variants.
-const VARIANTS: [Variant; 5] =
-    [Variant::Usual, Variant::NoReuse, Variant::RoundRobin, Variant::NoPersistence, Variant::NewProbes];
+const VARIANTS: [Variant; 6] = [
+    Variant::Usual,
+    Variant::NoReuse,
+    Variant::RoundRobin,
+    Variant::NoPersistence,
+    Variant::NewProbes,
+    Variant::Copying,
+];
 
 impl Variant {
     /// What stands behind the product's name.
@@ -93,6 +104,7 @@ impl Variant {
             Self::RoundRobin => "/round-robin",
             Self::NoPersistence => "/no-persistence",
             Self::NewProbes => "/new-probes",
+            Self::Copying => "/copying",
         }
     }
 
@@ -101,6 +113,7 @@ impl Variant {
         match self {
             Self::Usual => true,
             Self::NewProbes => product == Product::Weir,
+            Self::Copying => product == Product::Haproxy,
             Self::NoReuse | Self::RoundRobin | Self::NoPersistence => product != Product::Direct,
         }
     }
@@ -148,8 +161,8 @@ impl FromStr for Target {
         match VARIANTS.into_iter().find(|variant| variant.suffix() == suffix) {
             Some(variant) if variant.suits(product) => Ok(Self { product, variant }),
             _ => bail!(
-                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence` and, of weir, \
-                 `/new-probes`"
+                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence`, of weir \
+                 `/new-probes` and of haproxy `/copying`"
             ),
         }
     }
@@ -179,11 +192,31 @@ pub enum Class {
     AsShipped,
 }
 
+/// What passes through a target, as far as its documentation has advice for that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Answers have large bodies.
+    pub is_bulk: bool,
+    /// Clients open WebSocket tunnels.
+    pub upgrades: bool,
+}
+
+/// How many connections a target must have room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Of clients, at once.
+    pub clients: u64,
+    /// Of servers, where each client has one of its own; otherwise 0, and some hundred are enough.
+    pub servers: u64,
+}
+
 /// What a target is to do, in no product's words.
 #[derive(Debug, Clone, Copy)]
 pub struct Description<'a> {
     /// Where it takes requests.
     pub listen: SocketAddr,
+    /// What it speaks there.
+    pub listener: &'a Listener,
     /// The servers it sends them to.
     pub servers: &'a [SocketAddr],
     /// What it is to do with these.
@@ -192,8 +225,14 @@ pub struct Description<'a> {
     pub class: Class,
     /// How that differs.
     pub variant: Variant,
-    /// Clients it must have room for at once.
-    pub clients: u64,
+    /// What passes.
+    pub traffic: Traffic,
+    /// Connections it must have room for.
+    pub room: Room,
+    /// What it shows clients that speak TLS; without it, they do not.
+    pub certificate: Option<&'a Certificate>,
+    /// The file of nginx's stream module, where that is not part of the program.
+    pub stream_module: Option<&'a Path>,
     /// A folder for its files.
     pub dir: &'a Path,
 }

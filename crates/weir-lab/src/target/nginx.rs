@@ -1,15 +1,17 @@
 //! nginx's configuration, run in the foreground with a prefix of its own.
 //!
-//! Tuned by its documentation (ngx_core, ngx_http_core, ngx_http_upstream and ngx_http_proxy modules); as shipped follows
-//! Debian's `nginx.conf`.
+//! Tuned by its documentation (ngx_core, ngx_http_core, ngx_http_upstream, ngx_http_proxy and ngx_stream modules, and its page
+//! about WebSocket); as shipped follows Debian's `nginx.conf`.
 
-use super::{Class, Description, Rendered, Variant};
+use super::{Certificate, Class, Description, Rendered, Traffic, Variant};
 use crate::load::exchange::CLIENT_HEADER;
+use crate::scenario::listener::Protocol;
 use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
     let dir = description.dir.display();
     let text = match description.class {
+        Class::Tuned if description.listener.protocol == Protocol::Tcp => stream(description),
         Class::Tuned => tuned(description),
         Class::AsShipped => as_shipped(description),
     };
@@ -40,13 +42,11 @@ const OWN_FOLDERS: &str = "\
 const RESERVE: u64 = 512;
 
 fn tuned(description: &Description<'_>) -> String {
-    let Description { listen, clients, .. } = description;
-    let (servers, limits) = (servers(description), limits(description));
-    let user = user_line();
-    // Connections to servers count as well.
-    // It closes idle clients when fewer than a sixteenth of its connections are free.
-    let connections = clients + clients.div_ceil(15) + RESERVE;
-    let descriptors = connections + RESERVE;
+    let Description { listen, .. } = description;
+    let (servers, limits, map) = (servers(description), limits(description), map(description));
+    let process = process(description);
+    let ssl = description.certificate.map_or("", |_| " ssl");
+    let tls = tls(description);
     let reuse = if description.variant != Variant::NoReuse {
         "        # Idle connections kept to the servers; none by default in this version, and the most effective line of all.
         keepalive 256;
@@ -56,28 +56,11 @@ fn tuned(description: &Description<'_>) -> String {
     } else {
         "        # The variant without reuse of server connections: its default in this version.\n"
     };
-    let to_server = if description.variant != Variant::NoReuse {
-        "            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
-            proxy_http_version 1.1;
-            proxy_set_header Connection \"\";
-"
-    } else {
-        ""
-    };
+    let to_server = if description.variant != Variant::NoReuse { to_server(description) } else { "" };
     format!(
-        "{user}# One worker for the one CPU of the target, as the others have.
-worker_processes 1;
-pid nginx.pid;
-error_log error.log error;
-# Room for the clients of the scenario and some hundred connections to the server; 512 by default.
-worker_rlimit_nofile {descriptors};
-
-events {{
-    worker_connections {connections};
-}}
-
+        "{process}
 http {{
-{OWN_FOLDERS}    # Off for all targets.
+{OWN_FOLDERS}{map}    # Off for all targets.
     access_log off;
     # 1000 by default, after which clients would have to reconnect.
     keepalive_requests 1000000000;
@@ -89,13 +72,128 @@ http {{
 
     server {{
         # The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
-        listen {listen} backlog=4096;
-        location / {{
+        listen {listen}{ssl} backlog=4096;
+{tls}        location / {{
             proxy_pass http://origin;
 {limits}{to_server}            # Host and client address reach the server, as the other targets pass them on.
             proxy_set_header Host $http_host;
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
         }}
+    }}
+}}
+"
+    )
+}
+
+/// What stands before the protocol: the worker and its room.
+fn process(description: &Description<'_>) -> String {
+    let user = user_line();
+    // Connections to servers count as well.
+    let connections = description.room.clients + description.room.servers;
+    // It closes idle clients when fewer than a sixteenth of its connections are free.
+    let connections = connections + connections.div_ceil(15) + RESERVE;
+    let descriptors = connections + RESERVE;
+    format!(
+        "{user}# One worker for the one CPU of the target, as the others have.
+worker_processes 1;
+pid nginx.pid;
+error_log error.log error;
+# Room for the clients of the scenario and the connections to the server; 512 by default.
+worker_rlimit_nofile {descriptors};
+
+events {{
+    worker_connections {connections};
+}}
+"
+    )
+}
+
+/// What requests to kept connections need, and what its documentation says about this traffic.
+fn to_server(description: &Description<'_>) -> &'static str {
+    let Traffic { is_bulk, upgrades } = description.traffic;
+    match (upgrades, is_bulk) {
+        (true, _) => {
+            "            # The lines of its page about WebSocket proxying; HTTP/1.1 is needed for kept connections as well.
+            proxy_http_version 1.1;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection $connection_upgrade;
+            # Tunnels must not be closed between two heartbeats; 60 s by default.
+            proxy_read_timeout 300s;
+            proxy_send_timeout 300s;
+"
+        }
+        (_, true) => BULK,
+        _ => {
+            "            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
+            proxy_http_version 1.1;
+            proxy_set_header Connection \"\";
+"
+        }
+    }
+}
+
+/// TLS by its page about HTTPS servers.
+fn tls(description: &Description<'_>) -> String {
+    let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    format!(
+        "        ssl_certificate {};
+        ssl_certificate_key {};
+        # TLS 1.3 is not among the defaults of this version.
+        ssl_protocols TLSv1.2 TLSv1.3;
+        # Its page about HTTPS servers: a cache of sessions spares handshakes. None by default; tickets are on.
+        ssl_session_cache shared:sessions:10m;
+",
+        certificate.display(),
+        key.display()
+    )
+}
+
+/// What an upgrade makes of `Connection`; without one, server connections are kept.
+fn map(description: &Description<'_>) -> &'static str {
+    if !description.traffic.upgrades {
+        return "";
+    }
+    "    # The map of its page about WebSocket proxying, without `close` where nothing is upgraded.
+    map $http_upgrade $connection_upgrade {
+        default upgrade;
+        '' '';
+    }
+
+"
+}
+
+/// Large bodies.
+const BULK: &str = "\
+            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
+            proxy_http_version 1.1;
+            proxy_set_header Connection \"\";
+            # Buffering stays on, as by default: the server is free as soon as nginx has the body. But never in a file,
+            # where by default goes what the client is too slow to take.
+            proxy_max_temp_file_size 0;
+            # Eight pages by default; so many more that a read and a write are worth their call.
+            proxy_buffers 16 64k;
+            proxy_busy_buffers_size 256k;
+";
+
+/// Bytes in both directions, looked at by nobody.
+fn stream(description: &Description<'_>) -> String {
+    let Description { listen, .. } = description;
+    let (process, servers) = (process(description), servers(description));
+    let module = description.stream_module.map_or_else(String::new, |file| {
+        format!("# Not part of the program as it was built.\nload_module {};\n", file.display())
+    });
+    format!(
+        "{module}{process}
+stream {{
+    # No access log is the default here.
+    upstream origin {{
+{servers}    }}
+
+    server {{
+        # The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
+        listen {listen} backlog=4096;
+        # Ten minutes of silence and TCP_NODELAY are the defaults.
+        proxy_pass origin;
     }}
 }}
 "

@@ -6,17 +6,32 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::installed::find_products;
-use super::{Class, Description, PRODUCTS, Product, Target, Variant, render};
+use super::{Certificate, Class, Description, PRODUCTS, Product, Room, Target, Traffic, Variant, render};
+use crate::scenario::listener::{Key, Listener, Protocol};
 use crate::scenario::upstream::{Balance, Health, Upstream};
 
 #[test]
 fn targets_have_names() {
-    for name in
-        ["direct", "weir", "nginx/no-reuse", "weir/no-reuse", "haproxy/round-robin", "haproxy/no-persistence"]
-    {
+    for name in [
+        "direct",
+        "weir",
+        "nginx/no-reuse",
+        "weir/no-reuse",
+        "haproxy/round-robin",
+        "haproxy/no-persistence",
+        "haproxy/copying",
+    ] {
         assert_eq!(name.parse::<Target>().unwrap().to_string(), name);
     }
-    for wrong in ["apache", "nginx/slow", "direct/no-reuse", "nginx/", "nginx/no-reuse/round-robin", ""] {
+    for wrong in [
+        "apache",
+        "nginx/slow",
+        "direct/no-reuse",
+        "weir/copying",
+        "nginx/",
+        "nginx/no-reuse/round-robin",
+        "",
+    ] {
         assert!(wrong.parse::<Target>().is_err(), "{wrong}");
     }
 }
@@ -24,11 +39,15 @@ fn targets_have_names() {
 fn describe<'a>(servers: &'a [SocketAddr], upstream: &'a Upstream, dir: &'a Path) -> Description<'a> {
     Description {
         listen: "127.0.0.1:8001".parse().unwrap(),
+        listener: &Listener { protocol: Protocol::Http, tls: None },
         servers,
         upstream,
         class: Class::Tuned,
         variant: Variant::Usual,
-        clients: 9_000,
+        traffic: Traffic::default(),
+        room: Room { clients: 9_000, servers: 0 },
+        certificate: None,
+        stream_module: None,
         dir,
     }
 }
@@ -143,6 +162,71 @@ fn a_cookie_binds_clients_unless_the_variant_takes_it_away() {
     let servers = addrs(2);
     let text = render(Product::Haproxy, &describe(&servers, &upstream, dir.path())).unwrap().text;
     assert!(text.contains("8100 cookie origin-1\n") && text.contains("8101 cookie origin-2\n"), "{text}");
+}
+
+#[test]
+fn bytes_tunnels_and_large_bodies_have_lines_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (servers, upstream) = (addrs(1), Upstream::default());
+    let installed = find_products(&[]).unwrap();
+    let stream_module = installed.get("nginx").and_then(|nginx| nginx.stream_module.as_deref());
+    let plain = Description { stream_module, ..describe(&servers, &upstream, dir.path()) };
+    let tcp = Description { listener: &Listener { protocol: Protocol::Tcp, tls: None }, ..plain };
+    let tunnels = Description { traffic: Traffic { upgrades: true, ..Traffic::default() }, ..plain };
+    let bulk = Description { traffic: Traffic { is_bulk: true, ..Traffic::default() }, ..plain };
+    for (description, product, words) in [
+        (tcp, Product::Weir, "protocol = \"tcp\"\n"),
+        (tcp, Product::Nginx, "stream {"),
+        (tcp, Product::Haproxy, "mode tcp\n"),
+        (tunnels, Product::Nginx, "proxy_set_header Connection $connection_upgrade;"),
+        (tunnels, Product::Nginx, "map $http_upgrade $connection_upgrade {"),
+        (tunnels, Product::Haproxy, "timeout tunnel 300s\n"),
+        (bulk, Product::Nginx, "proxy_max_temp_file_size 0;"),
+        (bulk, Product::Haproxy, "option splice-response\n"),
+    ] {
+        let text = render(product, &description).unwrap().text;
+        assert!(text.contains(words), "{text}");
+        assert!(!render(product, &plain).unwrap().text.contains(words), "{words}");
+        for addr in ["127.0.0.1:8001", "127.0.0.1:8100"] {
+            assert_eq!(text.matches(addr).count(), 1, "{text}");
+        }
+        check_with_the_product(product, &description);
+    }
+    let copying = Description { variant: Variant::Copying, ..bulk };
+    assert!(!render(Product::Haproxy, &copying).unwrap().text.contains("splice"));
+}
+
+#[test]
+fn everybody_gets_the_same_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let (servers, upstream) = (addrs(1), Upstream::default());
+    for key in [Key::EcdsaP256, Key::Rsa2048] {
+        let certificate = Certificate::make(key, dir.path()).unwrap();
+        let plain = describe(&servers, &upstream, dir.path());
+        let secure = Description { certificate: Some(&certificate), ..plain };
+        for (product, words) in [
+            (Product::Weir, "[listener.bench.tls]"),
+            (Product::Nginx, "ssl_protocols TLSv1.2 TLSv1.3;"),
+            (Product::Haproxy, " ssl crt "),
+        ] {
+            let text = render(product, &secure).unwrap().text;
+            assert!(text.contains(words) && text.contains(&dir.path().display().to_string()), "{text}");
+            assert!(!render(product, &plain).unwrap().text.contains(words));
+            check_with_the_product(product, &secure);
+        }
+    }
+}
+
+#[test]
+fn server_connections_of_their_own_need_room_in_nginx() {
+    let dir = tempfile::tempdir().unwrap();
+    let (servers, upstream) = (addrs(1), Upstream::default());
+    let room = Room { clients: 8_000, servers: 8_000 };
+    let text = render(Product::Nginx, &Description { room, ..describe(&servers, &upstream, dir.path()) })
+        .unwrap()
+        .text;
+    // 16 000, a fifteenth more, and the reserve; more than the limit of most systems it must not need.
+    assert!(text.contains("worker_connections 17579;") && text.contains("nofile 18091;"), "{text}");
 }
 
 /// nginx and HAProxy can check a configuration without using it.

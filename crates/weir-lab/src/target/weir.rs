@@ -1,7 +1,8 @@
 //! Weir's configuration: `weir serve FILE`.
 
-use super::{Class, Description, HEALTH_PATH, Rendered, Variant};
+use super::{Certificate, Class, Description, HEALTH_PATH, Rendered, Variant};
 use crate::load::exchange::CLIENT_HEADER;
+use crate::scenario::listener::Protocol;
 use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
@@ -16,10 +17,21 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
              format = \"off\"\n\n",
         );
     }
+    let protocol = match description.listener.protocol {
+        Protocol::Http => "",
+        Protocol::Tcp => "protocol = \"tcp\"\n",
+    };
     text.push_str(&format!(
-        "[listener.bench]\naddress = \"{}\"\nupstream = \"origin\"\n\n",
+        "[listener.bench]\naddress = \"{}\"\n{protocol}upstream = \"origin\"\n\n",
         description.listen
     ));
+    if let Some(Certificate { certificate, key, .. }) = description.certificate {
+        text.push_str(&format!(
+            "[listener.bench.tls]\ncertificates = [{{ certificate = \"{}\", key = \"{}\" }}]\n\n",
+            certificate.display(),
+            key.display()
+        ));
+    }
     text.push_str(&upstream(description));
     if description.variant == Variant::NoReuse {
         text.push_str("\n[upstream.origin.idle]\n# The variant without reuse of server connections.\nconnections_max = 0\n");

@@ -1,7 +1,7 @@
 //! Lines and fields of an HTTP/1.1 head (RFC 9112 2.1, 5), strict: CRLF only, no space before the colon, no folding.
 //!
-//! Works on the bytes as received and copies nothing. Knows only the fields that decide framing and persistence, and the one
-//! that gives out cookies; which of them must or may be there is decided by the reader of requests and the reader of responses.
+//! Works on the bytes as received and copies nothing. Knows only the fields that decide framing, persistence and upgrades,
+//! and the one that gives out cookies; which of them must or may be there is decided by the reader of requests and the reader of responses.
 
 /// How the length of a message body is known (RFC 9112 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Framing {
     Chunked,
 }
 
-/// What the fields of a head say about framing, persistence and cookies.
+/// What the fields of a head say about framing, persistence, cookies and upgrades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fields<'a> {
     /// How the body ends.
@@ -29,6 +29,14 @@ pub struct Fields<'a> {
     pub hosts: u32,
     /// The value of Set-Cookie, the last one if there are several.
     pub set_cookie: Option<&'a [u8]>,
+    /// `Connection: upgrade` was given.
+    pub upgrade: bool,
+    /// `Upgrade: websocket` was given.
+    pub websocket: bool,
+    /// The value of Sec-WebSocket-Key.
+    pub websocket_key: Option<&'a [u8]>,
+    /// The value of Sec-WebSocket-Accept.
+    pub websocket_accept: Option<&'a [u8]>,
 }
 
 /// Why a head is not HTTP/1.1.
@@ -65,6 +73,10 @@ pub fn read(lines: &[u8]) -> Result<Fields<'_>, Malformed> {
         expects_continue: false,
         hosts: 0,
         set_cookie: None,
+        upgrade: false,
+        websocket: false,
+        websocket_key: None,
+        websocket_accept: None,
     };
     let mut rest = lines;
     loop {
@@ -89,11 +101,15 @@ fn note<'a>(fields: &mut Fields<'a>, name: &[u8], value: &'a [u8]) -> Result<(),
         6 if name.eq_ignore_ascii_case(b"expect") => {
             fields.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
         }
+        7 if name.eq_ignore_ascii_case(b"upgrade") => {
+            fields.websocket |= value.eq_ignore_ascii_case(b"websocket");
+        }
         10 if name.eq_ignore_ascii_case(b"connection") => {
             for option in value.split(|&byte| byte == b',') {
                 let option = option.trim_ascii();
                 fields.close |= option.eq_ignore_ascii_case(b"close");
                 fields.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                fields.upgrade |= option.eq_ignore_ascii_case(b"upgrade");
             }
         }
         10 if name.eq_ignore_ascii_case(b"set-cookie") => fields.set_cookie = Some(value),
@@ -104,6 +120,8 @@ fn note<'a>(fields: &mut Fields<'a>, name: &[u8], value: &'a [u8]) -> Result<(),
             }
             fields.framing = length;
         }
+        17 if name.eq_ignore_ascii_case(b"sec-websocket-key") => fields.websocket_key = Some(value),
+        20 if name.eq_ignore_ascii_case(b"sec-websocket-accept") => fields.websocket_accept = Some(value),
         17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
             if !value.eq_ignore_ascii_case(b"chunked") || fields.framing != Framing::Unstated {
                 return Err(Malformed("Transfer-Encoding is not chunked alone"));
@@ -142,6 +160,18 @@ mod tests {
         assert_eq!(read(b"Cookie: a=1\r\n\r\n").unwrap().set_cookie, None);
         let fields = read(b"Set-Cookie: a=1\r\nset-cookie: b=2; Path=/\r\nHost: a\r\n\r\n").unwrap();
         assert_eq!(fields.set_cookie, Some(&b"b=2; Path=/"[..]));
+    }
+
+    #[test]
+    fn an_opening_of_websocket_is_found() {
+        let fields =
+            read(b"Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Key: k\r\n\r\n");
+        let fields = fields.unwrap();
+        assert!(fields.upgrade && fields.websocket && !fields.close);
+        assert_eq!((fields.websocket_key, fields.websocket_accept), (Some(&b"k"[..]), None));
+        let fields = read(b"Upgrade: h2c\r\nSec-WebSocket-Accept: a\r\n\r\n").unwrap();
+        assert!(!fields.upgrade && !fields.websocket);
+        assert_eq!((fields.websocket_key, fields.websocket_accept), (None, Some(&b"a"[..])));
     }
 
     #[test]

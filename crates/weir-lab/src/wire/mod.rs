@@ -1,9 +1,10 @@
 //! The lab's own reading of HTTP/1.1: what the origin needs of a request, what the driver needs of a response.
 //!
 //! Written apart from the proxy's codec on purpose: were both made of the same code, a mistake in it would be
-//! invisible here. Covers heads, body framing and the known body pattern; it is not a general HTTP library.
+//! invisible here. Covers heads, body framing, the known body pattern and WebSocket frames; it is not a general HTTP library.
 
 pub mod fields;
 pub mod chunked;
 pub mod pattern;
 pub mod checksum;
+pub mod websocket;

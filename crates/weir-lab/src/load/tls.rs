@@ -1,0 +1,199 @@
+//! How the clients of a load speak TLS: one suite, one group, one certificate that they trust.
+//!
+//! One of each, so that every target has the same to do, whatever it would prefer.
+
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::scenario::listener::{Suite, Tls};
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Secure {
+    /// What is offered and trusted, and the sessions that can be resumed.
+    pub config: Arc<ClientConfig>,
+    /// Whom the certificate must name.
+    pub name: ServerName<'static>,
+    /// Sessions are resumed.
+    resume: bool,
+}
+
+impl Secure {
+    /// Clients that speak as `tls` says with a server called `name` that shows `certificate`.
+    ///
+    /// # Errors
+    /// What the TLS library says against it.
+    pub fn new(tls: Tls, certificate: &CertificateDer<'static>, name: &'static str) -> anyhow::Result<Self> {
+        let mut provider = default_provider();
+        provider.cipher_suites = vec![match tls.suite {
+            Suite::Tls12Aes256 => cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+            Suite::Tls12Chacha20 => cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+            Suite::Tls13Aes256 => cipher_suite::TLS13_AES_256_GCM_SHA384,
+        }];
+        provider.kx_groups = vec![kx_group::X25519];
+        let version = match tls.suite {
+            Suite::Tls13Aes256 => &rustls::version::TLS13,
+            Suite::Tls12Aes256 | Suite::Tls12Chacha20 => &rustls::version::TLS12,
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone())?;
+        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[version])?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.resumption =
+            if tls.resume { Resumption::in_memory_sessions(1) } else { Resumption::disabled() };
+        Ok(Self { config: Arc::new(config), name: ServerName::try_from(name)?, resume: tls.resume })
+    }
+
+    /// The same for one more client, with sessions of its own: those in a common store are lost when many clients leave one
+    /// at once.
+    pub(super) fn for_client(&self) -> Self {
+        if !self.resume {
+            return self.clone();
+        }
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::in_memory_sessions(1);
+        Self { config: Arc::new(config), ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{SocketAddr, TcpListener};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use rustls::pki_types::{PrivateKeyDer, pem::PemObject as _};
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+    use super::{Secure, default_provider};
+    use crate::load::exchange::{Shape, prepare};
+    use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
+    use crate::scenario::listener::{Key, Suite, Tls};
+    use crate::target::certificate::{Certificate, NAME};
+    use crate::wire::{fields, pattern};
+
+    const ANSWER_LEN: usize = 40_000;
+
+    /// A server with TLS that answers every request, and goes when the request says so.
+    fn serve(certificate: &Certificate) -> SocketAddr {
+        let key = PrivateKeyDer::from_pem_file(&certificate.key).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der.clone()], key)
+            .unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+                std::thread::spawn(move || answer(StreamOwned::new(session, stream)));
+            }
+        });
+        addr
+    }
+
+    fn answer(mut stream: StreamOwned<ServerConnection, std::net::TcpStream>) {
+        let (mut seen, mut part) = (Vec::new(), [0; 4096]);
+        loop {
+            match stream.read(&mut part) {
+                Ok(len) if len > 0 => seen.extend_from_slice(&part[..len]),
+                _ => return,
+            }
+            if fields::head_len(&seen).is_none() {
+                continue;
+            }
+            let closes = memchr::memmem::find(&seen, b"Connection: close").is_some();
+            seen.clear();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {ANSWER_LEN}\r\n\r\n");
+            let whole = [head.as_bytes(), pattern::run(0, ANSWER_LEN)].concat();
+            if stream.write_all(&whole).is_err() || closes {
+                stream.conn.send_close_notify();
+                let _farewell = stream.flush();
+                return;
+            }
+        }
+    }
+
+    fn drive(tls: Tls, close: bool) -> Outcome {
+        let dir = tempfile::tempdir().unwrap();
+        let certificate = Certificate::make(tls.key, dir.path()).unwrap();
+        let target = serve(&certificate);
+        let shape = Shape {
+            host: target,
+            path: "/",
+            body_len: 0,
+            answer_len: ANSWER_LEN as u64,
+            close,
+            cookie: None,
+        };
+        let plan = Plan {
+            target,
+            secure: Some(Secure::new(tls, &certificate.der, NAME).unwrap()),
+            exchanges: prepare(&shape),
+            choice: Choice::ByClient,
+            clients: 3,
+            connections: if close { Connections::PerExchange } else { Connections::Kept },
+            arrival: Arrival::Closed,
+            warm_up: Duration::ZERO,
+            window: Duration::from_millis(300),
+            timeout: Duration::from_secs(20),
+            faults_max: 20,
+            trace: false,
+        };
+        driver::run(&plan, &Progress::default()).unwrap()
+    }
+
+    #[test]
+    fn every_suite_carries_many_exchanges_on_one_connection() {
+        for (suite, key) in [
+            (Suite::Tls12Aes256, Key::Rsa2048),
+            (Suite::Tls12Chacha20, Key::Rsa2048),
+            (Suite::Tls13Aes256, Key::EcdsaP256),
+        ] {
+            let outcome = drive(Tls { suite, key, resume: false }, false);
+            assert!(outcome.faults.is_empty(), "{suite:?}: {}", outcome.faults);
+            assert!(outcome.exchanges > 3, "{suite:?}: {} exchanges", outcome.exchanges);
+            assert_eq!((outcome.opened, outcome.resumed_handshakes), (3, 0));
+        }
+    }
+
+    #[test]
+    fn sessions_are_resumed_if_they_are_to_be() {
+        for suite in [Suite::Tls12Aes256, Suite::Tls13Aes256] {
+            let full = drive(Tls { suite, key: Key::Rsa2048, resume: false }, true);
+            assert!(full.faults.is_empty(), "{suite:?}: {}", full.faults);
+            assert!(full.full_handshakes > 0 && full.resumed_handshakes == 0, "{suite:?}");
+            let resumed = drive(Tls { suite, key: Key::Rsa2048, resume: true }, true);
+            assert!(resumed.faults.is_empty(), "{suite:?}: {}", resumed.faults);
+            // The first of each client has nothing to resume.
+            assert!((1..=3).contains(&resumed.full_handshakes), "{suite:?}: {}", resumed.full_handshakes);
+            assert!(resumed.resumed_handshakes > 0, "{suite:?}");
+        }
+    }
+
+    #[test]
+    fn another_certificate_is_not_trusted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shown, other) = (dir.path().join("shown"), dir.path().join("other"));
+        std::fs::create_dir(&shown).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        let target = serve(&Certificate::make(Key::EcdsaP256, &shown).unwrap());
+        let trusted = Certificate::make(Key::EcdsaP256, &other).unwrap();
+        let tls = Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false };
+        let shape = Shape { host: target, path: "/", body_len: 0, answer_len: 1, close: true, cookie: None };
+        let secure = Secure::new(tls, &trusted.der, NAME).unwrap();
+        let seen =
+            crate::load::probe::once_secure(target, &secure, &prepare(&shape)[0], Duration::from_secs(20));
+        assert!(seen.is_err_and(|fault| fault.to_string().contains("certificate")));
+    }
+}

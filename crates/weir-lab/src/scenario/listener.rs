@@ -1,0 +1,94 @@
+//! What a target is to speak with its clients, in no product's words.
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use super::Scenario;
+use super::upstream::Upstream;
+use crate::target::{Class, Product, Variant};
+
+/// What passes between client and server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// HTTP/1.1: each request is looked at.
+    #[default]
+    Http,
+    /// Bytes, whatever they are: each client connection gets one to a server.
+    Tcp,
+}
+
+/// The one suite that clients offer; what the targets would take besides does not matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Suite {
+    /// TLS 1.2, for certificates with an RSA key.
+    #[serde(rename = "ECDHE-RSA-AES256-GCM-SHA384")]
+    Tls12Aes256,
+    /// TLS 1.2, for certificates with an RSA key.
+    #[serde(rename = "ECDHE-RSA-CHACHA20-POLY1305")]
+    Tls12Chacha20,
+    /// TLS 1.3.
+    #[serde(rename = "TLS_AES_256_GCM_SHA384")]
+    Tls13Aes256,
+}
+
+/// The key of the certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Key {
+    /// ECDSA over P-256.
+    EcdsaP256,
+    /// RSA of 2048 bits.
+    #[serde(rename = "rsa-2048")]
+    Rsa2048,
+}
+
+/// How the target ends TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tls {
+    /// What the clients offer.
+    pub suite: Suite,
+    /// What the certificate has.
+    pub key: Key,
+    /// Clients resume the sessions of earlier connections; otherwise each handshake is a full one.
+    #[serde(default)]
+    pub resume: bool,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Listener {
+    /// What passes.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Clients speak TLS with it.
+    pub tls: Option<Tls>,
+}
+
+impl Listener {
+    pub(super) fn check(&self, scenario: &Scenario) -> anyhow::Result<()> {
+        if self.protocol == Protocol::Tcp {
+            let is_plain = scenario.upstream == Upstream::default() && scenario.class == Class::Tuned;
+            let is_usual = scenario.targets.iter().all(|target| target.variant == Variant::Usual);
+            ensure!(
+                is_plain && is_usual && scenario.steady.is_some(),
+                "`protocol = \"tcp\"` is for a steady load on tuned targets without variants, and one server"
+            );
+        }
+        if let Some(tls) = self.tls {
+            let has_direct = scenario.targets.iter().any(|target| target.product == Product::Direct);
+            ensure!(
+                !has_direct && scenario.class == Class::Tuned && scenario.steady.is_some(),
+                "`tls` is for a steady load on tuned targets: the origin itself has none"
+            );
+            ensure!(self.protocol == Protocol::Http, "`tls` is for HTTP");
+            ensure!(
+                tls.suite == Suite::Tls13Aes256 || tls.key == Key::Rsa2048,
+                "the suites of TLS 1.2 are those for RSA keys"
+            );
+        }
+        Ok(())
+    }
+}
