@@ -4,7 +4,7 @@
 //! needs: the server's connection, its slot, and what the log will want to know. Must not know how it came about.
 
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase};
@@ -23,6 +23,12 @@ use crate::upstream::idle::ServerConnection;
 /// How much earlier than the process a tunnel ends, so that its last bytes and the end itself still reach both sides.
 const DRAIN_LEAD: Duration = Duration::from_millis(500);
 
+/// How often silence is measured in the longest that it may last: it may then last longer by that part.
+const LOOKS: u32 = 8;
+
+/// The shortest time from one look to the next.
+const LOOK_MIN: Duration = Duration::from_millis(1);
+
 /// An exchange that has become a tunnel.
 pub(crate) struct Tunnelled {
     server: ServerConnection,
@@ -30,6 +36,8 @@ pub(crate) struct Tunnelled {
     tunnel: Tunnel,
     /// How long both sides may be silent.
     idle: Option<Duration>,
+    /// When it was last looked at and bytes had moved.
+    active_at: Instant,
     /// When the tunnel ends although it is in use.
     ends_at: Option<Instant>,
     /// Whether `ends_at` is that of the process.
@@ -82,9 +90,10 @@ impl Tunnelled {
             _slot: slot,
             tunnel: Tunnel::new(throttle(limits.upload_rate), throttle(limits.download_rate)),
             idle: plans.upstream.config.timeouts.tunnel,
+            active_at: now,
             ends_at,
             is_draining: false,
-            moved: u64::MAX,
+            moved: 0,
             record: std::mem::replace(&mut exchange.record, Record::new()),
             sent_before: (exchange.to_server.sent, exchange.to_client.sent),
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
@@ -95,6 +104,7 @@ impl Tunnelled {
     /// Relays until both sides have ended, or one fails, or the time is up; then counts and logs it.
     pub(crate) async fn run(mut self: Box<Self>, session: &mut Session) -> After {
         session.deadline.set_ceiling(self.ends_at);
+        session.deadline.set_at(self.idle.map(|idle| self.active_at + idle / LOOKS));
         let outcome = std::future::poll_fn(|cx| self.poll(cx, session)).await;
         let (up, down) = self.tunnel.moved();
         let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
@@ -132,12 +142,6 @@ impl Tunnelled {
         if let Poll::Ready(outcome) = self.tunnel.poll(cx, client, server, &stock, &mut resume_at) {
             return Poll::Ready(outcome.map_err(|broken| of_broken(&broken)));
         }
-        let (up, down) = self.tunnel.moved();
-        // The clock is read only after bytes have moved.
-        if self.moved != up + down {
-            self.moved = up + down;
-            session.deadline.set_at(self.idle.map(|idle| clock::now() + idle));
-        }
         if session.worker.is_stopping() && !self.is_draining {
             self.is_draining = true;
             let grace = session.worker.shared.snapshot.process.stop_grace;
@@ -148,17 +152,30 @@ impl Tunnelled {
         if let Some(at) = resume_at {
             session.deadline.look_again(at);
         }
-        session.deadline.poll_passed().map(|()| Err(self.over(session)))
+        loop {
+            ready!(session.deadline.poll_passed());
+            if let Some(cause) = self.over(session) {
+                return Poll::Ready(Err(Failure::weir(Phase::Relay, cause)));
+            }
+        }
     }
 
-    /// Why its time is up.
-    fn over(&self, session: &Session) -> Failure {
-        let cause = match (session.deadline.ends_with_ceiling(), self.is_draining) {
-            (false, _) => Cause::TunnelIdle,
-            (true, true) => Cause::Drained,
-            (true, false) => Cause::SessionTooOld,
-        };
-        Failure::weir(Phase::Relay, cause)
+    /// Why its time is up, if it is. Silence is measured only here, a few times in the longest that it may last: bytes move
+    /// without a look at the clock.
+    fn over(&mut self, session: &mut Session) -> Option<Cause> {
+        if session.deadline.ends_with_ceiling() {
+            return Some(if self.is_draining { Cause::Drained } else { Cause::SessionTooOld });
+        }
+        let idle = self.idle?;
+        let now = clock::now();
+        let (up, down) = self.tunnel.moved();
+        if std::mem::replace(&mut self.moved, up + down) != up + down {
+            self.active_at = now;
+        } else if now >= self.active_at + idle {
+            return Some(Cause::TunnelIdle);
+        }
+        session.deadline.set_at(Some((now + idle / LOOKS).max(now + LOOK_MIN)));
+        None
     }
 }
 

@@ -24,7 +24,6 @@ use super::slow_start;
 use crate::clock;
 use crate::exchange::failure::Fault;
 use crate::snapshot::{Snapshot, UpstreamPlan};
-use crate::upstream::connect::Endpoint;
 
 /// Probes every server of the snapshot that is to be, until the task is dropped. `seed` keeps several processes apart;
 /// probes that are due within `slack` start together.
@@ -44,7 +43,6 @@ async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64, slack: Duration) {
                     index,
                     shard: Arc::clone(shard),
                     probe: Probe::new(check, server, plan),
-                    port: server.health_port.or(check.port),
                     schedule: Schedule::new(&check.pace(), turn, seed),
                     verdict: Verdict::new(check.thresholds()),
                     random: Random::new(seed ^ u64::from(turn)),
@@ -86,8 +84,6 @@ struct CheckedServer {
     index: usize,
     shard: Arc<ProbeShard>,
     probe: Probe,
-    /// The port that is probed; `None`: that of the traffic.
-    port: Option<u16>,
     schedule: Schedule,
     verdict: Verdict<Fault>,
     random: Random,
@@ -109,7 +105,8 @@ impl CheckedServer {
                 tokio::time::sleep(put_off).await;
             }
             let began = clock::now();
-            let endpoints = self.endpoints();
+            // Where the server is now, by the latest answer of DNS.
+            let endpoints = self.plan.endpoints[self.index].load_full();
             let failure = self.probe.run(endpoints, self.random.next() as usize).await.err();
             let ended = clock::now();
             self.count(ended - began, failure);
@@ -128,19 +125,6 @@ impl CheckedServer {
         let now_us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
         let mut pacer = self.pacer.lock().unwrap_or_else(PoisonError::into_inner);
         Duration::from_micros(pacer.wait_us(now_us, self.interval))
-    }
-
-    /// Where the server is now, by the latest answer of DNS.
-    fn endpoints(&self) -> Vec<Endpoint> {
-        let mut endpoints = self.plan.endpoints[self.index].load().to_vec();
-        if let Some(port) = self.port {
-            for endpoint in &mut endpoints {
-                if let Endpoint::Inet(addr) = endpoint {
-                    addr.set_port(port);
-                }
-            }
-        }
-        endpoints
     }
 
     fn count(&self, took: Duration, failure: Option<Fault>) {

@@ -3,6 +3,7 @@
 //! Bounded in time by the time limit of the config, in memory by the head that the upstream may send and the part of the
 //! body that is looked at. Must not know what a failure leads to.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_config::{HealthCheck, Server};
@@ -28,6 +29,8 @@ pub(super) struct Probe {
     /// How long one connection carries probes; `None`: one probe each.
     connection_age: Option<Duration>,
     connection: Option<Connection>,
+    /// The port that is probed; `None`: that of the traffic.
+    port: Option<u16>,
 }
 
 /// A connection that has carried a probe and can carry another.
@@ -36,7 +39,7 @@ struct Connection {
     socket: Socket,
     opened_at: Instant,
     /// Where the server was when it was opened.
-    endpoints: Vec<Endpoint>,
+    endpoints: Arc<Vec<Endpoint>>,
 }
 
 impl Probe {
@@ -51,18 +54,18 @@ impl Probe {
             }
         };
         // Another port is another service, which need not speak the PROXY protocol.
-        let is_same_port = server.health_port.or(check.port).is_none();
+        let port = server.health_port.or(check.port);
         let behind = if http.is_some() { Behind::More } else { Behind::Unknown };
-        let version = plan.config.proxy_protocol.filter(|_| is_same_port);
+        let version = plan.config.proxy_protocol.filter(|_| port.is_none());
         let header = version.map(|version| proxy_header::of_weir(version, behind));
-        Self { timeout: check.timeout, http, header, connection_age, connection: None }
+        Self { timeout: check.timeout, http, header, connection_age, connection: None, port }
     }
 
-    /// Probes the server at `endpoints`, beginning with any of them.
+    /// Probes the server that gets its traffic at `endpoints`, beginning with any of them.
     ///
     /// # Errors
     /// Why the server is not well.
-    pub(super) async fn run(&mut self, endpoints: Vec<Endpoint>, first: usize) -> Result<(), Fault> {
+    pub(super) async fn run(&mut self, endpoints: Arc<Vec<Endpoint>>, first: usize) -> Result<(), Fault> {
         let mut phase = Phase::Connect;
         let timeout = self.timeout;
         let outcome = tokio::time::timeout(timeout, self.ask(endpoints, first, &mut phase)).await;
@@ -70,10 +73,17 @@ impl Probe {
     }
 
     /// `phase` is where the probe stands, for whoever ends it.
-    async fn ask(&mut self, endpoints: Vec<Endpoint>, first: usize, phase: &mut Phase) -> Result<(), Fault> {
+    async fn ask(
+        &mut self,
+        endpoints: Arc<Vec<Endpoint>>,
+        first: usize,
+        phase: &mut Phase,
+    ) -> Result<(), Fault> {
         let age_max = self.connection_age.unwrap_or_default();
         let now = clock::now();
-        let usable = |kept: &Connection| kept.endpoints == endpoints && now - kept.opened_at < age_max;
+        let is_there =
+            |kept: &Connection| Arc::ptr_eq(&kept.endpoints, &endpoints) || kept.endpoints == endpoints;
+        let usable = |kept: &Connection| is_there(kept) && now - kept.opened_at < age_max;
         if let (Some(mut kept), Some((request, expected))) =
             (self.connection.take().filter(usable), &self.http)
         {
@@ -88,7 +98,12 @@ impl Probe {
             }
         }
         *phase = Phase::Connect;
-        let connected = proxy_header::connect(self.header.as_ref(), &endpoints, first).await;
+        let connected = match self.port {
+            None => proxy_header::connect(self.header.as_ref(), &endpoints, first).await,
+            Some(port) => {
+                proxy_header::connect(self.header.as_ref(), &on_port(&endpoints, port), first).await
+            }
+        };
         let mut socket = connected.map_err(|error| failure::of_connect(&error))?;
         let Some((request, expected)) = &self.http else { return Ok(()) };
         let kept = if self.connection_age.is_some() { Kept::Yes } else { Kept::No };
@@ -97,6 +112,17 @@ impl Probe {
             (end == Kept::Yes).then(|| Connection { socket, opened_at: clock::now(), endpoints });
         Ok(())
     }
+}
+
+/// The same hosts on another port.
+fn on_port(endpoints: &[Endpoint], port: u16) -> Vec<Endpoint> {
+    let mut endpoints = endpoints.to_vec();
+    for endpoint in &mut endpoints {
+        if let Endpoint::Inet(addr) = endpoint {
+            addr.set_port(port);
+        }
+    }
+    endpoints
 }
 
 /// One request and its response.

@@ -2,6 +2,8 @@
 //!
 //! The head decides by its status; the body is read only if something is looked for in it, and only up to its bound.
 
+use std::task::{Poll, ready};
+
 use memchr::memmem;
 use weir_config::{BodyRule, HttpProbe, StatusRange};
 use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Method, Progress, ResponseBody, ResponseHead};
@@ -159,9 +161,12 @@ impl Expected {
 
 /// Appends what the server sends next; 0 at its end.
 async fn read(socket: &mut Socket, received: &mut Vec<u8>, phase: Phase) -> Result<usize, Failure> {
-    let len = received.len();
-    received.resize(len + READ_BYTES, 0);
-    let outcome = std::future::poll_fn(|cx| socket.poll_read(cx, &mut received[len..])).await;
-    received.truncate(len + *outcome.as_ref().unwrap_or(&0));
-    outcome.map_err(|error| failure::of_io(phase, Party::Server, &error))
+    let outcome = std::future::poll_fn(|cx| {
+        // On the stack for the time of a poll: a thousand probes that wait need no room for what they may read.
+        let mut space = [0; READ_BYTES];
+        let len = ready!(socket.poll_read(cx, &mut space))?;
+        received.extend_from_slice(&space[..len]);
+        Poll::Ready(Ok(len))
+    });
+    outcome.await.map_err(|error: std::io::Error| failure::of_io(phase, Party::Server, &error))
 }
