@@ -74,3 +74,43 @@ fn a_handshake_has_its_time() {
     crate::harness::watchdog::work(std::time::Duration::from_millis(700));
     slow.assert_alive();
 }
+
+/// The hello of a client of TLS 1.2 that knows one cipher suite, as old scanners send it.
+fn hello_with(suite: u16) -> Vec<u8> {
+    let mut extensions = vec![0, 13, 0, 6, 0, 4];
+    extensions.extend([4, 1, 4, 3]); // rsa_pkcs1_sha256 and ecdsa_secp256r1_sha256
+    extensions.extend([0, 10, 0, 4, 0, 2, 0, 23]); // secp256r1
+    extensions.extend([0, 11, 0, 2, 1, 0]);
+    let mut body = vec![3, 3];
+    body.extend([7; 32]);
+    body.extend([0, 0, 2]);
+    body.extend(suite.to_be_bytes());
+    body.extend([1, 0]);
+    body.extend((extensions.len() as u16).to_be_bytes());
+    body.extend(extensions);
+    let mut message = vec![1, 0];
+    message.extend((body.len() as u16).to_be_bytes());
+    message.extend(body);
+    let mut record = vec![22, 3, 1];
+    record.extend((message.len() as u16).to_be_bytes());
+    record.extend(message);
+    record
+}
+
+/// RFC 5246 section 7.2.2: `handshake_failure`, which is what clients and scanners take for "not this suite".
+#[test]
+fn suites_that_nobody_offers_end_in_the_alert_that_clients_expect() {
+    let origin = Origin::serving("never");
+    let site = Site::start(&origin);
+    // RSA key exchange without forward secrecy, CBC, RC4, 3DES.
+    for suite in [0x002f, 0x009c, 0xc013, 0xc009, 0x0005, 0x000a] {
+        let mut client = Client::connect(site.weir.web());
+        client.send(hello_with(suite));
+        let (answer, _) = client.take_to_end();
+        assert_eq!(answer, [21, 3, 3, 0, 2, 2, 40], "suite {suite:04x}");
+    }
+    eventually("all are counted", || {
+        site.weir.metrics().all("weir_listener_failures_total", &["reason=\"tls-nothing-in-common\""])
+            == [6.0]
+    });
+}
