@@ -19,7 +19,7 @@ use crate::snapshot::Snapshot;
 const BUSY: f64 = 200.0;
 
 /// How long it rests, and by how much a probe may then start late and seem to last longer.
-const REST: Duration = Duration::from_millis(5);
+const REST: Duration = Duration::from_millis(8);
 
 /// The running thread; stopped and waited for when dropped.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::{QUICK, config, origin, probes, wait_for_probes, wait_until};
 use crate::harness::origin::{ok, status};
 use crate::harness::scripts::probed;
-use crate::harness::{Illness, Origin, Weir};
+use crate::harness::{Illness, Origin, Weir, eventually};
 
 /// Connections that carried probes, and probes in all, of an origin that gets nothing else.
 fn probing(origin: &Origin) -> (usize, usize) {
@@ -90,4 +90,26 @@ fn a_limited_server_gets_a_new_connection_for_each_probe() {
     let (connections, probes) = probing(&server);
     assert!(connections == probes, "{probes} probes on {connections} connections");
     assert_eq!(server.last_request().field("Connection"), Some("close"));
+}
+
+/// Above some hundred probes per second they start together and are answered together, on connections of their own as before.
+#[test]
+fn many_servers_are_each_probed_and_judged() {
+    const SERVERS: usize = 60;
+    let is_ill = Illness::new(false);
+    let origins: Vec<Origin> = (0..SERVERS).map(|_| probed("x", &is_ill)).collect();
+    let named = origins.iter().enumerate().map(|(number, origin)| origin.named(&format!("s{number}")));
+    let servers: Vec<String> = named.collect();
+    let health = "path = \"/healthz\", interval = \"100ms\", timeout = \"15s\", fall = 2, rise = 2";
+    let weir = Weir::start(&config(&servers, health));
+    let passed = |weir: &Weir| weir.metrics().all("weir_server_probes_total", &["result=\"passed\""]);
+    eventually("each has passed three times", || {
+        passed(&weir).len() == SERVERS && passed(&weir).iter().all(|passed| *passed >= 3.0)
+    });
+    assert!(origins.iter().all(|origin| origin.connections() == 1), "one connection for the probes of each");
+    let up = |weir: &Weir| weir.metrics().sum("weir_server_up", &[]);
+    is_ill.turn(true);
+    eventually("all are down", || up(&weir) == 0.0);
+    is_ill.turn(false);
+    eventually("all are up again", || up(&weir) == SERVERS as f64);
 }
