@@ -111,12 +111,12 @@ pub(crate) struct Relay {
     ended: bool,
     done: bool,
     /// What bytes are moved through that nobody has to see.
-    pipe: Option<Pipe>,
+    pipe: Pipe,
 }
 
 impl Relay {
     pub(crate) const fn new() -> Self {
-        Self { waiting: Waiting::Source, moved: 0, ended: false, done: false, pipe: None }
+        Self { waiting: Waiting::Source, moved: 0, ended: false, done: false, pipe: Pipe::new() }
     }
 
     /// Whether the last byte, with its framing, was written.
@@ -135,7 +135,7 @@ impl Relay {
             return Poll::Ready(Ok(()));
         }
         loop {
-            if self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) {
+            if !self.pipe.is_empty() {
                 ready!(self.poll_bulk(cx, source, sink))?;
                 continue;
             }
@@ -162,15 +162,15 @@ impl Relay {
                 continue;
             }
             if self.ended {
-                self.pipe = None;
+                self.pipe.give_back();
                 self.done = true;
                 return Poll::Ready(Ok(()));
             }
-            let is_bulk = source.bulk_left() >= if self.pipe.is_some() { 1 } else { BULK_MIN };
+            let is_bulk = source.bulk_left() >= if self.pipe.is_lent() { 1 } else { BULK_MIN };
             if is_bulk && ready!(self.poll_bulk(cx, source, sink))? {
                 continue;
             }
-            self.pipe = None;
+            self.pipe.give_back();
             self.waiting = Waiting::Source;
             match source.poll_read(cx) {
                 Poll::Ready(Ok(())) => {}
@@ -192,15 +192,9 @@ impl Relay {
         let (Some((from, stock)), Some(to)) = (source.bulk(), sink.bulk()) else {
             return Poll::Ready(Ok(false));
         };
-        let Some(mut pipe) = self.pipe.take().or_else(|| Pipe::take(stock)) else {
-            return Poll::Ready(Ok(false));
-        };
-        self.waiting = if pipe.is_empty() { Waiting::Source } else { Waiting::Sink };
-        let outcome = pipe.poll_move(cx, from, to, left);
-        if !pipe.is_empty() || outcome.is_ready() {
-            self.pipe = Some(pipe);
-        }
-        match ready!(outcome) {
+        self.waiting = if self.pipe.is_empty() { Waiting::Source } else { Waiting::Sink };
+        match ready!(self.pipe.poll_move(cx, from, to, left, stock)) {
+            Ok(Moved::Nothing) => return Poll::Ready(Ok(false)),
             Ok(Moved::In(0)) => return Poll::Ready(Err(RelayError::Truncated)),
             Ok(Moved::In(len)) => source.skip(len),
             Ok(Moved::Out(len)) => {

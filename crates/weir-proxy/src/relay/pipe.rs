@@ -35,7 +35,7 @@ impl Ends {
     }
 }
 
-/// A pipe on loan from the worker.
+/// The place of a pipe in a relay: one is on loan from the worker as long as there is something to move.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     ends: Option<Ends>,
@@ -51,9 +51,11 @@ pub(crate) enum Moved {
     In(usize),
     /// So many bytes left it.
     Out(usize),
+    /// The system has no pipe to give.
+    Nothing,
 }
 
-/// Whom a move waits for or failed on.
+/// Whom a move failed on.
 #[derive(Debug)]
 pub(crate) enum Stopped {
     Reading(io::Error),
@@ -61,44 +63,64 @@ pub(crate) enum Stopped {
 }
 
 impl Pipe {
-    /// An empty pipe; `None` when the system has none to give.
-    pub(crate) fn take(stock: &Rc<BufferStock>) -> Option<Self> {
-        Some(Self { ends: Some(stock.take_pipe()?), held: 0, stock: Rc::downgrade(stock) })
+    /// No pipe yet.
+    pub(crate) const fn new() -> Self {
+        Self { ends: None, held: 0, stock: Weak::new() }
     }
 
-    /// Whether bytes are in it.
+    /// Whether nothing is on its way in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.held == 0
     }
 
-    /// Moves bytes once: out of the pipe if there are any, else up to `len_max` into it.
+    /// Whether there is one.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    /// Moves bytes once: out of the pipe if there are any, else up to `len_max` into it. Waiting for the sender, it gives the
+    /// pipe back.
     pub(crate) fn poll_move(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut Socket,
         to: &mut Socket,
         len_max: u64,
+        stock: &Rc<BufferStock>,
     ) -> Poll<Result<Moved, Stopped>> {
-        let ends = self.ends.as_ref().expect("present until it is dropped");
+        if self.ends.is_none() {
+            self.stock = Rc::downgrade(stock);
+            self.ends = stock.take_pipe();
+        }
+        let Some(ends) = &self.ends else { return Poll::Ready(Ok(Moved::Nothing)) };
         if self.held > 0 {
             let len = ready!(to.poll_splice_from(cx, &ends.read, self.held)).map_err(Stopped::Writing)?;
             self.held -= len;
             return Poll::Ready(Ok(Moved::Out(len)));
         }
         let len_max = usize::try_from(len_max).unwrap_or(usize::MAX).min(CHUNK_MAX);
-        let len = ready!(from.poll_splice_to(cx, &ends.write, len_max)).map_err(Stopped::Reading)?;
-        self.held = len;
-        Poll::Ready(Ok(Moved::In(len)))
+        let outcome = from.poll_splice_to(cx, &ends.write, len_max);
+        if outcome.is_pending() {
+            self.give_back();
+        }
+        self.held = ready!(outcome).map_err(Stopped::Reading)?;
+        Poll::Ready(Ok(Moved::In(self.held)))
+    }
+
+    /// Gives the pipe back to the worker, if there is one; with bytes in it, it is of no use to anybody else.
+    pub(crate) fn give_back(&mut self) {
+        let is_empty = std::mem::take(&mut self.held) == 0;
+        if let Some(ends) = self.ends.take()
+            && is_empty
+            && let Some(stock) = self.stock.upgrade()
+        {
+            stock.put_pipe_back(ends);
+        }
     }
 }
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // What is left in it belongs to nobody else.
-        if self.held == 0
-            && let (Some(stock), Some(ends)) = (self.stock.upgrade(), self.ends.take())
-        {
-            stock.put_pipe_back(ends);
-        }
+        self.give_back();
     }
 }

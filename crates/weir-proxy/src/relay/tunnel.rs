@@ -33,7 +33,7 @@ pub(crate) struct Broken {
 }
 
 /// One direction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Direction {
     moved: u64,
     /// Whether the sender has ended its direction.
@@ -43,7 +43,7 @@ struct Direction {
     throttle: Option<Box<Throttle>>,
     /// Whether the last bytes filled a buffer: then the next are moved inside the kernel.
     is_busy: bool,
-    pipe: Option<Pipe>,
+    pipe: Pipe,
 }
 
 /// Which end of a direction failed.
@@ -101,6 +101,11 @@ impl Direction {
 }
 
 impl Direction {
+    fn new(throttle: Option<Throttle>) -> Self {
+        let throttle = throttle.map(Box::new);
+        Self { moved: 0, ended: false, closed: false, throttle, is_busy: false, pipe: Pipe::new() }
+    }
+
     /// Moves bytes inside the kernel, once; `false` when that cannot be done or is not worth it.
     fn poll_move(
         &mut self,
@@ -113,26 +118,22 @@ impl Direction {
             self.is_busy = false;
             return Poll::Ready(Ok(false));
         };
-        let Some(mut pipe) = self.pipe.take().or_else(|| Pipe::take(stock)) else {
-            self.is_busy = false;
-            return Poll::Ready(Ok(false));
-        };
-        let outcome = pipe.poll_move(cx, from, to, u64::MAX);
-        if !pipe.is_empty() || outcome.is_ready() {
-            self.pipe = Some(pipe);
-        }
-        match ready!(outcome) {
+        match ready!(self.pipe.poll_move(cx, from, to, u64::MAX, stock)) {
+            Ok(Moved::Nothing) => {
+                self.is_busy = false;
+                return Poll::Ready(Ok(false));
+            }
             Ok(Moved::In(0)) => {
                 self.ended = true;
-                self.pipe = None;
+                self.pipe.give_back();
             }
             Ok(Moved::In(_)) => {}
             Ok(Moved::Out(len)) => {
                 self.moved += len as u64;
                 // Short messages are cheaper to copy.
-                self.is_busy = self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) || len >= BUSY_MIN;
+                self.is_busy = !self.pipe.is_empty() || len >= BUSY_MIN;
                 if !self.is_busy {
-                    self.pipe = None;
+                    self.pipe.give_back();
                 }
             }
             Err(Stopped::Reading(error)) => return Poll::Ready(Err(Failed::Sender(error))),
@@ -143,7 +144,7 @@ impl Direction {
 }
 
 /// Both directions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tunnel {
     up: Direction,
     down: Direction,
@@ -154,11 +155,7 @@ pub(crate) struct Tunnel {
 impl Tunnel {
     /// Nothing moved yet. The throttles limit what the client sends, and what it receives.
     pub(crate) fn new(upload: Option<Throttle>, download: Option<Throttle>) -> Self {
-        let direction = |throttle: Option<Throttle>| Direction {
-            throttle: throttle.map(Box::new),
-            ..Direction::default()
-        };
-        Self { up: direction(upload), down: direction(download), first_end: None }
+        Self { up: Direction::new(upload), down: Direction::new(download), first_end: None }
     }
 
     /// Bytes moved to the server and to the client.
