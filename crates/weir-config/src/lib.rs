@@ -28,7 +28,7 @@ mod load;
 mod print;
 mod reference;
 
-pub use certificate::{Certificate, CertificateError, CertificateFiles};
+pub use certificate::{Authorities, Certificate, CertificateError, CertificateFiles};
 pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite, Config,
     ConnectionLimit, CookieMode, CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded,

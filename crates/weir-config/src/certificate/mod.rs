@@ -3,9 +3,12 @@
 //! What is wrong is told with the file that it is wrong in. The data path gets objects that a handshake can use; it reads
 //! the same files in the same way when they have changed. Must not know where a certificate is used.
 
+mod authorities;
 mod key;
 mod pem;
 mod x509;
+
+pub use authorities::Authorities;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
