@@ -1,7 +1,9 @@
 //! The certificates of authorities: whose signature makes a peer's certificate one to trust.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls_pki_types::CertificateDer;
 
@@ -26,6 +28,29 @@ impl Authorities {
             Ok(certificates) => Ok(Arc::new(Self { file: file.to_owned(), certificates })),
             Err((what, hint)) => Err(CertificateError { file: file.to_owned(), is_key: false, what, hint }),
         }
+    }
+
+    /// Those that this system trusts.
+    ///
+    /// # Errors
+    /// When it has none that can be used; the file is then the folder or bundle that was looked for.
+    pub fn of_system() -> Result<Arc<Self>, CertificateError> {
+        let found = rustls_native_certs::load_native_certs();
+        let file = PathBuf::from("the certificates of the system");
+        if found.certs.is_empty() {
+            let why = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
+            let what = format!("there is no authority that the system trusts{why}");
+            let hint = Some("install the package `ca-certificates`, or name a file with authorities as `ca`");
+            return Err(CertificateError { file, is_key: false, what, hint });
+        }
+        Ok(Arc::new(Self { file, certificates: found.certs }))
+    }
+
+    /// From when until when `certificate` is valid, if it is itself among these: one that has signed itself, say.
+    pub fn validity_of(&self, certificate: &CertificateDer<'_>) -> Option<RangeInclusive<SystemTime>> {
+        let known = self.certificates.iter().find(|known| ***known == **certificate)?;
+        let read = x509::read(known).ok()?;
+        Some(read.not_before..=read.not_after)
     }
 }
 

@@ -23,7 +23,7 @@ fn health(text: &str) -> HealthCheck {
 fn http(text: &str) -> HttpProbe {
     match health(text).probe {
         Probe::Http(probe) => *probe,
-        Probe::Tcp => panic!("{text} is a request"),
+        Probe::Tcp | Probe::Tls => panic!("{text} is a request"),
     }
 }
 
