@@ -124,7 +124,7 @@ fn names(
         })
     });
     let names = names.collect();
-    if let Some(address) = nameless.filter(|_| text.value.verify) {
+    if let Some(address) = nameless.filter(|_| text.value.verify && text.is_missing("server_name")) {
         let what = format!("nobody knows for whom the certificate of `{address}` has to be");
         let hint = "write a `server_name`";
         findings.push(Finding::new(MistakeKind::MissingKey, text.at, what).hint(hint));
