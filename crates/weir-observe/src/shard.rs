@@ -1,4 +1,4 @@
-//! What one worker counts, and what the control thread does: plain structs of counters, shared with the reader
+//! What one worker counts, and what the probes of servers come to: plain structs of counters, shared with the reader
 //! through `Arc`.
 //!
 //! A worker is the only writer of its shard. Each part is on cache lines of its own, and behind its own `Arc`, so that a
@@ -212,7 +212,7 @@ pub struct ServerShard {
     pub faults: Counter,
 }
 
-/// What the control thread counts of the probes of one server.
+/// What the thread that probes counts of one server.
 #[derive(Debug, Default)]
 pub struct ProbeShard {
     /// Probes that passed.

@@ -1,4 +1,5 @@
-//! The running proxy: starts the workers and the control thread, stops them, and answers for their figures.
+//! The running proxy: starts the workers, the control thread and the one that probes, stops them, and answers for
+//! their figures.
 
 use std::io;
 use std::net::SocketAddr;

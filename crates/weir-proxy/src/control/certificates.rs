@@ -70,10 +70,10 @@ impl Watch {
     /// Reads what has changed.
     async fn look(&mut self) {
         let mut certificates = self.certificates.in_use();
-        let mut changed = false;
+        let mut changed = Vec::new();
         for (place, marks) in certificates.iter_mut().zip(&mut self.marks) {
             let (files, before) = (place.files.clone(), *marks);
-            // Not on this thread, which probes servers meanwhile.
+            // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
             let Ok((now, read)) = tokio::task::spawn_blocking(move || read_if_changed(&files, before)).await
             else {
                 continue;
@@ -83,23 +83,32 @@ impl Watch {
                 None => {}
                 Some(Ok(new)) if new.chain == place.chain && new.key == place.key => {}
                 Some(Ok(new)) => {
+                    changed.push(Arc::clone(&new));
                     *place = new;
-                    changed = true;
-                    self.certificates.count_reload(true);
-                    tell_reload(&self.listener, place);
                 }
                 Some(Err(error)) => {
                     self.certificates.count_reload(false);
-                    let (listener, file) = (&*self.listener, error.file.display());
-                    tracing::error!(
-                        listener, %file, reason = error.what,
-                        "a certificate has changed and cannot be used; the old one stays in use"
-                    );
+                    tell_refusal(&self.listener, &error.file, &error.what);
                 }
             }
         }
-        if changed && let Err(error) = self.certificates.replace(certificates) {
-            tracing::error!(listener = &*self.listener, %error, "the certificates cannot be used; the old ones stay");
+        if !changed.is_empty() {
+            self.replace(certificates, &changed);
+        }
+    }
+
+    /// Uses `certificates`, of which `changed` are new, from now on, or goes on with those of before.
+    fn replace(&self, certificates: Vec<Arc<Certificate>>, changed: &[Arc<Certificate>]) {
+        let replaced = self.certificates.replace(certificates);
+        for certificate in changed {
+            self.certificates.count_reload(replaced.is_ok());
+            match &replaced {
+                Ok(()) => tell_reload(&self.listener, certificate),
+                Err(error) => {
+                    let file = &certificate.files.certificate;
+                    tell_refusal(&self.listener, file, &error.to_string());
+                }
+            }
         }
     }
 
@@ -131,6 +140,13 @@ fn tell_reload(listener: &str, certificate: &Certificate) {
     if let Some(doubt) = certificate.doubt(UNIX_EPOCH + clock::unix_now()) {
         tracing::warn!(listener, %file, "{doubt}");
     }
+}
+
+fn tell_refusal(listener: &str, file: &Path, reason: &str) {
+    let file = file.display();
+    tracing::error!(
+        listener, %file, reason, "a certificate has changed and cannot be used; the old one stays in use"
+    );
 }
 
 /// Seconds since 1970.

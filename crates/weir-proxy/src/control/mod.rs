@@ -1,5 +1,5 @@
-//! What is not on the request path: certificates whose files change, names of servers, health checks, the times of ejections, the writer of the access log, the
-//! admin listener.
+//! What is not on the request path: certificates whose files change, names of servers, health checks, the times of
+//! ejections, the writer of the access log, the admin listener.
 
 pub(crate) mod access_log;
 pub(crate) mod names;
