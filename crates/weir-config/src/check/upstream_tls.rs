@@ -45,7 +45,11 @@ pub(super) fn check(
 /// Reports names of servers that nobody is asked for.
 fn report_names(upstream: &UpstreamText, findings: &mut Vec<Finding>) {
     let entries = upstream.servers.as_ref().map_or(&[][..], |servers| &servers.0);
-    for at in entries.iter().filter_map(|entry| entry.value.table()?.written("server_name")) {
+    let named = |entry: &Spanned<ServerText>| {
+        let table = entry.value.table()?;
+        table.value.server_name.as_ref().map(|_| table.key_at("server_name"))
+    };
+    for at in entries.iter().filter_map(named) {
         let what = "`server_name` does nothing: the upstream has no `tls`";
         findings.push(Finding::new(MistakeKind::Unused, at, what).hint("write `tls = {}`"));
     }

@@ -274,7 +274,7 @@ rows! {
         "Name one in `upstream.NAME.tls.certificate` and `key`.";
     "connect-tls-certificate-rejected": TlsCertificateRejected, Server, [Connect], answer 502, UNREACHED,
         "The certificate of the server is expired, for another name, or not signed by an authority that Weir trusts.",
-        "Renew the certificate, correct `upstream.NAME.tls.server_name`, or name its authority as `upstream.NAME.tls.ca`; at `log.level = \"debug\"` the log has the details.";
+        "Renew the certificate, correct `upstream.NAME.tls.server_name`, or name its authority as `upstream.NAME.tls.ca`; with `debug` as `log.level` the log says what is wrong with it.";
     "connect-tls-alert": TlsAlert, Server, [Connect], answer 502, UNREACHED,
         "The server ended the TLS handshake with an alert.",
         "Look at the log of the server; it may reject the certificate of the upstream.";

@@ -55,7 +55,7 @@ impl ServerConnection {
 
     /// The connection at the end of a clean exchange, if it may be used again, and until when, which may be forever.
     /// `announced` is the server's `Keep-Alive: timeout`.
-    fn to_keep(mut self, now: Instant, limits: &IdleLimits, announced: Option<Duration>) -> Option<Self> {
+    fn if_reusable(mut self, now: Instant, limits: &IdleLimits, announced: Option<Duration>) -> Option<Self> {
         let aged = limits.age_max.map(|age| self.opened_at + age);
         // A server closes at its announced time: a second earlier is safe.
         let announced = announced.map(|time| now + time.saturating_sub(Duration::from_secs(1)));
@@ -107,7 +107,7 @@ impl OwnIdle {
         limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        self.kept = connection.to_keep(now, limits, announced).map(Box::new);
+        self.kept = connection.if_reusable(now, limits, announced).map(Box::new);
     }
 
     /// Closes it: it has just proved to be dead.
@@ -160,7 +160,7 @@ impl SharedIdle {
         limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        let Some(kept) = kept.to_keep(now, limits, announced) else { return };
+        let Some(kept) = kept.if_reusable(now, limits, announced) else { return };
         let ServerConnection { connection, opened_at, requests, usable_until, .. } = kept;
         let tls = match connection.tls.map(|records| records.into_session()) {
             None => None,
@@ -217,7 +217,7 @@ impl IdleConnections {
         limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        let Some(connection) = connection.to_keep(now, limits, announced) else { return };
+        let Some(connection) = connection.if_reusable(now, limits, announced) else { return };
         if self.kept.len() >= limits.connections_max {
             self.kept.remove(0);
         }

@@ -1,5 +1,6 @@
 //! TLS with servers: whom Weir believes, what it shows, and that a connection with TLS carries what any other does.
 
+mod files;
 mod probes;
 mod relays;
 mod sessions;
