@@ -18,7 +18,7 @@ use crate::report::{self, folder, markdown, verdict};
 use crate::run::{self, Options};
 use crate::scenario::{Tool, catalogue};
 use crate::simulate::{SimulateArgs, simulate};
-use crate::target::{PRODUCTS, Product, Target, installed};
+use crate::target::{PRODUCTS, Product, Target, Url, installed};
 
 /// Compares Weir with other balancers on this machine.
 #[derive(Debug, Parser)]
@@ -88,9 +88,12 @@ enum Command {
 struct RunArgs {
     /// Name of a scenario (see `list`), or a .toml file.
     scenario: String,
-    /// Only these targets of the scenario.
+    /// These targets instead of the scenario's.
     #[arg(long, value_delimiter = ',')]
     targets: Option<Vec<Target>>,
+    /// A balancer that runs already, as one more target `url`: `http://HOST:PORT/`. Its server has to be `weir-lab origin`.
+    #[arg(long)]
+    url: Option<Url>,
     /// Rounds instead of the scenario's.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -130,6 +133,9 @@ struct Programs {
     /// HAProxy's executable; by default the one on the PATH.
     #[arg(long)]
     haproxy: Option<PathBuf>,
+    /// Executable of any product, such as `envoy=/opt/envoy/bin/envoy`; may be repeated.
+    #[arg(long, value_name = "PRODUCT=PATH", value_parser = read_program)]
+    target_path: Vec<(Product, PathBuf)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -180,6 +186,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
         short: args.short,
         peers_optional: args.peers == Peers::Optional,
         programs: args.programs.given(),
+        url: args.url.clone(),
         tool: if args.tool == SteadyTool::Wrk { Tool::Wrk } else { Tool::Driver },
         cpus: args.cpus,
         interrupted: Arc::clone(&interrupted),
@@ -241,8 +248,13 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
     let found = installed::find_products(&programs.given())?;
     for product in PRODUCTS {
         match found.get(product.name()) {
-            Some(it) => println!("{:<8} {} ({})", product.name(), it.version, it.program.display()),
+            Some(it) => {
+                let tls = it.tls_library.as_deref().unwrap_or("unknown");
+                let path = it.program.display();
+                println!("{:<8} {} ({path}; TLS library: {tls})", product.name(), it.version);
+            }
             None if product == Product::Direct => println!("{:<8} no target, the baseline", product.name()),
+            None if product == Product::Url => println!("{:<8} {}", product.name(), product.how_to_get()),
             None => println!("{:<8} missing: {}", product.name(), product.how_to_get()),
         }
     }
@@ -266,7 +278,7 @@ fn serve_origin(setup: &Setup) -> anyhow::Result<ExitCode> {
 fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Result<ExitCode> {
     let mut words = command.into_iter();
     let program = words.next().map(PathBuf::from).unwrap_or_default();
-    guard::run(&Job { program, args: words.collect(), cpus, log })?;
+    guard::run(&Job { program, args: words.collect(), cpus, log, ..Job::default() })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -275,6 +287,7 @@ impl Programs {
         [(Product::Weir, &self.weir), (Product::Nginx, &self.nginx), (Product::Haproxy, &self.haproxy)]
             .into_iter()
             .filter_map(|(product, path)| Some((product, path.clone()?)))
+            .chain(self.target_path.iter().cloned())
             .collect()
     }
 }
@@ -288,6 +301,17 @@ fn read_length(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A product and its executable.
+fn read_program(text: &str) -> Result<(Product, PathBuf), String> {
+    let (name, path) =
+        text.split_once('=').ok_or("a product and its path, such as envoy=/opt/envoy/bin/envoy")?;
+    let product = PRODUCTS.into_iter().find(|product| product.is_program() && product.name() == name);
+    product.map(|product| (product, PathBuf::from(path))).ok_or_else(|| {
+        let names = PRODUCTS.iter().filter(|product| product.is_program()).map(|product| product.name());
+        format!("no product `{name}`; there are {}", names.collect::<Vec<_>>().join(", "))
+    })
+}
+
 /// Two CPU numbers.
 fn read_cpus(text: &str) -> Result<(usize, usize), String> {
     let (client, target) = text.split_once(',').ok_or("two CPU numbers, such as 0,1")?;
@@ -297,7 +321,7 @@ fn read_cpus(text: &str) -> Result<(usize, usize), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cli, read_cpus, read_length};
+    use super::{Cli, Product, read_cpus, read_length, read_program};
     use clap::CommandFactory as _;
     use std::time::Duration;
 
@@ -313,5 +337,13 @@ mod tests {
         assert!(read_length("0s").is_err() && read_length("4").is_err() && read_length("-1s").is_err());
         assert_eq!(read_cpus("0, 3"), Ok((0, 3)));
         assert!(read_cpus("0").is_err() && read_cpus("0,x").is_err());
+    }
+
+    #[test]
+    fn a_program_is_a_product_and_a_path() {
+        assert_eq!(read_program("envoy=/opt/a=b"), Ok((Product::Envoy, "/opt/a=b".into())));
+        for (wrong, says) in [("envoy", "a product and its path"), ("direct=/x", "no product `direct`")] {
+            assert!(read_program(wrong).is_err_and(|error| error.contains(says)), "{wrong}");
+        }
     }
 }

@@ -25,7 +25,7 @@ fn is_running(pid: i32) -> bool {
 
 fn shell(script: &str, dir: &Path) -> Guarded {
     let args = vec!["-c".to_owned(), script.to_owned()];
-    let job = Job { program: PathBuf::from("/bin/sh"), args, cpus: Vec::new(), log: dir.join("log") };
+    let job = Job { program: PathBuf::from("/bin/sh"), args, log: dir.join("log"), ..Job::default() };
     Guarded::start(&launcher(), &job).unwrap()
 }
 
@@ -67,12 +67,7 @@ fn what_its_program_leaves_behind_ends_with_the_program() {
 #[test]
 fn a_program_that_cannot_start_or_listen_is_named_with_its_own_words() {
     let dir = tempfile::tempdir().unwrap();
-    let job = Job {
-        program: dir.path().join("nothing"),
-        args: Vec::new(),
-        cpus: Vec::new(),
-        log: dir.path().join("log"),
-    };
+    let job = Job { program: dir.path().join("nothing"), log: dir.path().join("log"), ..Job::default() };
     let error = Guarded::start(&launcher(), &job).unwrap_err().to_string();
     assert!(error.contains("nothing") && error.contains("No such file"), "{error}");
     let mut guarded = shell("echo broken config >&2; exit 1", dir.path());
@@ -85,7 +80,13 @@ fn a_child_runs_on_the_cpu_it_was_given() {
     let dir = tempfile::tempdir().unwrap();
     let cpu = weir_lab::place::allowed().pop().unwrap();
     let args = vec!["-c".to_owned(), "grep Cpus_allowed_list /proc/self/status".to_owned()];
-    let job = Job { program: PathBuf::from("/bin/sh"), args, cpus: vec![cpu], log: dir.path().join("log") };
+    let job = Job {
+        program: PathBuf::from("/bin/sh"),
+        args,
+        cpus: vec![cpu],
+        log: dir.path().join("log"),
+        ..Job::default()
+    };
     let mut guarded = Guarded::start(&launcher(), &job).unwrap();
     guarded.wait(LIMIT, || false).unwrap();
     let said = std::fs::read_to_string(dir.path().join("log")).unwrap();

@@ -23,7 +23,7 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
         target,
         secure: None,
         exchanges: prepare(&Shape {
-            host: target,
+            host: &target.to_string(),
             path: "/",
             body_len,
             answer_len: 612,
@@ -117,7 +117,7 @@ fn a_stall_counts_against_every_request_that_was_due_in_it() {
     let origin = origin();
     let mut plan = plan(origin.addr(), 0, Connections::Kept);
     plan.exchanges = prepare(&Shape {
-        host: origin.addr(),
+        host: &origin.addr().to_string(),
         path: "/delay/30",
         body_len: 0,
         answer_len: 612,
@@ -200,8 +200,14 @@ fn a_client_keeps_the_cookie_that_it_was_given_last() {
     let (addr, seen) = giver(&[None, Some("SRV=one; path=/"), None, Some("SRV=two"), None]);
     let mut plan = plan(addr, 0, Connections::Kept);
     let cookie = Some("session=5");
-    plan.exchanges =
-        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: false, cookie });
+    plan.exchanges = prepare(&Shape {
+        host: &addr.to_string(),
+        path: "/",
+        body_len: 0,
+        answer_len: 0,
+        close: false,
+        cookie,
+    });
     (plan.clients, plan.faults_max) = (1, 1);
     let outcome = drive(&plan);
     assert_eq!(outcome.cookies, 2);
@@ -237,8 +243,14 @@ fn every_client_has_a_jar_of_its_own() {
         }
     });
     let mut plan = plan(addr, 0, Connections::Kept);
-    plan.exchanges =
-        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: false, cookie: None });
+    plan.exchanges = prepare(&Shape {
+        host: &addr.to_string(),
+        path: "/",
+        body_len: 0,
+        answer_len: 0,
+        close: false,
+        cookie: None,
+    });
     let outcome = drive(&plan);
     assert!(outcome.faults.is_empty(), "{}", outcome.faults);
     assert!(outcome.opened == 7 && outcome.exchanges > 0 && outcome.cookies >= outcome.exchanges);
@@ -302,8 +314,14 @@ fn a_target_that_keeps_open_what_it_should_close_is_found_out() {
     const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let addr = scripted(PAGE, false);
     let mut plan = plan(addr, 0, Connections::PerExchange);
-    plan.exchanges =
-        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: true, cookie: None });
+    plan.exchanges = prepare(&Shape {
+        host: &addr.to_string(),
+        path: "/",
+        body_len: 0,
+        answer_len: 0,
+        close: true,
+        cookie: None,
+    });
     plan.timeout = Duration::from_millis(300);
     let outcome = drive(&plan);
     assert!(outcome.faults.kinds.contains_key("not closed"), "{}", outcome.faults);
@@ -314,8 +332,14 @@ fn an_announced_close_is_followed_and_no_fault() {
     const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let addr = scripted(PAGE, true);
     let mut plan = plan(addr, 0, Connections::Kept);
-    plan.exchanges =
-        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 0, close: false, cookie: None });
+    plan.exchanges = prepare(&Shape {
+        host: &addr.to_string(),
+        path: "/",
+        body_len: 0,
+        answer_len: 0,
+        close: false,
+        cookie: None,
+    });
     let outcome = drive(&plan);
     assert!(outcome.faults.is_empty(), "{}", outcome.faults);
     assert!(outcome.exchanges > 0 && outcome.closed_by_target >= outcome.exchanges);
@@ -341,8 +365,14 @@ fn a_run_can_be_stopped_from_outside() {
 fn held_connections_stay_usable_and_closed_ones_are_noticed() {
     let mut origin = Some(origin());
     let addr = origin.as_ref().map(Origin::addr).unwrap();
-    let exchanges =
-        prepare(&Shape { host: addr, path: "/", body_len: 0, answer_len: 612, close: false, cookie: None });
+    let exchanges = prepare(&Shape {
+        host: &addr.to_string(),
+        path: "/",
+        body_len: 0,
+        answer_len: 612,
+        close: false,
+        cookie: None,
+    });
     let mut held = Held::new(addr, &exchanges[0]);
     held.grow_to(40).unwrap();
     held.grow_to(50).unwrap();

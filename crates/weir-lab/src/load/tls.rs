@@ -129,7 +129,7 @@ mod tests {
         let certificate = Certificate::make(tls.key, dir.path()).unwrap();
         let target = serve(&certificate);
         let shape = Shape {
-            host: target,
+            host: &target.to_string(),
             path: "/",
             body_len: 0,
             answer_len: ANSWER_LEN as u64,
@@ -190,7 +190,14 @@ mod tests {
         let target = serve(&Certificate::make(Key::EcdsaP256, &shown).unwrap());
         let trusted = Certificate::make(Key::EcdsaP256, &other).unwrap();
         let tls = Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false };
-        let shape = Shape { host: target, path: "/", body_len: 0, answer_len: 1, close: true, cookie: None };
+        let shape = Shape {
+            host: &target.to_string(),
+            path: "/",
+            body_len: 0,
+            answer_len: 1,
+            close: true,
+            cookie: None,
+        };
         let secure = Secure::new(tls, &trusted.der, NAME).unwrap();
         let seen =
             crate::load::probe::once_secure(target, &secure, &prepare(&shape)[0], Duration::from_secs(20));

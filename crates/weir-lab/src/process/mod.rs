@@ -27,12 +27,14 @@ pub struct Launcher {
 }
 
 /// What to start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Job {
     /// The executable.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
+    /// Its environment, besides that of the lab.
+    pub env: Vec<(&'static str, String)>,
     /// CPUs it may run on; empty leaves the choice to the kernel.
     pub cpus: Vec<usize>,
     /// File that takes its output and errors.
@@ -42,7 +44,8 @@ pub struct Job {
 impl Job {
     /// The command line, as one would type it.
     pub fn command_line(&self) -> String {
-        let mut line = self.program.display().to_string();
+        let mut line: String = self.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        line.push_str(&self.program.display().to_string());
         for arg in &self.args {
             let quote = if arg.contains([' ', ';', '"']) { "'" } else { "" };
             line.push_str(&format!(" {quote}{arg}{quote}"));
@@ -74,6 +77,8 @@ impl Guarded {
             command.arg("--cpu").arg(cpu.to_string());
         }
         command.arg("--").arg(&job.program).args(&job.args);
+        // The guard hands its own environment on.
+        command.envs(job.env.iter().map(|(name, value)| (name, value)));
         // A process group of its own: Ctrl-C in the terminal must not reach the guard before the lab has let go.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut guard =

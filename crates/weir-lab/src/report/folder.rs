@@ -17,8 +17,11 @@ pub fn save(run: &Run, root: &Path) -> anyhow::Result<PathBuf> {
     std::fs::write(folder.join("report.md"), markdown::report(run))?;
     std::fs::write(folder.join("run.json"), serde_json::to_string_pretty(run)? + "\n")?;
     for (target, record) in &run.targets {
-        let name = format!("{}-{}", target.replace('/', "-"), record.file);
-        std::fs::write(configs.join(name), &record.config)?;
+        let target = target.replace('/', "-");
+        std::fs::write(configs.join(format!("{target}-{}", record.file)), &record.config)?;
+        if let Some((file, text)) = &record.second {
+            std::fs::write(configs.join(format!("{target}-{file}")), text)?;
+        }
     }
     Ok(folder)
 }

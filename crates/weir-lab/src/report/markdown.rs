@@ -16,6 +16,9 @@ pub fn findings(run: &Run) -> String {
     for verdict in verdicts(run, &rows) {
         text.push_str(&format!("- {}\n", verdict.sentence));
     }
+    for (target, why) in &run.cannot {
+        text.push_str(&format!("- {target} cannot take part: {why}\n"));
+    }
     for (target, failure) in &run.failed {
         text.push_str(&format!("- {target} FAILED and was left out from then on: {failure}\n"));
     }
@@ -48,7 +51,12 @@ pub fn report(run: &Run) -> String {
     text.push_str(&format!("{}.\n\n## Versions and commands\n\n", settings.join(", ")));
     text.push_str(&format!("- weir-lab {}: `{}`\n", run.version, run.command));
     for (target, record) in &run.targets {
-        text.push_str(&format!("- {target}: {}: `{}`\n", record.version, record.command));
+        let class = record.class.map_or("", |class| class.label());
+        let tls = record.tls_library.as_deref().unwrap_or("unknown");
+        text.push_str(&format!(
+            "- {target}, {class}: {}, TLS library {tls}: `{}`\n",
+            record.version, record.command
+        ));
     }
     for (tool, version) in &run.tools {
         text.push_str(&format!("- {tool}: {version}\n"));
@@ -56,6 +64,9 @@ pub fn report(run: &Run) -> String {
     text.push_str("\n## Configurations\n\nAs in the first round; ports and folders differ in the others.\n");
     for (target, record) in &run.targets {
         text.push_str(&format!("\n{target}, `{}`:\n\n```\n{}```\n", record.file, record.config));
+        if let Some((file, config)) = &record.second {
+            text.push_str(&format!("\n{target}, `{file}`:\n\n```\n{config}```\n"));
+        }
     }
     text
 }

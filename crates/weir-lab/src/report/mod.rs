@@ -49,6 +49,9 @@ pub struct Run {
     pub tools: BTreeMap<String, String>,
     /// All measurements, in the order in which they were made.
     pub measurements: Vec<Measurement>,
+    /// Targets that have no means for what the scenario asks, and what they lack.
+    #[serde(default)]
+    pub cannot: BTreeMap<String, String>,
     /// Targets, or single loads on them, that failed, and how.
     pub failed: BTreeMap<String, String>,
     /// What a reader should know.
@@ -81,6 +84,7 @@ impl Run {
             targets: BTreeMap::new(),
             tools: BTreeMap::new(),
             measurements: Vec::new(),
+            cannot: BTreeMap::new(),
             failed: BTreeMap::new(),
             notes: Vec::new(),
         }

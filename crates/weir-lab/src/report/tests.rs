@@ -13,6 +13,7 @@ use crate::run::Measurement;
 use crate::run::measurement::Limit;
 use crate::run::stand::Record;
 use crate::scenario::{Scenario, catalogue};
+use crate::target::Class;
 
 fn machine() -> Machine {
     Machine {
@@ -228,11 +229,15 @@ fn a_report_says_where_how_and_with_what_and_is_saved_with_its_raw_data() {
         "nginx".to_owned(),
         Record {
             version: "nginx/1.22.1".to_owned(),
+            tls_library: Some("OpenSSL 3.0.19".to_owned()),
+            class: Some(Class::Tuned),
             command: "nginx -c nginx.conf".to_owned(),
             file: "nginx.conf".to_owned(),
             config: "worker_processes 1;\n".to_owned(),
+            second: Some(("mime.types".to_owned(), "types {}\n".to_owned())),
         },
     );
+    run.cannot.insert("apache".to_owned(), "it passes no plain TCP".to_owned());
     run.notes.push("haproxy is not installed and was left out.".to_owned());
     let root = tempfile::tempdir().unwrap();
     let first = folder::save(&run, root.path()).unwrap();
@@ -244,7 +249,9 @@ fn a_report_says_where_how_and_with_what_and_is_saved_with_its_raw_data() {
         "| weir   | 124 228 |",
         "Test CPU, 2 CPUs, virtual, 8 GiB, Linux 6.1.0",
         "net.core.somaxconn = 4096",
-        "nginx/1.22.1: `nginx -c nginx.conf`",
+        "nginx, tuned by its own documentation: nginx/1.22.1, TLS library OpenSSL 3.0.19: `nginx -c nginx.conf`",
+        "- apache cannot take part: it passes no plain TCP\n",
+        "nginx, `mime.types`:\n\n```\ntypes {}\n```",
         "worker_processes 1;",
         "haproxy is not installed",
         "Medians of 9 interleaved rounds, 4.0 s each",
@@ -258,6 +265,7 @@ fn a_report_says_where_how_and_with_what_and_is_saved_with_its_raw_data() {
         std::fs::read_to_string(first.join("configs/nginx-nginx.conf")).unwrap(),
         "worker_processes 1;\n"
     );
+    assert_eq!(std::fs::read_to_string(first.join("configs/nginx-mime.types")).unwrap(), "types {}\n");
 }
 
 #[test]

@@ -34,7 +34,8 @@ pub(super) fn measure(
         other => {
             let installed =
                 installed(other).with_context(|| format!("{} is missing: {}", other.name(), HOW_TO_GET))?;
-            let order = Order { target: stand.addr, clients, window: rounds.window, dir: bench.dir.path() };
+            let order =
+                Order { authority: &stand.authority, clients, window: rounds.window, dir: bench.dir.path() };
             crate::load::tool::run(other, &installed, &order, &bench.options.runner(&[]))?
         }
     };
@@ -44,8 +45,14 @@ pub(super) fn measure(
 }
 
 fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> anyhow::Result<Tally> {
-    let shape =
-        Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false, cookie: None };
+    let shape = Shape {
+        host: &stand.authority,
+        path: "/",
+        body_len: 0,
+        answer_len: PAGE_LEN,
+        close: false,
+        cookie: None,
+    };
     let plan = Plan {
         target: stand.addr,
         secure: None,

@@ -92,8 +92,14 @@ fn exchange(addr: SocketAddr, idle: &Idle) -> Exchange {
     if let Some(tunnels) = idle.tunnels {
         return websocket::prepare(addr, tunnels.message).swap_remove(0);
     }
-    let shape =
-        Shape { host: addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: false, cookie: None };
+    let shape = Shape {
+        host: &addr.to_string(),
+        path: "/",
+        body_len: 0,
+        answer_len: PAGE_LEN,
+        close: false,
+        cookie: None,
+    };
     prepare(&shape).swap_remove(0)
 }
 

@@ -32,7 +32,7 @@ pub use rounds::run;
 use crate::load::tool::Runner;
 use crate::process::Launcher;
 use crate::scenario::Tool;
-use crate::target::{Product, Target};
+use crate::target::{Product, Target, Url};
 
 /// What a user may choose about a run.
 #[derive(Debug, Clone)]
@@ -51,6 +51,8 @@ pub struct Options {
     pub peers_optional: bool,
     /// Where programs are.
     pub programs: Vec<(Product, PathBuf)>,
+    /// A balancer that runs already, to be measured as well.
+    pub url: Option<Url>,
     /// What plays the clients of a steady load: the driver or wrk.
     pub tool: Tool,
     /// CPU of client and origin, and of the target.

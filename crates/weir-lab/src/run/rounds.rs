@@ -19,7 +19,7 @@ use crate::place::{self, Placement};
 use crate::report::Run;
 use crate::scenario::{Rate, Scenario, Tool};
 use crate::target::installed::{self, Catalogue};
-use crate::target::{Certificate, Class, Product, Target};
+use crate::target::{Cannot, Certificate, Class, Product, Target};
 
 /// Runs `scenario`.
 ///
@@ -45,6 +45,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
         traffic: scenario.traffic(),
         upstream: scenario.upstream,
         journal: scenario.needs_journal(),
+        needs_servers: scenario.steady.is_none() && scenario.crowd.is_none(),
         placement: placement(&scenario, options)?,
         certificate,
         dir,
@@ -53,27 +54,52 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     if let Some(placement) = bench.placement {
         place::pin_to(&[placement.client]).context("cannot pin the client to its CPU")?;
     }
+    let cannot = leave_out_who_cannot(&mut scenario, &bench)?;
     let mut run = Run::new(&scenario, machine, bench.placement, options.short);
+    run.cannot = cannot;
     run.notes = notes;
     run.tools = tools;
     go_round(&bench, &scenario, &mut run)?;
     run.targets = bench.records.take();
+    if let (Some(url), true) = (&options.url, scenario.targets.contains(&Target::of(Product::Url))) {
+        run.notes.push(format!(
+            "url is {url}, which the lab did not start: its version and configuration are not known, CPU and memory cannot be seen, \
+             and what lies between here and there is part of its figures."
+        ));
+    }
     run.note_ratios();
     Ok(run)
 }
 
-/// Leaves out what was not asked for and, when allowed, what is not installed.
+/// Takes what was asked for, otherwise what the scenario names; leaves out, when allowed, what is not installed.
 fn choose_targets(
     scenario: &mut Scenario,
     options: &Options,
     products: &Catalogue,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    if let Some(only) = &options.targets {
-        scenario.targets.retain(|target| only.contains(target));
-        ensure!(!scenario.targets.is_empty(), "none of the chosen targets is in {}", scenario.name);
+    let is_missing = |product: Product| product.is_program() && !products.contains_key(product.name());
+    let optional = std::mem::take(&mut scenario.optional);
+    if let Some(chosen) = &options.targets {
+        scenario.targets.clone_from(chosen);
+    } else {
+        let (missing, there): (Vec<Target>, _) =
+            optional.into_iter().partition(|target| is_missing(target.product));
+        scenario.targets.extend(there);
+        let mut missing: Vec<Product> = missing.into_iter().map(|target| target.product).collect();
+        missing.dedup();
+        notes.extend(missing.into_iter().map(left_out));
     }
-    let is_missing = |product: Product| product != Product::Direct && !products.contains_key(product.name());
+    let url = Target::of(Product::Url);
+    if options.url.is_some() && !scenario.targets.contains(&url) {
+        scenario.targets.push(url);
+    }
+    ensure!(
+        options.url.is_some() || !scenario.targets.contains(&url),
+        "where is the target `url`? {}",
+        Product::Url.how_to_get()
+    );
+    scenario.check()?;
     let mut missing: Vec<Product> = scenario.targets.iter().map(|target| target.product).collect();
     if let Some(Rate::OfPeak { of_peak, .. }) = scenario.steady.as_ref().and_then(|steady| steady.rate) {
         ensure!(
@@ -86,13 +112,38 @@ fn choose_targets(
     missing.retain(|product| is_missing(*product));
     missing.dedup();
     for product in missing {
-        if !(options.peers_optional && product.is_peer()) {
+        if !options.peers_optional || product == Product::Weir {
             bail!("{} is missing: {}", product.name(), product.how_to_get());
         }
-        notes.push(format!("{} is not installed and was left out.", product.name()));
+        notes.push(left_out(product));
         scenario.targets.retain(|target| target.product != product);
     }
+    ensure!(!scenario.targets.is_empty(), "none of the targets of {} is installed", scenario.name);
     Ok(())
+}
+
+/// The sentence about a product that is not there.
+fn left_out(product: Product) -> String {
+    format!("{} is not installed and was left out; `weir-lab targets` says how to get it.", product.name())
+}
+
+/// Leaves out the targets that have no means for what the scenario asks; gives their reasons.
+fn leave_out_who_cannot(
+    scenario: &mut Scenario,
+    bench: &Bench<'_>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut cannot = BTreeMap::new();
+    scenario.targets.retain(|target| {
+        let why = bench.cannot(*target);
+        if let Some(Cannot(why)) = why {
+            eprintln!("{target} cannot take part: it {why}");
+            cannot.insert(target.to_string(), format!("it {why}"));
+        }
+        why.is_none()
+    });
+    let reasons: Vec<&str> = cannot.values().map(String::as_str).collect();
+    ensure!(!scenario.targets.is_empty(), "no target can take part: {}", reasons.join("; "));
+    Ok(cannot)
 }
 
 /// Finds the tools a scenario names; gives the versions of those used.

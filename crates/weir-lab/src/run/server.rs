@@ -72,6 +72,7 @@ impl Server {
                 args: launcher.prefix.iter().cloned().chain(args).collect(),
                 cpus: bench.client_cpus(),
                 log: bench.dir.path().join(format!("origin-{number}.log")),
+                ..Job::default()
             },
             journal,
         };

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -23,8 +24,8 @@ use crate::process::{Guarded, Job};
 use crate::scenario::listener::Listener;
 use crate::scenario::upstream::Upstream;
 use crate::target::certificate;
-use crate::target::installed::Catalogue;
-use crate::target::{Certificate, Class, Description, Product, Room, Target, Traffic, render};
+use crate::target::installed::{Catalogue, Installed};
+use crate::target::{Cannot, Certificate, Class, Description, Product, Rendered, Room, Target, Traffic};
 
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -37,12 +38,21 @@ const ATTEMPTS: u32 = 3;
 pub struct Record {
     /// The product's words about its version.
     pub version: String,
+    /// The TLS library it ran with, as far as that is known.
+    #[serde(default)]
+    pub tls_library: Option<String>,
+    /// How it was configured: tuned or as shipped.
+    #[serde(default)]
+    pub class: Option<Class>,
     /// The command line.
     pub command: String,
     /// Name of the configuration file.
     pub file: String,
     /// The configuration.
     pub config: String,
+    /// Name and text of a second file that belongs to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<(String, String)>,
 }
 
 /// What all measurements of a run share.
@@ -64,6 +74,8 @@ pub struct Bench<'a> {
     pub upstream: Upstream,
     /// The servers keep a journal.
     pub journal: bool,
+    /// The work does something to the servers or the target, or reads what they noted.
+    pub needs_servers: bool,
     /// The two CPUs; `None` leaves everything to the kernel.
     pub placement: Option<Placement>,
     /// A folder that goes when the run is over.
@@ -81,6 +93,8 @@ pub struct Stand {
     pub target: Option<Guarded>,
     /// Where the load goes.
     pub addr: SocketAddr,
+    /// The same as the Host field says it.
+    pub authority: String,
 }
 
 impl Bench<'_> {
@@ -106,15 +120,15 @@ impl Bench<'_> {
     /// # Errors
     /// When one of them does not start, or the page is wrong.
     pub fn stand_with(&self, target: Target, room: Room) -> anyhow::Result<Stand> {
-        let servers = self.start_servers().context("origin")?;
-        let addr = servers.first().context("an upstream has servers")?.addr;
-        let mut stand = Stand { servers, target: None, addr };
-        if target.product != Product::Direct {
-            let (child, addr) = self.start_target(target, &self.addrs(&stand.servers), room)?;
-            (stand.target, stand.addr) = (Some(child), addr);
-        }
+        let mut stand = match (target.product, &self.options.url) {
+            (Product::Url, Some(url)) => {
+                let authority = url.authority.clone();
+                Stand { servers: Vec::new(), target: None, addr: url.addr, authority }
+            }
+            _ => self.start(target, room)?,
+        };
         let shape = Shape {
-            host: stand.addr,
+            host: &stand.authority,
             path: "/",
             body_len: 0,
             answer_len: PAGE_LEN,
@@ -127,6 +141,19 @@ impl Bench<'_> {
             None => probe::once(stand.addr, 0, exchange, START_LIMIT).map(|_| ()),
         };
         seen.map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
+        stand.is_alive()?;
+        Ok(stand)
+    }
+
+    /// Starts the servers, and `target` in front of them.
+    fn start(&self, target: Target, room: Room) -> anyhow::Result<Stand> {
+        let servers = self.start_servers().context("origin")?;
+        let addr = servers.first().context("an upstream has servers")?.addr;
+        let mut stand = Stand { servers, target: None, addr, authority: addr.to_string() };
+        if target.product != Product::Direct {
+            let (child, addr) = self.start_target(target, &self.addrs(&stand.servers), room)?;
+            (stand.target, stand.addr, stand.authority) = (Some(child), addr, addr.to_string());
+        }
         Ok(stand)
     }
 
@@ -188,32 +215,28 @@ impl Bench<'_> {
         let dir = self.dir.path().join(target.to_string().replace('/', "-"));
         std::fs::create_dir_all(&dir)?;
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let description = Description {
-            listen: addr,
-            listener: &self.listener,
-            servers,
-            upstream: &self.upstream,
-            class: self.class,
-            variant: target.variant,
-            traffic: self.traffic,
-            room,
-            certificate: self.certificate.as_ref(),
-            stream_module: installed.stream_module.as_deref(),
-            dir: &dir,
-        };
-        let Some(rendered) = render(target.product, &description) else { bail!("{name} is no program") };
+        let rendered = self
+            .render(target, installed, addr, servers, room, &dir)
+            .map_err(|Cannot(why)| anyhow::anyhow!("it {why}"))?;
         std::fs::write(dir.join(rendered.file), &rendered.text)?;
+        if let Some((file, text)) = &rendered.second {
+            std::fs::write(dir.join(file), text)?;
+        }
         let job = Job {
             program: installed.program.clone(),
-            args: rendered.args,
+            args: rendered.args.clone(),
+            env: rendered.env.clone(),
             cpus: self.target_cpus(),
             log: dir.join("output.log"),
         };
         self.records.borrow_mut().entry(target.to_string()).or_insert_with(|| Record {
             version: installed.version.clone(),
+            tls_library: installed.tls_library.clone(),
+            class: Some(target.class(self.class)),
             command: self.told_command(&job),
             file: rendered.file.to_owned(),
             config: self.told(&rendered.text),
+            second: rendered.second.as_ref().map(|(file, text)| ((*file).to_owned(), self.told(text))),
         });
         let mut child = Guarded::start(&self.options.launcher, &job)?;
         child.wait_listening(addr, START_LIMIT)?;
@@ -222,6 +245,57 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
+    /// The description of the run in the words of `target`.
+    fn render(
+        &self,
+        target: Target,
+        installed: &Installed,
+        listen: SocketAddr,
+        servers: &[SocketAddr],
+        room: Room,
+        dir: &Path,
+    ) -> Result<Rendered, Cannot> {
+        target.product.render(&Description {
+            listen,
+            listener: &self.listener,
+            servers,
+            upstream: &self.upstream,
+            class: target.class(self.class),
+            variant: target.variant,
+            traffic: self.traffic,
+            room,
+            certificate: self.certificate.as_ref(),
+            stream_module: installed.stream_module.as_deref(),
+            module_folder: installed.module_folder.as_deref(),
+            is_root: rustix::process::geteuid().is_root(),
+            dir,
+        })
+    }
+
+    /// What of the run `target` cannot do, found out before anything is started.
+    pub fn cannot(&self, target: Target) -> Option<Cannot> {
+        if target.product == Product::Url {
+            return self.url_cannot();
+        }
+        let installed = self.products.get(target.product.name())?;
+        let somewhere = SocketAddr::from(([127, 0, 0, 1], 1));
+        let servers: Vec<SocketAddr> =
+            (0..self.upstream.servers).map(|number| nth_addr(somewhere, number)).collect();
+        let room = Room { clients: 1, servers: 0 };
+        self.render(target, installed, somewhere, &servers, room, self.dir.path()).err()
+    }
+
+    /// What cannot be asked of a balancer that the lab does not start.
+    fn url_cannot(&self) -> Option<Cannot> {
+        if self.listener.tls.is_some() {
+            Some(Cannot("was given with http://, and this is about TLS"))
+        } else if self.needs_servers {
+            Some(Cannot("has servers that the lab neither starts nor sees"))
+        } else {
+            None
+        }
+    }
+
     /// The command line without the folders of this machine, which mean nothing elsewhere.
     fn told_command(&self, job: &Job) -> String {
         let program = job.program.file_name().unwrap_or_default().to_string_lossy();

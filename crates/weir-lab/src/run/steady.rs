@@ -74,7 +74,9 @@ pub(super) fn measure(
         measurement.values.insert(Metric::Rss, memory.rss as f64);
         measurement.values.insert(Metric::Pss, memory.pss as f64);
     }
-    measurement.values.insert(Metric::OriginConnections, accepted(&stand));
+    if !stand.servers.is_empty() {
+        measurement.values.insert(Metric::OriginConnections, accepted(&stand));
+    }
     measurement.values.insert(Metric::TimeWait, sockets::time_wait() as f64);
     if bench.placement.is_some() {
         note_limit(&mut measurement, &before, &after, rate);
@@ -92,7 +94,7 @@ fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> P
         format!("/bytes/{}", steady.answer)
     };
     let shape = Shape {
-        host: stand.addr,
+        host: &stand.authority,
         path: &path,
         body_len: steady.body,
         answer_len: steady.answer,
@@ -103,7 +105,7 @@ fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> P
         target: stand.addr,
         secure: None,
         exchanges: match steady.message {
-            Some(len) => websocket::prepare(stand.addr, len),
+            Some(len) => websocket::prepare(&stand.authority, len),
             None => prepare(&shape),
         },
         clients: steady.clients,
@@ -124,8 +126,12 @@ fn drive_wrk(bench: &Bench<'_>, stand: &mut Stand, plan: &Plan) -> anyhow::Resul
         tool::installed(Tool::Wrk).with_context(|| format!("wrk is missing: {}", tool::HOW_TO_GET))?;
     let warm_up = Plan { window: plan.warm_up, warm_up: Duration::ZERO, ..plan.clone() };
     driver::run(&warm_up, &Progress::default())?;
-    let order =
-        tool::Order { target: stand.addr, clients: plan.clients, window: plan.window, dir: bench.dir.path() };
+    let order = tool::Order {
+        authority: &stand.authority,
+        clients: plan.clients,
+        window: plan.window,
+        dir: bench.dir.path(),
+    };
     let before = mark(stand, bench.placement, 0);
     let cpus = bench.client_cpus();
     let tally = tool::run(Tool::Wrk, &installed, &order, &bench.options.runner(&cpus))?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Scenario;
 use super::upstream::Upstream;
-use crate::target::{Class, Product, Variant};
+use crate::target::{Product, Variant};
 
 /// What passes between client and server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,18 +70,19 @@ pub struct Listener {
 impl Listener {
     pub(super) fn check(&self, scenario: &Scenario) -> anyhow::Result<()> {
         if self.protocol == Protocol::Tcp {
-            let is_plain = scenario.upstream == Upstream::default() && scenario.class == Class::Tuned;
-            let is_usual = scenario.targets.iter().all(|target| target.variant == Variant::Usual);
+            let is_plain = scenario.upstream == Upstream::default();
+            let is_class = |variant| matches!(variant, Variant::Usual | Variant::AsShipped | Variant::Tuned);
+            let is_usual = scenario.all_targets().all(|target| is_class(target.variant));
             ensure!(
                 is_plain && is_usual && scenario.steady.is_some(),
-                "`protocol = \"tcp\"` is for a steady load on tuned targets without variants, and one server"
+                "`protocol = \"tcp\"` is for a steady load on targets without variants, and one server"
             );
         }
         if let Some(tls) = self.tls {
-            let has_direct = scenario.targets.iter().any(|target| target.product == Product::Direct);
+            let has_direct = scenario.all_targets().any(|target| target.product == Product::Direct);
             ensure!(
-                !has_direct && scenario.class == Class::Tuned && scenario.steady.is_some(),
-                "`tls` is for a steady load on tuned targets: the origin itself has none"
+                !has_direct && scenario.steady.is_some(),
+                "`tls` is for a steady load on targets: the origin itself has none"
             );
             ensure!(self.protocol == Protocol::Http, "`tls` is for HTTP");
             ensure!(

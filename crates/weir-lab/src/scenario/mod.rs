@@ -37,6 +37,9 @@ pub struct Scenario {
     pub requirements: Vec<String>,
     /// What is compared, in the order of the rounds.
     pub targets: Vec<Target>,
+    /// What is compared besides, as far as it is installed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub optional: Vec<Target>,
     /// How the targets are configured.
     pub class: Class,
     /// Repetition.
@@ -203,6 +206,10 @@ impl Scenario {
         ensure!(scenario.name.is_empty(), "scenario {name}: a scenario is called like its file");
         name.clone_into(&mut scenario.name);
         scenario.check().with_context(|| format!("scenario {name}"))?;
+        ensure!(
+            scenario.all_targets().all(|target| target.product != Product::Url),
+            "scenario {name}: `url` is given on the command line"
+        );
         Ok(scenario)
     }
 
@@ -323,7 +330,15 @@ impl Scenario {
         self.targets.iter().any(|target| target.variant == variant)
     }
 
-    fn check(&self) -> anyhow::Result<()> {
+    pub(super) fn all_targets(&self) -> impl Iterator<Item = &Target> {
+        self.targets.iter().chain(&self.optional)
+    }
+
+    /// Finds what does not fit together.
+    ///
+    /// # Errors
+    /// The first such thing.
+    pub fn check(&self) -> anyhow::Result<()> {
         let works = [
             self.steady.is_some(),
             self.idle.is_some(),
@@ -340,8 +355,19 @@ impl Scenario {
             "exactly one kind of work is needed, such as [steady] or [queue]"
         );
         ensure!(!self.targets.is_empty() && self.rounds.count > 0, "no targets or no rounds");
-        for (index, target) in self.targets.iter().enumerate() {
-            ensure!(!self.targets[..index].contains(target), "target {target} is there twice");
+        for (index, target) in self.all_targets().enumerate() {
+            ensure!(
+                !self.all_targets().take(index).any(|other| other == target),
+                "target {target} is there twice"
+            );
+            ensure!(
+                match (self.class, target.variant) {
+                    (_, Variant::Usual) => true,
+                    (Class::Tuned, variant) => variant != Variant::Tuned,
+                    (Class::AsShipped, variant) => variant == Variant::Tuned,
+                },
+                "target {target}: variants are of tuned targets, and each class is there once"
+            );
         }
         if let Some(steady) = &self.steady {
             ensure!(steady.clients > 0, "no clients");
@@ -372,13 +398,6 @@ impl Scenario {
         }
         self.upstream.check()?;
         self.listener.check(self)?;
-        if self.upstream.persistence_cookie {
-            let has_nginx = self.targets.iter().any(|target| target.product == Product::Nginx);
-            ensure!(
-                !has_nginx && self.class == Class::Tuned,
-                "`persistence-cookie` is for tuned weir and haproxy"
-            );
-        }
         self.check_work()?;
         self.bars.iter().try_for_each(Bar::check)
     }

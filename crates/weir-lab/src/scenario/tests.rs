@@ -67,7 +67,6 @@ fn mistakes_are_named() {
         ("[steady]\nclients = 1\nspeed = 3\n", "unknown field `speed`"),
         ("[steady]\nclients = 1\nrate = -1.0\n", "not positive"),
         ("[steady]\nclients = 1\ncookie = \"session\"\n", "a name, `=` and a value"),
-        ("[upstream]\npersistence-cookie = true\n[steady]\nclients = 1\n", "tuned weir and haproxy"),
         ("[idle]\nclients = [2, 1]\nsettle = \"1s\"\n", "rising"),
         ("[queue]\nclients = [3]\nservice = \"20ms\"\n", "without `slots`"),
         ("[upstream]\nslots = 1\n[queue]\nclients = []\nservice = \"20ms\"\n", "no clients"),
@@ -111,8 +110,8 @@ fn mistakes_are_named() {
             "1 byte to 65535",
         ),
         (
-            "[steady]\nclients = 1\n[[bar]]\nmetric = \"p99\"\nof = \"caddy\"\nat-most = 1.0\n",
-            "no target `caddy`",
+            "[steady]\nclients = 1\n[[bar]]\nmetric = \"p99\"\nof = \"squid\"\nat-most = 1.0\n",
+            "no target `squid`",
         ),
         ("[steady]\nclients = 1\n[[bar]]\nmetric = \"p99\"\nof = \"direct\"\nat-most = 1.0\n", "not a peer"),
         ("[steady]\nclients = 1\n[[bar]]\nmetric = \"p99\"\n", "either `at-most` or `at-least`"),

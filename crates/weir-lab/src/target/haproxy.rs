@@ -4,20 +4,19 @@
 
 use std::net::SocketAddr;
 
-use super::{Class, Description, HEALTH_PATH, Rendered, Traffic, Variant};
+use super::{Description, HEALTH_PATH, Rendered, Traffic, Variant};
 use crate::load::exchange::CLIENT_HEADER;
-use crate::scenario::listener::Protocol;
 use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
-    let text = match description.class {
-        Class::Tuned if description.listener.protocol == Protocol::Tcp => tcp(description),
-        Class::Tuned => tuned(description),
-        Class::AsShipped => as_shipped(description),
+    let text = match (description.is_tuned(), description.is_tcp()) {
+        (true, true) => tcp(description),
+        (true, false) => tuned(description),
+        (false, _) => as_shipped(description),
     };
     let path = description.dir.join("haproxy.cfg");
     let args = vec!["-db".to_owned(), "-f".to_owned(), path.display().to_string()];
-    Rendered { file: "haproxy.cfg", text, args }
+    Rendered { file: "haproxy.cfg", text, args, ..Rendered::default() }
 }
 
 /// What the manual offers for large bodies.
@@ -36,7 +35,7 @@ fn tuned(description: &Description<'_>) -> String {
         }
         None => "",
     };
-    let reuse = if description.variant != Variant::NoReuse {
+    let reuse = if description.reuses() {
         "    # By default the first request of each client connection opens a new one to the server; the manual allows
     # `always` where servers keep idle connections long, as this one does. Without it, short client connections
     # would never find an idle server connection.
@@ -202,24 +201,37 @@ fn servers(description: &Description<'_>) -> String {
 
 fn as_shipped(description: &Description<'_>) -> String {
     let Description { listen, .. } = description;
-    let servers = servers(description);
+    let (backend, servers) = (backend(description), servers(description));
+    let mode = if description.is_tcp() { "tcp" } else { "http" };
+    let (options, tls) = description.certificate.map_or_else(Default::default, |certificate| {
+        (SHIPPED_TLS, format!(" ssl crt {}", certificate.both.display()))
+    });
     format!(
         "# Debian's haproxy.cfg, without what needs the system (syslog, chroot, user, admin socket, daemon), with a
 # frontend and a backend.
 global
-
+{options}
 defaults
-    mode http
+    mode {mode}
     option dontlognull
     timeout connect 5000
     timeout client 50000
     timeout server 50000
 
 frontend bench
-    bind {listen}
+    bind {listen}{tls}
     default_backend origin
 
 backend origin
-{servers}"
+{backend}{servers}"
     )
 }
+
+/// What Debian's file says about TLS.
+const SHIPPED_TLS: &str =
+    "    ssl-default-bind-ciphers ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
+ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:\
+ECDHE-RSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384
+    ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256
+    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
+";

@@ -1,4 +1,4 @@
-//! What is installed: where each program is and which version.
+//! What is installed: where each program is, which version, and with which TLS library.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,21 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{PRODUCTS, Product};
+use super::{PRODUCTS, Product, version};
 
 /// A program that was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
     /// Where it is.
     pub program: PathBuf,
     /// What it says about its version.
     pub version: String,
+    /// The TLS library it runs with, as far as it can be found out.
+    pub tls_library: Option<String>,
     /// The file of nginx's stream module, where that is not part of the program.
     pub stream_module: Option<PathBuf>,
+    /// The folder of Apache's modules.
+    pub module_folder: Option<PathBuf>,
 }
 
 /// The products found, by name.
@@ -29,44 +33,66 @@ pub type Catalogue = BTreeMap<&'static str, Installed>;
 /// When a given path is no program that tells its version.
 pub fn find_products(given: &[(Product, PathBuf)]) -> anyhow::Result<Catalogue> {
     let mut found = Catalogue::new();
-    for product in PRODUCTS {
-        if product == Product::Direct {
-            continue;
-        }
+    for product in PRODUCTS.into_iter().filter(|product| product.is_program()) {
         let path = given.iter().find(|(of, _)| *of == product).map(|(_, path)| path.clone());
-        let found_itself = || match product {
-            Product::Weir => beside_the_lab("weir"),
-            _ => on_path(product.name()),
-        };
         if let Some(path) = &path {
             ensure!(path.is_file(), "{}: there is no such program", path.display());
         }
+        let found_itself = || match product {
+            Product::Weir => beside_the_lab("weir"),
+            _ => product.executables().iter().find_map(|name| on_path(name)),
+        };
         let Some(program) = path.clone().or_else(found_itself) else { continue };
-        let version = version(&program, version_flag(product));
+        let installed = look_at(product, &program);
         if path.is_some() {
-            version.as_ref().with_context(|| format!("{} tells no version", program.display()))?;
+            installed
+                .as_ref()
+                .with_context(|| format!("{} tells no version of {}", program.display(), product.name()))?;
         }
-        if let Some(version) = version {
-            let stream_module = (product == Product::Nginx).then(|| stream_module(&program)).flatten();
-            found.insert(product.name(), Installed { program, version, stream_module });
+        if let Some(installed) = installed {
+            found.insert(product.name(), installed);
         }
     }
     Ok(found)
+}
+
+/// What `program` is; nothing when it tells no version.
+fn look_at(product: Product, program: &Path) -> Option<Installed> {
+    let mut said = said(program, version::question(product))?;
+    let is = version::version(product, &said)?;
+    if product == Product::Caddy {
+        said.push_str(&self::said(program, "build-info").unwrap_or_default());
+    }
+    let mut installed = Installed {
+        version: is,
+        tls_library: version::tls_library(product, &said),
+        program: program.to_owned(),
+        ..Installed::default()
+    };
+    match product {
+        Product::Nginx => installed.stream_module = stream_module_of(&said).filter(|file| file.is_file()),
+        Product::Apache => {
+            installed.module_folder = module_folder(program);
+            let module = installed.module_folder.as_ref().map(|folder| folder.join("mod_ssl.so"));
+            installed.tls_library = module.and_then(|module| openssl_of(&module));
+        }
+        _ => {}
+    }
+    Some(installed)
+}
+
+/// All that a program says when asked with `flag`, on whichever stream.
+fn said(program: &Path, flag: &str) -> Option<String> {
+    let output = Command::new(program).arg(flag).output().ok()?;
+    Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
 /// Finds a load tool on the PATH.
 pub fn find_tool(name: &str) -> Option<Installed> {
     let flag = if name == "ab" { "-V" } else { "--version" };
     let program = on_path(name)?;
-    let version = version(&program, flag)?;
-    Some(Installed { program, version, stream_module: None })
-}
-
-fn version_flag(product: Product) -> &'static str {
-    match product {
-        Product::Weir => "--version",
-        Product::Direct | Product::Nginx | Product::Haproxy => "-v",
-    }
+    let version = version::first_with_digit(&said(&program, flag)?)?;
+    Some(Installed { program, version, ..Installed::default() })
 }
 
 fn beside_the_lab(name: &str) -> Option<PathBuf> {
@@ -81,27 +107,36 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(system).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// The file of the stream module of the nginx at `program`; `None` where it is built in, or not there at all.
-fn stream_module(program: &Path) -> Option<PathBuf> {
-    let output = Command::new(program).arg("-V").output().ok()?;
-    let file = stream_module_of(&String::from_utf8_lossy(&output.stderr))?;
-    file.is_file().then_some(file)
-}
-
-/// The same by what nginx says about how it was built.
+/// The file of the stream module, by what nginx says about how it was built; `None` where it is built in, or not there at all.
 fn stream_module_of(said: &str) -> Option<PathBuf> {
     let mut words = said.split_whitespace();
     let folder = words.clone().find_map(|word| word.strip_prefix("--modules-path="))?;
     words.any(|word| word == "--with-stream=dynamic").then(|| Path::new(folder).join("ngx_stream_module.so"))
 }
 
-/// The first line a program says about its version, on whichever stream.
-fn version(program: &Path, flag: &str) -> Option<String> {
-    let output = Command::new(program).arg(flag).output().ok()?;
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let line = text.lines().map(str::trim).find(|line| line.chars().any(|letter| letter.is_ascii_digit()))?;
-    Some(line.chars().take(80).collect())
+/// Where distributions and Apache itself put its modules, from the folder above that of the program.
+const MODULE_FOLDERS: [&str; 5] =
+    ["lib/apache2/modules", "lib64/httpd/modules", "lib/httpd/modules", "lib64/apache2", "modules"];
+
+/// The folder of Apache's modules.
+fn module_folder(program: &Path) -> Option<PathBuf> {
+    let program = program.canonicalize().ok()?;
+    let above = program.parent()?.parent()?;
+    MODULE_FOLDERS
+        .iter()
+        .map(|folder| above.join(folder))
+        .find(|folder| folder.join("mod_proxy.so").is_file())
+}
+
+/// The version of OpenSSL that `module` is loaded with.
+fn openssl_of(module: &Path) -> Option<String> {
+    let output = Command::new("ldd").arg(module).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let library = said.lines().find_map(|line| {
+        let (name, path) = line.split_once(" => ")?;
+        name.trim().starts_with("libcrypto").then(|| path.split_whitespace().next())?
+    })?;
+    version::openssl_in(&std::fs::read(library).ok()?)
 }
 
 #[cfg(test)]

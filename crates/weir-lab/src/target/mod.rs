@@ -1,72 +1,37 @@
 //! The targets: what stands between client and origin, each configured from one neutral description.
 //!
 //! One file per product turns the description into that product's configuration and command line; every tuned line carries
-//! its reason. Two classes: tuned by the product's own documentation, and as shipped.
+//! its reason. Two classes: tuned by the product's own documentation, and as shipped. What a product cannot do, it says instead.
 
+pub mod product;
+pub mod description;
 pub mod installed;
+pub mod version;
 pub mod certificate;
+pub mod url;
 mod weir;
 mod nginx;
 mod haproxy;
+mod envoy;
+mod traefik;
+mod apache;
+mod caddy;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 pub use certificate::Certificate;
+pub use description::{Cannot, Description, HEALTH_PATH, Rendered, Room, Traffic};
 pub use installed::Installed;
+pub use product::{PRODUCTS, Product};
+pub use url::Url;
 
-use crate::scenario::listener::Listener;
-use crate::scenario::upstream::{Balance, Upstream};
-
-/// A product, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Product {
-    /// Nothing in between: the baseline.
-    Direct,
-    /// Weir.
-    Weir,
-    /// nginx.
-    Nginx,
-    /// HAProxy.
-    Haproxy,
-}
-
-/// All products, in the order of tables.
-pub const PRODUCTS: [Product; 4] = [Product::Direct, Product::Weir, Product::Nginx, Product::Haproxy];
-
-impl Product {
-    /// Its name in scenarios and on the command line: that of its executable.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Weir => "weir",
-            Self::Nginx => "nginx",
-            Self::Haproxy => "haproxy",
-        }
-    }
-
-    /// How to get it.
-    pub fn how_to_get(self) -> &'static str {
-        match self {
-            Self::Direct => "always there",
-            Self::Weir => "cargo build --release -p weir, or give --weir PATH",
-            Self::Nginx => "apt-get install nginx libnginx-mod-stream, or give --nginx PATH",
-            Self::Haproxy => "apt-get install haproxy, or give --haproxy PATH",
-        }
-    }
-
-    /// Whether Weir is measured against it.
-    pub fn is_peer(self) -> bool {
-        matches!(self, Self::Nginx | Self::Haproxy)
-    }
-}
+use crate::scenario::upstream::Upstream;
 
 /// How a product differs from its usual configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,16 +48,22 @@ pub enum Variant {
     NewProbes,
     /// Bodies pass through the program and not through the kernel alone. HAProxy alone can also do without.
     Copying,
+    /// As shipped, in a scenario whose targets are tuned.
+    AsShipped,
+    /// Tuned, in a scenario whose targets are as shipped.
+    Tuned,
 }
 
 /// All variants.
-const VARIANTS: [Variant; 6] = [
+const VARIANTS: [Variant; 8] = [
     Variant::Usual,
     Variant::NoReuse,
     Variant::RoundRobin,
     Variant::NoPersistence,
     Variant::NewProbes,
     Variant::Copying,
+    Variant::AsShipped,
+    Variant::Tuned,
 ];
 
 impl Variant {
@@ -105,6 +76,8 @@ impl Variant {
             Self::NoPersistence => "/no-persistence",
             Self::NewProbes => "/new-probes",
             Self::Copying => "/copying",
+            Self::AsShipped => "/as-shipped",
+            Self::Tuned => "/tuned",
         }
     }
 
@@ -114,7 +87,9 @@ impl Variant {
             Self::Usual => true,
             Self::NewProbes => product == Product::Weir,
             Self::Copying => product == Product::Haproxy,
-            Self::NoReuse | Self::RoundRobin | Self::NoPersistence => product != Product::Direct,
+            Self::NoReuse | Self::RoundRobin | Self::NoPersistence | Self::AsShipped | Self::Tuned => {
+                product.is_program()
+            }
         }
     }
 
@@ -139,6 +114,15 @@ impl Target {
     pub const fn of(product: Product) -> Self {
         Self { product, variant: Variant::Usual }
     }
+
+    /// How it is configured where the others are `usual`.
+    pub fn class(self, usual: Class) -> Class {
+        match self.variant {
+            Variant::AsShipped => Class::AsShipped,
+            Variant::Tuned => Class::Tuned,
+            _ => usual,
+        }
+    }
 }
 
 impl fmt::Display for Target {
@@ -153,16 +137,16 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let name = text.split('/').next().unwrap_or_default();
-        let product = PRODUCTS
-            .into_iter()
-            .find(|product| product.name() == name)
-            .with_context(|| format!("no target `{name}`; there are direct, weir, nginx, haproxy"))?;
+        let product = PRODUCTS.into_iter().find(|product| product.name() == name).with_context(|| {
+            let names: Vec<&str> = PRODUCTS.iter().map(|product| product.name()).collect();
+            format!("no target `{name}`; there are {}", names.join(", "))
+        })?;
         let suffix = &text[name.len()..];
         match VARIANTS.into_iter().find(|variant| variant.suffix() == suffix) {
             Some(variant) if variant.suits(product) => Ok(Self { product, variant }),
             _ => bail!(
-                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence`, of weir \
-                 `/new-probes` and of haproxy `/copying`"
+                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence`, `/as-shipped`, \
+                 `/tuned`, of weir `/new-probes` and of haproxy `/copying`"
             ),
         }
     }
@@ -186,97 +170,18 @@ impl From<Target> for String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// For the load, on one CPU, by its own documentation.
+    /// For the load, on one CPU, by its own documentation; every line beyond the description has its reason.
     Tuned,
-    /// As its package configures it, with nothing added but where to listen and where the server is.
+    /// As its package configures it, with nothing added but what the description demands, in the plainest words.
     AsShipped,
 }
 
-/// What passes through a target, as far as its documentation has advice for that.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Answers have large bodies.
-    pub is_bulk: bool,
-    /// Clients open WebSocket tunnels.
-    pub upgrades: bool,
-}
-
-/// How many connections a target must have room for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
-    /// Of clients, at once.
-    pub clients: u64,
-    /// Of servers, where each client has one of its own; otherwise 0, and some hundred are enough.
-    pub servers: u64,
-}
-
-/// What a target is to do, in no product's words.
-#[derive(Debug, Clone, Copy)]
-pub struct Description<'a> {
-    /// Where it takes requests.
-    pub listen: SocketAddr,
-    /// What it speaks there.
-    pub listener: &'a Listener,
-    /// The servers it sends them to.
-    pub servers: &'a [SocketAddr],
-    /// What it is to do with these.
-    pub upstream: &'a Upstream,
-    /// How it is configured.
-    pub class: Class,
-    /// How that differs.
-    pub variant: Variant,
-    /// What passes.
-    pub traffic: Traffic,
-    /// Connections it must have room for.
-    pub room: Room,
-    /// What it shows clients that speak TLS; without it, they do not.
-    pub certificate: Option<&'a Certificate>,
-    /// The file of nginx's stream module, where that is not part of the program.
-    pub stream_module: Option<&'a Path>,
-    /// A folder for its files.
-    pub dir: &'a Path,
-}
-
-impl Description<'_> {
-    /// How a server is chosen; `None` leaves it to the product.
-    fn balance(&self) -> Option<Balance> {
-        match self.variant {
-            Variant::RoundRobin => Some(Balance::RoundRobin),
-            _ => self.upstream.balance,
+impl Class {
+    /// As it stands in sentences.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Tuned => "tuned by its own documentation",
+            Self::AsShipped => "as shipped",
         }
-    }
-
-    /// Whether a cookie keeps each client on one server.
-    fn has_persistence_cookie(&self) -> bool {
-        self.variant.has_persistence_cookie(self.upstream)
-    }
-
-    /// How many requests each server may have at once.
-    fn max_requests(&self) -> Option<u32> {
-        self.upstream.max_requests.filter(|_| self.variant != Variant::RoundRobin)
-    }
-}
-
-/// What probes ask servers for.
-pub const HEALTH_PATH: &str = "/health";
-
-/// A description in a product's words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
-    /// Name of the configuration file, in the description's folder.
-    pub file: &'static str,
-    /// Its text.
-    pub text: String,
-    /// Arguments of the program.
-    pub args: Vec<String>,
-}
-
-/// Puts a description into a product's words; `None` for direct.
-pub fn render(product: Product, description: &Description<'_>) -> Option<Rendered> {
-    match product {
-        Product::Direct => None,
-        Product::Weir => Some(weir::render(description)),
-        Product::Nginx => Some(nginx::render(description)),
-        Product::Haproxy => Some(haproxy::render(description)),
     }
 }

@@ -3,17 +3,20 @@
 //! Tuned by its documentation (ngx_core, ngx_http_core, ngx_http_upstream, ngx_http_proxy and ngx_stream modules, and its page
 //! about WebSocket); as shipped follows Debian's `nginx.conf`.
 
-use super::{Certificate, Class, Description, Rendered, Traffic, Variant};
+use super::{Cannot, Certificate, Description, Rendered, Traffic};
 use crate::load::exchange::CLIENT_HEADER;
-use crate::scenario::listener::Protocol;
 use crate::scenario::upstream::Balance;
 
-pub(super) fn render(description: &Description<'_>) -> Rendered {
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
+    if description.has_persistence_cookie() {
+        return Err(Cannot("binds clients by a cookie in its commercial version, and since 1.29.6, only"));
+    }
     let dir = description.dir.display();
-    let text = match description.class {
-        Class::Tuned if description.listener.protocol == Protocol::Tcp => stream(description),
-        Class::Tuned => tuned(description),
-        Class::AsShipped => as_shipped(description),
+    let text = match (description.is_tuned(), description.is_tcp()) {
+        (true, true) => stream(description),
+        (true, false) => tuned(description),
+        (false, true) => as_shipped(description, &stream_as_shipped(description)),
+        (false, false) => as_shipped(description, &http_as_shipped(description)),
     };
     let args = [
         "-p",
@@ -25,7 +28,7 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
         "-g",
         "daemon off;",
     ];
-    Rendered { file: "nginx.conf", text, args: args.map(str::to_owned).to_vec() }
+    Ok(Rendered { file: "nginx.conf", text, args: args.map(str::to_owned).to_vec(), ..Rendered::default() })
 }
 
 /// Folders that nginx would otherwise look for where its package put them.
@@ -46,7 +49,7 @@ fn tuned(description: &Description<'_>) -> String {
     let process = process(description);
     let ssl = description.certificate.map_or("", |_| " ssl");
     let tls = tls(description);
-    let reuse = if description.variant != Variant::NoReuse {
+    let reuse = if description.reuses() {
         "        # Idle connections kept to the servers; none by default in this version, and the most effective line of all.
         keepalive 256;
         # 1000 by default, after which a connection is closed: a reconnect every few milliseconds at this rate.
@@ -55,7 +58,7 @@ fn tuned(description: &Description<'_>) -> String {
     } else {
         "        # The variant without reuse of server connections: its default in this version.\n"
     };
-    let to_server = if description.variant != Variant::NoReuse { to_server(description) } else { "" };
+    let to_server = if description.reuses() { to_server(description) } else { "" };
     format!(
         "{process}
 http {{
@@ -86,7 +89,7 @@ http {{
 
 /// What stands before the protocol: the worker and its room.
 fn process(description: &Description<'_>) -> String {
-    let user = user_line();
+    let user = user_line(description);
     // Connections to servers count as well.
     let connections = description.room.clients + description.room.servers;
     // It closes idle clients when fewer than a sixteenth of its connections are free.
@@ -177,9 +180,7 @@ const BULK: &str = "            # Both needed for kept connections to servers; t
 fn stream(description: &Description<'_>) -> String {
     let Description { listen, .. } = description;
     let (process, servers) = (process(description), servers(description));
-    let module = description.stream_module.map_or_else(String::new, |file| {
-        format!("# Not part of the program as it was built.\nload_module {};\n", file.display())
-    });
+    let module = load_module(description);
     format!(
         "{module}{process}
 stream {{
@@ -222,14 +223,11 @@ fn limits(description: &Description<'_>) -> String {
     })
 }
 
-fn as_shipped(description: &Description<'_>) -> String {
-    let Description { listen, servers, .. } = description;
-    // Without an upstream, as its user guide begins.
-    let origin = servers[0];
-    let user = user_line();
+fn as_shipped(description: &Description<'_>, protocol: &str) -> String {
+    let (module, user) = (load_module(description), user_line(description));
     format!(
         "# Debian's nginx.conf, with paths of this run and a server that proxies.
-{user}worker_processes auto;
+{module}{user}worker_processes auto;
 pid nginx.pid;
 error_log error.log;
 
@@ -237,30 +235,77 @@ events {{
     worker_connections 768;
 }}
 
-http {{
+{protocol}"
+    )
+}
+
+fn http_as_shipped(description: &Description<'_>) -> String {
+    let Description { listen, servers: addrs, .. } = description;
+    let secure = description.certificate.map_or("", |_| " ssl");
+    let certificate =
+        description.certificate.map_or_else(String::new, |Certificate { certificate, key, .. }| {
+            format!(
+                "        ssl_certificate {};\n        ssl_certificate_key {};\n",
+                certificate.display(),
+                key.display()
+            )
+        });
+    // One server without an upstream, as its user guide begins.
+    let (origin, upstream) = match addrs {
+        [only] if description.balance().is_none() && description.max_requests().is_none() => {
+            (only.to_string(), String::new())
+        }
+        _ => ("origin".to_owned(), format!("    upstream origin {{\n{}    }}\n\n", servers(description))),
+    };
+    let limits = limits(description);
+    let (map, upgrade) =
+        if description.traffic.upgrades { (map(description), to_server(description)) } else { ("", "") };
+    format!(
+        "http {{
 {OWN_FOLDERS}    sendfile on;
     tcp_nopush on;
     types_hash_max_size 2048;
     default_type application/octet-stream;
+    ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3;
+    ssl_prefer_server_ciphers on;
     access_log access.log;
     gzip on;
 
-    server {{
-        listen {listen};
-        location / {{
+{map}{upstream}    server {{
+        listen {listen}{secure};
+{certificate}        location / {{
             proxy_pass http://{origin};
-        }}
+{limits}{upgrade}        }}
     }}
 }}
 "
     )
 }
 
+fn stream_as_shipped(description: &Description<'_>) -> String {
+    let (listen, servers) = (description.listen, servers(description));
+    format!(
+        "stream {{
+    upstream origin {{
+{servers}    }}
+
+    server {{
+        listen {listen};
+        proxy_pass origin;
+    }}
+}}
+"
+    )
+}
+
+/// The stream module, where it is needed and not part of the program.
+fn load_module(description: &Description<'_>) -> String {
+    description.stream_module.filter(|_| description.is_tcp()).map_or_else(String::new, |file| {
+        format!("# Not part of the program as it was built.\nload_module {};\n", file.display())
+    })
+}
+
 /// Started by root, workers would switch to a user who cannot reach the folder of the run.
-fn user_line() -> &'static str {
-    if rustix::process::geteuid().is_root() {
-        "# The folder of this run belongs to root.\nuser root;\n"
-    } else {
-        ""
-    }
+fn user_line(description: &Description<'_>) -> &'static str {
+    if description.is_root { "# The folder of this run belongs to root.\nuser root;\n" } else { "" }
 }

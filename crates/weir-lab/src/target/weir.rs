@@ -1,13 +1,12 @@
 //! Weir's configuration: `weir serve FILE`.
 
-use super::{Certificate, Class, Description, HEALTH_PATH, Rendered, Variant};
+use super::{Certificate, Description, HEALTH_PATH, Rendered, Variant};
 use crate::load::exchange::CLIENT_HEADER;
-use crate::scenario::listener::Protocol;
 use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
     let mut text = String::new();
-    if description.class == Class::Tuned {
+    if description.is_tuned() {
         text.push_str(
             "[process]\n\
              # One worker for the one CPU of the target, as the others have.\n\
@@ -17,10 +16,7 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
              format = \"off\"\n\n",
         );
     }
-    let protocol = match description.listener.protocol {
-        Protocol::Http => "",
-        Protocol::Tcp => "protocol = \"tcp\"\n",
-    };
+    let protocol = if description.is_tcp() { "protocol = \"tcp\"\n" } else { "" };
     text.push_str(&format!(
         "[listener.bench]\naddress = \"{}\"\n{protocol}upstream = \"origin\"\n\n",
         description.listen
@@ -33,11 +29,12 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
         ));
     }
     text.push_str(&upstream(description));
-    if description.variant == Variant::NoReuse {
+    if !description.reuses() {
         text.push_str("\n[upstream.origin.idle]\n# The variant without reuse of server connections.\nconnections_max = 0\n");
     }
     let path = description.dir.join("weir.toml");
-    Rendered { file: "weir.toml", text, args: vec!["serve".to_owned(), path.display().to_string()] }
+    let args = vec!["serve".to_owned(), path.display().to_string()];
+    Rendered { file: "weir.toml", text, args, ..Rendered::default() }
 }
 
 /// The servers and what is to be done with them. Retries are on by default.

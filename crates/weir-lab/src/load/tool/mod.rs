@@ -6,7 +6,6 @@ pub mod wrk;
 pub mod ab;
 pub mod siege;
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,8 +21,8 @@ use crate::target::Installed;
 /// What a tool is to do: GET the page, over and over.
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
-    /// Where.
-    pub target: SocketAddr,
+    /// Where: host and port.
+    pub authority: &'a str,
     /// Simulated clients.
     pub clients: usize,
     /// How long.
@@ -110,8 +109,8 @@ fn try_once(
             Tool::Driver => bail!("the driver is not a program of its own"),
         };
         let log = order.dir.join(format!("{}-{number}.log", tool.name()));
-        let job =
-            Job { program: installed.program.clone(), args, cpus: runner.cpus.to_vec(), log: log.clone() };
+        let program = installed.program.clone();
+        let job = Job { program, args, cpus: runner.cpus.to_vec(), log: log.clone(), ..Job::default() };
         running.push((Guarded::start(runner.launcher, &job)?, log));
     }
     let deadline = clock::now() + order.window + GRACE;

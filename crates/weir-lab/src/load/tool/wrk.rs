@@ -13,7 +13,7 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
         "--timeout",
         "30s",
         "--latency",
-        &format!("http://{}/", order.target),
+        &format!("http://{}/", order.authority),
     ]
     .map(str::to_owned)
     .to_vec()

@@ -1,0 +1,247 @@
+//! The configuration of Apache's HTTP server, run in the foreground with files of its own.
+//!
+//! Tuned by the pages of its documentation about `mpm_event`, `mod_proxy`, `mod_proxy_balancer`, `mod_proxy_hcheck`, `mod_ssl` and
+//! `core`; as shipped follows Debian's `apache2.conf` with what it enables that has a part in every request.
+
+use super::{Cannot, Certificate, Description, HEALTH_PATH, Rendered};
+use crate::scenario::upstream::Balance;
+
+/// Threads of its default configuration altogether: 16 processes of 25.
+const THREADS: u64 = 400;
+
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
+    if description.is_tcp() {
+        return Err(Cannot("passes no plain TCP"));
+    }
+    if description.balance() == Some(Balance::ConsistentHash) {
+        return Err(Cannot("has no hash among its ways to choose a server"));
+    }
+    let text = [
+        process(description),
+        modules(description),
+        if description.is_tuned() { tuned(description) } else { as_shipped(description) },
+        tls(description),
+        proxy(description),
+    ]
+    .concat();
+    let (dir, path) = (description.dir.display(), description.dir.join("apache.conf"));
+    let args = ["-d", &dir.to_string(), "-f", &path.display().to_string(), "-DFOREGROUND"];
+    Ok(Rendered { file: "apache.conf", text, args: args.map(str::to_owned).to_vec(), ..Rendered::default() })
+}
+
+/// Files in the folder of this run.
+fn process(description: &Description<'_>) -> String {
+    let dir = description.dir.display();
+    let user = if description.is_root {
+        "# Nobody; as root it refuses to serve.\nUser #65534\nGroup #65534\n"
+    } else {
+        ""
+    };
+    format!(
+        "ServerName weir-lab.test
+DefaultRuntimeDir {dir}
+PidFile {dir}/apache.pid
+ErrorLog {dir}/error.log
+"
+    ) + user
+}
+
+/// The modules that the other lines need, unless they are part of the program.
+fn modules(description: &Description<'_>) -> String {
+    let upstream = description.upstream;
+    let with = |is: bool, names: &'static [&'static str]| if is { names } else { &[] };
+    let names: [&[&str]; 8] = [
+        &["mpm_event", "unixd", "authz_core", "log_config", "proxy", "proxy_http"],
+        with(!description.is_tuned(), &["env", "filter", "deflate", "reqtimeout", "setenvif", "status"]),
+        with(description.certificate.is_some(), &["socache_shmcb", "ssl"]),
+        with(description.traffic.upgrades, &["proxy_wstunnel"]),
+        with(has_balancer(description), &["slotmem_shm", "proxy_balancer"]),
+        with(has_balancer(description), balancer(description).1),
+        with(upstream.health.is_some(), &["watchdog", "proxy_hcheck"]),
+        with(description.has_persistence_cookie(), &["headers"]),
+    ];
+    let Some(folder) = description.module_folder else { return String::new() };
+    let folder = folder.display();
+    let line = |name: &&str| {
+        format!(
+            "<IfModule !{name}_module>\n    LoadModule {name}_module {folder}/mod_{name}.so\n</IfModule>\n"
+        )
+    };
+    names.into_iter().flatten().map(line).collect()
+}
+
+fn tuned(description: &Description<'_>) -> String {
+    let Description { listen, room, .. } = description;
+    // A request holds a thread until it is answered, and a tunnel until its end.
+    let threads = if description.traffic.upgrades { room.clients.clamp(THREADS, 20_000) } else { THREADS };
+    let factor = room.clients.div_ceil(threads) + 1;
+    let bulk = if description.traffic.is_bulk {
+        "# 8 KiB by default; so much more that a read and a write are worth their call.\nProxyIOBufferSize 65536\n"
+    } else {
+        ""
+    };
+    format!(
+        "# One process for the one CPU of the target, with the threads that its default of 16 processes has in all, or one for each
+# tunnel: connections to servers are kept for each process.
+ServerLimit 1
+StartServers 1
+ThreadLimit {threads}
+ThreadsPerChild {threads}
+MaxRequestWorkers {threads}
+MinSpareThreads 1
+MaxSpareThreads {threads}
+# Connections it takes for each idle thread, so that there is room for the clients of the scenario; 2 by default.
+AsyncRequestWorkerFactor {factor}
+# The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
+ListenBacklog 4096
+Listen {listen}
+# 100 by default, after which clients would have to reconnect.
+MaxKeepAliveRequests 0
+# 5 s by default; idle clients must not be closed while they are counted.
+KeepAliveTimeout 300
+# The Host field reaches the server as the client sent it, as with the other targets.
+ProxyPreserveHost On
+{bulk}"
+    )
+}
+
+fn as_shipped(description: &Description<'_>) -> String {
+    let Description { listen, dir, .. } = description;
+    let dir = dir.display();
+    format!(
+        "# Debian's apache2.conf and mpm_event.conf, with paths of this run.
+Timeout 300
+KeepAlive On
+MaxKeepAliveRequests 100
+KeepAliveTimeout 5
+HostnameLookups Off
+StartServers 2
+MinSpareThreads 25
+MaxSpareThreads 75
+ThreadLimit 64
+ThreadsPerChild 25
+MaxRequestWorkers 150
+MaxConnectionsPerChild 0
+Listen {listen}
+LogFormat \"%h %l %u %t \\\"%r\\\" %>s %O \\\"%{{Referer}}i\\\" \\\"%{{User-Agent}}i\\\"\" combined
+CustomLog {dir}/access.log combined
+# Of the modules that Debian enables, those with a part in every request.
+RequestReadTimeout header=20-40,minrate=500
+RequestReadTimeout body=10,minrate=500
+ExtendedStatus On
+AddOutputFilterByType DEFLATE text/html text/plain text/xml text/css text/javascript
+BrowserMatch \"MSIE 4\\.0b2;\" nokeepalive downgrade-1.0 force-response-1.0
+BrowserMatch \"Mozilla/2\" nokeepalive
+"
+    )
+}
+
+fn tls(description: &Description<'_>) -> String {
+    let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    let dir = description.dir.display();
+    let options = if description.is_tuned() {
+        // TLS 1.2 and 1.3 and tickets are the defaults of the program.
+        format!(
+            "# A cache of sessions spares handshakes; none by default. Tickets are on.\nSSLSessionCache shmcb:{dir}/sessions(10485760)\n"
+        )
+    } else {
+        format!(
+            "# Debian's ssl.conf.
+SSLSessionCache shmcb:{dir}/sessions(512000)
+SSLSessionCacheTimeout 300
+SSLCipherSuite HIGH:!aNULL
+SSLProtocol all -SSLv3
+SSLSessionTickets off
+"
+        )
+    };
+    format!(
+        "{options}SSLEngine on
+SSLCertificateFile {}
+SSLCertificateKeyFile {}
+",
+        certificate.display(),
+        key.display()
+    )
+}
+
+/// Whether its balancer is needed: a single server of which nothing is said does without.
+fn has_balancer(description: &Description<'_>) -> bool {
+    description.servers.len() > 1
+        || description.balance().is_some()
+        || description.upstream.health.is_some()
+        || description.has_persistence_cookie()
+}
+
+/// How a server is chosen: its word for it, and the module.
+fn balancer(description: &Description<'_>) -> (&'static str, &'static [&'static str]) {
+    match description.balance() {
+        Some(Balance::LeastRequests) => ("bybusyness", &["lbmethod_bybusyness"]),
+        // Its default as well.
+        _ => ("byrequests", &["lbmethod_byrequests"]),
+    }
+}
+
+fn proxy(description: &Description<'_>) -> String {
+    let options = options(description);
+    if let (false, [only, ..]) = (has_balancer(description), description.servers) {
+        return format!("ProxyPass \"/\" \"http://{only}/\"{options}\n");
+    }
+    let mut members = String::new();
+    for (number, addr) in (1..).zip(description.servers) {
+        let route = if description.has_persistence_cookie() {
+            format!(" route=origin-{number}")
+        } else {
+            String::new()
+        };
+        members.push_str(&format!("    BalancerMember \"http://{addr}\"{options}{route}\n"));
+    }
+    let (method, _) = balancer(description);
+    let sticky = if description.has_persistence_cookie() { " stickysession=SRV" } else { "" };
+    let cookie = if description.has_persistence_cookie() {
+        "# The line of its page about load balancers.
+Header add Set-Cookie \"SRV=.%{BALANCER_WORKER_ROUTE}e; path=/\" env=BALANCER_ROUTE_CHANGED
+"
+    } else {
+        ""
+    };
+    format!(
+        "{cookie}<Proxy \"balancer://origin\">
+{members}    ProxySet lbmethod={method}{sticky}
+</Proxy>
+ProxyPass \"/\" \"balancer://origin/\"
+"
+    )
+}
+
+/// What is said of each server. Requests that could not be sent go to another one by default.
+fn options(description: &Description<'_>) -> String {
+    let upstream = description.upstream;
+    let mut text = String::new();
+    if !description.reuses() {
+        text.push_str(" disablereuse=On");
+    }
+    if description.traffic.upgrades {
+        text.push_str(" upgrade=websocket");
+    }
+    if let Some(max) = description.max_requests() {
+        text.push_str(&format!(" max={max}"));
+        if let Some(limit) = upstream.queue_timeout {
+            text.push_str(&format!(" acquire={}", limit.as_millis()));
+        }
+    }
+    if let Some(limit) = upstream.response_timeout {
+        // It counts whole seconds.
+        text.push_str(&format!(" timeout={}", limit.as_millis().div_ceil(1000)));
+    }
+    if let Some(health) = upstream.health {
+        // After a failed connection it would not look at the server for 60 s by default, whatever the probes say.
+        text.push_str(&format!(
+            " hcmethod=GET hcuri={HEALTH_PATH} hcinterval={}ms hcfails={} hcpasses={} retry=1",
+            health.interval.as_millis(),
+            health.fall,
+            health.rise
+        ));
+    }
+    text
+}

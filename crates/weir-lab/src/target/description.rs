@@ -1,0 +1,120 @@
+//! What a target is to do, in no product's words, and what became of that in a product's words.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::{Certificate, Class, Variant};
+use crate::scenario::listener::{Listener, Protocol};
+use crate::scenario::upstream::{Balance, Upstream};
+
+/// What passes through a target, as far as its documentation has advice for that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Answers have large bodies.
+    pub is_bulk: bool,
+    /// Clients open WebSocket tunnels.
+    pub upgrades: bool,
+}
+
+/// How many connections a target must have room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Of clients, at once.
+    pub clients: u64,
+    /// Of servers, where each client has one of its own; otherwise 0, and some hundred are enough.
+    pub servers: u64,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub struct Description<'a> {
+    /// Where it takes requests.
+    pub listen: SocketAddr,
+    /// What it speaks there.
+    pub listener: &'a Listener,
+    /// The servers it sends them to.
+    pub servers: &'a [SocketAddr],
+    /// What it is to do with these.
+    pub upstream: &'a Upstream,
+    /// How it is configured.
+    pub class: Class,
+    /// How that differs.
+    pub variant: Variant,
+    /// What passes.
+    pub traffic: Traffic,
+    /// Connections it must have room for.
+    pub room: Room,
+    /// What it shows clients that speak TLS; without it, they do not.
+    pub certificate: Option<&'a Certificate>,
+    /// The file of nginx's stream module, where that is not part of the program.
+    pub stream_module: Option<&'a Path>,
+    /// The folder of Apache's modules, where they are not part of the program.
+    pub module_folder: Option<&'a Path>,
+    /// The lab is run by root, and so are the programs that it starts.
+    pub is_root: bool,
+    /// A folder for its files.
+    pub dir: &'a Path,
+}
+
+impl Description<'_> {
+    /// How a server is chosen; `None` leaves it to the product.
+    pub(super) fn balance(&self) -> Option<Balance> {
+        match self.variant {
+            Variant::RoundRobin => Some(Balance::RoundRobin),
+            _ => self.upstream.balance,
+        }
+    }
+
+    /// Whether a cookie keeps each client on one server.
+    pub(super) fn has_persistence_cookie(&self) -> bool {
+        self.variant.has_persistence_cookie(self.upstream)
+    }
+
+    /// How many requests each server may have at once.
+    pub(super) fn max_requests(&self) -> Option<u32> {
+        self.upstream.max_requests.filter(|_| self.variant != Variant::RoundRobin)
+    }
+
+    /// Whether it is to pass bytes and look at none.
+    pub(super) fn is_tcp(&self) -> bool {
+        self.listener.protocol == Protocol::Tcp
+    }
+
+    /// Whether it is tuned by its documentation.
+    pub(super) fn is_tuned(&self) -> bool {
+        self.class == Class::Tuned
+    }
+
+    /// Whether connections to servers are kept for the next request.
+    pub(super) fn reuses(&self) -> bool {
+        self.variant != Variant::NoReuse
+    }
+}
+
+/// What probes ask servers for.
+pub const HEALTH_PATH: &str = "/health";
+
+/// What a product has no means for, as the end of a sentence that begins with its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cannot(pub &'static str);
+
+/// A description in a product's words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rendered {
+    /// Name of the configuration file, in the description's folder.
+    pub file: &'static str,
+    /// Its text.
+    pub text: String,
+    /// Name and text of a second file that the first one needs.
+    pub second: Option<(&'static str, String)>,
+    /// Arguments of the program.
+    pub args: Vec<String>,
+    /// Its environment, besides what the lab has itself.
+    pub env: Vec<(&'static str, String)>,
+}
+
+/// What programs written in Go are told: a thread for the one CPU of the target, as the others have. Their runtime would find that
+/// out from the CPUs it may use; said so that it can be seen.
+pub(super) fn go_on_one_cpu() -> (&'static str, String) {
+    ("GOMAXPROCS", "1".to_owned())
+}

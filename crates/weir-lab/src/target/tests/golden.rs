@@ -1,0 +1,160 @@
+//! What every product is told in both classes, kept as files: a change of any line is seen in review.
+//!
+//! `UPDATE=1 cargo test -p weir-lab golden` writes them anew.
+
+use super::*;
+use crate::scenario::listener::{Suite, Tls};
+
+/// One thing to describe.
+struct Case {
+    name: &'static str,
+    listener: Listener,
+    upstream: Upstream,
+    traffic: Traffic,
+    variant: Variant,
+}
+
+const PLAIN: Case = Case {
+    name: "http",
+    listener: Listener { protocol: Protocol::Http, tls: None },
+    upstream: Upstream {
+        servers: 1,
+        one_process: false,
+        slots: None,
+        balance: None,
+        persistence_cookie: false,
+        max_requests: None,
+        queue_timeout: None,
+        response_timeout: None,
+        retry: false,
+        health: None,
+    },
+    traffic: Traffic { is_bulk: false, upgrades: false },
+    variant: Variant::Usual,
+};
+
+const TLS: Tls = Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false };
+
+const HEALTH: Health =
+    Health { interval: Duration::from_secs(1), timeout: Duration::from_millis(250), fall: 2, rise: 3 };
+
+fn cases() -> Vec<Case> {
+    let limits = Upstream {
+        servers: 2,
+        slots: Some(1),
+        balance: Some(Balance::LeastRequests),
+        max_requests: Some(7),
+        queue_timeout: Some(Duration::from_secs(11)),
+        response_timeout: Some(Duration::from_secs(12)),
+        retry: true,
+        health: Some(HEALTH),
+        ..PLAIN.upstream
+    };
+    let cookie = Upstream { servers: 2, persistence_cookie: true, ..PLAIN.upstream };
+    let balance = |balance| Upstream { servers: 2, balance: Some(balance), retry: true, ..PLAIN.upstream };
+    vec![
+        PLAIN,
+        Case { name: "tls", listener: Listener { tls: Some(TLS), ..PLAIN.listener }, ..PLAIN },
+        Case { name: "tcp", listener: Listener { protocol: Protocol::Tcp, tls: None }, ..PLAIN },
+        Case { name: "limits, queue, retries, health checks", upstream: limits, ..PLAIN },
+        Case { name: "in turn", upstream: balance(Balance::RoundRobin), ..PLAIN },
+        Case { name: "consistent hash", upstream: balance(Balance::ConsistentHash), ..PLAIN },
+        Case { name: "cookie", upstream: cookie, ..PLAIN },
+        Case { name: "tunnels", traffic: Traffic { upgrades: true, is_bulk: false }, ..PLAIN },
+        Case { name: "large bodies", traffic: Traffic { is_bulk: true, upgrades: false }, ..PLAIN },
+        Case { name: "no reuse of server connections", variant: Variant::NoReuse, ..PLAIN },
+    ]
+}
+
+fn description<'a>(
+    case: &'a Case,
+    class: Class,
+    servers: &'a [SocketAddr],
+    certificate: &'a Certificate,
+    dir: &'a Path,
+) -> Description<'a> {
+    Description {
+        listener: &case.listener,
+        class,
+        variant: case.variant,
+        traffic: case.traffic,
+        certificate: case.listener.tls.map(|_| certificate),
+        ..describe(&servers[..case.upstream.servers as usize], &case.upstream, dir)
+    }
+}
+
+/// Everything that `product` is told, as text.
+fn told(product: Product, class: Class, certificate: &Certificate) -> String {
+    let servers = addrs(2);
+    let mut text = String::new();
+    for case in cases() {
+        let description = Description {
+            stream_module: Some(Path::new("/modules/ngx_stream_module.so")),
+            // The lines that load them would hide the others.
+            module_folder: None,
+            is_root: false,
+            ..description(&case, class, &servers, certificate, Path::new("/run"))
+        };
+        text.push_str(&format!("======== {}\n", case.name));
+        match product.render(&description) {
+            Err(Cannot(why)) => text.push_str(&format!("cannot: it {why}\n\n")),
+            Ok(rendered) => {
+                let env = rendered.env.iter().map(|(name, value)| format!("{name}={value} "));
+                text.push_str(&format!(
+                    "$ {}{} {}\n-------- {}\n{}\n",
+                    env.collect::<String>(),
+                    product.name(),
+                    rendered.args.join(" "),
+                    rendered.file,
+                    rendered.text
+                ));
+                if let Some((file, second)) = rendered.second {
+                    text.push_str(&format!("-------- {file}\n{second}\n"));
+                }
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn what_every_product_is_told_is_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = Certificate::make(Key::EcdsaP256, dir.path()).unwrap();
+    let certificate = Certificate {
+        certificate: "/run/certificate.pem".into(),
+        key: "/run/key.pem".into(),
+        both: "/run/both.pem".into(),
+        ..made
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/target/golden");
+    for product in PRODUCTS.into_iter().filter(|product| product.is_program()) {
+        for class in [Class::Tuned, Class::AsShipped] {
+            let word = if class == Class::Tuned { "tuned" } else { "as-shipped" };
+            let file = folder.join(format!("{}-{word}.txt", product.name()));
+            let text = told(product, class, &certificate);
+            if std::env::var_os("UPDATE").is_some() {
+                std::fs::write(&file, &text).unwrap();
+            }
+            let kept = std::fs::read_to_string(&file).unwrap_or_default();
+            assert_eq!(text, kept, "{} is not as kept; UPDATE=1 writes it anew", file.display());
+        }
+    }
+}
+
+#[test]
+fn what_every_product_is_told_it_understands() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = Certificate::make(Key::EcdsaP256, dir.path()).unwrap();
+    let servers = addrs(2);
+    for case in cases() {
+        for class in [Class::Tuned, Class::AsShipped] {
+            let description = description(&case, class, &servers, &certificate, dir.path());
+            for product in PRODUCTS.into_iter().filter(|product| product.is_program()) {
+                if product.render(&description).is_ok() {
+                    check_with_the_product(product, &description);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Traefik's configuration, in two files as it wants it: what is fixed at the start, and what its file provider reads.
+//!
+//! Tuned by the reference pages of entry points, servers transports, services and middlewares. It comes without a
+//! configuration: as shipped is an entry point, a router and a service, and every other value is its default.
+
+use super::description::go_on_one_cpu;
+use super::{Cannot, Certificate, Description, HEALTH_PATH, Rendered};
+use crate::scenario::upstream::Balance;
+
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
+    if description.balance() == Some(Balance::ConsistentHash) {
+        return Err(Cannot("hashes the address of a client only, and nothing that a client says"));
+    }
+    if description.max_requests().is_some() {
+        return Err(Cannot("has no limit of requests for each server and no queue"));
+    }
+    let path = description.dir.join("traefik.yaml");
+    Ok(Rendered {
+        file: "traefik.yaml",
+        text: fixed(description),
+        second: Some(("routing.yaml", routing(description))),
+        args: vec![format!("--configFile={}", path.display())],
+        env: if description.is_tuned() { vec![go_on_one_cpu()] } else { Vec::new() },
+    })
+}
+
+fn fixed(description: &Description<'_>) -> String {
+    let Description { listen, dir, .. } = description;
+    let idle = if description.is_tuned() {
+        "    transport:
+      respondingTimeouts:
+        # 180 s by default; idle clients must not be closed while they are counted.
+        idleTimeout: 300s
+"
+    } else {
+        ""
+    };
+    format!(
+        "global:
+  # Nothing leaves this machine; the first is on by default.
+  checkNewVersion: false
+  sendAnonymousUsage: false
+
+# No access log, no metrics and no traces are the defaults.
+entryPoints:
+  bench:
+    address: \"{listen}\"
+{idle}
+providers:
+  file:
+    filename: {}
+",
+        dir.join("routing.yaml").display()
+    )
+}
+
+fn routing(description: &Description<'_>) -> String {
+    if description.is_tcp() {
+        return tcp(description);
+    }
+    let secure = if description.certificate.is_some() { "      tls: {}\n" } else { "" };
+    let retry = description.upstream.retry;
+    let (idempotent, middlewares) = if retry {
+        (
+            format!(
+                "    idempotent:
+      # POST must not be repeated.
+      rule: \"Method(`GET`)\"
+      entryPoints: [bench]
+      service: origin
+      middlewares: [retry]
+{secure}"
+            ),
+            "  middlewares:
+    retry:
+      retry:
+        attempts: 4
+",
+        )
+    } else {
+        (String::new(), "")
+    };
+    let (service, transport, tls) = (service(description), transport(description), tls(description));
+    format!(
+        "http:
+  routers:
+    bench:
+      rule: \"PathPrefix(`/`)\"
+      entryPoints: [bench]
+      service: origin
+{secure}{idempotent}{middlewares}{service}{transport}{tls}"
+    )
+}
+
+/// Bytes in both directions, looked at by nobody.
+fn tcp(description: &Description<'_>) -> String {
+    let servers: String =
+        description.servers.iter().map(|addr| format!("        - address: \"{addr}\"\n")).collect();
+    format!(
+        "tcp:
+  routers:
+    bench:
+      rule: \"HostSNI(`*`)\"
+      entryPoints: [bench]
+      service: origin
+  services:
+    origin:
+      loadBalancer:
+        servers:
+{servers}"
+    )
+}
+
+fn service(description: &Description<'_>) -> String {
+    let servers: String =
+        description.servers.iter().map(|addr| format!("        - url: \"http://{addr}\"\n")).collect();
+    let strategy = match description.balance() {
+        Some(Balance::LeastRequests) => {
+            "        # The less busy one of two that are drawn at random; it never looks at all of them.\n        strategy: p2c\n"
+        }
+        Some(Balance::RoundRobin) => "        strategy: wrr\n",
+        Some(Balance::ConsistentHash) | None => "",
+    };
+    let cookie = if description.has_persistence_cookie() {
+        "        sticky:\n          cookie:\n            name: SRV\n"
+    } else {
+        ""
+    };
+    let health = description.upstream.health.map_or_else(String::new, |health| {
+        format!(
+            "        # One probe decides: it counts none. While a server is down, as often as the others look then.
+        healthCheck:
+          path: {HEALTH_PATH}
+          interval: {}ms
+          unhealthyInterval: {timeout}ms
+          timeout: {timeout}ms
+",
+            health.interval.as_millis(),
+            timeout = health.timeout.as_millis()
+        )
+    });
+    let transport = if has_transport(description) { "        serversTransport: origin\n" } else { "" };
+    format!(
+        "  services:
+    origin:
+      loadBalancer:
+{strategy}{cookie}{health}{transport}        servers:
+{servers}"
+    )
+}
+
+fn has_transport(description: &Description<'_>) -> bool {
+    description.is_tuned() || !description.reuses() || description.upstream.response_timeout.is_some()
+}
+
+/// How it speaks with servers.
+fn transport(description: &Description<'_>) -> String {
+    if !has_transport(description) {
+        return String::new();
+    }
+    let idle = if !description.reuses() {
+        "      # The variant without reuse of server connections.
+      maxIdleConnsPerHost: -1
+"
+    } else if description.is_tuned() {
+        "      # 200 by default; what is more is closed after its request.
+      maxIdleConnsPerHost: 4096
+"
+    } else {
+        ""
+    };
+    let limit = description.upstream.response_timeout.map_or_else(String::new, |limit| {
+        format!("      forwardingTimeouts:\n        responseHeaderTimeout: {}ms\n", limit.as_millis())
+    });
+    format!("  serversTransports:\n    origin:\n{idle}{limit}")
+}
+
+/// TLS 1.2 and 1.3 and tickets are the defaults.
+fn tls(description: &Description<'_>) -> String {
+    let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    format!(
+        "tls:
+  certificates:
+  - certFile: {}
+    keyFile: {}
+",
+        certificate.display(),
+        key.display()
+    )
+}
