@@ -18,5 +18,6 @@ pub mod scenario;
 pub mod cli;
 pub mod machine;
 pub mod run;
+mod plot;
 pub mod report;
 pub mod simulate;
