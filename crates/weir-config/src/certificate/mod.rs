@@ -4,11 +4,16 @@
 //! the same files in the same way when they have changed. Must not know where a certificate is used.
 
 mod authorities;
+mod distinguished_name;
+mod identity;
 mod key;
 mod pem;
+mod revocations;
 mod x509;
 
 pub use authorities::Authorities;
+pub use identity::Identity;
+pub use revocations::RevocationLists;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::certificate::{Certificate, CertificateFiles};
+use super::client_certificates;
+use crate::certificate::{Certificate, CertificateError, CertificateFiles};
 use crate::config::{CipherSuite, ListenerTls};
 use crate::key::{Located, Many, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::source::Sources;
+use crate::source::{Sources, Span};
 use crate::text::{CertificateText, ListenerTlsText};
 
 /// The files that a config names: where their paths begin, and whether they may be read at all.
@@ -19,7 +20,7 @@ pub(crate) struct Files<'a> {
 
 impl Files<'_> {
     /// The path of a file, relative to the file of the config that names it.
-    fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
+    pub(super) fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
         let folder = Path::new(&self.sources.file(text.at.file).name).parent();
         folder.unwrap_or(Path::new("")).join(&*text.value)
     }
@@ -50,6 +51,10 @@ pub(super) fn check(
         session_tickets: value.session_tickets,
         session_cache: value.session_cache,
         handshake_rate: value.handshake_rate,
+        client_certificates: value
+            .client_certificates
+            .as_ref()
+            .map(|clients| client_certificates::check(clients, files, findings)),
         reload: value.reload,
     }
 }
@@ -84,14 +89,16 @@ fn load(
             Some(loaded)
         }
         Err(error) => {
-            let at = if error.is_key { key.at } else { certificate.at };
-            let what = format!("`{}`: {}", error.file.display(), error.what);
-            findings.push(
-                Finding::new(MistakeKind::Certificate, at, what).hint_if(error.hint.map(str::to_owned)),
-            );
+            findings.push(finding(&error, if error.is_key { key.at } else { certificate.at }));
             None
         }
     }
+}
+
+/// What is wrong with a file that stands at this place.
+pub(super) fn finding(error: &CertificateError, at: Span) -> Finding {
+    let what = format!("`{}`: {}", error.file.display(), error.what);
+    Finding::new(MistakeKind::Certificate, at, what).hint_if(error.hint.map(str::to_owned))
 }
 
 /// Every version has a suite and every suite that the text names a version.
@@ -117,6 +124,6 @@ fn check_suites(text: &Located<ListenerTlsText>, findings: &mut Vec<Finding>) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where a certificate is compared with the date")]
-fn now() -> SystemTime {
+pub(super) fn now() -> SystemTime {
     SystemTime::now()
 }

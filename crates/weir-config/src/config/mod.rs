@@ -6,6 +6,7 @@
 
 mod process;
 mod access_log;
+mod client_certificates;
 mod ejection;
 mod health;
 mod listener;
@@ -16,6 +17,7 @@ mod token;
 mod upstream;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use ejection::Ejection;
 pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{

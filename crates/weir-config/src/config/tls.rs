@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ClientCertificates;
 use crate::certificate::Certificate;
 use crate::key::choice;
 
@@ -23,6 +24,8 @@ pub struct ListenerTls {
     pub session_cache: Option<u32>,
     /// Handshakes that may begin per second.
     pub handshake_rate: Option<u32>,
+    /// Certificates of clients; none are asked for without.
+    pub client_certificates: Option<ClientCertificates>,
     /// How often the files of the certificates are looked at.
     pub reload: Option<Duration>,
 }

@@ -2,6 +2,7 @@
 //!
 //! These tables differ from the checked ones in that names are still names and alternatives still stand side by side.
 
+mod client_certificates;
 mod document;
 mod ejection;
 mod health;
@@ -14,6 +15,7 @@ mod route;
 mod tls;
 mod upstream;
 
+pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeKind};

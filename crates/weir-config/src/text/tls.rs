@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::ClientCertificatesText;
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
 use crate::key::{Located, Many, Spanned, section};
 
@@ -37,6 +38,8 @@ section! {
         session_cache: Option<u32> = 10_000, in 1..=10_000_000, like "nginx `ssl_session_cache`, HAProxy `tune.ssl.cachesize`";
         /// Handshakes that may begin per second on this listener. More wait for their turn, within `timeouts.tls`.
         handshake_rate: Option<u32> = "off", in 1..=1_000_000, like "HAProxy `maxsslrate`";
+        /// Certificates of clients. Without it, none are asked for.
+        client_certificates: Located<ClientCertificatesText> = optional, like "nginx `ssl_verify_client`, HAProxy `verify`";
         /// How often the files of the certificates are looked at for changes. New ones are used for the handshakes that follow; where they cannot be
         /// used, the old ones stay and the log says so.
         reload: Option<Duration> = "10s", in 100..=86_400_000;

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod certificates;
+mod client_certificates;
 mod defaults;
 mod ejection;
 mod environment;

@@ -11,26 +11,28 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_config::{Certificate, CertificateError, CertificateFiles, Listener};
 
+use super::trust;
 use crate::clock;
 use crate::snapshot::Snapshot;
 use crate::tls::certificates::Certificates;
 
 /// How often the date is compared where files are not looked at.
-const DATE_INTERVAL: Duration = Duration::from_secs(3600);
+pub(super) const DATE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Days before its end from which on the log names a certificate, once a day.
 const EXPIRY_WARNING_DAYS: u64 = 14;
 
 /// What tells that a file is another one than before; `None` while there is none.
-type Mark = Option<(u64, u64, u64, i64, i64)>;
+pub(super) type Mark = Option<(u64, u64, u64, i64, i64)>;
 
 /// Keeps the certificates of every listener current until the task is dropped.
 pub(crate) async fn keep_current(snapshot: Arc<Snapshot>) {
     let mut watches = tokio::task::JoinSet::new();
-    for listener in &snapshot.listeners {
+    for (index, listener) in snapshot.listeners.iter().enumerate() {
         if let (Some(tls), Some(config)) = (&listener.tls, &listener.config.tls) {
             let watch = Watch::new(&listener.config, Arc::clone(&tls.certificates));
             watches.spawn(watch.run(config.reload));
+            watches.spawn(trust::keep_current(Arc::clone(&snapshot), index));
         }
     }
     while watches.join_next().await.is_some() {}
@@ -146,7 +148,8 @@ fn read_if_changed(files: &CertificateFiles, before: Option<[Mark; 2]>) -> ([Mar
     (now, (before != Some(now)).then(|| files.load()))
 }
 
-fn mark(path: &Path) -> Mark {
+/// The mark of a file as it is now.
+pub(super) fn mark(path: &Path) -> Mark {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }

@@ -3,6 +3,7 @@
 //! Above this, a connection with TLS reads and writes like one without. Must not know what the bytes mean.
 
 pub(crate) mod certificates;
+pub(crate) mod clients;
 pub(crate) mod terms;
 pub(crate) mod handshake;
 pub(crate) mod records;

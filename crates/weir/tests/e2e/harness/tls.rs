@@ -24,7 +24,7 @@ pub(crate) const ED25519: &SignatureAlgorithm = &rcgen::PKCS_ED25519;
 
 /// Issues certificates.
 pub(crate) struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    pub(super) issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Authority {

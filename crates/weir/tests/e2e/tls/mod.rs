@@ -1,6 +1,8 @@
 //! TLS with clients: what is agreed on, what is refused and how that is told, and that a connection with TLS is otherwise like any.
 
 mod choice;
+mod client_certificates;
+mod client_trust;
 mod endings;
 mod refusals;
 mod relays;
