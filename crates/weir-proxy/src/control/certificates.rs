@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_config::{Certificate, CertificateError, CertificateFiles, Listener};
 
-use super::trust;
+use super::clients;
 use crate::clock;
 use crate::snapshot::Snapshot;
 use crate::tls::certificates::Certificates;
@@ -32,7 +32,7 @@ pub(crate) async fn keep_current(snapshot: Arc<Snapshot>) {
         if let (Some(tls), Some(config)) = (&listener.tls, &listener.config.tls) {
             let watch = Watch::new(&listener.config, Arc::clone(&tls.certificates));
             watches.spawn(watch.run(config.reload));
-            watches.spawn(trust::keep_current(Arc::clone(&snapshot), index));
+            watches.spawn(clients::keep_current(Arc::clone(&snapshot), index));
         }
     }
     while watches.join_next().await.is_some() {}
