@@ -38,7 +38,7 @@ pub use config::{
     IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerLimits, ListenerTimeouts, ListenerTls,
     Log, LogFormat, LogLevel, Probe, Process, Protocol, ProxyProtocol, ProxyVersion, Queue, QueuePriority,
     Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts, Secret, Server, Split, TlsVersion, Trust,
-    TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts, WorkerCount,
+    TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

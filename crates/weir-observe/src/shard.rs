@@ -1,4 +1,4 @@
-//! What one worker counts, and what the control thread does: plain structs of counters, shared with the reader
+//! What one worker counts, and what the probes of servers come to: plain structs of counters, shared with the reader
 //! through `Arc`.
 //!
 //! A worker is the only writer of its shard. Each part is on cache lines of its own, and behind its own `Arc`, so that a
@@ -186,6 +186,10 @@ pub struct ServerShard {
     pub connects: Counter,
     /// Connections that could not be opened.
     pub connect_errors: Counter,
+    /// TLS handshakes with the server that were completed.
+    pub tls_handshakes: Counter,
+    /// Those of them that went on with an earlier session.
+    pub tls_resumptions: Counter,
     /// Attempts that reused an idle connection.
     pub reuses: Counter,
     /// Reused connections that turned out to be dead.
@@ -208,7 +212,7 @@ pub struct ServerShard {
     pub faults: Counter,
 }
 
-/// What the control thread counts of the probes of one server.
+/// What the thread that probes counts of one server.
 #[derive(Debug, Default)]
 pub struct ProbeShard {
     /// Probes that passed.

@@ -15,6 +15,7 @@ mod route;
 mod tls;
 mod token;
 mod upstream;
+mod upstream_tls;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
@@ -34,6 +35,7 @@ pub use tls::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
 pub use upstream::{
     IdleConnections, ProxyVersion, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts,
 };
+pub use upstream_tls::UpstreamTls;
 
 /// A whole configuration without a mistake.
 #[derive(Debug, Clone, Default)]

@@ -14,6 +14,7 @@ mod proxy_protocol;
 mod route;
 mod tls;
 mod upstream;
+mod upstream_tls;
 
 pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use document::Document;
@@ -28,3 +29,4 @@ pub(crate) use route::{
 };
 pub(crate) use tls::{CertificateText, ListenerTlsText};
 pub(crate) use upstream::{ServerMode, ServerText, UpstreamText};
+pub(crate) use upstream_tls::UpstreamTlsText;

@@ -21,16 +21,14 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
 }
 
 /// What the manual offers for large bodies.
-const BULK: &str = "\
-    # The manual's offer for large answers: the kernel moves them without a copy. By default they are copied, and what
+const BULK: &str = "    # The manual's offer for large answers: the kernel moves them without a copy. By default they are copied, and what
     # `splice-auto` thinks worth while was copied here as well.
     option splice-response
 ";
 
 fn tuned(description: &Description<'_>) -> String {
-    let Description { listen, room, .. } = description;
-    // Those to servers are not counted.
-    let connections = room.clients + 64;
+    let Description { listen, .. } = description;
+    let (connections, global) = (connections(description), global(description));
     let (backend, servers) = (backend(description), servers(description));
     let spread = match description.upstream.health {
         Some(_) => {
@@ -54,12 +52,7 @@ fn tuned(description: &Description<'_>) -> String {
         .certificate
         .map_or_else(String::new, |certificate| format!(" ssl crt {}", certificate.both.display()));
     format!(
-        "global
-    # One thread for the one CPU of the target, as the others have.
-    nbthread 1
-    # Room for the clients of the scenario; by default as many as descriptors allow, both sides counted.
-    maxconn {connections}
-{spread}
+        "{global}{spread}
 defaults
     mode http
     maxconn {connections}
@@ -84,6 +77,23 @@ backend origin
     )
 }
 
+/// Connections of clients that it takes; those to servers are not counted.
+fn connections(description: &Description<'_>) -> u64 {
+    description.room.clients + 64
+}
+
+fn global(description: &Description<'_>) -> String {
+    let connections = connections(description);
+    format!(
+        "global
+    # One thread for the one CPU of the target, as the others have.
+    nbthread 1
+    # Room for the clients of the scenario; by default as many as descriptors allow, both sides counted.
+    maxconn {connections}
+"
+    )
+}
+
 /// What the manual says about this traffic.
 fn traffic(description: &Description<'_>) -> &'static str {
     let Traffic { is_bulk, upgrades } = description.traffic;
@@ -96,16 +106,11 @@ fn traffic(description: &Description<'_>) -> &'static str {
 
 /// Bytes in both directions, looked at by nobody.
 fn tcp(description: &Description<'_>) -> String {
-    let Description { listen, room, .. } = description;
-    let connections = room.clients + 64;
+    let Description { listen, .. } = description;
+    let (connections, global) = (connections(description), global(description));
     let servers = servers(description);
     format!(
-        "global
-    # One thread for the one CPU of the target, as the others have.
-    nbthread 1
-    # Room for the clients of the scenario; by default as many as descriptors allow, both sides counted.
-    maxconn {connections}
-
+        "{global}
 defaults
     mode tcp
     maxconn {connections}

@@ -29,8 +29,7 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
 }
 
 /// Folders that nginx would otherwise look for where its package put them.
-const OWN_FOLDERS: &str = "\
-    # Its files lie under the prefix of this run.
+const OWN_FOLDERS: &str = "    # Its files lie under the prefix of this run.
     client_body_temp_path body;
     proxy_temp_path proxy;
     fastcgi_temp_path fastcgi;
@@ -163,8 +162,7 @@ fn map(description: &Description<'_>) -> &'static str {
 }
 
 /// Large bodies.
-const BULK: &str = "\
-            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
+const BULK: &str = "            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
             proxy_http_version 1.1;
             proxy_set_header Connection \"\";
             # Buffering stays on, as by default: the server is free as soon as nginx has the body. But never in a file,

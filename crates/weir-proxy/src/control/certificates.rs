@@ -72,10 +72,10 @@ impl Watch {
     /// Reads what has changed.
     async fn look(&mut self) {
         let mut certificates = self.certificates.in_use();
-        let mut changed = false;
+        let mut changed = Vec::new();
         for (place, marks) in certificates.iter_mut().zip(&mut self.marks) {
             let (files, before) = (place.files.clone(), *marks);
-            // Not on this thread, which probes servers meanwhile.
+            // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
             let Ok((now, read)) = tokio::task::spawn_blocking(move || read_if_changed(&files, before)).await
             else {
                 continue;
@@ -85,23 +85,32 @@ impl Watch {
                 None => {}
                 Some(Ok(new)) if new.chain == place.chain && new.key == place.key => {}
                 Some(Ok(new)) => {
+                    changed.push(Arc::clone(&new));
                     *place = new;
-                    changed = true;
-                    self.certificates.count_reload(true);
-                    tell_reload(&self.listener, place);
                 }
                 Some(Err(error)) => {
                     self.certificates.count_reload(false);
-                    let (listener, file) = (&*self.listener, error.file.display());
-                    tracing::error!(
-                        listener, %file, reason = error.what,
-                        "a certificate has changed and cannot be used; the old one stays in use"
-                    );
+                    tell_refusal(&self.listener, &error.file, &error.what);
                 }
             }
         }
-        if changed && let Err(error) = self.certificates.replace(certificates) {
-            tracing::error!(listener = &*self.listener, %error, "the certificates cannot be used; the old ones stay");
+        if !changed.is_empty() {
+            self.replace(certificates, &changed);
+        }
+    }
+
+    /// Uses `certificates`, of which `changed` are new, from now on, or goes on with those of before.
+    fn replace(&self, certificates: Vec<Arc<Certificate>>, changed: &[Arc<Certificate>]) {
+        let replaced = self.certificates.replace(certificates);
+        for certificate in changed {
+            self.certificates.count_reload(replaced.is_ok());
+            match &replaced {
+                Ok(()) => tell_reload(&self.listener, certificate),
+                Err(error) => {
+                    let file = &certificate.files.certificate;
+                    tell_refusal(&self.listener, file, &error.to_string());
+                }
+            }
         }
     }
 
@@ -109,21 +118,34 @@ impl Watch {
     fn tell_expiry(&mut self) {
         let now = UNIX_EPOCH + clock::unix_now();
         for (certificate, told) in self.certificates.in_use().iter().zip(&mut self.told_days) {
-            let left = certificate.not_after.duration_since(now).unwrap_or_default();
-            let days = left.as_secs() / 86_400;
-            if days > EXPIRY_WARNING_DAYS {
-                *told = None;
-            } else if *told != Some(days) {
-                *told = Some(days);
-                let (listener, file) = (&*self.listener, certificate.files.certificate.display());
-                if left.is_zero() {
+            let (listener, file) = (&*self.listener, certificate.files.certificate.display());
+            match days_to_tell(told, certificate, now) {
+                None => {}
+                Some(Duration::ZERO) => {
                     tracing::error!(listener, %file, "a certificate has expired: clients refuse it");
-                } else {
+                }
+                Some(left) => {
+                    let days = left.as_secs() / 86_400;
                     tracing::warn!(listener, %file, days, "a certificate expires soon");
                 }
             }
         }
     }
+}
+
+/// How long a certificate is valid yet, if that is to be told now: it is not for long, and nobody was told of that many days.
+pub(super) fn days_to_tell(
+    told: &mut Option<u64>,
+    certificate: &Certificate,
+    now: SystemTime,
+) -> Option<Duration> {
+    let left = certificate.not_after.duration_since(now).unwrap_or_default();
+    let days = left.as_secs() / 86_400;
+    if days > EXPIRY_WARNING_DAYS {
+        *told = None;
+        return None;
+    }
+    (told.replace(days) != Some(days)).then_some(left)
 }
 
 fn tell_reload(listener: &str, certificate: &Certificate) {
@@ -135,15 +157,22 @@ fn tell_reload(listener: &str, certificate: &Certificate) {
     }
 }
 
+fn tell_refusal(listener: &str, file: &Path, reason: &str) {
+    let file = file.display();
+    tracing::error!(
+        listener, %file, reason, "a certificate has changed and cannot be used; the old one stays in use"
+    );
+}
+
 /// Seconds since 1970.
 pub(crate) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-type Read = Option<Result<Arc<Certificate>, CertificateError>>;
+pub(super) type Read = Option<Result<Arc<Certificate>, CertificateError>>;
 
 /// The marks of both files, and what is in them if those are not the marks of before.
-fn read_if_changed(files: &CertificateFiles, before: Option<[Mark; 2]>) -> ([Mark; 2], Read) {
+pub(super) fn read_if_changed(files: &CertificateFiles, before: Option<[Mark; 2]>) -> ([Mark; 2], Read) {
     let now = [mark(&files.certificate), mark(&files.key)];
     (now, (before != Some(now)).then(|| files.load()))
 }

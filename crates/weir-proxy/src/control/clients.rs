@@ -50,11 +50,12 @@ impl Watch<'_> {
     async fn look(&mut self) {
         let mut trusted = self.trusted.clone();
         let mut changed = Vec::new();
-        let file = &trusted.authorities.file;
-        let authorities = read_if_changed(file, &mut self.marks[0], Authorities::load).await;
-        if let Some(new) = self.usable(authorities).filter(|new| *new != trusted.authorities) {
-            changed.push(new.file.clone());
-            trusted.authorities = new;
+        if let Some(file) = &trusted.authorities.file {
+            let read = read_if_changed(file, &mut self.marks[0], Authorities::load).await;
+            if let Some(new) = self.usable(read).filter(|new| *new != trusted.authorities) {
+                changed.push(file.clone());
+                trusted.authorities = new;
+            }
         }
         if let Some(lists) = &trusted.revocations {
             let read = read_if_changed(&lists.file, &mut self.marks[1], RevocationLists::load).await;

@@ -3,6 +3,7 @@
 //! A session that is resumed has its certificate from the handshake in which it was verified. What it was verified by is part of the terms,
 //! and so are the keys of the tickets: see `terms`. Must not decide whether a client may do something.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
@@ -43,13 +44,13 @@ impl Trusted {
         verify: ClientVerification,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ClientCertVerifier>, rustls::Error> {
-        let refused = |file: &std::path::Path, error: &dyn std::fmt::Display| {
-            rustls::Error::General(format!("{}: {error}", file.display()))
+        let refused = |file: Option<&Path>, error: &dyn std::fmt::Display| {
+            rustls::Error::General(format!("{}: {error}", file.unwrap_or(Path::new("")).display()))
         };
         let mut roots = RootCertStore::empty();
         for certificate in &self.authorities.certificates {
             let added = roots.add(certificate.clone());
-            added.map_err(|error| refused(&self.authorities.file, &error))?;
+            added.map_err(|error| refused(self.authorities.file.as_deref(), &error))?;
         }
         let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
         if verify == ClientVerification::Optional {
@@ -59,8 +60,8 @@ impl Trusted {
             // An outdated list says nothing about what was revoked since.
             builder = builder.with_crls(revocations.lists.iter().cloned()).enforce_revocation_expiration();
         }
-        let file = self.revocations.as_ref().map_or(&self.authorities.file, |revocations| &revocations.file);
-        builder.build().map_err(|error| refused(file, &error))
+        let file = self.revocations.as_ref().map(|revocations| &*revocations.file);
+        builder.build().map_err(|error| refused(file.or(self.authorities.file.as_deref()), &error))
     }
 }
 

@@ -5,5 +5,6 @@
 pub(crate) mod certificates;
 pub(crate) mod clients;
 pub(crate) mod terms;
+pub(crate) mod trust;
 pub(crate) mod handshake;
 pub(crate) mod records;

@@ -138,6 +138,8 @@ pub(super) fn health(check: Option<&HealthCheck>) -> String {
     let Some(check) = check else { return "no probes: every server counts as up".to_owned() };
     let what = match &check.probe {
         Probe::Tcp => "a connection".to_owned(),
+        Probe::Tls => "a TLS handshake".to_owned(),
+        Probe::Http(probe) if check.tls => format!("{} {} over TLS", probe.method, probe.path),
         Probe::Http(probe) => format!("{} {}", probe.method, probe.path),
     };
     let (interval, rise, fall) = (print_duration(check.interval), check.rise, check.fall);

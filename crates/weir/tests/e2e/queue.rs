@@ -7,28 +7,9 @@ use crate::harness::scripts::gated;
 use crate::harness::watchdog::work;
 use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
-/// Weir with one slot on `origin`, and a route for each priority.
+/// Weir with one slot on `origin`, a route for each priority, and these keys of the queue.
 fn weir(origin: &Origin, queue: &str) -> Weir {
-    Weir::start(&format!(
-        r#"
-        admin.address = "127.0.0.1:0"
-        [listener.web]
-        address = "127.0.0.1:0"
-        upstream = "app"
-        [[listener.web.route]]
-        path = "/high"
-        upstream = "app"
-        queue_priority = "high"
-        [[listener.web.route]]
-        path = "/low"
-        upstream = "app"
-        queue_priority = "low"
-        [upstream.app]
-        servers = [{{ address = "{}", max_requests = 1 }}]
-        queue = {{ {queue} }}
-        "#,
-        origin.address()
-    ))
+    Weir::with_one_slot(origin, "", &format!("queue = {{ {queue} }}"))
 }
 
 /// Sends a request for `target` from the address `from`, and waits until `waiting` requests wait.

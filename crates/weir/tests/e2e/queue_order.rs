@@ -60,31 +60,6 @@ impl Server {
     }
 }
 
-/// Two workers, one slot, a route for each priority.
-fn weir(server: &Server) -> Weir {
-    Weir::start(&format!(
-        r#"
-        process.workers = 2
-        admin.address = "127.0.0.1:0"
-        [listener.web]
-        address = "127.0.0.1:0"
-        upstream = "app"
-        [[listener.web.route]]
-        path = "/high/"
-        upstream = "app"
-        queue_priority = "high"
-        [[listener.web.route]]
-        path = "/low/"
-        upstream = "app"
-        queue_priority = "low"
-        [upstream.app]
-        servers = [{{ address = "{}", max_requests = 1 }}]
-        timeouts = {{ queue = "1m" }}
-        "#,
-        server.origin.address()
-    ))
-}
-
 fn open_sessions(metrics: &Metrics, worker: usize) -> f64 {
     metrics.sum("weir_worker_sessions_open", &[&format!("worker=\"{worker}\"")])
 }
@@ -150,7 +125,7 @@ fn inversions(targets: &[String]) -> BTreeMap<&str, usize> {
 /// Sends at least so many.
 fn nobody_is_overtaken(requests: usize) {
     let server = Server::start();
-    let weir = weir(&server);
+    let weir = Weir::with_one_slot(&server.origin, "process.workers = 2", "timeouts.queue = \"1m\"");
     let mut clients = connect(&weir);
     let mut came = Vec::new();
     while came.len() < requests {

@@ -1,9 +1,10 @@
 //! TCP listeners: bytes both ways as they are, to the server that routes, balancer and queue choose.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
+use crate::harness::client_hello::hello;
+use crate::harness::scripts::{mirror, send_and_take};
 use crate::harness::watchdog::now;
 use crate::harness::{Client, End, Gate, Origin, Weir, eventually};
 
@@ -231,30 +232,6 @@ fn connections_beyond_the_limit_of_a_server_wait_for_it() {
     assert_eq!(second.take(1), b"x");
 }
 
-/// A ClientHello as a client of TLS sends it that asks for `name`.
-pub(crate) fn hello(name: &str) -> Vec<u8> {
-    let mut names = vec![0];
-    names.extend((name.len() as u16).to_be_bytes());
-    names.extend(name.as_bytes());
-    let mut extension = (names.len() as u16).to_be_bytes().to_vec();
-    extension.extend(names);
-    let mut extensions = vec![0, 0];
-    extensions.extend((extension.len() as u16).to_be_bytes());
-    extensions.extend(extension);
-    let mut body = vec![3, 3];
-    body.extend([7; 32]);
-    body.extend([0, 0, 2, 0x13, 0x01, 1, 0]);
-    body.extend((extensions.len() as u16).to_be_bytes());
-    body.extend(extensions);
-    let mut message = vec![1, 0];
-    message.extend((body.len() as u16).to_be_bytes());
-    message.extend(body);
-    let mut record = vec![22, 3, 1];
-    record.extend((message.len() as u16).to_be_bytes());
-    record.extend(message);
-    record
-}
-
 #[test]
 fn tls_passes_through_to_the_server_whose_name_it_asks_for() {
     let named = |name: &'static str| {
@@ -339,31 +316,16 @@ fn a_hello_that_does_not_end_is_not_waited_for() {
 fn much_goes_both_ways_at_once() {
     const BYTES: usize = 8 << 20;
     let server = Origin::start(|conn| {
-        let mut left = BYTES;
-        let mut buf = vec![0; 65_536];
-        while left > 0 {
-            let len = conn.skim(&mut buf)?;
-            conn.send(&buf[..len])?;
-            left -= len;
-        }
+        mirror(conn, BYTES)?;
         conn.finish();
         conn.wait_for_end();
         Some(())
     });
     let weir = Weir::start(&config(&[&address(&server)], "", ""));
-    let mut reader = Client::connect(weir.web());
-    let mut writer = reader.duplicate();
-    let writing = thread::spawn(move || {
-        for start in (0..BYTES).step_by(65_536) {
-            let piece: Vec<u8> = (start..start + 65_536).map(|at| (at / 251) as u8).collect();
-            writer.send(piece);
-        }
-        writer.finish();
-    });
-    let (got, end) = reader.take_to_end();
-    writing.join().expect("all is sent");
-    assert_eq!((got.len(), end), (BYTES, End::Closed));
-    assert!(got.iter().enumerate().all(|(at, byte)| *byte == (at / 251) as u8));
+    let mut client = Client::connect(weir.web());
+    send_and_take(&mut client, BYTES);
+    client.finish();
+    assert_eq!(client.take_to_end(), (Vec::new(), End::Closed));
 }
 
 /// At a stop, tunnels have until shortly before the grace ends, and their end is a proper one.

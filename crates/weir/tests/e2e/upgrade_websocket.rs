@@ -1,7 +1,6 @@
 //! WebSocket tunnels: bytes both ways untouched, in any size, and an end on one side is an end on the other.
 
-use std::thread;
-
+use crate::harness::scripts::{mirror, send_and_take};
 use crate::harness::{Client, Connection, End, Gate, Origin, Weir, origin::ok};
 
 const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
@@ -55,36 +54,12 @@ fn frames_go_both_ways_one_at_a_time() {
 fn much_goes_both_ways_at_once() {
     const BYTES: usize = 8 << 20;
     let origin = switching(|conn| {
-        // Sends while it receives: echo with a delay of one piece, so that both directions are full.
-        let mut left = BYTES;
-        let mut buf = vec![0; 65_536];
-        while left > 0 {
-            let len = conn.skim(&mut buf)?;
-            conn.send(&buf[..len])?;
-            left -= len;
-        }
+        mirror(conn, BYTES)?;
         conn.wait_for_end();
         Some(())
     });
     let weir = Weir::proxying(&origin);
-    let mut reader = tunnel(&weir);
-    let mut writer = reader.duplicate();
-    let writing = thread::spawn(move || {
-        for start in (0..BYTES).step_by(65_536) {
-            let piece: Vec<u8> = (start..start + 65_536).map(|at| (at / 251) as u8).collect();
-            writer.send(piece);
-        }
-    });
-    let mut got = 0;
-    let mut buf = vec![0; 100_000];
-    while got < BYTES {
-        let len = reader.skim(&mut buf);
-        for (at, byte) in buf[..len].iter().enumerate() {
-            assert_eq!(*byte, ((got + at) / 251) as u8, "byte {}", got + at);
-        }
-        got += len;
-    }
-    writing.join().expect("the writing thread ends with the test");
+    send_and_take(&mut tunnel(&weir), BYTES);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The thread that probes: one event loop for all of them, which looks up less often when there is more to do.
 //!
-//! A thousand probes per second would wake it two thousand times, and waking up costs more than a probe on a kept
-//! connection. So above [`BUSY`] it rests after each look, and finds what has become due and what has been answered
+//! A thousand probes per second would wake it two thousand times: once for each that becomes due, once for each
+//! answer. So above [`BUSY`] it rests after each look, and finds what has become due and what has been answered
 //! meanwhile in one go.
 
 use std::io;
@@ -48,7 +48,8 @@ impl CheckThread {
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("weir-health".into()).spawn(move || {
-            runtime.block_on(async {
+            // Connections stay on their thread, and so do probes.
+            tokio::task::LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
                     () = keep_checked(snapshot, seed, rest) => {}
                     () = stopped.notified() => {}

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
+use std::sync::{Arc, LazyLock, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -24,6 +24,8 @@ pub(crate) struct Weir {
     process: Child,
     addresses: HashMap<String, Vec<Address>>,
     stderr: Arc<Mutex<String>>,
+    /// Reads stderr to its end.
+    following: Option<JoinHandle<()>>,
     folder: TempDir,
 }
 
@@ -61,8 +63,9 @@ impl Weir {
             .spawn()
             .expect("the program was built with this test");
         let stderr = Arc::new(Mutex::new(String::new()));
-        let lines = follow(&mut process, Arc::clone(&stderr));
-        let mut weir = Weir { process, addresses: HashMap::new(), stderr, folder };
+        let (lines, following) = follow(&mut process, Arc::clone(&stderr));
+        let following = Some(following);
+        let mut weir = Weir { process, addresses: HashMap::new(), stderr, following, folder };
         weir.wait_until_ready(&lines, shown);
         weir
     }
@@ -75,6 +78,32 @@ impl Weir {
     /// Like [`Weir::proxying`], with more settings in the form of dotted keys, one a line.
     pub(crate) fn proxying_with(origin: &Origin, settings: &str) -> Weir {
         Weir::start(&format!("{}{settings}\n", minimal(origin)))
+    }
+
+    /// Starts with one slot on `origin` and a route for each priority: targets below `/high` and `/low`, and the rest.
+    /// `process` holds more keys of the top, in the form of dotted keys, `upstream` more of the upstream.
+    pub(crate) fn with_one_slot(origin: &Origin, process: &str, upstream: &str) -> Weir {
+        Weir::start(&format!(
+            r#"
+            {process}
+            admin.address = "127.0.0.1:0"
+            [listener.web]
+            address = "127.0.0.1:0"
+            upstream = "app"
+            [[listener.web.route]]
+            path = "/high"
+            upstream = "app"
+            queue_priority = "high"
+            [[listener.web.route]]
+            path = "/low"
+            upstream = "app"
+            queue_priority = "low"
+            [upstream.app]
+            servers = [{{ address = "{}", max_requests = 1 }}]
+            {upstream}
+            "#,
+            origin.address()
+        ))
     }
 
     /// The address of the listener `web`.
@@ -140,10 +169,12 @@ impl Weir {
         kill_process(self.pid(), signal).expect("the process runs");
     }
 
-    /// Waits until the process ends, and says how.
+    /// Waits until the process ends, and says how; all that it wrote to stderr has been read then.
     pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
-        wait_for_exit(&mut self.process)
-            .unwrap_or_else(|| panic!("Weir still runs after {WATCHDOG:?}; stderr:\n{}", self.stderr()))
+        let status = wait_for_exit(&mut self.process)
+            .unwrap_or_else(|| panic!("Weir still runs after {WATCHDOG:?}; stderr:\n{}", self.stderr()));
+        self.read_to_the_end();
+        status
     }
 
     /// Whether the process still runs.
@@ -158,6 +189,13 @@ impl Weir {
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("every process has VmRSS");
         let kib = line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
         kib.expect("VmRSS is a number of KiB") * 1024
+    }
+
+    /// Waits for the last words of a process that has ended.
+    fn read_to_the_end(&mut self) {
+        if let Some(following) = self.following.take() {
+            following.join().expect("reading ends with the process");
+        }
     }
 
     fn pid(&self) -> Pid {
@@ -193,6 +231,7 @@ impl Drop for Weir {
         // It may have ended already; then there is nothing to kill.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        self.read_to_the_end();
         if thread::panicking() {
             eprintln!("stderr of Weir:\n{}", self.stderr());
             return;
@@ -215,9 +254,23 @@ fn minimal(origin: &Origin) -> String {
     )
 }
 
-/// The program with `arguments`, not yet started.
+/// The program with `arguments`, not yet started. It dies with the thread that starts it, where `setpriv` of util-linux
+/// is there to see to that: a run of the tests that is killed drops nothing.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_weir");
+    const SETPRIV: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
+    static HAS_SETPRIV: LazyLock<bool> = LazyLock::new(|| {
+        let mut trial = Command::new(SETPRIV[0]);
+        let trial = trial.args(&SETPRIV[1..]).arg("true").stderr(Stdio::null()).status();
+        trial.is_ok_and(|status| status.success())
+    });
+    let mut command = match *HAS_SETPRIV {
+        true => Command::new(SETPRIV[0]),
+        false => Command::new(PROGRAM),
+    };
+    if *HAS_SETPRIV {
+        command.args(&SETPRIV[1..]).arg(PROGRAM);
+    }
     command.args(arguments);
     command
 }
@@ -234,10 +287,10 @@ pub(crate) fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
     None
 }
 
-fn follow(process: &mut Child, text: Arc<Mutex<String>>) -> mpsc::Receiver<String> {
+fn follow(process: &mut Child, text: Arc<Mutex<String>>) -> (mpsc::Receiver<String>, JoinHandle<()>) {
     let (sender, lines) = mpsc::channel();
     let stderr = BufReader::new(process.stderr.take().expect("stderr is piped"));
-    thread::spawn(move || {
+    let following = thread::spawn(move || {
         for line in stderr.lines().map_while(Result::ok) {
             let mut text = text.lock().expect("no thread panics while it holds the text");
             text.push_str(&line);
@@ -247,5 +300,5 @@ fn follow(process: &mut Child, text: Arc<Mutex<String>>) -> mpsc::Receiver<Strin
             let _ = sender.send(line);
         }
     });
-    lines
+    (lines, following)
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use super::{binary4, take_binary, take_line};
+use crate::harness::client_hello::hello;
 use crate::harness::origin::ok;
 use crate::harness::watchdog::WATCHDOG;
 use crate::harness::{Client, Connection, Origin, Weir, eventually};
-use crate::tcp::hello;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 

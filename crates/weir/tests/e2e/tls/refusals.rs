@@ -1,6 +1,7 @@
 //! Clients that cannot be served: what they are told and what is counted.
 
 use super::Site;
+use crate::harness::client_hello::hello_with;
 use crate::harness::tls::try_connect;
 use crate::harness::{Authority, Client, End, Origin, eventually};
 
@@ -73,28 +74,6 @@ fn a_handshake_has_its_time() {
     let mut slow = site.connect();
     crate::harness::watchdog::work(std::time::Duration::from_millis(700));
     slow.assert_alive();
-}
-
-/// The hello of a client of TLS 1.2 that knows one cipher suite, as old scanners send it.
-fn hello_with(suite: u16) -> Vec<u8> {
-    let mut extensions = vec![0, 13, 0, 6, 0, 4];
-    extensions.extend([4, 1, 4, 3]); // rsa_pkcs1_sha256 and ecdsa_secp256r1_sha256
-    extensions.extend([0, 10, 0, 4, 0, 2, 0, 23]); // secp256r1
-    extensions.extend([0, 11, 0, 2, 1, 0]);
-    let mut body = vec![3, 3];
-    body.extend([7; 32]);
-    body.extend([0, 0, 2]);
-    body.extend(suite.to_be_bytes());
-    body.extend([1, 0]);
-    body.extend((extensions.len() as u16).to_be_bytes());
-    body.extend(extensions);
-    let mut message = vec![1, 0];
-    message.extend((body.len() as u16).to_be_bytes());
-    message.extend(body);
-    let mut record = vec![22, 3, 1];
-    record.extend((message.len() as u16).to_be_bytes());
-    record.extend(message);
-    record
 }
 
 /// RFC 5246 section 7.2.2: `handshake_failure`, which is what clients and scanners take for "not this suite".
