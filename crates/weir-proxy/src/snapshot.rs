@@ -32,7 +32,7 @@ use crate::exchange::retry::MethodSet;
 use crate::exchange::withheld::Withheld;
 use crate::relay::pace::PaceLimit;
 use crate::tls::clients::lines_without;
-use crate::tls::terms::Terms;
+use crate::tls::terms::{Terms, Unusable};
 use crate::tls::trust::Trust;
 use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
@@ -45,7 +45,7 @@ use crate::upstream::idle::{IdleLimits, SharedIdle};
 pub struct TlsError {
     /// The table of the config, such as ``listener `web` ``.
     place: String,
-    error: rustls::Error,
+    error: Unusable,
 }
 
 /// Everything a worker needs to know of the config.
@@ -291,8 +291,10 @@ impl UpstreamPlan {
         let limits = &config.limits;
         let balancer = config.balancer(seed);
         let trust = config.tls.as_ref().map(Trust::new).transpose();
-        let trust =
-            trust.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
+        let trust = trust.map_err(|error| TlsError {
+            place: format!("upstream `{}`", config.name),
+            error: error.into(),
+        })?;
         Ok(Self {
             trust,
             ejector: Ejector::new(config, &balancer),

@@ -18,6 +18,9 @@ pub(super) fn check(
 ) -> ClientCertificates {
     let ClientCertificatesText { verify, ca, crl, headers } = &text.value;
     let authorities = ca.as_ref().and_then(|ca| load(ca, Authorities::load, files, findings));
+    if let (Some(ca), Some(error)) = (ca, authorities.as_ref().and_then(|known| known.unusable())) {
+        findings.push(tls::finding(&error, ca.at));
+    }
     let revocations = crl.as_ref().and_then(|crl| load(crl, RevocationLists::load, files, findings));
     if let (Some(crl), Some(lists)) = (crl, &revocations) {
         let missing = authorities.as_ref().and_then(|authorities| lists.missing_of(authorities));

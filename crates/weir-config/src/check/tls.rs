@@ -68,8 +68,18 @@ pub(super) fn check(
             .client_certificates
             .as_ref()
             .map(|clients| client_certificates::check(clients, files, findings)),
+        key_log: value.key_log.as_ref().map(|file| key_log(file, files, findings)),
         reload: value.reload,
     }
+}
+
+/// The file for the secrets of connections, never without a warning.
+pub(super) fn key_log(text: &Spanned<Box<str>>, files: &Files<'_>, findings: &mut Vec<Finding>) -> PathBuf {
+    let file = files.path(text);
+    let what = format!("whoever reads `{}` can decrypt this traffic", file.display());
+    let hint = "it is for a search after a fault: take `key_log` out afterwards, and delete the file";
+    findings.push(Finding::new(MistakeKind::Doubtful, text.at, what).hint(hint));
+    file
 }
 
 /// One certificate at most is the default.

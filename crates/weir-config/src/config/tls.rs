@@ -1,5 +1,6 @@
 //! `[listener.NAME.tls]`: what a TLS handshake with a client may agree on.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct ListenerTls {
     pub handshake_rate: Option<u32>,
     /// Certificates of clients; none are asked for without.
     pub client_certificates: Option<ClientCertificates>,
+    /// The file that gets the secrets of every connection.
+    pub key_log: Option<PathBuf>,
     /// How often the files of the certificates are looked at.
     pub reload: Option<Duration>,
 }

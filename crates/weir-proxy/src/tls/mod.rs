@@ -4,6 +4,7 @@
 
 pub(crate) mod certificates;
 pub(crate) mod clients;
+pub(crate) mod key_log;
 pub(crate) mod terms;
 pub(crate) mod trust;
 pub(crate) mod handshake;

@@ -1,17 +1,28 @@
 //! From the config of a listener to what rustls shakes hands by, made once for all workers.
 
+use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
-use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{KeyLog, NoKeyLog, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, Protocol, TlsVersion};
 use weir_traffic::limit::Turns;
 
 use super::certificates::Certificates;
 use super::clients::Trusted;
+use super::key_log::KeyLogFile;
+
+/// Why terms cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error("{0}")]
+    Rustls(#[from] rustls::Error),
+    #[error("the key log cannot be opened: {0}")]
+    KeyLog(io::Error),
+}
 
 /// What clients of a listener are offered.
 #[derive(Debug)]
@@ -24,12 +35,16 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// # Errors
-    /// When rustls does not take a key or a combination that the config check let pass, or there are no random numbers.
-    pub(crate) fn new(tls: &ListenerTls, protocol: Protocol) -> Result<Self, rustls::Error> {
+    /// When rustls does not take a key or a combination that the config check let pass, there are no random numbers, or the key log
+    /// cannot be opened.
+    pub(crate) fn new(tls: &ListenerTls, protocol: Protocol) -> Result<Self, Unusable> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let certificates = Arc::new(Certificates::new(tls.certificates.clone(), Arc::clone(&provider))?);
         let trusted = tls.client_certificates.as_ref().map(Trusted::of).transpose()?;
-        let config = server_config(tls, protocol, &certificates, trusted.as_ref(), provider)?;
+        let key_log = tls.key_log.as_deref().map(KeyLogFile::open).transpose().map_err(Unusable::KeyLog)?;
+        let key_log = key_log.map_or_else(|| Arc::new(NoKeyLog) as Arc<dyn KeyLog>, |file| file);
+        let mut config = server_config(tls, protocol, &certificates, trusted.as_ref(), provider)?;
+        config.key_log = key_log;
         let turns = tls.handshake_rate.and_then(NonZeroU32::new).map(Turns::new);
         Ok(Self { config: ArcSwap::from_pointee(config), certificates, turns })
     }
@@ -50,8 +65,10 @@ impl Terms {
         tls: &ListenerTls,
         protocol: Protocol,
     ) -> Result<(), rustls::Error> {
-        let provider = Arc::clone(self.config.load().crypto_provider());
-        let config = server_config(tls, protocol, &self.certificates, Some(trusted), provider)?;
+        let before = self.config.load();
+        let provider = Arc::clone(before.crypto_provider());
+        let mut config = server_config(tls, protocol, &self.certificates, Some(trusted), provider)?;
+        config.key_log = Arc::clone(&before.key_log);
         self.config.store(Arc::new(config));
         Ok(())
     }

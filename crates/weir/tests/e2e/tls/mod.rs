@@ -4,6 +4,7 @@ mod choice;
 mod client_certificates;
 mod client_trust;
 mod endings;
+mod key_log;
 mod refusals;
 mod relays;
 mod reload;
