@@ -7,12 +7,14 @@ mod authorities;
 mod distinguished_name;
 mod identity;
 mod key;
+mod ocsp;
 mod pem;
 mod revocations;
 mod x509;
 
 pub use authorities::Authorities;
 pub use identity::Identity;
+pub use ocsp::OcspResponse;
 pub use revocations::RevocationLists;
 
 use std::fmt;

@@ -31,7 +31,7 @@ pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
     Split, UpstreamIndex,
 };
-pub use tls::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
+pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use upstream::{
     IdleConnections, ProxyVersion, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts,
 };

@@ -5,14 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ClientCertificates;
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, OcspResponse};
 use crate::key::choice;
+
+/// A certificate that clients are shown, and what its authority says about it.
+#[derive(Debug, Clone)]
+pub struct ListenerCertificate {
+    /// With its chain and its key.
+    pub certificate: Arc<Certificate>,
+    /// The response for stapling (RFC 6066 section 8), which may be of no use at the moment: see [`OcspResponse::doubt`].
+    pub ocsp: Option<Arc<OcspResponse>>,
+}
 
 /// TLS with the clients of a listener.
 #[derive(Debug, Clone)]
 pub struct ListenerTls {
     /// The certificates, the default first. Empty only when the config was read without its files.
-    pub certificates: Vec<Arc<Certificate>>,
+    pub certificates: Vec<ListenerCertificate>,
     /// The versions, each once, at least one.
     pub versions: Vec<TlsVersion>,
     /// The cipher suites in the order of preference; every version has one.

@@ -57,6 +57,9 @@ section! {
         certificate: Spanned<Box<str>> = required, like "nginx `ssl_certificate`, HAProxy `crt`";
         /// A PEM file with the private key: RSA, ECDSA or Ed25519, in PKCS#8, PKCS#1 or SEC1. It may be the same file.
         key: Spanned<Box<str>> = required, like "nginx `ssl_certificate_key`, HAProxy `key`";
+        /// A file with the response of the authority that says that the certificate has not been revoked (OCSP, in DER): clients get it with
+        /// the certificate (stapling). It is read again when it changes; an outdated one, and one about another certificate, is not shown.
+        ocsp: Spanned<Box<str>> = optional, like "nginx `ssl_stapling_file`, HAProxy `crt` with `.ocsp`";
         /// Whether clients get this one that ask for no name, or for one that no certificate is for. Without it, the first certificate.
         default: bool = false, like "nginx `listen default_server`";
     }

@@ -8,6 +8,7 @@ mod ejection;
 mod environment;
 mod examples;
 mod health;
+mod ocsp;
 mod persistence;
 mod proxy_protocol;
 mod include;

@@ -5,6 +5,7 @@ pub(crate) mod access_log;
 pub(crate) mod names;
 pub(crate) mod certificates;
 mod clients;
+mod stapling;
 pub(crate) mod trust;
 pub(crate) mod health;
 pub(crate) mod ejection;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-use rustls::KeyLog;
+use rustls::{KeyLog, NoKeyLog};
 
 /// For its owner alone: whoever reads it can read everything.
 const MODE: u32 = 0o600;
@@ -50,6 +50,17 @@ impl KeyLogFile {
         open.insert(path.to_owned(), Arc::downgrade(&opened));
         Ok(opened)
     }
+}
+
+/// Where secrets go: to this file, or nowhere.
+///
+/// # Errors
+/// As [`KeyLogFile::open`].
+pub(crate) fn open(path: Option<&Path>) -> io::Result<Arc<dyn KeyLog>> {
+    Ok(match path {
+        Some(path) => KeyLogFile::open(path)?,
+        None => Arc::new(NoKeyLog),
+    })
 }
 
 impl KeyLog for KeyLogFile {

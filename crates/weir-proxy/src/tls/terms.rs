@@ -7,13 +7,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
-use rustls::{KeyLog, NoKeyLog, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, Protocol, TlsVersion};
 use weir_traffic::limit::Turns;
 
 use super::certificates::Certificates;
 use super::clients::Trusted;
-use super::key_log::KeyLogFile;
+use super::key_log;
 
 /// Why terms cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +41,7 @@ impl Terms {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let certificates = Arc::new(Certificates::new(tls.certificates.clone(), Arc::clone(&provider))?);
         let trusted = tls.client_certificates.as_ref().map(Trusted::of).transpose()?;
-        let key_log = tls.key_log.as_deref().map(KeyLogFile::open).transpose().map_err(Unusable::KeyLog)?;
-        let key_log = key_log.map_or_else(|| Arc::new(NoKeyLog) as Arc<dyn KeyLog>, |file| file);
+        let key_log = key_log::open(tls.key_log.as_deref()).map_err(Unusable::KeyLog)?;
         let mut config = server_config(tls, protocol, &certificates, trusted.as_ref(), provider)?;
         config.key_log = key_log;
         let turns = tls.handshake_rate.and_then(NonZeroU32::new).map(Turns::new);

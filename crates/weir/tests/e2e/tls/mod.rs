@@ -9,6 +9,7 @@ mod refusals;
 mod relays;
 mod reload;
 mod resumption;
+mod stapling;
 mod unfinished;
 
 use crate::harness::tls::ECDSA;
