@@ -40,7 +40,7 @@ pub(crate) fn of_exchange(session: &Session, exchange: &Exchange, plan: &Upstrea
         ..Claims::default()
     };
     // Who connects to a port of TCP may wait for the server to speak first.
-    let speaks_now = session.protocol() == Protocol::Http || session.client.has_input();
+    let speaks_now = session.protocol == Protocol::Http || session.client.has_input();
     let behind = if speaks_now { Behind::More } else { Behind::Unknown };
     Some(Header { bytes: written(version, &endpoints, &claims), behind })
 }
