@@ -36,7 +36,7 @@ pub use config::{
     ListenerLimits, ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol,
     ProxyProtocol, ProxyVersion, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route,
     RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
-    UpstreamLimits, UpstreamTimeouts, WorkerCount,
+    UpstreamLimits, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

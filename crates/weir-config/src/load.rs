@@ -76,7 +76,7 @@ impl Checked {
         may_read: bool,
         mut findings: Vec<Finding>,
     ) -> Self {
-        let config = check(document.clone(), &Files { sources: &sources, may_read }, &mut findings);
+        let config = check(document.clone(), &Files::new(&sources, may_read), &mut findings);
         let mistakes = Mistakes::new(sources, findings);
         let works = mistakes.errors().next().is_none();
         Self { config: works.then_some(config), mistakes, document: document.value }

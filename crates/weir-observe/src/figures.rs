@@ -260,6 +260,8 @@ pub struct ServerFigures {
     pub responses: [u64; 5],
     pub connects: u64,
     pub connect_errors: u64,
+    pub tls_handshakes: u64,
+    pub tls_resumptions: u64,
     pub reuses: u64,
     pub stale_reuses: u64,
     pub connections_open: Level,
@@ -295,6 +297,8 @@ impl ServerFigures {
         add_each(&mut self.responses, shard.responses.values());
         self.connects += shard.connects.value();
         self.connect_errors += shard.connect_errors.value();
+        self.tls_handshakes += shard.tls_handshakes.value();
+        self.tls_resumptions += shard.tls_resumptions.value();
         self.reuses += shard.reuses.value();
         self.stale_reuses += shard.stale_reuses.value();
         self.connections_open.merge(shard.connections_open.level());

@@ -186,6 +186,10 @@ pub struct ServerShard {
     pub connects: Counter,
     /// Connections that could not be opened.
     pub connect_errors: Counter,
+    /// TLS handshakes with the server that were completed.
+    pub tls_handshakes: Counter,
+    /// Those of them that went on with an earlier session.
+    pub tls_resumptions: Counter,
     /// Attempts that reused an idle connection.
     pub reuses: Counter,
     /// Reused connections that turned out to be dead.

@@ -131,7 +131,10 @@ impl Connection {
 
     /// Whether the peer has neither sent nor closed anything: see [`Socket::is_quiet`].
     pub(crate) fn is_quiet(&mut self, thorough: bool) -> bool {
-        !self.tls.as_ref().is_some_and(|tls| tls.has_news()) && self.socket.is_quiet(thorough)
+        match &mut self.tls {
+            None => self.socket.is_quiet(thorough),
+            Some(tls) => tls.is_quiet(&mut self.socket, thorough),
+        }
     }
 
     /// Ends our direction of the stream, so that the peer knows it to be whole; an error means that the peer is gone
@@ -148,6 +151,11 @@ impl Connection {
             let _gone = ready!(tls.poll_close(cx, &mut self.socket));
         }
         Poll::Ready(())
+    }
+
+    /// The same without waiting, for a peer to whom it is a courtesy.
+    pub(crate) fn tell_end_at_once(&mut self) {
+        let _sent = self.poll_tell_end(&mut Context::from_waker(std::task::Waker::noop()));
     }
 
     /// Writes as much of the slices as the kernel takes now, with one system call. With TLS it may take more, and

@@ -22,7 +22,7 @@ use crate::clock;
 use crate::control::access_log::AccessLogs;
 use crate::control::health::CheckThread;
 use crate::control::modes::Modes;
-use crate::control::{admin, certificates, ejection, names};
+use crate::control::{admin, certificates, ejection, names, trust};
 use crate::cpus;
 use crate::downstream::listener::{self, BoundAddress};
 use crate::snapshot::{Snapshot, TlsError, UpstreamPlan};
@@ -196,6 +196,7 @@ impl Proxy {
         let (asked, all_asked) = channel();
         runtime.spawn(names::keep_resolved(Arc::clone(snapshot), asked));
         runtime.spawn(certificates::keep_current(Arc::clone(snapshot)));
+        runtime.spawn(trust::keep_current(Arc::clone(snapshot)));
         runtime.spawn(ejection::keep_judged(Arc::clone(snapshot), self.shards.clone()));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());

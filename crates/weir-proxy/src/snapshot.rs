@@ -31,6 +31,7 @@ use crate::exchange::patience::WaitLimits;
 use crate::exchange::retry::MethodSet;
 use crate::relay::pace::PaceLimit;
 use crate::tls::terms::Terms;
+use crate::tls::trust::Trust;
 use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
 use crate::upstream::ejection::Ejector;
@@ -38,10 +39,10 @@ use crate::upstream::idle::{IdleLimits, SharedIdle};
 
 /// Why TLS cannot be offered.
 #[derive(Debug, thiserror::Error)]
-#[error("TLS of listener `{listener}` cannot be used: {error}")]
+#[error("TLS of {place} cannot be used: {error}")]
 pub struct TlsError {
-    /// The listener in the config.
-    listener: Box<str>,
+    /// The table of the config, such as ``listener `web` ``.
+    place: String,
     error: rustls::Error,
 }
 
@@ -91,6 +92,8 @@ pub(crate) struct RoutePlan {
 #[derive(Debug)]
 pub(crate) struct UpstreamPlan {
     pub(crate) config: Upstream,
+    /// How servers are spoken to with TLS.
+    pub(crate) trust: Option<Trust>,
     /// The balancer and the queue.
     pub(crate) admission: Admission<Waiter>,
     /// What keeps clients on their servers.
@@ -125,7 +128,7 @@ impl Snapshot {
     /// Makes a checked config ready; `seed` decides with which server each balancer begins.
     ///
     /// # Errors
-    /// The listener whose TLS cannot be made ready.
+    /// The listener or upstream whose TLS cannot be made ready.
     pub(crate) fn new(config: &Config, via_name: &str, seed: u64) -> Result<Self, TlsError> {
         Ok(Self {
             epoch: clock::now(),
@@ -139,8 +142,8 @@ impl Snapshot {
             upstreams: config
                 .upstreams
                 .iter()
-                .map(|upstream| Arc::new(UpstreamPlan::new(upstream, seed)))
-                .collect(),
+                .map(|upstream| UpstreamPlan::new(upstream, seed).map(Arc::new))
+                .collect::<Result<_, _>>()?,
         })
     }
 }
@@ -148,7 +151,7 @@ impl Snapshot {
 impl ListenerPlan {
     fn new(config: &Listener, via_name: &str) -> Result<Self, TlsError> {
         let tls = config.tls.as_ref().map(|tls| Terms::new(tls, config.protocol)).transpose();
-        let tls = tls.map_err(|error| TlsError { listener: config.name.clone(), error })?;
+        let tls = tls.map_err(|error| TlsError { place: format!("listener `{}`", config.name), error })?;
         let limits = &config.limits;
         let usual_id = FieldName::XRequestId.as_str();
         let id = config.request_id.header.as_deref();
@@ -266,10 +269,14 @@ impl RoutePlan {
 }
 
 impl UpstreamPlan {
-    fn new(config: &Upstream, seed: u64) -> Self {
+    fn new(config: &Upstream, seed: u64) -> Result<Self, TlsError> {
         let limits = &config.limits;
         let balancer = config.balancer(seed);
-        Self {
+        let trust = config.tls.as_ref().map(Trust::new).transpose();
+        let trust =
+            trust.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
+        Ok(Self {
+            trust,
             ejector: Ejector::new(config, &balancer),
             admission: Admission::new(balancer, config.queue.length_max, delay_target(config)),
             persistence: config.persistence(),
@@ -312,7 +319,7 @@ impl UpstreamPlan {
             ascents: Ascents::new(config.servers.len()),
             epoch: clock::now(),
             config: config.clone(),
-        }
+        })
     }
 
     /// Who chooses among the servers.

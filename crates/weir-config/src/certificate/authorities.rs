@@ -1,7 +1,9 @@
 //! The certificates of authorities: whose signature makes a peer's certificate one to trust.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls_pki_types::CertificateDer;
 
@@ -10,8 +12,8 @@ use super::{CertificateError, Said, pem, x509};
 /// What a file of authorities holds: at least one certificate, each of which can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorities {
-    /// Where they were read from.
-    pub file: PathBuf,
+    /// Where they were read from; `None`: from where this system keeps them.
+    pub file: Option<PathBuf>,
     /// Each stands for itself; their order means nothing.
     pub certificates: Vec<CertificateDer<'static>>,
 }
@@ -23,9 +25,32 @@ impl Authorities {
     /// When the file cannot be read, holds no certificate, or one that is damaged.
     pub fn load(file: &Path) -> Result<Arc<Self>, CertificateError> {
         match read(file) {
-            Ok(certificates) => Ok(Arc::new(Self { file: file.to_owned(), certificates })),
+            Ok(certificates) => Ok(Arc::new(Self { file: Some(file.to_owned()), certificates })),
             Err((what, hint)) => Err(CertificateError { file: file.to_owned(), is_key: false, what, hint }),
         }
+    }
+
+    /// Those that this system trusts.
+    ///
+    /// # Errors
+    /// When it has none that can be used; the file is then the folder or bundle that was looked for.
+    pub fn of_system() -> Result<Arc<Self>, CertificateError> {
+        let found = rustls_native_certs::load_native_certs();
+        if found.certs.is_empty() {
+            let why = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
+            let what = format!("there is no authority that the system trusts{why}");
+            let hint = Some("install the package `ca-certificates`, or name a file with authorities as `ca`");
+            let file = PathBuf::from("the certificates of the system");
+            return Err(CertificateError { file, is_key: false, what, hint });
+        }
+        Ok(Arc::new(Self { file: None, certificates: found.certs }))
+    }
+
+    /// From when until when `certificate` is valid, if it is itself among these: one that has signed itself, say.
+    pub fn validity_of(&self, certificate: &CertificateDer<'_>) -> Option<RangeInclusive<SystemTime>> {
+        let known = self.certificates.iter().find(|known| ***known == **certificate)?;
+        let read = x509::read(known).ok()?;
+        Some(read.not_before..=read.not_after)
     }
 }
 

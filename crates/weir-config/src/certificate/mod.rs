@@ -27,7 +27,7 @@ pub struct CertificateFiles {
 }
 
 /// A certificate that can be shown in a handshake: chain and key belong together.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Certificate {
     /// Where it was read from.
     pub files: CertificateFiles,
@@ -121,6 +121,16 @@ impl CertificateFiles {
 impl Certificate {
     /// Why clients may refuse it although it can be used: it is not valid at `now`, or is for no name at all.
     pub fn doubt(&self, now: SystemTime) -> Option<String> {
+        self.expiry_doubt(now).or_else(|| {
+            self.names.is_empty().then(|| {
+                "the certificate is for no host name: it has no subject alternative name that is one"
+                    .to_owned()
+            })
+        })
+    }
+
+    /// Why anybody may refuse it although it can be used: it is not valid at `now`.
+    pub fn expiry_doubt(&self, now: SystemTime) -> Option<String> {
         let days = |time: Duration| time.as_secs() / 86_400;
         if let Ok(since) = now.duration_since(self.not_after).map(days) {
             return Some(match since {
@@ -128,11 +138,6 @@ impl Certificate {
                 days => format!("the certificate expired {days} days ago"),
             });
         }
-        if self.not_before > now {
-            return Some("the certificate is not valid yet".to_owned());
-        }
-        self.names.is_empty().then(|| {
-            "the certificate is for no host name: it has no subject alternative name that is one".to_owned()
-        })
+        (self.not_before > now).then(|| "the certificate is not valid yet".to_owned())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustls_pki_types::ServerName;
 use weir_traffic::route::{Pattern, ValueMatch};
 
 use super::headers;
@@ -30,24 +31,40 @@ const OF_HTTP: [&str; 9] = [
     "connection_age",
 ];
 
-pub(super) fn check(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> HealthCheck {
+pub(super) fn check(
+    upstream: &UpstreamText,
+    text: &Located<HealthText>,
+    findings: &mut Vec<Finding>,
+) -> HealthCheck {
     let value = &text.value;
-    let kind = value.kind.unwrap_or(match text.is_missing("path") {
-        true => ProbeKind::Tcp,
-        false => ProbeKind::Http,
+    let traffic_has_tls = upstream.tls.is_some();
+    let wants_tls = value.tls.unwrap_or(traffic_has_tls);
+    let kind = value.kind.unwrap_or(match (text.is_missing("path"), wants_tls) {
+        (false, _) => ProbeKind::Http,
+        (true, true) => ProbeKind::Tls,
+        (true, false) => ProbeKind::Tcp,
     });
     let probe = match kind {
-        ProbeKind::Tcp => {
-            report_of_http(text, findings);
-            Probe::Tcp
+        ProbeKind::Tcp | ProbeKind::Tls => {
+            let own_name = kind == ProbeKind::Tls && !traffic_has_tls;
+            report_of_http(text, kind, own_name, findings);
+            if kind == ProbeKind::Tcp { Probe::Tcp } else { Probe::Tls }
         }
         ProbeKind::Http => Probe::Http(Box::new(http(text, findings))),
     };
+    report_tls(text, kind, findings);
+    let tls = kind == ProbeKind::Tls || (kind == ProbeKind::Http && wants_tls);
     let timeout = value.timeout.unwrap_or((value.interval / 2).min(TIMEOUT_DEFAULT_MAX));
     let interval_changing = value.interval_changing.unwrap_or((value.interval / 4).max(INTERVAL_MIN));
     check_times(text, timeout, findings);
     HealthCheck {
         probe,
+        tls,
+        server_name: value
+            .host
+            .as_ref()
+            .filter(|_| tls && !traffic_has_tls)
+            .and_then(|host| name_of(&host.0)),
         interval: value.interval,
         jitter: value.jitter,
         interval_changing,
@@ -60,10 +77,19 @@ pub(super) fn check(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> 
 }
 
 /// Reports what a probe without a request cannot have.
-fn report_of_http(text: &Located<HealthText>, findings: &mut Vec<Finding>) {
-    for key in OF_HTTP {
+fn report_of_http(
+    text: &Located<HealthText>,
+    kind: ProbeKind,
+    names_server: bool,
+    findings: &mut Vec<Finding>,
+) {
+    let (kind, does) = match kind {
+        ProbeKind::Tls => ("tls", "shakes hands"),
+        _ => ("tcp", "opens a connection"),
+    };
+    for key in OF_HTTP.into_iter().filter(|key| *key != "host" || !names_server) {
         if let Some(at) = text.changed(key) {
-            let what = format!("`{key}` does nothing: a probe of the kind `tcp` only opens a connection");
+            let what = format!("`{key}` does nothing: a probe of the kind `{kind}` only {does}");
             let hint = match text.value.kind {
                 Some(_) => "write `kind = \"http\"`",
                 None => "write a `path`, or `kind = \"http\"`",
@@ -71,6 +97,24 @@ fn report_of_http(text: &Located<HealthText>, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
         }
     }
+}
+
+/// Reports a word on TLS that the kind of the probe contradicts.
+fn report_tls(text: &Located<HealthText>, kind: ProbeKind, findings: &mut Vec<Finding>) {
+    let Some(at) = text.written("tls") else { return };
+    let what = match (kind, text.value.tls) {
+        (ProbeKind::Tcp, Some(true)) => "a probe of the kind `tcp` has no TLS",
+        (ProbeKind::Tls, Some(false)) => "a probe of the kind `tls` is one with TLS",
+        _ => return,
+    };
+    findings.push(Finding::new(MistakeKind::Conflict, at, what));
+}
+
+/// The host of a `Host` as a certificate has it.
+fn name_of(host: &str) -> Option<ServerName<'static>> {
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let name = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(name, _)| name);
+    ServerName::try_from(name.trim_matches(['[', ']']).to_owned()).ok()
 }
 
 fn http(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> HttpProbe {

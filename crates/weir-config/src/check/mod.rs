@@ -16,6 +16,7 @@ mod sockets;
 mod tls;
 mod tcp;
 mod upstream;
+mod upstream_tls;
 
 pub(crate) use tls::Files;
 
@@ -44,7 +45,7 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
         ));
     }
     let upstreams =
-        document.upstream.0.iter().map(|(name, text)| upstream::check(name, text, findings)).collect();
+        document.upstream.0.iter().map(|(name, text)| upstream::check(name, text, files, findings)).collect();
     for (name, _) in &document.upstream.0 {
         check_name(name, "upstream", findings);
     }

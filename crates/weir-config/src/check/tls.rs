@@ -1,25 +1,37 @@
 //! TLS: files that can be used, versions and suites that fit each other.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::certificate::{Certificate, CertificateFiles};
-use crate::config::{CipherSuite, ListenerTls};
+use crate::certificate::{Authorities, Certificate, CertificateError, CertificateFiles};
+use crate::config::{CipherSuite, ListenerTls, TlsVersion};
 use crate::key::{Located, Many, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::source::Sources;
+use crate::source::{Sources, Span};
 use crate::text::{CertificateText, ListenerTlsText};
 
 /// The files that a config names: where their paths begin, and whether they may be read at all.
 pub(crate) struct Files<'a> {
-    pub(crate) sources: &'a Sources,
-    pub(crate) may_read: bool,
+    sources: &'a Sources,
+    pub(super) may_read: bool,
+    /// Those that the system trusts, once somebody has asked.
+    system: OnceCell<Result<Arc<Authorities>, CertificateError>>,
 }
 
-impl Files<'_> {
+impl<'a> Files<'a> {
+    pub(crate) fn new(sources: &'a Sources, may_read: bool) -> Self {
+        Self { sources, may_read, system: OnceCell::new() }
+    }
+
+    /// The authorities that the system trusts, read once for all upstreams.
+    pub(super) fn authorities_of_system(&self) -> Result<Arc<Authorities>, CertificateError> {
+        self.system.get_or_init(Authorities::of_system).clone()
+    }
+
     /// The path of a file, relative to the file of the config that names it.
-    fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
+    pub(super) fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
         let folder = Path::new(&self.sources.file(text.at.file).name).parent();
         folder.unwrap_or(Path::new("")).join(&*text.value)
     }
@@ -40,7 +52,8 @@ pub(super) fn check(
     }
     // A suite that could not be read may be the one that is missed.
     if text.is_sound {
-        check_suites(text, findings);
+        let suites = text.written("cipher_suites");
+        check_suites(&value.versions.0, &value.cipher_suites.0, text.at, suites, findings);
     }
     ListenerTls {
         certificates,
@@ -71,44 +84,55 @@ fn load(
     findings: &mut Vec<Finding>,
 ) -> Option<Arc<Certificate>> {
     let (Some(certificate), Some(key)) = (&text.value.certificate, &text.value.key) else { return None };
+    let loaded = load_pair(certificate, key, files, findings)?;
+    if let Some(doubt) = loaded.doubt(now()) {
+        let what = format!("`{}`: {doubt}", loaded.files.certificate.display());
+        findings.push(Finding::new(MistakeKind::Doubtful, certificate.at, what));
+    }
+    Some(loaded)
+}
+
+/// A certificate and its key, if the files may be read and can be used.
+pub(super) fn load_pair(
+    certificate: &Spanned<Box<str>>,
+    key: &Spanned<Box<str>>,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Arc<Certificate>> {
     if !files.may_read {
         return None;
     }
     let named = CertificateFiles { certificate: files.path(certificate), key: files.path(key) };
-    match named.load() {
-        Ok(loaded) => {
-            if let Some(doubt) = loaded.doubt(now()) {
-                let what = format!("`{}`: {doubt}", named.certificate.display());
-                findings.push(Finding::new(MistakeKind::Doubtful, certificate.at, what));
-            }
-            Some(loaded)
-        }
-        Err(error) => {
-            let at = if error.is_key { key.at } else { certificate.at };
-            let what = format!("`{}`: {}", error.file.display(), error.what);
-            findings.push(
-                Finding::new(MistakeKind::Certificate, at, what).hint_if(error.hint.map(str::to_owned)),
-            );
-            None
-        }
-    }
+    let told = |error| finding(&error, if error.is_key { key.at } else { certificate.at });
+    named.load().map_err(|error| findings.push(told(error))).ok()
 }
 
-/// Every version has a suite and every suite that the text names a version.
-fn check_suites(text: &Located<ListenerTlsText>, findings: &mut Vec<Finding>) {
-    let ListenerTlsText { versions, cipher_suites, .. } = &text.value;
-    for version in &versions.0 {
-        if !cipher_suites.0.iter().any(|suite| suite.version() == *version) {
+/// What is wrong with a file that stands at this place.
+pub(super) fn finding(error: &CertificateError, at: Span) -> Finding {
+    let what = format!("`{}`: {}", error.file.display(), error.what);
+    Finding::new(MistakeKind::Certificate, at, what).hint_if(error.hint.map(str::to_owned))
+}
+
+/// Every version has a suite, and every suite that the text names, at `suites_at`, a version.
+pub(super) fn check_suites(
+    versions: &[TlsVersion],
+    suites: &[CipherSuite],
+    table_at: Span,
+    suites_at: Option<Span>,
+    findings: &mut Vec<Finding>,
+) {
+    for version in versions {
+        if !suites.iter().any(|suite| suite.version() == *version) {
             let what = format!("no suite of `cipher_suites` is for TLS {}", version.name());
-            let finding = Finding::new(MistakeKind::Conflict, text.key_at("cipher_suites"), what);
+            let finding = Finding::new(MistakeKind::Conflict, suites_at.unwrap_or(table_at), what);
             findings.push(
                 finding.hint(format!("take `\"{}\"` out of `versions`, or add a suite", version.name())),
             );
         }
     }
-    let idle = |suite: &&CipherSuite| !versions.0.contains(&suite.version());
-    if let Some(at) = text.written("cipher_suites")
-        && let Some(suite) = cipher_suites.0.iter().find(idle)
+    let idle = |suite: &&CipherSuite| !versions.contains(&suite.version());
+    if let Some(at) = suites_at
+        && let Some(suite) = suites.iter().find(idle)
     {
         let what =
             format!("`{}` is for TLS {}, which `versions` leaves out", suite.name(), suite.version().name());
@@ -117,6 +141,6 @@ fn check_suites(text: &Located<ListenerTlsText>, findings: &mut Vec<Finding>) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where a certificate is compared with the date")]
-fn now() -> SystemTime {
+pub(super) fn now() -> SystemTime {
     SystemTime::now()
 }

@@ -3,7 +3,8 @@
 use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{check_name, ejection, health, persistence, warn_unreachable};
+use super::tls::Files;
+use super::{check_name, ejection, health, persistence, upstream_tls, warn_unreachable};
 use crate::config::{Server, Upstream};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
@@ -13,6 +14,7 @@ use crate::value::print_duration;
 pub(super) fn check(
     name: &Spanned<Box<str>>,
     text: &Located<UpstreamText>,
+    files: &Files<'_>,
     findings: &mut Vec<Finding>,
 ) -> Upstream {
     let servers = servers(name, &text.value, findings);
@@ -20,8 +22,9 @@ pub(super) fn check(
     warn_time_limits(text, findings);
     health::report_servers(&text.value, findings);
     ejection::report_unused(text, &servers, findings);
-    let health = text.value.health.as_ref().map(|health| health::check(health, findings));
+    let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, findings));
     let ejection = ejection::check(&text.value, findings);
+    let tls = upstream_tls::check(&text.value, &servers, files, findings);
     let persistence =
         text.value.persistence.as_ref().map(|persistence| persistence::check(persistence, findings));
     let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
@@ -30,6 +33,7 @@ pub(super) fn check(
         servers,
         balance: balance(text, findings),
         slow_start: text.value.slow_start,
+        tls,
         timeouts: timeouts.value,
         limits,
         idle: idle.value,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustls_pki_types::ServerName;
 use weir_traffic::health::{Pace, Thresholds};
 use weir_traffic::route::Pattern;
 
@@ -12,6 +13,10 @@ use crate::value::{HeaderName, HeaderValue, Percent, Size, StatusRange};
 pub struct HealthCheck {
     /// What a probe is.
     pub probe: Probe,
+    /// Whether it uses TLS; always with [`Probe::Tls`], never with [`Probe::Tcp`].
+    pub tls: bool,
+    /// What a server is asked for by probes of an upstream without TLS; `None`: nothing.
+    pub server_name: Option<ServerName<'static>>,
     /// From one probe of a server to the next.
     pub interval: Duration,
     /// How much later than planned a probe may come, as a share of the interval; at most 50 %.
@@ -35,6 +40,8 @@ pub struct HealthCheck {
 pub enum Probe {
     /// A connection that is opened and closed again.
     Tcp,
+    /// A TLS handshake.
+    Tls,
     /// A request.
     Http(Box<HttpProbe>),
 }

@@ -14,6 +14,7 @@ mod route;
 mod tls;
 mod token;
 mod upstream;
+mod upstream_tls;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use ejection::Ejection;
@@ -32,6 +33,7 @@ pub use tls::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
 pub use upstream::{
     IdleConnections, ProxyVersion, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts,
 };
+pub use upstream_tls::UpstreamTls;
 
 /// A whole configuration without a mistake.
 #[derive(Debug, Clone, Default)]

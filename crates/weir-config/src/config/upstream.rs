@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls_pki_types::ServerName;
 use weir_traffic::balance::{Balancer, Member, Policy};
 use weir_traffic::persistence::Persistence;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::Method;
 use weir_traffic::{Mode, ServerState};
 
-use super::{CookiePersistence, Ejection, HealthCheck};
+use super::{CookiePersistence, Ejection, HealthCheck, UpstreamTls};
 use crate::key::{choice, section};
 use crate::value::{Percent, Progress, ServerAddress, Size};
 
@@ -24,6 +25,8 @@ pub struct Upstream {
     pub balance: Policy,
     /// The time in which a server that comes back works its way up; `None`: it has its whole weight at once.
     pub slow_start: Option<Duration>,
+    /// How servers are spoken to in private; `None`: they are not.
+    pub tls: Option<UpstreamTls>,
     /// Time limits of each step towards a server.
     pub timeouts: UpstreamTimeouts,
     /// Size and count limits on what a server sends.
@@ -54,6 +57,7 @@ impl Upstream {
             servers,
             balance: Policy::default(),
             slow_start: None,
+            tls: None,
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
             idle: IdleConnections::default(),
@@ -132,6 +136,16 @@ impl Server {
             health: true,
             ejection: true,
             health_port: None,
+        }
+    }
+
+    /// Who its certificate has to be for, by its address. What has no name is taken for this machine, which is never asked for by SNI.
+    pub fn tls_name(&self) -> ServerName<'static> {
+        let localhost = ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into());
+        match &self.address {
+            ServerAddress::Ip(addr) => ServerName::IpAddress(addr.ip().into()),
+            ServerAddress::Name { host, .. } => ServerName::try_from(host.to_string()).unwrap_or(localhost),
+            ServerAddress::Unix(_) => localhost,
         }
     }
 }

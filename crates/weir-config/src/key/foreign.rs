@@ -16,13 +16,6 @@ const fn later(section: &'static str, key: &'static str, instead: &'static str) 
 }
 
 const LATER: &[Later] = &[
-    later("upstream.NAME", "tls", "connections to servers are plain"),
-    later("upstream.NAME.health", "tls", "probes speak plain HTTP, or open a TCP connection"),
-    later(
-        "upstream.NAME",
-        "sticky",
-        "`balance = \"consistent-hash\"` with a cookie as `hash_key` keeps a client with its server",
-    ),
     later("listener.NAME", "compression", "let the servers compress"),
     later("listener.NAME.route", "files", "serve files from a server of an upstream"),
     later("", "metrics", "metrics are served by the admin listener: see `admin.address`"),
@@ -85,6 +78,14 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
         "inter" | "uri" | "passes" | "fails" | "fastinter" | "expect" | "expected_statuses" => {
             "a health check has `path`, `status`, `interval`, `interval_changing`, `rise` and `fall`"
         }
+        "sticky" | "cookie" => "a client stays on its server with `persistence` of an upstream",
+        "proxy_ssl_verify"
+        | "proxy_ssl_name"
+        | "proxy_ssl_server_name"
+        | "proxy_ssl_trusted_certificate"
+        | "ca_file"
+        | "verifyhost"
+        | "sni" => "TLS with servers is `tls` of an upstream, with `ca`, `server_name` and `verify`",
         "ssl" | "crt" | "cert" | "ssl_certificate" | "ssl_certificate_key" => {
             "TLS of a listener is `tls = { certificates = [{ certificate = \"site.pem\", key = \"site.key\" }] }`"
         }

@@ -18,13 +18,17 @@ section! {
     /// bring it back. Without this table nobody asks, and every server counts as up. `{}` checks that servers accept connections.
     #[derive(Debug, Clone)]
     pub(crate) struct HealthText at "upstream.NAME.health" {
-        /// What a probe is. Without it, `http` when `path` is set, else `tcp`.
+        /// What a probe is. Without it, `http` when `path` is set, else `tls` where probes use TLS, else `tcp`.
         kind: ProbeKind = optional, like "nginx `health_check`, HAProxy `option httpchk`, `check`";
+        /// Whether probes use TLS. Without it, as the traffic does, and by the same rules. Where the traffic passes through still encrypted, `true` has probes
+        /// shake hands with the server and accept any certificate: whether it is the right one is up to the clients.
+        tls: bool = optional, like "HAProxy `check-ssl`, `no-check-ssl`";
         /// What is asked for: a path, with a query if need be. Without it, `/`.
         path: ProbePath = optional, like "nginx `health_check uri=`, HAProxy `http-check send uri`";
         /// The method of the request.
         method: Spanned<Method> = "GET", like "HAProxy `http-check send meth`";
-        /// The `Host` of the request. Without it, the address of the server as the config has it.
+        /// The `Host` of the request. Without it, the address of the server as the config has it. Where the upstream has no `tls` and probes do, this is
+        /// the server name that they ask for as well.
         host: ProbeHost = optional, like "HAProxy `http-check send hdr Host`";
         /// More headers of the request.
         headers: Map<HeaderValue> = {}, like "HAProxy `http-check send hdr`";
@@ -63,6 +67,8 @@ choice! {
         /// a connection is opened and closed again
         #[default]
         Tcp = "tcp",
+        /// a TLS handshake is completed
+        Tls = "tls",
         /// a request is answered as expected
         Http = "http",
     }

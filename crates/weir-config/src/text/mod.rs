@@ -13,6 +13,7 @@ mod proxy_protocol;
 mod route;
 mod tls;
 mod upstream;
+mod upstream_tls;
 
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
@@ -26,3 +27,4 @@ pub(crate) use route::{
 };
 pub(crate) use tls::{CertificateText, ListenerTlsText};
 pub(crate) use upstream::{ServerMode, ServerText, UpstreamText};
+pub(crate) use upstream_tls::UpstreamTlsText;

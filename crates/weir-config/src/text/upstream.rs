@@ -5,7 +5,8 @@ use std::time::Duration;
 use weir_traffic::Mode;
 use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 
-use super::{EjectionText, HealthText, PersistenceText};
+use super::upstream_tls::TlsServerName;
+use super::{EjectionText, HealthText, PersistenceText, UpstreamTlsText};
 use crate::config::{IdleConnections, ProxyVersion, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
 use crate::key::{
     Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, choice, section,
@@ -33,6 +34,8 @@ section! {
         /// The time in which a server that comes back works its way up, evenly from next to nothing to all of its weight. Servers
         /// that are there when Weir starts have theirs at once.
         slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
+        /// TLS with the servers. Without it, they are spoken to in the clear.
+        tls: Located<UpstreamTlsText> = optional, like "nginx `proxy_pass https:`, HAProxy `ssl` (of `server`)";
         /// Time limits towards servers.
         timeouts: Located<UpstreamTimeouts> = {};
         /// Limits on what a server sends.
@@ -85,6 +88,8 @@ section! {
         health: bool = true, like "HAProxy `no-check`";
         /// Whether it may be ejected, if the upstream does that.
         ejection: bool = true, like "nginx `max_fails=0`";
+        /// What it is asked for under `tls`, and what its certificate has to be for. Without it, what `tls` of the upstream says.
+        server_name: TlsServerName = optional, like "HAProxy `sni`, `verifyhost`";
         /// The port that is probed. Without it, what `health` of the upstream says.
         health_port: u16 = optional, in 1..=65_535, like "HAProxy `port`";
     }

@@ -23,7 +23,7 @@ fn health(text: &str) -> HealthCheck {
 fn http(text: &str) -> HttpProbe {
     match health(text).probe {
         Probe::Http(probe) => *probe,
-        Probe::Tcp => panic!("{text} is a request"),
+        Probe::Tcp | Probe::Tls => panic!("{text} is a request"),
     }
 }
 
@@ -38,6 +38,38 @@ fn what_is_written_decides_the_kind() {
         ("{ kind = \"http\", path = \"/x\" }", "/x"),
     ] {
         assert_eq!(&*http(text).path, path, "{text}");
+    }
+}
+
+/// Probes use TLS as the traffic does unless they say otherwise; what they ask for where the traffic has none is the `host`.
+#[test]
+fn tls_follows_the_traffic() {
+    let probed = |upstream: &str, health: &str| {
+        let text = format!(
+            "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\nservers = [\"a:443\"]\n{upstream}\nhealth = {health}\n"
+        );
+        let check = config(&text).upstreams.remove(0).health.expect("it was given");
+        let kind = match check.probe {
+            Probe::Tcp => "tcp",
+            Probe::Tls => "tls",
+            Probe::Http(_) => "http",
+        };
+        (kind, check.tls, check.server_name.map(|name| name.to_str().into_owned()))
+    };
+    let with = "tls = {}";
+    for (upstream, health, expected) in [
+        ("", "{}", ("tcp", false, None)),
+        ("", "{ path = \"/\", host = \"h.test\" }", ("http", false, None)),
+        ("", "{ tls = true }", ("tls", true, None)),
+        ("", "{ kind = \"tls\", host = \"h.test:443\" }", ("tls", true, Some("h.test".to_owned()))),
+        ("", "{ tls = true, path = \"/\", host = \"[::1]:443\" }", ("http", true, Some("::1".to_owned()))),
+        (with, "{}", ("tls", true, None)),
+        (with, "{ path = \"/\", host = \"h.test\" }", ("http", true, None)),
+        (with, "{ path = \"/\", tls = false }", ("http", false, None)),
+        (with, "{ kind = \"tcp\" }", ("tcp", false, None)),
+        (with, "{ tls = false }", ("tcp", false, None)),
+    ] {
+        assert_eq!(probed(upstream, health), expected, "{upstream} {health}");
     }
 }
 

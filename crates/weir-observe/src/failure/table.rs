@@ -262,22 +262,31 @@ rows! {
         "Check the name in `upstream.NAME.servers`, and `dns.resolvers` or `/etc/resolv.conf`.";
     "connect-tls-failed": TlsHandshakeFailed, Server, [Connect], answer 502, UNREACHED,
         "The TLS handshake with the server failed.",
-        "Check that the server speaks TLS on this port.";
+        "Check that the server speaks TLS on this port; else take `tls` out of the upstream.";
     "connect-tls-nothing-in-common": TlsNothingInCommon, Server, [Connect], answer 502, UNREACHED,
         "Weir and the server support no common TLS version, cipher suite or application protocol.",
         "Update the server, or allow more TLS versions and cipher suites for this upstream.";
     "connect-tls-name-unknown": TlsNameUnknown, Server, [Connect], answer 502, UNREACHED,
         "The server has no certificate for the name that Weir asked for.",
-        "Have Weir ask for a name that the server knows.";
+        "Write a name that the server knows as `upstream.NAME.tls.server_name`.";
     "connect-tls-certificate-missing": TlsCertificateMissing, Server, [Connect], answer 502, UNREACHED,
-        "The server wants a client certificate, and none is configured.",
-        "Give the upstream a client certificate and its key.";
+        "The server wants a certificate of Weir, and none is configured.",
+        "Name one in `upstream.NAME.tls.certificate` and `key`.";
     "connect-tls-certificate-rejected": TlsCertificateRejected, Server, [Connect], answer 502, UNREACHED,
         "The certificate of the server is expired, for another name, or not signed by an authority that Weir trusts.",
-        "Renew the certificate, correct the name that Weir asks for, or have the upstream trust its authority.";
+        "Renew the certificate, correct `upstream.NAME.tls.server_name`, or name its authority as `upstream.NAME.tls.ca`; with `debug` as `log.level` the log says what is wrong with it.";
     "connect-tls-alert": TlsAlert, Server, [Connect], answer 502, UNREACHED,
         "The server ended the TLS handshake with an alert.",
-        "Look at the log of the server; it may reject the client certificate of the upstream.";
+        "Look at the log of the server; it may reject the certificate of the upstream.";
+    "server-tls-certificate-missing": TlsCertificateMissing, Server, [Send Response], answer 502, UNREACHED,
+        "The server wants a certificate of Weir, and none is configured; in TLS 1.3 it says so only after the handshake.",
+        "Name one in `upstream.NAME.tls.certificate` and `key`.";
+    "server-tls-alert": TlsAlert, Server, [Send Response Relay], answer 502, UNREACHED,
+        "The server ended TLS with an alert; in TLS 1.3 that is how it rejects the certificate of the upstream.",
+        "Look at the log of the server, and at `upstream.NAME.tls.certificate`.";
+    "server-tls-broken": TlsHandshakeFailed, Server, [Send Response Relay], answer 502, BAD_GATEWAY,
+        "The server broke the TLS protocol after the handshake, or somebody changed its bytes on the way.",
+        "Look at the log of the server and at what stands between it and Weir.";
 
     // Sending the request.
     "send-timeout": TimedOut, Server, [Send], answer 504, TOO_SLOW,

@@ -302,6 +302,8 @@ simple! { SERVER: ServerFigures {
     "weir_server_requests_total" Counter requests, "Requests sent to the server.";
     "weir_server_connects_total" Counter connects, "Connections opened to the server.";
     "weir_server_connect_errors_total" Counter connect_errors, "Connections to the server that could not be opened.";
+    "weir_server_tls_handshakes_total" Counter tls_handshakes, "TLS handshakes with the server that were completed.";
+    "weir_server_tls_resumptions_total" Counter tls_resumptions, "TLS handshakes with the server that went on with an earlier session.";
     "weir_server_reuses_total" Counter reuses, "Attempts that reused an idle connection.";
     "weir_server_stale_reuses_total" Counter stale_reuses, "Reused connections that turned out to be dead.";
     "weir_server_connections_open" Gauge connections_open, "Connections to the server, idle ones included.";

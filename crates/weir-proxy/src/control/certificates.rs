@@ -16,13 +16,13 @@ use crate::snapshot::Snapshot;
 use crate::tls::certificates::Certificates;
 
 /// How often the date is compared where files are not looked at.
-const DATE_INTERVAL: Duration = Duration::from_secs(3600);
+pub(super) const DATE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Days before its end from which on the log names a certificate, once a day.
 const EXPIRY_WARNING_DAYS: u64 = 14;
 
 /// What tells that a file is another one than before; `None` while there is none.
-type Mark = Option<(u64, u64, u64, i64, i64)>;
+pub(super) type Mark = Option<(u64, u64, u64, i64, i64)>;
 
 /// Keeps the certificates of every listener current until the task is dropped.
 pub(crate) async fn keep_current(snapshot: Arc<Snapshot>) {
@@ -116,21 +116,34 @@ impl Watch {
     fn tell_expiry(&mut self) {
         let now = UNIX_EPOCH + clock::unix_now();
         for (certificate, told) in self.certificates.in_use().iter().zip(&mut self.told_days) {
-            let left = certificate.not_after.duration_since(now).unwrap_or_default();
-            let days = left.as_secs() / 86_400;
-            if days > EXPIRY_WARNING_DAYS {
-                *told = None;
-            } else if *told != Some(days) {
-                *told = Some(days);
-                let (listener, file) = (&*self.listener, certificate.files.certificate.display());
-                if left.is_zero() {
+            let (listener, file) = (&*self.listener, certificate.files.certificate.display());
+            match days_to_tell(told, certificate, now) {
+                None => {}
+                Some(Duration::ZERO) => {
                     tracing::error!(listener, %file, "a certificate has expired: clients refuse it");
-                } else {
+                }
+                Some(left) => {
+                    let days = left.as_secs() / 86_400;
                     tracing::warn!(listener, %file, days, "a certificate expires soon");
                 }
             }
         }
     }
+}
+
+/// How long a certificate is valid yet, if that is to be told now: it is not for long, and nobody was told of that many days.
+pub(super) fn days_to_tell(
+    told: &mut Option<u64>,
+    certificate: &Certificate,
+    now: SystemTime,
+) -> Option<Duration> {
+    let left = certificate.not_after.duration_since(now).unwrap_or_default();
+    let days = left.as_secs() / 86_400;
+    if days > EXPIRY_WARNING_DAYS {
+        *told = None;
+        return None;
+    }
+    (told.replace(days) != Some(days)).then_some(left)
 }
 
 fn tell_reload(listener: &str, certificate: &Certificate) {
@@ -154,15 +167,15 @@ pub(crate) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-type Read = Option<Result<Arc<Certificate>, CertificateError>>;
+pub(super) type Read = Option<Result<Arc<Certificate>, CertificateError>>;
 
 /// The marks of both files, and what is in them if those are not the marks of before.
-fn read_if_changed(files: &CertificateFiles, before: Option<[Mark; 2]>) -> ([Mark; 2], Read) {
+pub(super) fn read_if_changed(files: &CertificateFiles, before: Option<[Mark; 2]>) -> ([Mark; 2], Read) {
     let now = [mark(&files.certificate), mark(&files.key)];
     (now, (before != Some(now)).then(|| files.load()))
 }
 
-fn mark(path: &Path) -> Mark {
+pub(super) fn mark(path: &Path) -> Mark {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }

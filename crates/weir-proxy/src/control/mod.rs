@@ -4,6 +4,7 @@
 pub(crate) mod access_log;
 pub(crate) mod names;
 pub(crate) mod certificates;
+pub(crate) mod trust;
 pub(crate) mod health;
 pub(crate) mod ejection;
 pub(crate) mod slow_start;

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use weir_config::Protocol;
 use weir_http::{Method, Progress, RequestBody, Version};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
-use super::failure::{of_connect, of_io, of_request_body};
+use super::failure::{of_io, of_request_body};
 use super::patience::Awaited;
 use super::retry::{Failed, Kind, Tried};
 use super::{Exchange, choose, fields};
@@ -24,9 +25,10 @@ use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
-use crate::socket::Socket;
+use crate::socket::Behind;
 use crate::upstream::admission::Slot;
 use crate::upstream::ejection::Outcome;
+use crate::upstream::handshake::{self, Opening, of_server};
 use crate::upstream::idle::{ServerConnection, SharedIdle};
 use crate::upstream::proxy_header;
 use crate::view::{LocalServer, View};
@@ -235,9 +237,13 @@ impl Attempt {
         session.now = now;
         local.shard.connects.increment();
         match outcome {
-            Ok(socket) => {
+            Ok(connection) => {
                 local.shard.connect_time.record(micros);
-                Ok(ServerConnection::new(Connection::new(socket), now, Arc::clone(&local.shard)))
+                if let Some(tls) = &connection.tls {
+                    local.shard.tls_handshakes.increment();
+                    local.shard.tls_resumptions.add(u64::from(tls.is_resumed()));
+                }
+                Ok(ServerConnection::new(connection, now, Arc::clone(&local.shard)))
             }
             Err((failure, kind)) => {
                 local.shard.connect_errors.increment();
@@ -293,7 +299,7 @@ impl Attempt {
             Ok(_) if self.received_any => Failure::server(Phase::Response, Cause::ResponseIncomplete),
             // A send that failed says more than the silence that followed.
             Ok(_) => send_failed.unwrap_or(Failure::server(Phase::Response, Cause::Closed)),
-            Err(error) => of_io(Phase::Response, Party::Server, &error),
+            Err(error) => of_server(Phase::Response, &error),
         }
     }
 
@@ -449,16 +455,20 @@ async fn open(
     exchange: &Exchange,
     plans: Plans<'_>,
     server: usize,
-) -> Result<Socket, AttemptError> {
+) -> Result<Connection, AttemptError> {
     let endpoints = plans.upstream.endpoints[server].load_full();
+    // Who connects to a port of TCP may wait for the server to speak first.
+    let speaks_now = session.protocol == Protocol::Http || session.client.has_input();
+    let behind = if speaks_now { Behind::More } else { Behind::Unknown };
     let header = proxy_header::of_exchange(session, exchange, plans.upstream);
+    let introduction = plans.upstream.trust.as_ref().map(|trust| trust.for_traffic(server));
+    let opening = Opening { header: header.as_ref(), introduction: introduction.as_ref(), behind };
+    let (first, stock) = (session.worker.random() as usize, Rc::clone(&session.worker.stock));
     // On the heap, since it is rare and would make every session larger.
-    let mut connecting =
-        Box::pin(proxy_header::connect(header.as_ref(), &endpoints, session.worker.random() as usize));
+    let mut connecting = Box::pin(handshake::open(opening, &endpoints, first, &stock));
     session.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
-            let outcome = outcome.map_err(|error| of_connect(&error));
             return Poll::Ready(outcome.map_err(|failure| (failure, Kind::Server(retry::Cause::Connect))));
         }
         if session.poll_client_gone(cx) {

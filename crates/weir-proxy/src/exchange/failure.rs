@@ -5,6 +5,7 @@ use std::{fmt, io};
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use crate::relay::RelayError;
+use crate::upstream::handshake::of_server;
 
 /// What a server did wrong to a request or a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +85,7 @@ pub(crate) fn of_request_body(error: &RelayError) -> Failure {
 /// The failure behind a response body that stopped moving.
 pub(crate) fn of_response_body(error: &RelayError) -> Failure {
     match error {
-        RelayError::Read(error) => of_io(Phase::Relay, Party::Server, error),
+        RelayError::Read(error) => of_server(Phase::Relay, error),
         RelayError::Truncated | RelayError::TooLarge => {
             Failure::server(Phase::Relay, Cause::ResponseIncomplete)
         }

@@ -18,6 +18,7 @@ use crate::downstream::session::Session;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::{Broken, Side, Tunnel};
 use crate::upstream::admission::Slot;
+use crate::upstream::handshake::of_server;
 use crate::upstream::idle::ServerConnection;
 
 /// How much earlier than the process a tunnel ends, so that its last bytes and the end itself still reach both sides.
@@ -180,7 +181,10 @@ impl Tunnelled {
 }
 
 fn of_broken(broken: &Broken) -> Failure {
-    of_io(Phase::Relay, broken.side.party(), &broken.error)
+    match broken.side {
+        Side::Client => of_io(Phase::Relay, Party::Client, &broken.error),
+        Side::Server => of_server(Phase::Relay, &broken.error),
+    }
 }
 
 impl Side {

@@ -16,6 +16,7 @@ use super::terms::Terms;
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::exchange::failure::of_io;
+use crate::socket::Behind;
 
 /// The content type of the first record of a handshake (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 0x16;
@@ -101,7 +102,7 @@ async fn shake(session: &mut Session, config: &Arc<ServerConfig>) -> Result<(), 
     let made = made.map_err(|_| Refused::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
     let mut records = Box::new(Records::new(made.into(), session.client.input.take()));
     let outcome = std::future::poll_fn(|cx| {
-        match records.poll_handshake(cx, &mut session.client.socket, &session.worker.stock) {
+        match records.poll_handshake(cx, &mut session.client.socket, &session.worker.stock, Behind::Unknown) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(refused(session, &error))),
             Poll::Pending if session.worker.is_stopping() => {

@@ -4,5 +4,6 @@
 
 pub(crate) mod certificates;
 pub(crate) mod terms;
+pub(crate) mod trust;
 pub(crate) mod handshake;
 pub(crate) mod records;

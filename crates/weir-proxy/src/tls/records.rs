@@ -17,6 +17,9 @@ use crate::socket::{Behind, Socket};
 /// Decrypted bytes beyond which no further record is taken in before they are read: what rustls allows.
 const DECRYPTED_MAX: usize = 16 * 1024;
 
+/// Reads after which a peer that still sends something is not quiet: two tickets of 250 bytes each are usual.
+const QUIET_READS_MAX: usize = 4;
+
 /// One TLS connection without its socket.
 #[derive(Debug)]
 pub(crate) struct Records {
@@ -95,6 +98,10 @@ impl Records {
             if self.decrypted > 0 || self.peer_closed {
                 return Poll::Ready(Ok(()));
             }
+            if self.session.wants_write() {
+                // An answer to a change of keys, say. A socket that takes nothing now gets it with the next write.
+                let _later = self.poll_flush(cx, socket, Behind::Unknown)?;
+            }
             ready!(self.poll_receive(cx, socket, stock))?;
         }
     }
@@ -109,7 +116,7 @@ impl Records {
         Ok(len)
     }
 
-    /// Moves the handshake on until it is over.
+    /// Moves the handshake on until it is over; `behind` is what comes after our last word in it.
     ///
     /// # Errors
     /// As [`Records::poll_decrypted`].
@@ -118,6 +125,7 @@ impl Records {
         cx: &mut Context<'_>,
         socket: &mut Socket,
         stock: &Rc<BufferStock>,
+        behind: Behind,
     ) -> Poll<io::Result<()>> {
         loop {
             self.take_in(cx, socket)?;
@@ -126,12 +134,55 @@ impl Records {
                 return if self.decrypted > 0 {
                     Poll::Ready(Ok(()))
                 } else {
-                    self.poll_flush(cx, socket, Behind::Unknown)
+                    self.poll_flush(cx, socket, behind)
                 };
             }
             ready!(self.poll_flush(cx, socket, Behind::Unknown))?;
             ready!(self.poll_receive(cx, socket, stock))?;
         }
+    }
+
+    /// Whether the peer has neither sent nor closed anything that matters above: see [`Socket::is_quiet`]. Tickets and new
+    /// keys are taken in here, so that a server that sends some late does not lose its connection.
+    pub(crate) fn is_quiet(&mut self, socket: &mut Socket, thorough: bool) -> bool {
+        for _ in 0..QUIET_READS_MAX {
+            if self.has_news() {
+                return false;
+            }
+            if socket.is_quiet(thorough) {
+                return true;
+            }
+            if self.take_in_at_once(socket).is_err() {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Receives and decrypts what is there.
+    fn take_in_at_once(&mut self, socket: &mut Socket) -> io::Result<()> {
+        let mut space = [0; 1024];
+        let len = socket.try_read(&mut space)?;
+        if len == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut rest = &space[..len];
+        while !rest.is_empty() {
+            self.session.read_tls(&mut rest)?;
+            let state = self.session.process_new_packets().map_err(io::Error::other)?;
+            self.decrypted = state.plaintext_bytes_to_read();
+            self.peer_closed = state.peer_has_closed();
+            if self.has_news() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What another worker needs to go on; `None` when something is under way.
+    pub(crate) fn into_session(self) -> Option<rustls::Connection> {
+        let is_idle = !self.has_news() && !self.congested && !self.notified;
+        is_idle.then_some(self.session)
     }
 
     /// Receives once from the socket.
@@ -173,10 +224,6 @@ impl Records {
         }
         if wire.is_empty() || self.peer_closed {
             self.wire = None;
-        }
-        if self.session.wants_write() && !self.session.is_handshaking() && self.decrypted == 0 {
-            // An answer to a change of keys, say. A socket that takes nothing now gets it with the next write.
-            let _later = self.poll_flush(cx, socket, Behind::Unknown)?;
         }
         Ok(())
     }

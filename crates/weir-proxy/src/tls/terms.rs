@@ -49,7 +49,7 @@ impl Terms {
 }
 
 /// The provider of all cryptography, reduced to these suites and groups.
-fn provider(suites: &[CipherSuite], groups: &[KeyExchangeGroup]) -> CryptoProvider {
+pub(super) fn provider(suites: &[CipherSuite], groups: &[KeyExchangeGroup]) -> CryptoProvider {
     CryptoProvider {
         cipher_suites: suites.iter().map(|suite| supported_suite(*suite)).collect(),
         kx_groups: groups.iter().map(|group| supported_group(*group)).collect(),
@@ -57,7 +57,7 @@ fn provider(suites: &[CipherSuite], groups: &[KeyExchangeGroup]) -> CryptoProvid
     }
 }
 
-fn versions(versions: &[TlsVersion]) -> Vec<&'static SupportedProtocolVersion> {
+pub(super) fn versions(versions: &[TlsVersion]) -> Vec<&'static SupportedProtocolVersion> {
     let one = |version: &TlsVersion| match version {
         TlsVersion::Tls12 => &rustls::version::TLS12,
         TlsVersion::Tls13 => &rustls::version::TLS13,

@@ -11,6 +11,7 @@ use weir_observe::ServerShard;
 
 use crate::connection::Connection;
 use crate::socket::Socket;
+use crate::tls::records::Records;
 
 /// How many idle connections are kept, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -54,13 +55,9 @@ impl ServerConnection {
         Self { connection, opened_at, requests: 0, usable_until: None, _counted: CountedOpen(shard) }
     }
 
-    /// Until when the connection may be used again, which may be forever; `None` when it must not be kept at all.
-    fn usable_until(
-        &self,
-        now: Instant,
-        limits: &IdleLimits,
-        announced: Option<Duration>,
-    ) -> Option<Option<Instant>> {
+    /// The connection at the end of a clean exchange, if it may be used again, and until when, which may be forever.
+    /// `announced` is the server's `Keep-Alive: timeout`.
+    fn if_reusable(mut self, now: Instant, limits: &IdleLimits, announced: Option<Duration>) -> Option<Self> {
         let aged = limits.age_max.map(|age| self.opened_at + age);
         // A server closes at its announced time: a second earlier is safe.
         let announced = announced.map(|time| now + time.saturating_sub(Duration::from_secs(1)));
@@ -70,7 +67,16 @@ impl ServerConnection {
             && self.requests < limits.requests_max
             && !self.connection.has_input()
             && end.is_none_or(|end| now < end);
-        fit.then_some(end)
+        self.usable_until = end;
+        fit.then_some(self)
+    }
+
+    /// Whether a kept connection is still good.
+    ///
+    /// `thorough` asks the kernel whether it is quiet instead of trusting the event loop: for requests that must not be sent
+    /// twice.
+    fn is_usable(&mut self, now: Instant, thorough: bool) -> bool {
+        self.usable_until.is_none_or(|until| now < until) && self.connection.is_quiet(thorough)
     }
 }
 
@@ -92,24 +98,18 @@ impl OwnIdle {
         thorough: bool,
     ) -> Option<ServerConnection> {
         let mut kept = *self.kept.take()?;
-        let in_time = kept.usable_until.is_none_or(|until| now < until);
-        let fit =
-            in_time && Arc::ptr_eq(&kept._counted.0, shard) && kept.connection.socket.is_quiet(thorough);
-        fit.then_some(kept)
+        (Arc::ptr_eq(&kept._counted.0, shard) && kept.is_usable(now, thorough)).then_some(kept)
     }
 
     /// Keeps a connection whose exchange ended cleanly, in the place of the one before.
     pub(crate) fn keep(
         &mut self,
-        mut connection: ServerConnection,
+        connection: ServerConnection,
         now: Instant,
         limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        self.kept = None;
-        let Some(usable_until) = connection.usable_until(now, limits, announced) else { return };
-        connection.usable_until = usable_until;
-        self.kept = Some(Box::new(connection));
+        self.kept = connection.if_reusable(now, limits, announced).map(Box::new);
     }
 
     /// Closes it: it has just proved to be dead.
@@ -122,6 +122,7 @@ impl OwnIdle {
 #[derive(Debug)]
 struct Parked {
     fd: OwnedFd,
+    tls: Option<Box<rustls::Connection>>,
     opened_at: Instant,
     requests: u64,
     usable_until: Option<Instant>,
@@ -140,15 +141,15 @@ impl SharedIdle {
     /// Takes the most recently used connection that is still good; closes those that are not.
     pub(crate) fn take(&self, now: Instant, shard: &Arc<ServerShard>) -> Option<ServerConnection> {
         let mut parked = self.lock();
-        while let Some(Parked { fd, opened_at, requests, usable_until }) = parked.pop() {
-            let in_time = usable_until.is_none_or(|until| now < until);
-            let mut socket = Socket::new(fd);
-            if !in_time || !socket.is_quiet(true) {
-                continue;
+        while let Some(Parked { fd, tls, opened_at, requests, usable_until }) = parked.pop() {
+            let mut connection = Connection::new(Socket::new(fd));
+            connection.tls = tls.map(|session| Box::new(Records::new(*session, None)));
+            let mut kept = ServerConnection::new(connection, opened_at, Arc::clone(shard));
+            kept.requests = requests;
+            kept.usable_until = usable_until;
+            if kept.is_usable(now, true) {
+                return Some(kept);
             }
-            let mut connection = ServerConnection::new(Connection::new(socket), opened_at, Arc::clone(shard));
-            connection.requests = requests;
-            return Some(connection);
         }
         None
     }
@@ -161,10 +162,15 @@ impl SharedIdle {
         limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        let Some(usable_until) = kept.usable_until(now, limits, announced) else { return };
-        let (opened_at, requests) = (kept.opened_at, kept.requests);
-        let Some(fd) = kept.connection.socket.into_fd() else { return };
-        self.lock().push(Parked { fd, opened_at, requests, usable_until });
+        let Some(kept) = kept.if_reusable(now, limits, announced) else { return };
+        let ServerConnection { connection, opened_at, requests, usable_until, .. } = kept;
+        let tls = match connection.tls.map(|records| records.into_session()) {
+            None => None,
+            Some(None) => return,
+            Some(Some(session)) => Some(Box::new(session)),
+        };
+        let Some(fd) = connection.socket.into_fd() else { return };
+        self.lock().push(Parked { fd, tls, opened_at, requests, usable_until });
     }
 
     /// Closes all: one of them has just proved to be dead.
@@ -196,29 +202,24 @@ impl IdleConnections {
     }
 
     /// Takes the most recently used connection that is still good; closes those that are not.
-    ///
-    /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop: for requests
-    /// that must not be sent twice.
     pub(crate) fn take(&mut self, now: Instant, thorough: bool) -> Option<ServerConnection> {
         while let Some(mut candidate) = self.kept.pop() {
-            let in_time = candidate.usable_until.is_none_or(|until| now < until);
-            if in_time && candidate.connection.is_quiet(thorough) {
+            if candidate.is_usable(now, thorough) {
                 return Some(candidate);
             }
         }
         None
     }
 
-    /// Keeps a connection whose exchange ended cleanly; `announced` is the server's `Keep-Alive: timeout`.
+    /// Keeps a connection whose exchange ended cleanly.
     pub(crate) fn keep(
         &mut self,
-        mut connection: ServerConnection,
+        connection: ServerConnection,
         now: Instant,
         limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        let Some(usable_until) = connection.usable_until(now, limits, announced) else { return };
-        connection.usable_until = usable_until;
+        let Some(connection) = connection.if_reusable(now, limits, announced) else { return };
         if self.kept.len() >= limits.connections_max {
             self.kept.remove(0);
         }
@@ -227,8 +228,6 @@ impl IdleConnections {
 
     /// Closes what the server closed or what is over its time.
     pub(crate) fn sweep(&mut self, now: Instant) {
-        self.kept.retain_mut(|kept| {
-            kept.usable_until.is_none_or(|until| now < until) && kept.connection.is_quiet(false)
-        });
+        self.kept.retain_mut(|kept| kept.is_usable(now, false));
     }
 }

@@ -5,3 +5,4 @@ pub(crate) mod ejection;
 pub(crate) mod idle;
 pub(crate) mod connect;
 pub(crate) mod proxy_header;
+pub(crate) mod handshake;

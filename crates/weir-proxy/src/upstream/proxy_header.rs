@@ -5,7 +5,7 @@
 
 use std::io;
 
-use weir_config::{Protocol, ProxyVersion};
+use weir_config::ProxyVersion;
 use weir_http::proxy_protocol::{Claims, Endpoints, write_v1, write_v2};
 
 use super::connect::{self, Endpoint};
@@ -14,11 +14,10 @@ use crate::exchange::Exchange;
 use crate::snapshot::UpstreamPlan;
 use crate::socket::{Behind, Socket};
 
-/// A header, and what comes behind it.
+/// A header as it is sent.
 #[derive(Debug)]
 pub(crate) struct Header {
     bytes: Vec<u8>,
-    behind: Behind,
 }
 
 /// The header for a server connection that is opened for this exchange; `None` when the upstream wants none.
@@ -39,15 +38,12 @@ pub(crate) fn of_exchange(session: &Session, exchange: &Exchange, plan: &Upstrea
         unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
         ..Claims::default()
     };
-    // Who connects to a port of TCP may wait for the server to speak first.
-    let speaks_now = session.protocol == Protocol::Http || session.client.has_input();
-    let behind = if speaks_now { Behind::More } else { Behind::Unknown };
-    Some(Header { bytes: written(version, &endpoints, &claims), behind })
+    Some(Header { bytes: written(version, &endpoints, &claims) })
 }
 
 /// The header for a connection of Weir's own, such as that of a probe.
-pub(crate) fn of_weir(version: ProxyVersion, behind: Behind) -> Header {
-    Header { bytes: written(version, &Endpoints::Local, &Claims::default()), behind }
+pub(crate) fn of_weir(version: ProxyVersion) -> Header {
+    Header { bytes: written(version, &Endpoints::Local, &Claims::default()) }
 }
 
 fn written(version: ProxyVersion, endpoints: &Endpoints<'_>, claims: &Claims<'_>) -> Vec<u8> {
@@ -59,20 +55,21 @@ fn written(version: ProxyVersion, endpoints: &Endpoints<'_>, claims: &Claims<'_>
     header
 }
 
-/// Connects to the first of `endpoints` that answers, and sends it the header, if there is one.
+/// Connects to the first of `endpoints` that answers, and sends it the header, if there is one; `behind` is what comes next.
 ///
 /// # Errors
 /// Those of [`connect::connect`] and of `send(2)`.
 pub(crate) async fn connect(
     header: Option<&Header>,
+    behind: Behind,
     endpoints: &[Endpoint],
     first: usize,
 ) -> io::Result<Socket> {
     let mut socket = connect::connect(endpoints, first).await?;
-    if let Some(Header { bytes, behind }) = header {
+    if let Some(Header { bytes }) = header {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            let len = std::future::poll_fn(|cx| socket.poll_write(cx, rest, *behind)).await?;
+            let len = std::future::poll_fn(|cx| socket.poll_write(cx, rest, behind)).await?;
             rest = &rest[len..];
         }
     }

@@ -2,7 +2,8 @@
 //! policy does.
 
 use weir_config::{
-    CookieMode, CookiePersistence, ForwardHost, HeaderChanges, HealthCheck, Probe, print_duration,
+    CookieMode, CookiePersistence, ForwardHost, HeaderChanges, HealthCheck, Probe, UpstreamTls,
+    print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{Outcome, RouteMatch, RouteRequest, query_value};
@@ -133,11 +134,27 @@ pub(super) fn cookie(persistence: &CookiePersistence, server: Option<&str>) -> S
     }
 }
 
+/// How servers prove who they are.
+pub(super) fn tls(tls: &UpstreamTls) -> String {
+    let shown = if tls.certificate.is_some() { "; they are shown a certificate" } else { "" };
+    match &tls.authorities {
+        None => format!("servers are believed whatever certificate they have{shown}"),
+        Some(authorities) => match &authorities.file {
+            None => format!("servers need a certificate from an authority that this system trusts{shown}"),
+            Some(file) => {
+                format!("servers need a certificate from an authority in {}{shown}", file.display())
+            }
+        },
+    }
+}
+
 /// How servers are probed.
 pub(super) fn health(check: Option<&HealthCheck>) -> String {
     let Some(check) = check else { return "no probes: every server counts as up".to_owned() };
     let what = match &check.probe {
         Probe::Tcp => "a connection".to_owned(),
+        Probe::Tls => "a TLS handshake".to_owned(),
+        Probe::Http(probe) if check.tls => format!("{} {} over TLS", probe.method, probe.path),
         Probe::Http(probe) => format!("{} {}", probe.method, probe.path),
     };
     let (interval, rise, fall) = (print_duration(check.interval), check.rise, check.fall);

@@ -18,6 +18,7 @@ mod chunked;
 mod close_delimited;
 mod early_response;
 mod upgrade_websocket;
+mod upstream_tls;
 mod absolute_form;
 mod tls;
 mod routing;

@@ -21,6 +21,7 @@ use weir_traffic::{Health, ServerId, ServerState};
 use self::probe::Probe;
 pub(crate) use self::thread::CheckThread;
 use super::slow_start;
+use crate::buffer::BufferStock;
 use crate::clock;
 use crate::exchange::failure::Fault;
 use crate::snapshot::{Snapshot, UpstreamPlan};
@@ -31,18 +32,18 @@ async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64, slack: Duration) {
     let mut servers = JoinSet::new();
     let epoch = clock::now();
     let pacer = Arc::new(Mutex::new(Pacer::new(probes_per_second(&snapshot), slack)));
+    let stock = BufferStock::new(snapshot.process.buffer_size.as_usize());
     let mut turn = 0;
     for plan in &snapshot.upstreams {
         let Some(check) = &plan.config.health else { continue };
         for (index, shard) in plan.probes.iter().enumerate() {
             let Some(shard) = shard else { continue };
-            let server = &plan.config.servers[index];
-            servers.spawn(
+            servers.spawn_local(
                 CheckedServer {
                     plan: Arc::clone(plan),
                     index,
                     shard: Arc::clone(shard),
-                    probe: Probe::new(check, server, plan),
+                    probe: Probe::new(check, index, plan, &stock),
                     schedule: Schedule::new(&check.pace(), turn, seed),
                     verdict: Verdict::new(check.thresholds()),
                     random: Random::new(seed ^ u64::from(turn)),

@@ -3,62 +3,97 @@
 //! Bounded in time by the time limit of the config, in memory by the head that the upstream may send and the part of the
 //! body that is looked at. Must not know what a failure leads to.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_config::{HealthCheck, Server};
-use weir_observe::{Cause, Failure, Party, Phase};
+use weir_observe::{Cause, Failure, Phase};
 
 use super::request::{Kept, write_request};
-use super::response::Expected;
+use super::response::{Expected, Source};
+use crate::buffer::BufferStock;
 use crate::clock;
-use crate::exchange::failure::{self, Fault};
+use crate::connection::Connection;
+use crate::exchange::failure::Fault;
 use crate::snapshot::UpstreamPlan;
-use crate::socket::{Behind, Socket};
+use crate::socket::Behind;
+use crate::tls::trust::Introduction;
 use crate::upstream::connect::Endpoint;
+use crate::upstream::handshake::{self, Opening, of_server};
 use crate::upstream::proxy_header::{self, Header};
 
 /// How one server is probed.
 #[derive(Debug)]
 pub(super) struct Probe {
     timeout: Duration,
+    plan: Arc<UpstreamPlan>,
+    /// Which server it is.
+    index: usize,
+    stock: Rc<BufferStock>,
     /// What is asked and expected; `None`: the connection is enough.
     http: Option<(Box<[u8]>, Expected)>,
+    privacy: Privacy,
     /// What each connection begins with; `None`: nothing.
     header: Option<Header>,
     /// How long one connection carries probes; `None`: one probe each.
     connection_age: Option<Duration>,
-    connection: Option<Connection>,
+    connection: Option<KeptConnection>,
     /// The port that is probed; `None`: that of the traffic.
     port: Option<u16>,
 }
 
+/// Whether a probe uses TLS.
+#[derive(Debug)]
+enum Privacy {
+    None,
+    /// As the traffic does.
+    OfTraffic,
+    /// With anybody, for the traffic passes through encrypted.
+    Blind(Introduction),
+}
+
 /// A connection that has carried a probe and can carry another.
 #[derive(Debug)]
-struct Connection {
-    socket: Socket,
+struct KeptConnection {
+    connection: Connection,
     opened_at: Instant,
     /// Where the server was when it was opened.
     endpoints: Arc<Vec<Endpoint>>,
 }
 
 impl Probe {
-    pub(super) fn new(check: &HealthCheck, server: &Server, plan: &UpstreamPlan) -> Self {
+    pub(super) fn new(
+        check: &HealthCheck,
+        index: usize,
+        plan: &Arc<UpstreamPlan>,
+        stock: &Rc<BufferStock>,
+    ) -> Self {
+        let server = &plan.config.servers[index];
         // A server that takes so many and no more may count connections: an idle one must not have a place of its own.
         let connection_age = check.connection_age.filter(|_| server.max_requests.is_none());
         let kept = if connection_age.is_some() { Kept::Yes } else { Kept::No };
         let http = match &check.probe {
-            weir_config::Probe::Tcp => None,
+            weir_config::Probe::Tcp | weir_config::Probe::Tls => None,
             weir_config::Probe::Http(probe) => {
                 Some((write_request(probe, &server.address, kept), Expected::new(probe, plan)))
             }
         };
         // Another port is another service, which need not speak the PROXY protocol.
         let port = server.health_port.or(check.port);
-        let behind = if http.is_some() { Behind::More } else { Behind::Unknown };
         let version = plan.config.proxy_protocol.filter(|_| port.is_none());
-        let header = version.map(|version| proxy_header::of_weir(version, behind));
-        Self { timeout: check.timeout, http, header, connection_age, connection: None, port }
+        Self {
+            timeout: check.timeout,
+            plan: Arc::clone(plan),
+            index,
+            stock: Rc::clone(stock),
+            http,
+            privacy: Privacy::new(check, server, plan),
+            header: version.map(proxy_header::of_weir),
+            connection_age,
+            connection: None,
+            port,
+        }
     }
 
     /// Probes the server that gets its traffic at `endpoints`, beginning with any of them.
@@ -82,12 +117,13 @@ impl Probe {
         let age_max = self.connection_age.unwrap_or_default();
         let now = clock::now();
         let is_there =
-            |kept: &Connection| Arc::ptr_eq(&kept.endpoints, &endpoints) || kept.endpoints == endpoints;
-        let usable = |kept: &Connection| is_there(kept) && now - kept.opened_at < age_max;
+            |kept: &KeptConnection| Arc::ptr_eq(&kept.endpoints, &endpoints) || kept.endpoints == endpoints;
+        let usable = |kept: &KeptConnection| is_there(kept) && now - kept.opened_at < age_max;
         if let (Some(mut kept), Some((request, expected))) =
             (self.connection.take().filter(usable), &self.http)
         {
-            match exchange(&mut kept.socket, request, expected, Kept::Yes, phase).await {
+            let connection = &mut kept.connection;
+            match exchange(connection, &self.stock, (request, expected), Kept::Yes, phase).await {
                 Ok(end) => {
                     self.connection = Some(kept).filter(|_| end == Kept::Yes);
                     return Ok(());
@@ -98,19 +134,52 @@ impl Probe {
             }
         }
         *phase = Phase::Connect;
-        let connected = match self.port {
-            None => proxy_header::connect(self.header.as_ref(), &endpoints, first).await,
-            Some(port) => {
-                proxy_header::connect(self.header.as_ref(), &on_port(&endpoints, port), first).await
-            }
+        let mut connection = self.open(&endpoints, first).await?;
+        let Some((request, expected)) = &self.http else {
+            connection.tell_end_at_once();
+            return Ok(());
         };
-        let mut socket = connected.map_err(|error| failure::of_connect(&error))?;
-        let Some((request, expected)) = &self.http else { return Ok(()) };
         let kept = if self.connection_age.is_some() { Kept::Yes } else { Kept::No };
-        let end = exchange(&mut socket, request, expected, kept, phase).await?;
-        self.connection =
-            (end == Kept::Yes).then(|| Connection { socket, opened_at: clock::now(), endpoints });
+        let end = exchange(&mut connection, &self.stock, (request, expected), kept, phase).await?;
+        if end == Kept::Yes {
+            self.connection = Some(KeptConnection { connection, opened_at: clock::now(), endpoints });
+        } else {
+            connection.tell_end_at_once();
+        }
         Ok(())
+    }
+
+    async fn open(&self, endpoints: &[Endpoint], first: usize) -> Result<Connection, Failure> {
+        let of_traffic = match self.privacy {
+            Privacy::OfTraffic => self.plan.trust.as_ref().map(|trust| trust.for_probe(self.index)),
+            Privacy::None | Privacy::Blind(_) => None,
+        };
+        let introduction = match &self.privacy {
+            Privacy::Blind(introduction) => Some(introduction),
+            Privacy::None | Privacy::OfTraffic => of_traffic.as_ref(),
+        };
+        let behind = if self.http.is_some() { Behind::More } else { Behind::Unknown };
+        let opening = Opening { header: self.header.as_ref(), introduction, behind };
+        match self.port {
+            None => handshake::open(opening, endpoints, first, &self.stock).await,
+            Some(port) => handshake::open(opening, &on_port(endpoints, port), first, &self.stock).await,
+        }
+    }
+}
+
+impl Privacy {
+    fn new(check: &HealthCheck, server: &Server, plan: &UpstreamPlan) -> Self {
+        if !check.tls {
+            return Self::None;
+        }
+        if plan.trust.is_some() {
+            return Self::OfTraffic;
+        }
+        let name = check.server_name.clone().unwrap_or_else(|| server.tls_name());
+        match Introduction::blind(name) {
+            Ok(introduction) => Self::Blind(introduction),
+            Err(error) => unreachable!("the defaults of rustls fit each other: {error}"),
+        }
     }
 }
 
@@ -127,15 +196,15 @@ fn on_port(endpoints: &[Endpoint], port: u16) -> Vec<Endpoint> {
 
 /// One request and its response.
 async fn exchange(
-    socket: &mut Socket,
-    request: &[u8],
-    expected: &Expected,
+    connection: &mut Connection,
+    stock: &Rc<BufferStock>,
+    (request, expected): (&[u8], &Expected),
     kept: Kept,
     phase: &mut Phase,
 ) -> Result<Kept, Fault> {
     *phase = Phase::Send;
-    send(socket, request).await?;
-    expected.receive(socket, kept, phase).await
+    send(connection, request).await?;
+    expected.receive(&mut Source { connection, stock }, kept, phase).await
 }
 
 /// Whether a connection that was kept ended before the server said anything on it.
@@ -144,10 +213,11 @@ fn is_stale(failure: Failure) -> bool {
         && matches!(failure.cause, Cause::Closed | Cause::Reset)
 }
 
-async fn send(socket: &mut Socket, mut bytes: &[u8]) -> Result<(), Failure> {
-    while !bytes.is_empty() {
-        let sent = std::future::poll_fn(|cx| socket.poll_write(cx, bytes, Behind::Unknown)).await;
-        let len = sent.map_err(|error| failure::of_io(Phase::Send, Party::Server, &error))?;
+async fn send(connection: &mut Connection, mut bytes: &[u8]) -> Result<(), Failure> {
+    while !bytes.is_empty() || connection.has_unsent() {
+        let sent =
+            std::future::poll_fn(|cx| connection.poll_write(cx, [bytes, &[], &[]], Behind::Unknown)).await;
+        let len = sent.map_err(|error| of_server(Phase::Send, &error))?;
         bytes = &bytes[len..];
     }
     Ok(())

@@ -2,20 +2,19 @@
 //!
 //! The head decides by its status; the body is read only if something is looked for in it, and only up to its bound.
 
-use std::task::{Poll, ready};
+use std::rc::Rc;
 
 use memchr::memmem;
 use weir_config::{BodyRule, HttpProbe, StatusRange};
 use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Method, Progress, ResponseBody, ResponseHead};
-use weir_observe::{Cause, Failure, Party, Phase};
+use weir_observe::{Cause, Failure, Phase};
 
 use super::request::Kept;
-use crate::exchange::failure::{self, Fault};
+use crate::buffer::BufferStock;
+use crate::connection::Connection;
+use crate::exchange::failure::Fault;
 use crate::snapshot::UpstreamPlan;
-use crate::socket::Socket;
-
-/// Bytes that are asked for at a time: most responses to a probe are shorter.
-const READ_BYTES: usize = 1024;
+use crate::upstream::handshake::of_server;
 
 /// Responses of the class 1xx before the final one; a probe asks for none.
 const INTERIM_MAX: u32 = 8;
@@ -50,13 +49,13 @@ impl Expected {
     /// When it is not whole or well-formed as far as it is read, or not what is expected.
     pub(super) async fn receive(
         &self,
-        socket: &mut Socket,
+        source: &mut Source<'_>,
         kept: Kept,
         phase: &mut Phase,
     ) -> Result<Kept, Fault> {
         *phase = Phase::Response;
         let mut head = ResponseHead::new();
-        let rest = self.read_head(socket, &mut head).await?;
+        let rest = self.read_head(source, &mut head).await?;
         let status = head.status();
         if !self.status.iter().any(|range| range.contains(status)) {
             return Err(Fault::unexpected_status(status));
@@ -64,10 +63,10 @@ impl Expected {
         let framing = head.body(self.method);
         let reusable = kept == Kept::Yes && head.keep_alive() && framing != ResponseBody::UntilClose;
         let Some(rule) = &self.body else {
-            return Ok(if reusable { self.skip_body(socket, rest, framing).await } else { Kept::No });
+            return Ok(if reusable { self.skip_body(source, rest, framing).await } else { Kept::No });
         };
         *phase = Phase::Relay;
-        let (body, end) = self.read_body(socket, rest, framing).await?;
+        let (body, end) = self.read_body(source, rest, framing).await?;
         let is_there = match rule {
             BodyRule::Contains(needle) => memmem::find(&body, needle.as_bytes()).is_some(),
             BodyRule::Regex(pattern) => pattern.is_match(&body),
@@ -79,13 +78,13 @@ impl Expected {
     }
 
     /// Reads a body that nobody looks at, up to its bound, so that the next response begins behind it.
-    async fn skip_body(&self, socket: &mut Socket, part: Vec<u8>, framing: ResponseBody) -> Kept {
+    async fn skip_body(&self, source: &mut Source<'_>, part: Vec<u8>, framing: ResponseBody) -> Kept {
         // What is wrong with it is no matter: the status has decided.
-        self.read_body(socket, part, framing).await.map_or(Kept::No, |(_, end)| end)
+        self.read_body(source, part, framing).await.map_or(Kept::No, |(_, end)| end)
     }
 
     /// Reads the final head; gives the bytes behind it.
-    async fn read_head(&self, socket: &mut Socket, head: &mut ResponseHead) -> Result<Vec<u8>, Failure> {
+    async fn read_head(&self, source: &mut Source<'_>, head: &mut ResponseHead) -> Result<Vec<u8>, Failure> {
         let response = |cause| Failure::server(Phase::Response, cause);
         let mut received = Vec::new();
         let mut interim = 0;
@@ -102,7 +101,7 @@ impl Expected {
                     head.reset();
                 }
                 Progress::Incomplete => {
-                    if read(socket, &mut received, Phase::Response).await? == 0 {
+                    if read(source, &mut received, Phase::Response).await? == 0 {
                         let cause =
                             if received.is_empty() { Cause::Closed } else { Cause::ResponseIncomplete };
                         return Err(response(cause));
@@ -116,7 +115,7 @@ impl Expected {
     /// next response would begin behind it.
     async fn read_body(
         &self,
-        socket: &mut Socket,
+        source: &mut Source<'_>,
         mut part: Vec<u8>,
         framing: ResponseBody,
     ) -> Result<(Vec<u8>, Kept), Failure> {
@@ -149,7 +148,7 @@ impl Expected {
                 return Ok((body, if ended { Kept::Yes } else { Kept::No }));
             }
             part.clear();
-            if read(socket, &mut part, Phase::Relay).await? == 0 {
+            if read(source, &mut part, Phase::Relay).await? == 0 {
                 return match framing {
                     ResponseBody::UntilClose => Ok((body, Kept::No)),
                     _ => Err(Failure::server(Phase::Relay, Cause::ResponseIncomplete)),
@@ -159,14 +158,18 @@ impl Expected {
     }
 }
 
+/// Where the bytes of a response come from.
+pub(super) struct Source<'a> {
+    pub(super) connection: &'a mut Connection,
+    pub(super) stock: &'a Rc<BufferStock>,
+}
+
 /// Appends what the server sends next; 0 at its end.
-async fn read(socket: &mut Socket, received: &mut Vec<u8>, phase: Phase) -> Result<usize, Failure> {
-    let outcome = std::future::poll_fn(|cx| {
-        // On the stack for the time of a poll: a thousand probes that wait need no room for what they may read.
-        let mut space = [0; READ_BYTES];
-        let len = ready!(socket.poll_read(cx, &mut space))?;
-        received.extend_from_slice(&space[..len]);
-        Poll::Ready(Ok(len))
-    });
-    outcome.await.map_err(|error: std::io::Error| failure::of_io(phase, Party::Server, &error))
+async fn read(source: &mut Source<'_>, received: &mut Vec<u8>, phase: Phase) -> Result<usize, Failure> {
+    let Source { connection, stock } = source;
+    let outcome = std::future::poll_fn(|cx| connection.poll_fill(cx, stock)).await;
+    let len = outcome.map_err(|error| of_server(phase, &error))?;
+    received.extend_from_slice(connection.received());
+    connection.consume(len);
+    Ok(len)
 }

@@ -48,7 +48,8 @@ impl CheckThread {
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("weir-health".into()).spawn(move || {
-            runtime.block_on(async {
+            // Connections stay on their thread, and so do probes.
+            tokio::task::LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
                     () = keep_checked(snapshot, seed, rest) => {}
                     () = stopped.notified() => {}

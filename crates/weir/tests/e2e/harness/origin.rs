@@ -3,6 +3,7 @@
 //! A script returns `None` (by `?`) when its peer goes away, which is nothing special; a panic in a script is kept
 //! and fails the test when the origin is dropped.
 
+use std::io::Read as _;
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +12,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
 use super::message::{Fields, Head, latin1};
+use rustls::ServerConfig;
+
 use super::stream::{Address, Stream};
+use super::tls::TlsStream;
 use super::watchdog::WATCHDOG;
 use super::wire::{Body, End, Wire};
 
@@ -119,6 +123,47 @@ impl Origin {
         let listener = UnixListener::bind(path).expect("the test's own folder takes a socket");
         let address = Address::Unix(path.to_owned());
         Origin::run(address, Arc::new(script), move || listener.accept().map(|(unix, _)| Stream::Unix(unix)))
+    }
+
+    /// Runs `script` on every accepted connection, with TLS.
+    pub(crate) fn start_tls(
+        config: ServerConfig,
+        script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
+    ) -> Origin {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = Address::Tcp(listener.local_addr().expect("a bound socket has an address"));
+        let config = Arc::new(config);
+        Origin::run(address, Arc::new(script), move || {
+            let (tcp, _) = listener.accept()?;
+            Stream::Tcp(tcp.try_clone()?).guarded()?;
+            Ok(Stream::Tls(Box::new(TlsStream::accepted(&config, tcp))))
+        })
+    }
+
+    /// The same behind a line of plain text, which `heard` gets.
+    pub(crate) fn start_tls_behind_line(
+        config: ServerConfig,
+        heard: impl Fn(String) + Send + 'static,
+        script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
+    ) -> Origin {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = Address::Tcp(listener.local_addr().expect("a bound socket has an address"));
+        let config = Arc::new(config);
+        Origin::run(address, Arc::new(script), move || {
+            let (mut tcp, _) = listener.accept()?;
+            Stream::Tcp(tcp.try_clone()?).guarded()?;
+            let mut line = Vec::new();
+            // Byte by byte, since what comes behind it is not text. Nothing comes when the origin is dropped.
+            while !line.ends_with(b"\r\n") {
+                let mut byte = [0];
+                if tcp.read(&mut byte)? == 0 {
+                    break;
+                }
+                line.push(byte[0]);
+            }
+            heard(latin1(&line));
+            Ok(Stream::Tls(Box::new(TlsStream::accepted(&config, tcp))))
+        })
     }
 
     /// Answers every request with the bytes of `response`, on as many connections as come.
@@ -336,6 +381,14 @@ impl Connection {
         self.wire.stream().reset_on_close();
         // The spare handle would keep the socket open past the end of the script.
         self.shared.change(|record| record.open[self.index] = None);
+    }
+
+    /// The connection with TLS; panics where there is none.
+    pub(crate) fn tls(&mut self) -> &mut TlsStream {
+        match self.wire.stream_mut() {
+            Stream::Tls(tls) => tls,
+            other => panic!("{other:?} has no TLS"),
+        }
     }
 
     /// Waits until Weir ends the connection; returns the bytes that came before that.

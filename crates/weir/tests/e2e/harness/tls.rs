@@ -12,8 +12,13 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SignatureAlgorithm,
 };
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+    SupportedProtocolVersion,
+};
 
 use super::client::Client;
 use super::stream::{Address, Stream};
@@ -30,7 +35,13 @@ pub(crate) struct Authority {
 impl Authority {
     /// A new one that nobody trusts yet.
     pub(crate) fn new() -> Authority {
-        let mut params = CertificateParams::default();
+        Authority::named(&[])
+    }
+
+    /// One whose own certificate is for these names, so that it can be a server as well.
+    pub(crate) fn named(names: &[&str]) -> Authority {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("the test gives host names");
         params.distinguished_name.push(DnType::CommonName, "Authority of a test");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate_for(ECDSA).expect("a key can be made");
@@ -40,22 +51,67 @@ impl Authority {
 
     /// Writes `STEM.pem` and `STEM.key` for these names into `folder`.
     pub(crate) fn issue(&self, folder: &Path, stem: &str, names: &[&str], kind: &'static SignatureAlgorithm) {
+        self.issue_with(folder, stem, names, kind, |_| {});
+    }
+
+    fn issue_with(
+        &self,
+        folder: &Path,
+        stem: &str,
+        names: &[&str],
+        kind: &'static SignatureAlgorithm,
+        change: impl FnOnce(&mut CertificateParams),
+    ) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let key = KeyPair::generate_for(kind).expect("a key can be made");
         let mut params = CertificateParams::new(names).expect("the test gives host names");
         params.distinguished_name.push(DnType::CommonName, stem);
+        change(&mut params);
         let certificate = params.signed_by(&key, &self.issuer).expect("the parameters are sound");
-        let write = |extension: &str, text: String| {
-            std::fs::write(folder.join(format!("{stem}.{extension}")), text)
-                .expect("the test's own folder takes a file");
-        };
-        write("pem", certificate.pem());
-        write("key", key.serialize_pem());
+        write(folder, stem, &certificate.pem(), &key.serialize_pem());
+    }
+
+    /// Writes its own certificate and key as `STEM.pem` and `STEM.key` into `folder`.
+    pub(crate) fn write(&self, folder: &Path, stem: &str) {
+        write(folder, stem, &self.issuer.pem(), &self.issuer.key().serialize_pem());
     }
 
     /// The certificate of the authority itself.
     pub(crate) fn pem(&self) -> String {
         self.issuer.pem()
+    }
+
+    /// An origin whose certificate, for these names, is from this authority.
+    pub(crate) fn server(&self, names: &[&str]) -> ServerConfig {
+        self.server_with(names, rustls::ALL_VERSIONS, None)
+    }
+
+    /// The same with a certificate that is not valid any more.
+    pub(crate) fn server_expired(&self, names: &[&str]) -> ServerConfig {
+        let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+        self.issue_with(folder.path(), "origin", names, ECDSA, |params| {
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        });
+        server_of(folder.path(), "origin", rustls::ALL_VERSIONS, None)
+    }
+
+    /// The same with these versions, for clients with a certificate from `clients` if there is one.
+    pub(crate) fn server_with(
+        &self,
+        names: &[&str],
+        versions: &[&'static SupportedProtocolVersion],
+        clients: Option<&Authority>,
+    ) -> ServerConfig {
+        let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+        self.issue(folder.path(), "origin", names, ECDSA);
+        server_of(folder.path(), "origin", versions, clients)
+    }
+
+    fn roots(&self) -> Arc<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).expect("the authority is sound");
+        Arc::new(roots)
     }
 
     /// A client that trusts this authority and offers everything.
@@ -69,33 +125,94 @@ impl Authority {
         provider: CryptoProvider,
         versions: &[&'static SupportedProtocolVersion],
     ) -> ClientConfig {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.issuer.der().clone()).expect("the authority is sound");
         ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
             .expect("the provider has suites of these versions")
-            .with_root_certificates(roots)
+            .with_root_certificates(self.roots())
             .with_no_client_auth()
     }
 }
 
-/// A connection with TLS.
+fn write(folder: &Path, stem: &str, certificate: &str, key: &str) {
+    for (extension, text) in [("pem", certificate), ("key", key)] {
+        std::fs::write(folder.join(format!("{stem}.{extension}")), text)
+            .expect("the test's own folder takes a file");
+    }
+}
+
+/// An origin that shows `STEM.pem` of `folder`, to clients with a certificate from `clients` if there is one.
+pub(crate) fn server_of(
+    folder: &Path,
+    stem: &str,
+    versions: &[&'static SupportedProtocolVersion],
+    clients: Option<&Authority>,
+) -> ServerConfig {
+    let file = |extension: &str| folder.join(format!("{stem}.{extension}"));
+    let chain = CertificateDer::pem_file_iter(file("pem")).and_then(Iterator::collect);
+    let key = PrivateKeyDer::from_pem_file(file("key")).expect("the key is PEM");
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .expect("the provider has suites of these versions");
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => builder.with_client_cert_verifier(
+            WebPkiClientVerifier::builder_with_provider(clients.roots(), provider)
+                .build()
+                .expect("the authority is sound"),
+        ),
+    };
+    let chain = chain.expect("the certificate is PEM");
+    builder.with_single_cert(chain, key).expect("certificate and key fit")
+}
+
+/// A connection with TLS, of a client or of an origin.
 #[derive(Debug)]
 pub(crate) struct TlsStream {
-    session: RefCell<ClientConnection>,
+    session: RefCell<Connection>,
     pub(crate) tcp: TcpStream,
 }
 
 impl TlsStream {
+    /// The origin's side of a connection that has just been accepted; it shakes hands with the first read or write.
+    pub(crate) fn accepted(config: &Arc<ServerConfig>, tcp: TcpStream) -> TlsStream {
+        let session = ServerConnection::new(Arc::clone(config)).expect("the settings are sound");
+        TlsStream { session: RefCell::new(session.into()), tcp }
+    }
+
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        rustls::Stream::new(self.session.get_mut(), &mut self.tcp).read(buf)
+        let session = self.session.get_mut();
+        while session.wants_read() {
+            let (received, _) = session.complete_io(&mut self.tcp)?;
+            if received == 0 {
+                break;
+            }
+        }
+        session.reader().read(buf)
     }
 
     pub(crate) fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let mut stream = rustls::Stream::new(self.session.get_mut(), &mut self.tcp);
-        let len = stream.write(buf)?;
-        stream.flush()?;
+        let session = self.session.get_mut();
+        if session.is_handshaking() {
+            session.complete_io(&mut self.tcp)?;
+        }
+        let len = session.writer().write(buf)?;
+        self.flush()?;
         Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let session = self.session.get_mut();
+        while session.wants_write() {
+            session.write_tls(&mut self.tcp)?;
+        }
+        Ok(())
+    }
+
+    /// Sends with new keys from now on, which the peer has to take in although nothing comes with it.
+    pub(crate) fn change_keys(&mut self) {
+        self.session.get_mut().refresh_traffic_keys().expect("the version is TLS 1.3");
+        self.flush().expect("the peer is there");
     }
 
     /// Tells the peer that nothing more comes.
@@ -110,7 +227,7 @@ impl TlsStream {
     }
 
     /// What the handshake agreed on.
-    pub(crate) fn session(&mut self) -> &ClientConnection {
+    pub(crate) fn session(&mut self) -> &Connection {
         self.session.get_mut()
     }
 }
@@ -128,7 +245,7 @@ pub(crate) fn try_connect(to: SocketAddr, config: ClientConfig, name: &str) -> i
     while session.is_handshaking() {
         session.complete_io(&mut tcp)?;
     }
-    Ok(Client::on(Stream::Tls(Box::new(TlsStream { session: RefCell::new(session), tcp }))))
+    Ok(Client::on(Stream::Tls(Box::new(TlsStream { session: RefCell::new(session.into()), tcp }))))
 }
 
 /// Connects to `to`, asking for `name`.

@@ -1,0 +1,143 @@
+//! TLS with servers: whom they have to be, who says so, and what Weir shows to them.
+
+use std::sync::Arc;
+
+use rustls_pki_types::ServerName;
+
+use super::tls::{self, Files};
+use crate::certificate::{Authorities, Certificate};
+use crate::config::{Server, UpstreamTls};
+use crate::key::{Located, Spanned};
+use crate::mistake::{Finding, MistakeKind};
+use crate::text::{ServerText, UpstreamText, UpstreamTlsText};
+use crate::value::ServerAddress;
+
+/// How the servers of an upstream are spoken to; `None`: without TLS.
+pub(super) fn check(
+    upstream: &UpstreamText,
+    servers: &[Server],
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<UpstreamTls> {
+    let Some(text) = &upstream.tls else {
+        report_names(upstream, findings);
+        return None;
+    };
+    let value = &text.value;
+    let authorities = authorities(text, files, findings);
+    let certificate = certificate(text, files, findings);
+    if text.is_sound {
+        let suites = text.written("cipher_suites");
+        tls::check_suites(&value.versions.0, &value.cipher_suites.0, text.at, suites, findings);
+    }
+    Some(UpstreamTls {
+        authorities,
+        certificate,
+        names: names(upstream, text, servers, findings),
+        versions: value.versions.0.clone(),
+        cipher_suites: value.cipher_suites.0.clone(),
+        groups: value.groups.0.clone(),
+        session_reuse: value.session_reuse,
+        reload: value.reload,
+    })
+}
+
+/// Reports names of servers that nobody is asked for.
+fn report_names(upstream: &UpstreamText, findings: &mut Vec<Finding>) {
+    let entries = upstream.servers.as_ref().map_or(&[][..], |servers| &servers.0);
+    let named = |entry: &Spanned<ServerText>| {
+        let table = entry.value.table()?;
+        table.value.server_name.as_ref().map(|_| table.key_at("server_name"))
+    };
+    for at in entries.iter().filter_map(named) {
+        let what = "`server_name` does nothing: the upstream has no `tls`";
+        findings.push(Finding::new(MistakeKind::Unused, at, what).hint("write `tls = {}`"));
+    }
+}
+
+fn authorities(
+    text: &Located<UpstreamTlsText>,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Arc<Authorities>> {
+    let value = &text.value;
+    if !value.verify {
+        let what = "the certificates of servers are not verified: whoever is on the way to one can read and change everything";
+        let hint =
+            "`ca` names a file with the authority that has signed them, or with the certificate itself";
+        findings.push(Finding::new(MistakeKind::Doubtful, text.key_at("verify"), what).hint(hint));
+        if let Some(ca) = &value.ca {
+            let what = "`ca` does nothing with `verify = false`";
+            findings.push(Finding::new(MistakeKind::Conflict, ca.at, what));
+        }
+        return None;
+    }
+    if !files.may_read {
+        return None;
+    }
+    let (loaded, at) = match &value.ca {
+        Some(ca) => (Authorities::load(&files.path(ca)), ca.at),
+        None => (files.authorities_of_system(), text.at),
+    };
+    loaded.map_err(|error| findings.push(tls::finding(&error, at))).ok()
+}
+
+fn certificate(
+    text: &Located<UpstreamTlsText>,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Arc<Certificate>> {
+    let (certificate, key) = match (&text.value.certificate, &text.value.key) {
+        (Some(certificate), Some(key)) => (certificate, key),
+        (None, None) => return None,
+        (certificate, key) => {
+            let missing = if certificate.is_none() { "certificate" } else { "key" };
+            if text.is_missing(missing) {
+                let at = certificate.as_ref().or(key.as_ref()).map_or(text.at, |file| file.at);
+                let what = format!("a certificate takes two files, and `{missing}` is not there");
+                findings.push(Finding::new(MistakeKind::MissingKey, at, what));
+            }
+            return None;
+        }
+    };
+    let loaded = tls::load_pair(certificate, key, files, findings)?;
+    if let Some(doubt) = loaded.expiry_doubt(tls::now()) {
+        let what = format!("`{}`: {doubt}", loaded.files.certificate.display());
+        findings.push(Finding::new(MistakeKind::Doubtful, certificate.at, what));
+    }
+    Some(loaded)
+}
+
+/// Whom each server has to be.
+fn names(
+    upstream: &UpstreamText,
+    text: &Located<UpstreamTlsText>,
+    servers: &[Server],
+    findings: &mut Vec<Finding>,
+) -> Vec<ServerName<'static>> {
+    let entries = upstream.servers.as_ref().map_or(&[][..], |servers| &servers.0);
+    let own = |server: &Server| entries.iter().find_map(|entry| own_name(entry, &server.address));
+    let common = text.value.server_name.as_ref().map(|name| name.0.clone());
+    let mut nameless = None;
+    let names = servers.iter().map(|server| {
+        own(server).or_else(|| common.clone()).unwrap_or_else(|| {
+            if matches!(server.address, ServerAddress::Unix(_)) {
+                nameless = nameless.or(Some(&server.address));
+            }
+            server.tls_name()
+        })
+    });
+    let names = names.collect();
+    if let Some(address) = nameless.filter(|_| text.value.verify && text.is_missing("server_name")) {
+        let what = format!("nobody knows for whom the certificate of `{address}` has to be");
+        let hint = "write a `server_name`";
+        findings.push(Finding::new(MistakeKind::MissingKey, text.at, what).hint(hint));
+    }
+    names
+}
+
+fn own_name(entry: &Spanned<ServerText>, address: &ServerAddress) -> Option<ServerName<'static>> {
+    let table = &entry.value.table()?.value;
+    let is_it = table.address.as_ref().is_some_and(|known| known.value == *address);
+    table.server_name.as_ref().filter(|_| is_it).map(|name| name.0.clone())
+}

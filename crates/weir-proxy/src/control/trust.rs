@@ -1,0 +1,165 @@
+//! Files of TLS with servers that change: read again and used from the next connection on.
+//!
+//! As with the certificates that clients are shown, files that cannot be used change nothing, and the log says why. Connections that
+//! are open stay: what they were opened with held then.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use weir_config::{Authorities, Certificate, CertificateError, CertificateFiles, UpstreamTls};
+
+use super::certificates::{DATE_INTERVAL, Mark, days_to_tell, mark, read_if_changed};
+use crate::clock;
+use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::tls::trust::Trust;
+
+/// Keeps what TLS with the servers of every upstream is based on current until the task is dropped.
+pub(crate) async fn keep_current(snapshot: Arc<Snapshot>) {
+    let mut watches = tokio::task::JoinSet::new();
+    for plan in &snapshot.upstreams {
+        if plan.trust.is_some() {
+            watches.spawn(Watch::new(Arc::clone(plan)).run());
+        }
+    }
+    while watches.join_next().await.is_some() {}
+}
+
+/// The files of one upstream and what is known of them.
+struct Watch {
+    plan: Arc<UpstreamPlan>,
+    /// As they were when they were last read.
+    marks: Marks,
+    /// Days left of which the log has spoken.
+    told_days: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Marks {
+    authorities: Option<Mark>,
+    certificate: Option<[Mark; 2]>,
+}
+
+/// Where everything stands; `None` where there is nothing that could change.
+#[derive(Debug, Clone)]
+struct Files {
+    authorities: Option<PathBuf>,
+    certificate: Option<CertificateFiles>,
+}
+
+/// What a look at the files has found.
+struct Found {
+    marks: Marks,
+    authorities: Option<Result<Arc<Authorities>, CertificateError>>,
+    certificate: Option<Result<Arc<Certificate>, CertificateError>>,
+}
+
+impl Watch {
+    fn new(plan: Arc<UpstreamPlan>) -> Self {
+        Self { plan, marks: Marks::default(), told_days: None }
+    }
+
+    async fn run(mut self) {
+        let plan = Arc::clone(&self.plan);
+        let (Some(trust), Some(config)) = (&plan.trust, &plan.config.tls) else { return };
+        loop {
+            self.tell_expiry(trust);
+            tokio::time::sleep(config.reload.unwrap_or(DATE_INTERVAL)).await;
+            if config.reload.is_some() {
+                self.look(trust, config).await;
+            }
+        }
+    }
+
+    /// Reads what has changed.
+    async fn look(&mut self, trust: &Trust, config: &UpstreamTls) {
+        let (mut authorities, mut certificate) = (trust.authorities(), trust.certificate());
+        let files = Files {
+            authorities: authorities.as_ref().and_then(|known| known.file.clone()),
+            certificate: certificate.as_ref().map(|known| known.files.clone()),
+        };
+        let before = self.marks;
+        // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
+        let Ok(found) = tokio::task::spawn_blocking(move || find(&files, before)).await else { return };
+        self.marks = found.marks;
+        let mut changed = Vec::new();
+        if let Some(new) = self.usable(found.authorities)
+            && authorities.as_ref() != Some(&new)
+        {
+            changed.extend(new.file.clone());
+            authorities = Some(new);
+        }
+        if let Some(new) = self.usable(found.certificate)
+            && certificate.as_ref() != Some(&new)
+        {
+            changed.push(new.files.certificate.clone());
+            certificate = Some(new);
+        }
+        if changed.is_empty() {
+            return;
+        }
+        let replaced = trust.replace(config, authorities, certificate);
+        let upstream = &*self.plan.config.name;
+        for file in changed {
+            let file = file.display();
+            match &replaced {
+                Ok(()) => {
+                    tracing::info!(upstream, %file, "a file has changed: it holds for connections to servers from now on");
+                }
+                Err(error) => {
+                    tracing::error!(upstream, %file, reason = %error, "a file has changed and cannot be used; the old one stays in use");
+                }
+            }
+        }
+    }
+
+    /// What was read, if it could be.
+    fn usable<T>(&self, read: Option<Result<T, CertificateError>>) -> Option<T> {
+        match read? {
+            Ok(new) => Some(new),
+            Err(error) => {
+                let (upstream, file) = (&*self.plan.config.name, error.file.display());
+                tracing::error!(
+                    upstream, %file, reason = error.what,
+                    "a file has changed and cannot be used; the old one stays in use"
+                );
+                None
+            }
+        }
+    }
+
+    /// Names the certificate that servers are shown when it expires soon, or has expired, once a day.
+    fn tell_expiry(&mut self, trust: &Trust) {
+        let Some(certificate) = trust.certificate() else { return };
+        let now = UNIX_EPOCH + clock::unix_now();
+        let (upstream, file) = (&*self.plan.config.name, certificate.files.certificate.display());
+        match days_to_tell(&mut self.told_days, &certificate, now) {
+            None => {}
+            Some(Duration::ZERO) => {
+                tracing::error!(upstream, %file, "a certificate has expired: servers refuse it");
+            }
+            Some(left) => {
+                let days = left.as_secs() / 86_400;
+                tracing::warn!(upstream, %file, days, "a certificate expires soon");
+            }
+        }
+    }
+}
+
+/// Reads the files whose marks are not those of before.
+fn find(files: &Files, before: Marks) -> Found {
+    let mut found = Found { marks: before, authorities: None, certificate: None };
+    if let Some(file) = &files.authorities {
+        let now = mark(file);
+        if before.authorities != Some(now) {
+            found.marks.authorities = Some(now);
+            found.authorities = Some(Authorities::load(file));
+        }
+    }
+    if let Some(files) = &files.certificate {
+        let (marks, read) = read_if_changed(files, before.certificate);
+        found.marks.certificate = Some(marks);
+        found.certificate = read;
+    }
+    found
+}

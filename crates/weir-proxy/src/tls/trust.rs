@@ -1,0 +1,259 @@
+//! From the config of an upstream to how its servers are asked who they are, and what counts as an answer.
+//!
+//! Each server has its own sessions to go on with: a ticket of one is of no use to another. Must not open connections.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use weir_config::{Authorities, Certificate, UpstreamTls};
+
+use super::terms::{provider, versions};
+
+/// Sessions of one server that are kept. Each is good for one connection, and each connection brings one or two new ones.
+const SESSIONS_MAX: usize = 8;
+
+/// How the servers of an upstream are spoken to with TLS.
+#[derive(Debug)]
+pub(crate) struct Trust {
+    now: ArcSwap<Clients>,
+    /// Who each server has to be.
+    names: Box<[ServerName<'static>]>,
+}
+
+/// What handshakes begin with.
+#[derive(Debug)]
+struct Clients {
+    /// For the traffic of each server.
+    traffic: Box<[Arc<ClientConfig>]>,
+    /// For the probes of all: these never go on with a session.
+    probes: Arc<ClientConfig>,
+    certificate: Option<Arc<Certificate>>,
+    authorities: Option<Arc<Authorities>>,
+}
+
+/// What one handshake with a server begins with.
+#[derive(Debug, Clone)]
+pub(crate) struct Introduction {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) name: ServerName<'static>,
+}
+
+impl Trust {
+    /// # Errors
+    /// When rustls does not take a key or a combination that the config check let pass.
+    pub(crate) fn new(tls: &UpstreamTls) -> Result<Self, Error> {
+        let clients = Clients::new(tls, tls.authorities.clone(), tls.certificate.clone())?;
+        Ok(Self { now: ArcSwap::from_pointee(clients), names: tls.names.as_slice().into() })
+    }
+
+    /// For a connection that carries traffic to a server.
+    pub(crate) fn for_traffic(&self, server: usize) -> Introduction {
+        let config = Arc::clone(&self.now.load().traffic[server]);
+        Introduction { config, name: self.names[server].clone() }
+    }
+
+    /// For a probe of a server.
+    pub(crate) fn for_probe(&self, server: usize) -> Introduction {
+        let config = Arc::clone(&self.now.load().probes);
+        Introduction { config, name: self.names[server].clone() }
+    }
+
+    /// What Weir shows to servers now.
+    pub(crate) fn certificate(&self) -> Option<Arc<Certificate>> {
+        self.now.load().certificate.clone()
+    }
+
+    /// Who is trusted now.
+    pub(crate) fn authorities(&self) -> Option<Arc<Authorities>> {
+        self.now.load().authorities.clone()
+    }
+
+    /// Uses others from now on; sessions end with those that they began with.
+    ///
+    /// # Errors
+    /// As [`Trust::new`]; then nothing changes.
+    pub(crate) fn replace(
+        &self,
+        tls: &UpstreamTls,
+        authorities: Option<Arc<Authorities>>,
+        certificate: Option<Arc<Certificate>>,
+    ) -> Result<(), Error> {
+        self.now.store(Arc::new(Clients::new(tls, authorities, certificate)?));
+        Ok(())
+    }
+}
+
+impl Introduction {
+    /// For a probe where the traffic passes through encrypted: whoever answers is taken for `name`.
+    ///
+    /// # Errors
+    /// None that a config can cause.
+    pub(crate) fn blind(name: ServerName<'static>) -> Result<Self, Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = Arc::new(AnyCertificate { provider: Arc::clone(&provider) });
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+        let mut config = builder.with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        Ok(Self { config: Arc::new(config), name })
+    }
+}
+
+impl Clients {
+    fn new(
+        tls: &UpstreamTls,
+        authorities: Option<Arc<Authorities>>,
+        certificate: Option<Arc<Certificate>>,
+    ) -> Result<Self, Error> {
+        let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
+        let verifier: Arc<dyn ServerCertVerifier> = match &authorities {
+            Some(authorities) => Arc::new(Verifier::new(authorities, &provider)?),
+            None => Arc::new(AnyCertificate { provider: Arc::clone(&provider) }),
+        };
+        let builder =
+            ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions(&tls.versions))?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+        let mut probes = match &certificate {
+            Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key())?,
+            None => builder.with_no_client_auth(),
+        };
+        probes.resumption = Resumption::disabled();
+        let for_server = |_: &ServerName<'_>| {
+            let mut config = probes.clone();
+            if tls.session_reuse {
+                config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+            }
+            Arc::new(config)
+        };
+        let traffic = tls.names.iter().map(for_server).collect();
+        Ok(Self { traffic, probes: Arc::new(probes), certificate, authorities })
+    }
+}
+
+/// Trusts what an authority has signed, and those certificates that are among the authorities themselves: many an inner server
+/// has signed its own.
+#[derive(Debug)]
+struct Verifier {
+    by_authority: Arc<WebPkiServerVerifier>,
+    authorities: Arc<Authorities>,
+}
+
+impl Verifier {
+    fn new(authorities: &Arc<Authorities>, provider: &Arc<CryptoProvider>) -> Result<Self, Error> {
+        let mut roots = RootCertStore::empty();
+        // One that cannot be a root may still be a server's own.
+        roots.add_parsable_certificates(authorities.certificates.iter().cloned());
+        let by_authority =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
+        let by_authority = by_authority.map_err(|error| Error::General(error.to_string()))?;
+        Ok(Self { by_authority, authorities: Arc::clone(authorities) })
+    }
+
+    /// Judges a certificate that is among the authorities.
+    fn verify_own(
+        &self,
+        certificate: &CertificateDer<'_>,
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Option<Result<ServerCertVerified, Error>> {
+        let validity = self.authorities.validity_of(certificate)?;
+        let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now.as_secs());
+        if now < *validity.start() {
+            return Some(Err(CertificateError::NotValidYet.into()));
+        }
+        if now > *validity.end() {
+            return Some(Err(CertificateError::Expired.into()));
+        }
+        let parsed = ParsedCertificate::try_from(certificate);
+        Some(
+            parsed
+                .and_then(|parsed| verify_server_name(&parsed, name))
+                .map(|()| ServerCertVerified::assertion()),
+        )
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let by_authority = &self.by_authority;
+        by_authority
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            .or_else(|error| self.verify_own(end_entity, server_name, now).unwrap_or(Err(error)))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_authority.supported_verify_schemes()
+    }
+}
+
+/// Takes any certificate, but of its holder only: the signature still has to be by its key.
+#[derive(Debug)]
+struct AnyCertificate {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

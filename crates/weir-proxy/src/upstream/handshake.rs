@@ -1,0 +1,88 @@
+//! The TLS handshake with a server, the last step before a connection to it can be used.
+//!
+//! Part of phase Connect: until it is over the server has seen nothing of the request, so another one may be asked. Must
+//! not know about time limits: the caller drops the future when its time is up.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustls::{AlertDescription, ClientConnection, Error};
+use weir_observe::{Cause, Failure, Party, Phase};
+
+use super::connect::Endpoint;
+use super::proxy_header::{self, Header};
+use crate::buffer::BufferStock;
+use crate::connection::Connection;
+use crate::exchange::failure::{of_connect, of_io};
+use crate::socket::{Behind, Socket};
+use crate::tls::handshake::of_rustls;
+use crate::tls::records::Records;
+use crate::tls::trust::Introduction;
+
+/// What a new connection to a server begins with, in this order; each is left out where it is not wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opening<'a> {
+    pub(crate) header: Option<&'a Header>,
+    pub(crate) introduction: Option<&'a Introduction>,
+    /// What comes behind all that.
+    pub(crate) behind: Behind,
+}
+
+/// Opens a connection to the first of `endpoints` that answers, up to where requests can be sent on it.
+///
+/// # Errors
+/// A failure of the phase Connect: nothing of a request has been sent.
+pub(crate) async fn open(
+    opening: Opening<'_>,
+    endpoints: &[Endpoint],
+    first: usize,
+    stock: &Rc<BufferStock>,
+) -> Result<Connection, Failure> {
+    // The first message of a handshake follows at once.
+    let behind = if opening.introduction.is_some() { Behind::More } else { opening.behind };
+    let connected = proxy_header::connect(opening.header, behind, endpoints, first).await;
+    let socket = connected.map_err(|error| of_connect(&error))?;
+    match opening.introduction {
+        None => Ok(Connection::new(socket)),
+        Some(introduction) => shake(introduction, opening.behind, socket, stock).await,
+    }
+}
+
+async fn shake(
+    introduction: &Introduction,
+    behind: Behind,
+    mut socket: Socket,
+    stock: &Rc<BufferStock>,
+) -> Result<Connection, Failure> {
+    let made = ClientConnection::new(Arc::clone(&introduction.config), introduction.name.clone());
+    let made = made.map_err(|_| Failure::weir(Phase::Connect, Cause::Io))?;
+    let mut records = Box::new(Records::new(made.into(), None));
+    let shaken = std::future::poll_fn(|cx| records.poll_handshake(cx, &mut socket, stock, behind)).await;
+    shaken.map_err(|error| refused(introduction, &error))?;
+    let mut connection = Connection::new(socket);
+    connection.tls = Some(records);
+    Ok(connection)
+}
+
+fn refused(introduction: &Introduction, error: &io::Error) -> Failure {
+    let failure = of_server(Phase::Connect, error);
+    let name = introduction.name.to_str();
+    tracing::debug!(%name, reason = failure.reason(), %error, "no TLS with a server");
+    failure
+}
+
+/// The failure behind an I/O error with a server, by TLS or not.
+pub(crate) fn of_server(phase: Phase, error: &io::Error) -> Failure {
+    let cause = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        None => return of_io(phase, Party::Server, error),
+        Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => Cause::TlsCertificateMissing,
+        Some(Error::AlertReceived(AlertDescription::UnrecognisedName)) => Cause::TlsNameUnknown,
+        // A client of TLS 1.2 hears no more than that nothing fits.
+        Some(Error::AlertReceived(
+            AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion,
+        )) => Cause::TlsNothingInCommon,
+        Some(error) => of_rustls(error),
+    };
+    Failure::server(phase, cause)
+}

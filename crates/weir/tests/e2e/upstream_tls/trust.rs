@@ -1,0 +1,144 @@
+//! Which servers are believed, and how it is told when one is not.
+
+use rustls::version::{TLS12, TLS13};
+
+use super::{folder, start, start_for, telling};
+use crate::harness::origin::ok;
+use crate::harness::tls::{ECDSA, server_of};
+use crate::harness::{Authority, Client, Origin, Weir, eventually};
+
+#[test]
+fn a_server_is_asked_by_name_and_its_connection_is_reused() {
+    let authority = Authority::new();
+    let origin = telling(authority.server(&["app.test"]));
+    let weir = start_for(&origin, &authority, "");
+    let mut client = Client::connect(weir.web());
+    for _ in 0..3 {
+        client.send_get("/");
+        assert_eq!(client.response().text(), "app.test Full 0");
+    }
+    assert_eq!(origin.connections(), 1);
+    assert_eq!(weir.metrics().sum("weir_server_tls_handshakes_total", &[]), 1.0);
+}
+
+#[test]
+fn the_host_of_the_address_is_the_name_unless_another_is_given() {
+    let authority = Authority::new();
+    let origin = telling(authority.server(&["localhost", "127.0.0.1", "own.test"]));
+    let port = origin.address().port();
+    // An address is never sent as a name (RFC 6066 section 3).
+    for (server, told) in [
+        (format!("\"localhost:{port}\""), "localhost"),
+        (format!("\"127.0.0.1:{port}\""), "-"),
+        (format!("{{ address = \"127.0.0.1:{port}\", server_name = \"own.test\" }}"), "own.test"),
+    ] {
+        let weir = start(folder(&authority), &server, "ca = \"ca.pem\"", "");
+        eventually("the name of the server is resolved", || Client::get(weir.web(), "/").status == 200);
+        assert_eq!(Client::get(weir.web(), "/").text().split(' ').next(), Some(told));
+    }
+}
+
+/// What the client gets, and what the log says of it.
+fn refused(weir: &Weir) -> String {
+    let response = Client::get(weir.web(), "/");
+    assert!([502, 504].contains(&response.status), "{response:?}");
+    response.reason().expect("the answer names its reason").to_owned()
+}
+
+#[test]
+fn servers_that_cannot_prove_who_they_are_get_nothing() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    for (config, name, detail) in [
+        (other.server(&["app.test"]), "app.test", "invalid peer certificate: BadSignature"),
+        (authority.server(&["app.test"]), "other.test", "not valid for name"),
+        (authority.server(&["app.test"]), "127.0.0.1", "not valid for name"),
+        (authority.server_expired(&["app.test"]), "app.test", "expired"),
+    ] {
+        let origin = telling(config);
+        let server = format!("\"{}\"", origin.address());
+        let tls = format!("ca = \"ca.pem\", server_name = \"{name}\"");
+        let weir = start(folder(&authority), &server, &tls, "");
+        assert_eq!(refused(&weir), "connect-tls-certificate-rejected");
+        weir.line(&["no TLS with a server", detail]);
+        assert!(origin.requests().is_empty());
+        let metrics = weir.metrics();
+        assert_eq!(metrics.sum("weir_server_tls_handshakes_total", &[]), 0.0);
+        assert!(metrics.sum("weir_server_connect_errors_total", &[]) > 0.0);
+        drop(weir);
+
+        let weir =
+            start(folder(&authority), &server, &format!("verify = false, server_name = \"{name}\""), "");
+        assert_eq!(Client::get(weir.web(), "/").status, 200, "without verification: {detail}");
+    }
+}
+
+/// A server's own certificate is as good as an authority when the config names it, but only for what it says.
+#[test]
+fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
+    let own = Authority::named(&["app.test"]);
+    let folder_of_origin = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    own.write(folder_of_origin.path(), "own");
+    let origin = telling(server_of(folder_of_origin.path(), "own", rustls::ALL_VERSIONS, None));
+    let server = format!("\"{}\"", origin.address());
+    let weir = start(folder(&own), &server, "ca = \"ca.pem\", server_name = \"app.test\"", "");
+    assert_eq!(Client::get(weir.web(), "/").text(), "app.test Full 0");
+    let weir = start(folder(&own), &server, "ca = \"ca.pem\", server_name = \"other.test\"", "");
+    assert_eq!(refused(&weir), "connect-tls-certificate-rejected");
+}
+
+#[test]
+fn a_server_that_asks_gets_the_certificate_of_the_upstream() {
+    let (authority, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
+    for version in [&TLS12, &TLS13] {
+        let origin = telling(authority.server_with(&["app.test"], &[version], Some(&clients)));
+        let server = format!("\"{}\"", origin.address());
+        let tls = "ca = \"ca.pem\", server_name = \"app.test\"";
+        let with_certificate = format!("{tls}, certificate = \"weir.pem\", key = \"weir.key\"");
+
+        let folder_of_weir = folder(&authority);
+        clients.issue(folder_of_weir.path(), "weir", &["weir.test"], ECDSA);
+        let weir = start(folder_of_weir, &server, &with_certificate, "");
+        assert_eq!(Client::get(weir.web(), "/").text(), "app.test Full 1");
+
+        let weir = start(folder(&authority), &server, tls, "");
+        let missing = refused(&weir);
+        let folder_of_weir = folder(&authority);
+        strangers.issue(folder_of_weir.path(), "weir", &["weir.test"], ECDSA);
+        let weir = start(folder_of_weir, &server, &with_certificate, "");
+        let reasons = (missing, refused(&weir));
+        // In TLS 1.3 a server says so only when the client has finished, so that a request may be under way.
+        let expected = match version == &TLS13 {
+            true => ("server-tls-certificate-missing", "server-tls-alert"),
+            false => ("connect-tls-certificate-missing", "connect-tls-alert"),
+        };
+        assert_eq!((&*reasons.0, &*reasons.1), expected);
+    }
+}
+
+#[test]
+fn what_is_not_tls_is_told_as_that() {
+    let authority = Authority::new();
+    let origin = Origin::serving("plain");
+    let weir = start_for(&origin, &authority, "upstream.app.timeouts.connect = \"300ms\"");
+    // It waits for a request, and takes the first message of the handshake for the beginning of one.
+    assert!(["connect-tls-failed", "connect-timeout"].contains(&&*refused(&weir)));
+
+    let origin = Origin::start(|conn| conn.send(ok("at once")));
+    let weir = start_for(&origin, &authority, "");
+    assert_eq!(refused(&weir), "connect-tls-failed");
+}
+
+#[test]
+fn a_request_goes_to_the_next_server_when_one_cannot_be_trusted() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (bad, good) = (telling(other.server(&["app.test"])), telling(authority.server(&["app.test"])));
+    let servers = format!("\"{}\", \"{}\"", bad.address(), good.address());
+    let tls = "ca = \"ca.pem\", server_name = \"app.test\"";
+    let weir = start(folder(&authority), &servers, tls, "upstream.app.ejection = \"off\"");
+    for _ in 0..6 {
+        let post = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc";
+        assert_eq!(Client::exchange(weir.web(), post).status, 200);
+    }
+    assert!(bad.requests().is_empty());
+    assert!(weir.metrics().sum("weir_server_connect_errors_total", &[]) >= 1.0);
+}
