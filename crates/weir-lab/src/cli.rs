@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::load::tool;
 use crate::origin::{Origin, Setup};
+use crate::output::say;
 use crate::place;
 use crate::process::{Job, Launcher, guard};
 use crate::report::{self, compare, folder, markdown, verdict};
@@ -206,7 +207,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
         }
         result => result?,
     };
-    println!("{}", markdown::findings(&run));
+    say(&markdown::findings(&run))?;
     if let Some(root) = &args.save {
         save(&run, root)?;
     }
@@ -239,7 +240,7 @@ fn watch_for_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
 
 fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
     let folder = folder::save(run, root).context("cannot save the run")?;
-    println!("Saved in {}", folder.display());
+    say(&format!("Saved in {}", folder.display()))?;
     Ok(())
 }
 
@@ -260,7 +261,7 @@ fn list() -> anyhow::Result<ExitCode> {
     let scenarios = catalogue::all()?;
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     for scenario in scenarios {
-        println!("{:<width$}  {}", scenario.name, scenario.question);
+        say(&format!("{:<width$}  {}", scenario.name, scenario.question))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -268,17 +269,19 @@ fn list() -> anyhow::Result<ExitCode> {
 fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
     let found = installed::find_products(&programs.given())?;
     for product in PRODUCTS {
-        match found.get(product.name()) {
-            Some(it) => println!("{:<8} {} ({})", product.name(), it.version, it.program.display()),
-            None if product == Product::Direct => println!("{:<8} no target, the baseline", product.name()),
-            None => println!("{:<8} missing: {}", product.name(), product.how_to_get()),
-        }
+        let says = match found.get(product.name()) {
+            Some(it) => format!("{} ({})", it.version, it.program.display()),
+            None if product == Product::Direct => "no target, the baseline".to_owned(),
+            None => format!("missing: {}", product.how_to_get()),
+        };
+        say(&format!("{:<8} {says}", product.name()))?;
     }
     for tool in [Tool::Wrk, Tool::Ab, Tool::Siege] {
-        match tool::installed(tool) {
-            Some(it) => println!("{:<8} {} ({})", tool.name(), it.version, it.program.display()),
-            None => println!("{:<8} missing: {}", tool.name(), tool::HOW_TO_GET),
-        }
+        let says = match tool::installed(tool) {
+            Some(it) => format!("{} ({})", it.version, it.program.display()),
+            None => format!("missing: {}", tool::HOW_TO_GET),
+        };
+        say(&format!("{:<8} {says}", tool.name()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -286,7 +289,7 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
 fn serve_origin(setup: &Setup) -> anyhow::Result<ExitCode> {
     place::raise_descriptor_limit();
     let origin = Origin::start_as(setup).with_context(|| format!("cannot listen on {}", setup.listen))?;
-    println!("listening on {}", origin.addr());
+    say(&format!("listening on {}", origin.addr()))?;
     origin.wait();
     Ok(ExitCode::SUCCESS)
 }

@@ -16,6 +16,7 @@ pub mod stats;
 pub mod target;
 pub mod scenario;
 pub mod cli;
+mod output;
 pub mod machine;
 pub mod run;
 mod plot;
