@@ -10,6 +10,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use weir_lab::clock::wait_until;
 use weir_lab::process::{Guarded, Job, Launcher, tree};
+use weir_lab::target::Product;
+use weir_lab::target::installed::find_products;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -276,4 +278,166 @@ fn what_is_missing_or_mistyped_is_an_error_that_says_so() {
     assert!(!output.status.success() && text(&output).contains("no such program"), "{}", text(&output));
     let output = lab(&["run", "l7-keepalife"]).output().unwrap();
     assert!(!output.status.success() && text(&output).contains("no scenario"), "{}", text(&output));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = lab(&["list"]).stdout(writer).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+/// Runs `scenario` briefly on `targets`, saves it, and reads it again.
+fn saved(dir: &Path, scenario: &str, targets: &str) -> serde_json::Value {
+    let save = format!("--save={}", dir.display());
+    let output =
+        lab(&["run", scenario, "--short", "--rounds", "1", "--targets", targets, &save]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let folder = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.to_string_lossy().ends_with(scenario))
+        .unwrap();
+    serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn every_product_that_is_there_is_measured_over_http_and_tls() {
+    let there = find_products(&[]).unwrap();
+    for product in [Product::Nginx, Product::Haproxy, Product::Apache, Product::Caddy] {
+        assert!(
+            there.contains_key(product.name()),
+            "{} is missing: {}",
+            product.name(),
+            product.how_to_get()
+        );
+    }
+    let mut targets = vec!["nginx", "haproxy", "apache", "caddy"];
+    for product in [Product::Envoy, Product::Traefik] {
+        if there.contains_key(product.name()) {
+            targets.push(product.name());
+        } else {
+            // Past the harness, which would keep it to itself.
+            let said =
+                format!("not measured, since it is missing: {}: {}", product.name(), product.how_to_get());
+            writeln!(std::io::stderr(), "{said}").unwrap();
+        }
+    }
+    // As shipped, each takes a connection for each request and a handshake as well.
+    let shipped: Vec<String> = targets.iter().map(|target| format!("{target}/as-shipped")).collect();
+    for (scenario, targets) in [
+        ("l7-short", [targets.join(","), shipped.join(",")].join(",")),
+        ("tls-keepalive-tls13", targets.join(",")),
+        ("tls-handshake-ecdsa", shipped.join(",")),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let run = saved(dir.path(), scenario, &targets);
+        for target in targets.split(',') {
+            let of = |it: &&serde_json::Value| it["target"] == target;
+            let measured = run["measurements"].as_array().unwrap().iter().find(of).unwrap();
+            for metric in ["requests-per-second", "cpu-per-request", "rss"] {
+                assert!(measured["values"][metric].as_f64().unwrap_or(0.0) > 0.0, "{scenario}: {measured}");
+            }
+            let record = &run["targets"][target];
+            let class = if target.ends_with("/as-shipped") { "as-shipped" } else { "tuned" };
+            assert_eq!(record["class"], class, "{target}");
+            assert!(record["tls_library"].is_string(), "{record}");
+        }
+    }
+}
+
+#[test]
+fn who_cannot_take_part_is_named_and_the_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = saved(dir.path(), "l4-keepalive", "direct,apache,caddy");
+    assert_eq!(run["cannot"]["apache"], "it passes no plain TCP", "{run}");
+    assert!(run["cannot"]["caddy"].is_string(), "{run}");
+    let measured: Vec<&str> =
+        run["measurements"].as_array().unwrap().iter().map(|it| it["target"].as_str().unwrap()).collect();
+    assert_eq!(measured, ["direct"]);
+    let output = lab(&["run", "l4-keepalive", "--short", "--targets", "apache"]).output().unwrap();
+    assert!(
+        !output.status.success() && text(&output).contains("no target can take part"),
+        "{}",
+        text(&output)
+    );
+}
+
+#[test]
+fn a_balancer_that_runs_already_is_measured_from_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    // The origin stands in for a balancer with an origin behind it.
+    let args = ["origin", "--listen", "127.0.0.1:0"].map(str::to_owned).to_vec();
+    let log = dir.path().join("log");
+    let job = Job { program: launcher().program, args, log, ..Job::default() };
+    let mut running = Guarded::start(&launcher(), &job).unwrap();
+    let listen = running.wait_for_line("listening on ", LIMIT).unwrap();
+    let (url, save) = (format!("http://{listen}/"), format!("--save={}", dir.path().display()));
+    let args = ["run", "l7-keepalive", "--short", "--targets", "url", "--url", &url, &save];
+    let output = lab(&args).output().unwrap();
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains(&format!("url is {url}")) && said.contains("CPU and memory cannot be seen"),
+        "{said}"
+    );
+    let folder = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.is_dir())
+        .unwrap();
+    let run: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
+    let values = &run["measurements"][0]["values"];
+    assert!(values["requests-per-second"].as_f64().unwrap() > 0.0, "{values}");
+    for unseen in ["cpu-per-request", "target-cpu", "rss", "origin-connections"] {
+        assert!(values.get(unseen).is_none(), "{unseen}: {values}");
+    }
+    // What it cannot be asked is said.
+    for (scenario, why) in
+        [("server-killed", "servers that the lab neither starts"), ("tls-keepalive-tls13", "about TLS")]
+    {
+        let output = lab(&["run", scenario, "--short", "--targets", "url", "--url", &url]).output().unwrap();
+        assert!(!output.status.success() && text(&output).contains(why), "{}", text(&output));
+    }
+    let output = lab(&["run", "l7-keepalive", "--targets", "url"]).output().unwrap();
+    assert!(!output.status.success() && text(&output).contains("give --url URL"), "{}", text(&output));
+}
+
+#[test]
+fn optional_targets_that_are_missing_are_left_out_with_a_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let text_of_scenario = "question = \"?\"\nrequirements = []\ntargets = [\"direct\"]\noptional = [\"envoy\", \"traefik\"]\n\
+                            class = \"tuned\"\nrounds = { count = 1, warm-up = \"0s\", window = \"1s\" }\n[steady]\nclients = 1\n";
+    let file = dir.path().join("small.toml");
+    std::fs::write(&file, text_of_scenario).unwrap();
+    let file = file.display().to_string();
+    // Nothing is on this PATH.
+    let output = lab(&["run", &file, "--short"]).env("PATH", dir.path()).output().unwrap();
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("envoy is not installed and was left out"), "{said}");
+    assert!(
+        said.contains("traefik is not installed and was left out") && said.contains("| direct |"),
+        "{said}"
+    );
+    // Whoever asks for one by name needs it.
+    let output =
+        lab(&["run", &file, "--short", "--targets", "envoy"]).env("PATH", dir.path()).output().unwrap();
+    assert!(
+        !output.status.success() && text(&output).contains("envoy is missing: pip install"),
+        "{}",
+        text(&output)
+    );
+}
+
+#[test]
+fn a_program_is_taken_from_where_the_user_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let weir = stand_in(dir.path(), "exit 1");
+    let output = lab(&["targets", "--target-path", &format!("weir={weir}")]).output().unwrap();
+    assert!(text(&output).contains("weir 0.0.0"), "{}", text(&output));
+    let output = lab(&["targets", "--target-path", "squid=/bin/true"]).output().unwrap();
+    assert!(!output.status.success() && text(&output).contains("no product `squid`"), "{}", text(&output));
 }

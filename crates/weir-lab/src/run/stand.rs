@@ -55,6 +55,21 @@ pub struct Record {
     pub second: Option<(String, String)>,
 }
 
+impl Record {
+    /// What was run: version, class, TLS library, as far as they are known.
+    pub fn sentence(&self) -> String {
+        let class = self.class.map_or_else(String::new, |class| format!(", {}", class.label()));
+        let tls = self.tls_library.as_ref().map_or_else(String::new, |tls| format!(", TLS library {tls}"));
+        format!("{}{class}{tls}", self.version)
+    }
+
+    /// Names and texts of its configuration files.
+    pub fn configs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let second = self.second.iter().map(|(file, text)| (file.as_str(), text.as_str()));
+        std::iter::once((self.file.as_str(), self.config.as_str())).chain(second)
+    }
+}
+
 /// What all measurements of a run share.
 #[derive(Debug)]
 pub struct Bench<'a> {

@@ -50,10 +50,11 @@ ErrorLog {dir}/error.log
 fn modules(description: &Description<'_>) -> String {
     let upstream = description.upstream;
     let with = |is: bool, names: &'static [&'static str]| if is { names } else { &[] };
-    let names: [&[&str]; 8] = [
+    let names: [&[&str]; 9] = [
         &["mpm_event", "unixd", "authz_core", "log_config", "proxy", "proxy_http"],
         with(!description.is_tuned(), &["env", "filter", "deflate", "reqtimeout", "setenvif", "status"]),
         with(description.certificate.is_some(), &["socache_shmcb", "ssl"]),
+        with(description.handshake_timeout().is_some() && description.is_tuned(), &["reqtimeout"]),
         with(description.traffic.upgrades, &["proxy_wstunnel"]),
         with(has_balancer(description), &["slotmem_shm", "proxy_balancer"]),
         with(has_balancer(description), balancer(description).1),
@@ -155,8 +156,12 @@ SSLSessionTickets off
 "
         )
     };
+    let limit = description.handshake_timeout().map_or_else(String::new, |limit| {
+        // In whole seconds.
+        format!("RequestReadTimeout handshake={}\n", limit.as_millis().div_ceil(1000))
+    });
     format!(
-        "{options}SSLEngine on
+        "{options}{limit}SSLEngine on
 SSLCertificateFile {}
 SSLCertificateKeyFile {}
 ",

@@ -54,16 +54,20 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> 
 }
 
 /// No access log and no metrics are the defaults, and idle clients stay for five minutes.
-fn servers_options(description: &Description<'_>) -> &'static str {
+fn servers_options(description: &Description<'_>) -> String {
+    let mut text = String::new();
     if description.is_tuned() && description.certificate.is_some() {
-        "\tservers {
-\t\t# The clients speak HTTP/1.1; by default there would be UDP sockets for HTTP/3 as well.
-\t\tprotocols h1
-\t}
-"
-    } else {
-        ""
+        text.push_str(
+            "\t\t# The clients speak HTTP/1.1; by default there would be UDP sockets for HTTP/3 as well.\n\t\tprotocols h1\n",
+        );
     }
+    if let Some(limit) = description.handshake_timeout() {
+        text.push_str(&format!(
+            "\t\ttimeouts {{\n\t\t\t# Holds for the handshake as well.\n\t\t\tread_header {}ms\n\t\t}}\n",
+            limit.as_millis()
+        ));
+    }
+    if text.is_empty() { text } else { format!("\tservers {{\n{text}\t}}\n") }
 }
 
 fn proxy(description: &Description<'_>) -> String {

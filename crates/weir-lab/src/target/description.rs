@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use super::{Certificate, Class, Variant};
 use crate::scenario::listener::{Listener, Protocol};
@@ -57,6 +58,11 @@ pub struct Description<'a> {
 }
 
 impl Description<'_> {
+    /// What a handshake may take, if it is to be limited.
+    pub(super) fn handshake_timeout(&self) -> Option<Duration> {
+        self.listener.tls?.handshake_timeout
+    }
+
     /// How a server is chosen; `None` leaves it to the product.
     pub(super) fn balance(&self) -> Option<Balance> {
         match self.variant {

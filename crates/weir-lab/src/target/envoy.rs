@@ -184,8 +184,11 @@ fn cookie(description: &Description<'_>) -> String {
 /// TLS 1.2 and 1.3 and tickets are the defaults.
 fn tls(description: &Description<'_>) -> String {
     let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    let limit = description.handshake_timeout().map_or_else(String::new, |limit| {
+        format!("      transport_socket_connect_timeout: {}\n", seconds(limit))
+    });
     format!(
-        "      transport_socket:
+        "{limit}      transport_socket:
         name: envoy.transport_sockets.tls
         typed_config:
           {TYPE}.transport_sockets.tls.v3.DownstreamTlsContext

@@ -46,6 +46,11 @@ fn tuned(description: &Description<'_>) -> String {
     option http-server-close"
     };
     let traffic = traffic(description);
+    let client = match description.handshake_timeout() {
+        // This version has no other limit for handshakes.
+        Some(limit) => format!("    timeout client {}ms\n", limit.as_millis()),
+        None => "    timeout client 300s\n".to_owned(),
+    };
     // TLS 1.2 and 1.3, tickets and a cache of 20 000 sessions are the defaults.
     let tls = description
         .certificate
@@ -58,8 +63,7 @@ defaults
     # Keep-alive on both sides, no log and no checks are the defaults. Idle clients must not be closed while they
     # are counted, hence the long times.
     timeout connect 5s
-    timeout client 300s
-    timeout server 300s
+{client}    timeout server 300s
     timeout http-keep-alive 300s
     timeout http-request 20s
 {traffic}{reuse}
@@ -202,6 +206,7 @@ fn servers(description: &Description<'_>) -> String {
 fn as_shipped(description: &Description<'_>) -> String {
     let Description { listen, .. } = description;
     let (backend, servers) = (backend(description), servers(description));
+    let client = description.handshake_timeout().map_or(50_000, |limit| limit.as_millis());
     let mode = if description.is_tcp() { "tcp" } else { "http" };
     let (options, tls) = description.certificate.map_or_else(Default::default, |certificate| {
         (SHIPPED_TLS, format!(" ssl crt {}", certificate.both.display()))
@@ -215,7 +220,7 @@ defaults
     mode {mode}
     option dontlognull
     timeout connect 5000
-    timeout client 50000
+    timeout client {client}
     timeout server 50000
 
 frontend bench

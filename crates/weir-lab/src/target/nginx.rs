@@ -137,8 +137,9 @@ fn to_server(description: &Description<'_>) -> &'static str {
 /// TLS by its page about HTTPS servers.
 fn tls(description: &Description<'_>) -> String {
     let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    let handshake = handshake(description);
     format!(
-        "        ssl_certificate {};
+        "{handshake}        ssl_certificate {};
         ssl_certificate_key {};
         # TLS 1.3 is not among the defaults of this version.
         ssl_protocols TLSv1.2 TLSv1.3;
@@ -148,6 +149,15 @@ fn tls(description: &Description<'_>) -> String {
         certificate.display(),
         key.display()
     )
+}
+
+fn handshake(description: &Description<'_>) -> String {
+    description.handshake_timeout().map_or_else(String::new, |limit| {
+        format!(
+            "        # Holds for the handshake as well; 60 s by default.\n        client_header_timeout {}ms;\n",
+            limit.as_millis()
+        )
+    })
 }
 
 /// What an upgrade makes of `Connection`; without one, server connections are kept.
@@ -257,7 +267,7 @@ fn http_as_shipped(description: &Description<'_>) -> String {
         }
         _ => ("origin".to_owned(), format!("    upstream origin {{\n{}    }}\n\n", servers(description))),
     };
-    let limits = limits(description);
+    let (limits, handshake) = (limits(description), handshake(description));
     let (map, upgrade) =
         if description.traffic.upgrades { (map(description), to_server(description)) } else { ("", "") };
     format!(
@@ -273,7 +283,7 @@ fn http_as_shipped(description: &Description<'_>) -> String {
 
 {map}{upstream}    server {{
         listen {listen}{secure};
-{certificate}        location / {{
+{certificate}{handshake}        location / {{
             proxy_pass http://{origin};
 {limits}{upgrade}        }}
     }}

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::installed::{Catalogue, Installed, find_products};
 use super::{Cannot, Certificate, Class, Description, PRODUCTS, Product, Room, Target, Traffic, Variant};
-use crate::scenario::listener::{Key, Listener, Protocol};
+use crate::scenario::listener::{Key, Listener, Protocol, Suite, Tls};
 use crate::scenario::upstream::{Balance, Health, Upstream};
 
 mod golden;
@@ -234,6 +234,37 @@ fn everybody_gets_the_same_certificate() {
             assert!(!words_of(product, &plain).contains(words));
             check_with_the_product(product, &secure);
         }
+    }
+}
+
+#[test]
+fn a_limit_of_handshakes_reaches_everybody() {
+    let dir = tempfile::tempdir().unwrap();
+    let (servers, upstream) = (addrs(1), Upstream::default());
+    let certificate = Certificate::make(Key::EcdsaP256, dir.path()).unwrap();
+    let tls = Tls {
+        suite: Suite::Tls13Aes256,
+        key: Key::EcdsaP256,
+        resume: false,
+        handshake_timeout: Some(Duration::from_millis(2_500)),
+    };
+    let limited = Description {
+        listener: &Listener { protocol: Protocol::Http, tls: Some(tls) },
+        certificate: Some(&certificate),
+        ..describe(&servers, &upstream, dir.path())
+    };
+    for (product, words) in [
+        (Product::Weir, "tls = \"2500ms\""),
+        (Product::Nginx, "client_header_timeout 2500ms;"),
+        (Product::Haproxy, "timeout client 2500ms\n"),
+        (Product::Envoy, "transport_socket_connect_timeout: 2.5s\n"),
+        (Product::Traefik, "readTimeout: 2500ms\n"),
+        (Product::Apache, "RequestReadTimeout handshake=3\n"),
+        (Product::Caddy, "read_header 2500ms\n"),
+    ] {
+        let text = words_of(product, &limited);
+        assert!(text.contains(words), "{text}");
+        check_with_the_product(product, &limited);
     }
 }
 

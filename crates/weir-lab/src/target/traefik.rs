@@ -26,15 +26,21 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> 
 
 fn fixed(description: &Description<'_>) -> String {
     let Description { listen, dir, .. } = description;
-    let idle = if description.is_tuned() {
-        "    transport:
-      respondingTimeouts:
-        # 180 s by default; idle clients must not be closed while they are counted.
-        idleTimeout: 300s
-"
-    } else {
-        ""
-    };
+    let mut limits = String::new();
+    if let Some(limit) = description.handshake_timeout() {
+        limits.push_str(&format!(
+            "        # Holds for the handshake as well; 60 s by default.\n        readTimeout: {}ms\n",
+            limit.as_millis()
+        ));
+    }
+    if description.is_tuned() {
+        limits.push_str(
+            "        # 180 s by default; idle clients must not be closed while they are counted.\n        idleTimeout: 300s\n",
+        );
+    }
+    if !limits.is_empty() {
+        limits.insert_str(0, "    transport:\n      respondingTimeouts:\n");
+    }
     format!(
         "global:
   # Nothing leaves this machine; the first is on by default.
@@ -45,7 +51,7 @@ fn fixed(description: &Description<'_>) -> String {
 entryPoints:
   bench:
     address: \"{listen}\"
-{idle}
+{limits}
 providers:
   file:
     filename: {}

@@ -21,6 +21,7 @@ use crate::deadline::Deadline;
 use crate::exchange::After;
 use crate::exchange::carrier::Carrier;
 use crate::socket::{PeerState, Socket};
+use crate::tls::clients::ClientCertificate;
 use crate::tls::handshake::{self, Refused};
 use crate::upstream::idle::OwnIdle;
 use crate::worker::{Accepted, Worker};
@@ -61,6 +62,8 @@ impl Peer {
 pub(crate) struct Session {
     pub(crate) worker: Rc<Worker>,
     pub(crate) listener: usize,
+    /// What the listener speaks.
+    pub(crate) protocol: Protocol,
     pub(crate) client: Connection,
     /// The client: who is at the other end, or for whom a PROXY header says that the connection is.
     pub(crate) peer: Peer,
@@ -75,6 +78,8 @@ pub(crate) struct Session {
     /// The last reading of the clock.
     pub(crate) now: Instant,
     pub(crate) requests: u64,
+    /// The certificate that the client has shown.
+    pub(crate) certificate: Option<Box<ClientCertificate>>,
     /// How long the TLS handshake took, in microseconds.
     pub(crate) tls_micros: u32,
     /// Why the client is not served at all, until it was told.
@@ -93,6 +98,7 @@ impl Session {
         let view = Rc::clone(&worker.view.borrow());
         let shard = &view.listeners[listener];
         let config = &worker.shared.snapshot.listeners[listener].config;
+        let protocol = config.protocol;
         let counted = match proxy_header::is_expected(config.proxy_protocol.as_ref(), peer) {
             // Who the client is stands in the header.
             true => false,
@@ -114,6 +120,7 @@ impl Session {
             deadline: Deadline::new(&worker.timers),
             worker,
             listener,
+            protocol,
             client: Connection::new(socket),
             peer,
             proxied: None,
@@ -122,6 +129,7 @@ impl Session {
             local,
             now,
             requests: 0,
+            certificate: None,
             tls_micros: 0,
             refused: None,
             opened_at: now,
@@ -200,11 +208,6 @@ impl Session {
         Ok(())
     }
 
-    /// What the listener speaks.
-    pub(crate) fn protocol(&self) -> Protocol {
-        self.worker.shared.snapshot.listeners[self.listener].config.protocol
-    }
-
     /// When the age limit of the session ends it, if it has one.
     pub(crate) fn ends_at(&self) -> Option<Instant> {
         self.worker.shared.snapshot.listeners[self.listener]
@@ -246,7 +249,7 @@ impl Session {
         if self.refused.is_some()
             || self.client.has_input()
             || self.requests == 0 && self.client.fill_at_once(&self.worker.stock)
-            || self.protocol() == Protocol::Tcp
+            || self.protocol == Protocol::Tcp
         {
             return true;
         }

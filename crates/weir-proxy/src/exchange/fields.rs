@@ -94,12 +94,15 @@ struct Replacement<'a> {
 
 /// Appends the field lines of `text` that pass, neighbours in one copy.
 fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<'_>) {
-    let fields = fields.as_slice();
+    let replaced = filter.replace.map_or(NameSet::of(&[]), |replacement| NameSet::of(&[replacement.name]));
+    let not_copied = filter.drop.with(replaced);
+    let is_dropped =
+        |field: &Field| filter.drop.contains(field.known) || filter.also_drop.is_some_and(|drop| drop(field));
     let mut run_start = None;
-    for field in fields {
-        let passes = !filter.drop.contains(field.known) && filter.also_drop.is_none_or(|drop| !drop(field));
-        let replacement = filter.replace.filter(|replacement| passes && replacement.name == field.known);
-        match (passes && replacement.is_none(), run_start) {
+    for field in fields.as_slice() {
+        let passes =
+            !not_copied.contains(field.known) && filter.also_drop.is_none_or(|also_drop| !also_drop(field));
+        match (passes, run_start) {
             (true, None) => run_start = Some(field.name.start as usize),
             (false, Some(start)) => {
                 out.extend_from_slice(&text[start..field.name.start as usize]);
@@ -107,7 +110,10 @@ fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<
             }
             _ => {}
         }
-        if let Some(replacement) = replacement {
+        if replaced.contains(field.known)
+            && let Some(replacement) = filter.replace
+            && !is_dropped(field)
+        {
             (replacement.write)(out, field);
         }
     }
@@ -140,6 +146,7 @@ pub(crate) fn write_request(session: &Session, exchange: &mut Exchange, plans: P
     write_host(&mut out, exchange, &route.config.forward_host, server_host);
     copy_request_fields(&mut out, session, exchange, plans);
     forwarded::write(&mut out, session, exchange, listener);
+    forwarded::write_certificate(&mut out, session, listener);
     write_request_framing(&mut out, exchange);
     if let Some(left) = exchange.request.max_forwards(&exchange.request_text) {
         write::decimal_field(&mut out, b"Max-Forwards", left.saturating_sub(1));
@@ -194,7 +201,9 @@ fn write_host(out: &mut Vec<u8>, exchange: &Exchange, policy: &ForwardHost, serv
         }
         ForwardHost::Keep => kept,
     };
-    write::field(out, b"Host", host);
+    out.extend_from_slice(b"Host: ");
+    out.extend_from_slice(host);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn copy_request_fields(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, plans: Plans<'_>) {
@@ -215,14 +224,16 @@ fn copy_request_fields(out: &mut Vec<u8>, session: &Session, exchange: &Exchange
     // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is looked at.
     let underscores = !listener.config.allow.underscore_names && memchr::memchr(b'_', text).is_some();
     let own_id = listener.own_id_header();
+    let withheld = listener.withheld(session.peer);
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (underscores && name.contains(&b'_'))
             || (others && request.is_named_by_connection(text, field))
             || own_id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            || withheld.is_some_and(|withheld| withheld.covers(name))
             || is_changed_away(changes, name)
     };
-    let ask = underscores || others || own_id.is_some() || !changes.is_empty();
+    let ask = underscores || others || own_id.is_some() || withheld.is_some() || !changes.is_empty();
     let changing = upstream.persistence.as_ref().filter(|persistence| persistence.changes_requests());
     let write_cookie = |out: &mut Vec<u8>, field: &Field| {
         if let Some(persistence) = changing {

@@ -2,7 +2,8 @@
 //! policy does.
 
 use weir_config::{
-    CookieMode, CookiePersistence, ForwardHost, HeaderChanges, HealthCheck, Probe, print_duration,
+    CookieMode, CookiePersistence, ForwardHost, HeaderChanges, HealthCheck, Probe, UpstreamTls,
+    print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{Outcome, RouteMatch, RouteRequest, query_value};
@@ -130,6 +131,20 @@ pub(super) fn cookie(persistence: &CookiePersistence, server: Option<&str>) -> S
         (None, CookieMode::Learn { .. }) => {
             format!("{name}: which server gave it out is learned while Weir runs, so it is not known here")
         }
+    }
+}
+
+/// How servers prove who they are.
+pub(super) fn tls(tls: &UpstreamTls) -> String {
+    let shown = if tls.certificate.is_some() { "; they are shown a certificate" } else { "" };
+    match &tls.authorities {
+        None => format!("servers are believed whatever certificate they have{shown}"),
+        Some(authorities) => match &authorities.file {
+            None => format!("servers need a certificate from an authority that this system trusts{shown}"),
+            Some(file) => {
+                format!("servers need a certificate from an authority in {}{shown}", file.display())
+            }
+        },
     }
 }
 

@@ -160,6 +160,9 @@ fn push_destination(
         let server = cookie.server.map(|server| &*destination.server(server).name);
         page.line("cookie", &sentence::cookie(cookie.persistence, server));
     }
+    if let Some(tls) = &upstream.tls {
+        page.line("tls", &sentence::tls(tls));
+    }
     page.line("health", &sentence::health(upstream.health.as_ref()));
     let widths = widths(destination);
     for (index, (candidate, share)) in destination.candidates.iter().enumerate() {

@@ -3,7 +3,6 @@
 //! `UPDATE=1 cargo test -p weir-lab golden` writes them anew.
 
 use super::*;
-use crate::scenario::listener::{Suite, Tls};
 
 /// One thing to describe.
 struct Case {
@@ -33,7 +32,8 @@ const PLAIN: Case = Case {
     variant: Variant::Usual,
 };
 
-const TLS: Tls = Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false };
+const TLS: Tls =
+    Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false, handshake_timeout: None };
 
 const HEALTH: Health =
     Health { interval: Duration::from_secs(1), timeout: Duration::from_millis(250), fall: 2, rise: 3 };

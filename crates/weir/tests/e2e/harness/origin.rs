@@ -3,6 +3,7 @@
 //! A script returns `None` (by `?`) when its peer goes away, which is nothing special; a panic in a script is kept
 //! and fails the test when the origin is dropped.
 
+use std::io::Read as _;
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -135,6 +136,32 @@ impl Origin {
         Origin::run(address, Arc::new(script), move || {
             let (tcp, _) = listener.accept()?;
             Stream::Tcp(tcp.try_clone()?).guarded()?;
+            Ok(Stream::Tls(Box::new(TlsStream::accepted(&config, tcp))))
+        })
+    }
+
+    /// The same behind a line of plain text, which `heard` gets.
+    pub(crate) fn start_tls_behind_line(
+        config: ServerConfig,
+        heard: impl Fn(String) + Send + 'static,
+        script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
+    ) -> Origin {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = Address::Tcp(listener.local_addr().expect("a bound socket has an address"));
+        let config = Arc::new(config);
+        Origin::run(address, Arc::new(script), move || {
+            let (mut tcp, _) = listener.accept()?;
+            Stream::Tcp(tcp.try_clone()?).guarded()?;
+            let mut line = Vec::new();
+            // Byte by byte, since what comes behind it is not text. Nothing comes when the origin is dropped.
+            while !line.ends_with(b"\r\n") {
+                let mut byte = [0];
+                if tcp.read(&mut byte)? == 0 {
+                    break;
+                }
+                line.push(byte[0]);
+            }
+            heard(latin1(&line));
             Ok(Stream::Tls(Box::new(TlsStream::accepted(&config, tcp))))
         })
     }

@@ -73,6 +73,29 @@ fn a_websocket_and_its_end_pass() {
     assert_eq!(client.take_to_end(), (b"bye".to_vec(), End::Closed));
 }
 
+/// Whose connection it is stands before TLS, where a server that only passes it on can read it.
+#[test]
+fn the_proxy_header_comes_before_the_handshake() {
+    let authority = Authority::new();
+    let (tell, told) = std::sync::mpsc::channel();
+    let heard = move |line| tell.send(line).expect("the test listens");
+    let origin = Origin::start_tls_behind_line(authority.server(&["app.test"]), heard, |conn| {
+        loop {
+            conn.request()?;
+            conn.send(ok("fine"))?;
+        }
+    });
+    let weir = start_for(&origin, &authority, "upstream.app.proxy_protocol = \"v1\"");
+    let mut client = Client::connect_from("127.0.0.7", weir.web());
+    for _ in 0..2 {
+        client.send_get("/");
+        assert_eq!(client.response().text(), "fine");
+    }
+    let expected =
+        format!("PROXY TCP4 127.0.0.7 127.0.0.1 {} {}\r\n", client.local_port(), weir.web().port());
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [expected]);
+}
+
 /// A client of plain TCP, and a server that is the first to speak.
 #[test]
 fn a_tcp_listener_can_speak_tls_to_its_servers() {
