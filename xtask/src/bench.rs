@@ -39,7 +39,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Resul
     let mut failed = Vec::new();
     for scenario in &arguments.scenarios {
         let lab = workspace.target().join("release").join("weir-lab");
-        let mut process = Process::new(workspace, lab).args(["run", scenario]);
+        let mut process = Process::new(workspace, lab).finds_tools(workspace).args(["run", scenario]);
         if arguments.short {
             process = process.arg("--short");
         }

@@ -8,6 +8,7 @@ mod clock;
 mod process;
 mod packages;
 mod tools;
+mod wheel;
 mod setup;
 mod ci;
 mod summary;

@@ -20,6 +20,9 @@ use crate::workspace::Workspace;
 /// Long enough for a release build on two busy cores; a hang still leaves CI time for the other steps.
 const LIMIT_DEFAULT: Duration = Duration::from_secs(40 * 60);
 
+/// The variable with the folders of programs.
+const PATH: &str = "PATH";
+
 /// One program to run to its end.
 pub(crate) struct Process {
     command: Command,
@@ -56,6 +59,17 @@ impl Process {
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
+    }
+
+    /// It also finds the programs that `setup` has installed, after those of the machine.
+    pub(crate) fn finds_tools(self, workspace: &Workspace) -> Self {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain([workspace.tools().join("bin")]);
+        match std::env::join_paths(folders) {
+            Ok(path) => self.env(PATH, path),
+            // A folder whose name cannot be in a PATH.
+            Err(_) => self,
+        }
     }
 
     /// Kill it after `limit`.
@@ -102,7 +116,9 @@ impl Process {
 
     /// The command as one would type it, as far as its environment goes that this program set.
     fn describe(&self) -> String {
+        // The PATH would fill the screen.
         let set = self.command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let set = set.filter(|(name, _)| *name != PATH);
         let mut words: Vec<String> = set
             .map(|(name, value)| format!("{}={}", name.display(), quote(&value.to_string_lossy())))
             .collect();

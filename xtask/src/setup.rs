@@ -4,6 +4,7 @@
 
 use crate::packages;
 use crate::tools;
+use crate::wheel;
 use crate::workspace::Workspace;
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
@@ -11,5 +12,6 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     for tool in [tools::CARGO_DENY, tools::TYPOS] {
         println!("{}", tool.ready(workspace)?.display());
     }
+    wheel::install(workspace);
     packages
 }

@@ -13,5 +13,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
-    Process::cargo(workspace).args(["test", "--workspace", "--no-fail-fast"]).args(&arguments.rest).run()
+    Process::cargo(workspace)
+        .finds_tools(workspace)
+        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(&arguments.rest)
+        .run()
 }

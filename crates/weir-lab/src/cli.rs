@@ -38,7 +38,10 @@ enum Command {
     #[command(
         after_help = "Examples:\n  weir-lab run l7-keepalive\n  weir-lab run l7-short --rounds 15 --save\n  \
                             weir-lab run l7-keepalive --short --peers optional\n  \
-                            weir-lab run l7-keepalive --targets direct,nginx --tool wrk"
+                            weir-lab run l7-keepalive --targets direct,nginx --tool wrk\n  \
+                            weir-lab run l7-keepalive --targets weir,caddy,caddy/as-shipped\n  \
+                            weir-lab run l7-keepalive --target-path envoy=/opt/envoy/bin/envoy\n  \
+                            weir-lab run l7-short --url http://192.0.2.7:8080/"
     )]
     Run(RunArgs),
     /// Put Weir's balancing, queue, health checks and retries into a simulated world, and compare variants.

@@ -210,8 +210,13 @@ Header add Set-Cookie \"SRV=.%{BALANCER_WORKER_ROUTE}e; path=/\" env=BALANCER_RO
     } else {
         ""
     };
+    let probes = if description.upstream.health.is_some() {
+        "# `retry`: after a failed connection it would not look at a server for 60 s by default, whatever the probes say.\n"
+    } else {
+        ""
+    };
     format!(
-        "{cookie}<Proxy \"balancer://origin\">
+        "{probes}{cookie}<Proxy \"balancer://origin\">
 {members}    ProxySet lbmethod={method}{sticky}
 </Proxy>
 ProxyPass \"/\" \"balancer://origin/\"
@@ -240,7 +245,6 @@ fn options(description: &Description<'_>) -> String {
         text.push_str(&format!(" timeout={}", limit.as_millis().div_ceil(1000)));
     }
     if let Some(health) = upstream.health {
-        // After a failed connection it would not look at the server for 60 s by default, whatever the probes say.
         text.push_str(&format!(
             " hcmethod=GET hcuri={HEALTH_PATH} hcinterval={}ms hcfails={} hcpasses={} retry=1",
             health.interval.as_millis(),

@@ -3,7 +3,7 @@
 //! Tuned by the pages of its documentation about `reverse_proxy` and global options. Its package comes with a file server; as
 //! shipped is the one line that its quick start shows, and every other value is its default.
 
-use super::description::go_on_one_cpu;
+use super::description::{GO_ON_ONE_CPU, go_on_one_cpu};
 use super::{Cannot, Certificate, Description, HEALTH_PATH, Rendered};
 use crate::load::exchange::CLIENT_HEADER;
 use crate::scenario::upstream::Balance;
@@ -18,8 +18,9 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> 
         // TLS 1.2 and 1.3 and tickets are the defaults.
         format!("\ttls {} {}\n", certificate.display(), key.display())
     });
+    let cpu = if description.is_tuned() { GO_ON_ONE_CPU } else { "" };
     let text = format!(
-        "{{
+        "{cpu}{{
 \t# Several may run on one machine: neither the port of its API nor 80 for redirects.
 \tadmin off
 \tauto_https disable_redirects

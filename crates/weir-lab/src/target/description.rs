@@ -119,8 +119,12 @@ pub struct Rendered {
     pub env: Vec<(&'static str, String)>,
 }
 
-/// What programs written in Go are told: a thread for the one CPU of the target, as the others have. Their runtime would find that
-/// out from the CPUs it may use; said so that it can be seen.
+/// The reason for the same, in a configuration.
+pub(super) const GO_ON_ONE_CPU: &str = "# GOMAXPROCS=1 in its environment: one thread at a time for the one CPU of the target, as the others have.
+# The runtime of Go would find that out from the CPUs it may use; said so that it can be seen.
+";
+
+/// What programs written in Go are told where they are tuned.
 pub(super) fn go_on_one_cpu() -> (&'static str, String) {
     ("GOMAXPROCS", "1".to_owned())
 }

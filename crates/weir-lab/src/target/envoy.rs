@@ -14,8 +14,14 @@ use crate::scenario::upstream::Balance;
 const TYPE: &str = "\"@type\": type.googleapis.com/envoy.extensions";
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
+    let workers = if description.is_tuned() {
+        "# One worker for the one CPU of the target, as the others have, stands on the command line, as its page about benchmarking\n\
+         # asks for; by default it has one for each CPU.\n"
+    } else {
+        ""
+    };
     let text = format!(
-        "static_resources:\n  listeners:\n{}  clusters:\n{}",
+        "{workers}static_resources:\n  listeners:\n{}  clusters:\n{}",
         listener(description),
         cluster(description)
     );
@@ -24,7 +30,6 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
     // Its hot restart claims a name that all instances of the machine share.
     args.push("--disable-hot-restart".to_owned());
     if description.is_tuned() {
-        // Its page about benchmarking: as many workers as the others have.
         args.extend(["--concurrency", "1"].map(str::to_owned));
     }
     Rendered { file: "envoy.yaml", text, args, ..Rendered::default() }

@@ -3,7 +3,7 @@
 //! Tuned by the reference pages of entry points, servers transports, services and middlewares. It comes without a
 //! configuration: as shipped is an entry point, a router and a service, and every other value is its default.
 
-use super::description::go_on_one_cpu;
+use super::description::{GO_ON_ONE_CPU, go_on_one_cpu};
 use super::{Cannot, Certificate, Description, HEALTH_PATH, Rendered};
 use crate::scenario::upstream::Balance;
 
@@ -41,8 +41,9 @@ fn fixed(description: &Description<'_>) -> String {
     if !limits.is_empty() {
         limits.insert_str(0, "    transport:\n      respondingTimeouts:\n");
     }
+    let cpu = if description.is_tuned() { GO_ON_ONE_CPU } else { "" };
     format!(
-        "global:
+        "{cpu}global:
   # Nothing leaves this machine; the first is on by default.
   checkNewVersion: false
   sendAnonymousUsage: false
