@@ -1,4 +1,4 @@
-//! The command line: `run`, `simulate`, `list`, `targets`, `origin`, and the guard behind every child process.
+//! The command line: `run`, `simulate`, `list`, `targets`, `report`, `compare`, `origin`, and the guard behind every child process.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::load::tool;
 use crate::origin::{Origin, Setup};
+use crate::output::say;
 use crate::place;
 use crate::process::{Job, Launcher, guard};
-use crate::report::{self, folder, markdown, verdict};
+use crate::report::{self, compare, folder, markdown, verdict};
 use crate::run::{self, Options};
 use crate::scenario::{Tool, catalogue};
 use crate::simulate::{SimulateArgs, simulate};
@@ -51,6 +52,19 @@ enum Command {
     List,
     /// List targets and tools: what is installed, and how to get the rest.
     Targets(Programs),
+    /// Write the report of a saved run anew: HTML, Markdown, CSV.
+    Report {
+        /// Folder of the run, such as one below lab/runs.
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+    },
+    /// Compare two saved runs, figure by figure; a difference that may be chance is called that.
+    Compare {
+        /// Folder of the earlier run.
+        before: PathBuf,
+        /// Folder of the later run.
+        after: PathBuf,
+    },
     /// Run the origin alone: the server that stands behind every target.
     Origin {
         /// Address to listen on; port 0 takes any free port.
@@ -155,6 +169,8 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Simulate(args) => run_simulation(&args),
         Command::List => list(),
         Command::Targets(programs) => targets(&programs),
+        Command::Report { runs } => rewrite_reports(&runs),
+        Command::Compare { before, after } => compare_runs(&before, &after),
         Command::Origin { listen, threads, addresses, slots, journal } => {
             serve_origin(&Setup { listen, addresses, threads, slots, journal })
         }
@@ -191,7 +207,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
         }
         result => result?,
     };
-    println!("{}", markdown::findings(&run));
+    say(&markdown::findings(&run))?;
     if let Some(root) = &args.save {
         save(&run, root)?;
     }
@@ -224,15 +240,28 @@ fn watch_for_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
 
 fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
     let folder = folder::save(run, root).context("cannot save the run")?;
-    println!("Saved in {}", folder.display());
+    say(&format!("Saved in {}", folder.display()))?;
     Ok(())
+}
+
+fn rewrite_reports(runs: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    for run in runs {
+        folder::rewrite(run)?;
+        println!("{}", run.join("report.html").display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare_runs(before: &Path, after: &Path) -> anyhow::Result<ExitCode> {
+    print!("{}", compare::compare(&folder::load(before)?, &folder::load(after)?));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list() -> anyhow::Result<ExitCode> {
     let scenarios = catalogue::all()?;
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     for scenario in scenarios {
-        println!("{:<width$}  {}", scenario.name, scenario.question);
+        say(&format!("{:<width$}  {}", scenario.name, scenario.question))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -240,17 +269,19 @@ fn list() -> anyhow::Result<ExitCode> {
 fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
     let found = installed::find_products(&programs.given())?;
     for product in PRODUCTS {
-        match found.get(product.name()) {
-            Some(it) => println!("{:<8} {} ({})", product.name(), it.version, it.program.display()),
-            None if product == Product::Direct => println!("{:<8} no target, the baseline", product.name()),
-            None => println!("{:<8} missing: {}", product.name(), product.how_to_get()),
-        }
+        let says = match found.get(product.name()) {
+            Some(it) => format!("{} ({})", it.version, it.program.display()),
+            None if product == Product::Direct => "no target, the baseline".to_owned(),
+            None => format!("missing: {}", product.how_to_get()),
+        };
+        say(&format!("{:<8} {says}", product.name()))?;
     }
     for tool in [Tool::Wrk, Tool::Ab, Tool::Siege] {
-        match tool::installed(tool) {
-            Some(it) => println!("{:<8} {} ({})", tool.name(), it.version, it.program.display()),
-            None => println!("{:<8} missing: {}", tool.name(), tool::HOW_TO_GET),
-        }
+        let says = match tool::installed(tool) {
+            Some(it) => format!("{} ({})", it.version, it.program.display()),
+            None => format!("missing: {}", tool::HOW_TO_GET),
+        };
+        say(&format!("{:<8} {says}", tool.name()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -258,7 +289,7 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
 fn serve_origin(setup: &Setup) -> anyhow::Result<ExitCode> {
     place::raise_descriptor_limit();
     let origin = Origin::start_as(setup).with_context(|| format!("cannot listen on {}", setup.listen))?;
-    println!("listening on {}", origin.addr());
+    say(&format!("listening on {}", origin.addr()))?;
     origin.wait();
     Ok(ExitCode::SUCCESS)
 }

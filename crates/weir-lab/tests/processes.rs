@@ -276,3 +276,11 @@ fn what_is_missing_or_mistyped_is_an_error_that_says_so() {
     let output = lab(&["run", "l7-keepalife"]).output().unwrap();
     assert!(!output.status.success() && text(&output).contains("no scenario"), "{}", text(&output));
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = lab(&["list"]).stdout(writer).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}

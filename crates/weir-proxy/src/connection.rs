@@ -80,22 +80,26 @@ impl Connection {
             }
             return Poll::Ready(Ok(len));
         }
-        let input = match &mut self.input {
-            Some(input) => input,
-            none => {
-                ready!(self.socket.poll_readable(cx))?;
-                none.insert(stock.take())
-            }
-        };
-        debug_assert!(!input.is_full());
-        let outcome = self.socket.poll_read(cx, input.space());
-        if let Poll::Ready(Ok(len)) = &outcome {
-            input.fill(*len);
+        if let Some(input) = &mut self.input {
+            debug_assert!(!input.is_full());
+            let len = ready!(self.socket.poll_read(cx, input.space()))?;
+            input.fill(len);
+            return Poll::Ready(Ok(len));
         }
-        if input.is_empty() {
-            self.input = None;
+        let mut taken = None;
+        let place = &mut taken;
+        let len = ready!(self.socket.poll_read_when_ready(cx, || place.insert(stock.take()).space()))?;
+        self.input = taken.filter(|_| len > 0);
+        if let Some(input) = &mut self.input {
+            input.fill(len);
         }
-        outcome
+        Poll::Ready(Ok(len))
+    }
+
+    /// What comes behind the received bytes, when they are passed on as they are: at once more of them, or the end, if the
+    /// event loop has heard of that already.
+    pub(crate) fn behind_received(&self) -> Behind {
+        if self.tls.is_none() && self.socket.is_ending() { Behind::More } else { Behind::Unknown }
     }
 
     /// Takes in what a new connection brought with it, without a turn of the event loop; whether there was anything. With
@@ -156,6 +160,7 @@ impl Connection {
 
     /// Writes as much of the slices as the kernel takes now, with one system call. With TLS it may take more, and
     /// [`Connection::has_unsent`] then.
+    #[inline]
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,

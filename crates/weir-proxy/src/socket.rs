@@ -22,6 +22,8 @@ const SPLICE: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
 #[derive(Debug)]
 pub(crate) struct Socket {
     watch: Watch,
+    /// Whether the event loop had heard of the end of the stream when it was last read from.
+    is_ending: bool,
 }
 
 /// What the event loop watches a socket for. It only ever becomes more.
@@ -42,7 +44,7 @@ enum Watch {
 pub(crate) enum Behind {
     /// Nobody knows: they leave at once.
     Unknown,
-    /// More of them, at once: they wait for it and leave in the same packet.
+    /// More of them, or the end, at once: they wait for it and leave in the same packet.
     More,
     /// The end of our direction, at once: the last of them wait for it and leave in the same packet, which spares both
     /// sides the work of another.
@@ -72,7 +74,7 @@ pub(crate) enum PeerState {
 impl Socket {
     /// Takes a connected, non-blocking descriptor; the event loop hears of it at the first wait.
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self { watch: Watch::Nothing(fd) }
+        Self { watch: Watch::Nothing(fd), is_ending: false }
     }
 
     /// Takes a descriptor that is still connecting: room to write will say that it has connected.
@@ -81,12 +83,17 @@ impl Socket {
     /// Those of `epoll_ctl(2)`.
     pub(crate) fn connecting(fd: OwnedFd) -> io::Result<Self> {
         let fd = sys::watch(fd, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { watch: Watch::ReadsAndWrites(fd) })
+        Ok(Self { watch: Watch::ReadsAndWrites(fd), is_ending: false })
     }
 
     /// Whether the event loop tells when there is something to read.
     pub(crate) fn is_watched(&self) -> bool {
         !matches!(self.watch, Watch::Nothing(_))
+    }
+
+    /// Whether the end of the stream comes right behind what was last read.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending
     }
 
     fn fd(&self) -> io::Result<BorrowedFd<'_>> {
@@ -98,11 +105,10 @@ impl Socket {
     }
 
     /// The descriptor as the event loop sees it, registered for reading by now.
+    #[inline]
     fn watched(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
-        if let Watch::Nothing(_) = self.watch
-            && let Watch::Nothing(fd) = std::mem::replace(&mut self.watch, Watch::Refused)
-        {
-            self.watch = Watch::Reads(sys::watch(fd, Interest::READABLE)?);
+        if let Watch::Nothing(_) = self.watch {
+            self.watch_reads()?;
         }
         match &self.watch {
             Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Ok(fd),
@@ -110,7 +116,16 @@ impl Socket {
         }
     }
 
-    /// The same, registered for writing as well; what is readable is then reported again.
+    /// Has the event loop watch for something to read.
+    #[cold]
+    fn watch_reads(&mut self) -> io::Result<()> {
+        if let Watch::Nothing(fd) = std::mem::replace(&mut self.watch, Watch::Refused) {
+            self.watch = Watch::Reads(sys::watch(fd, Interest::READABLE)?);
+        }
+        Ok(())
+    }
+
+    /// The descriptor as the event loop sees it, registered for writing as well; what is readable is then reported again.
     fn watched_for_writes(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
         if !matches!(self.watch, Watch::ReadsAndWrites(_)) {
             let fd = match std::mem::replace(&mut self.watch, Watch::Refused) {
@@ -125,24 +140,39 @@ impl Socket {
 
     /// Reads into `space`; `Ok(0)` is the end of the stream.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, space: &mut [u8]) -> Poll<io::Result<usize>> {
-        debug_assert!(!space.is_empty());
         if !self.is_watched() {
             match self.try_read(space) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => return Poll::Ready(outcome),
             }
         }
+        self.poll_read_when_ready(cx, || space)
+    }
+
+    /// Reads into the space that `take` makes when there is something to read; `Ok(0)` is the end of the stream.
+    pub(crate) fn poll_read_when_ready<'a>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce() -> &'a mut [u8],
+    ) -> Poll<io::Result<usize>> {
         let fd = self.watched()?;
+        let mut ready = ready!(fd.poll_read_ready(cx))?;
+        let space = take();
+        debug_assert!(!space.is_empty());
         loop {
-            let mut ready = ready!(fd.poll_read_ready(cx))?;
             match rustix::net::recv(fd, &mut *space, RecvFlags::empty()) {
                 Ok((len, _)) => {
+                    let is_ending = ready.ready().is_read_closed();
                     if 0 < len && len < space.len() {
                         ready.clear_ready();
                     }
+                    self.is_ending = is_ending;
                     return Poll::Ready(Ok(len));
                 }
-                Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
+                Err(rustix::io::Errno::AGAIN) => {
+                    ready.clear_ready();
+                    ready = ready!(fd.poll_read_ready(cx))?;
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Poll::Ready(Err(errno.into())),
             }
@@ -165,6 +195,7 @@ impl Socket {
     }
 
     /// Writes as much of `bytes` as the kernel takes now.
+    #[inline]
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,

@@ -16,6 +16,7 @@ mod client;
 pub mod driver;
 pub mod probe;
 pub mod held;
+pub mod unfinished;
 pub mod tool;
 #[cfg(test)]
 mod tests;

@@ -96,7 +96,8 @@ fn failed(error: &std::io::Error) -> Fault {
     }
 }
 
-fn connect(target: SocketAddr, source: usize) -> Result<TcpStream, rustix::io::Errno> {
+/// Connects from source number `source`.
+pub(super) fn connect(target: SocketAddr, source: usize) -> Result<TcpStream, rustix::io::Errno> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
         rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;

@@ -160,7 +160,7 @@ mod tests {
             (Suite::Tls12Chacha20, Key::Rsa2048),
             (Suite::Tls13Aes256, Key::EcdsaP256),
         ] {
-            let outcome = drive(Tls { suite, key, resume: false }, false);
+            let outcome = drive(Tls { suite, key, resume: false, handshake_timeout: None }, false);
             assert!(outcome.faults.is_empty(), "{suite:?}: {}", outcome.faults);
             assert!(outcome.exchanges > 3, "{suite:?}: {} exchanges", outcome.exchanges);
             assert_eq!((outcome.opened, outcome.resumed_handshakes), (3, 0));
@@ -170,10 +170,11 @@ mod tests {
     #[test]
     fn sessions_are_resumed_if_they_are_to_be() {
         for suite in [Suite::Tls12Aes256, Suite::Tls13Aes256] {
-            let full = drive(Tls { suite, key: Key::Rsa2048, resume: false }, true);
+            let full = drive(Tls { suite, key: Key::Rsa2048, resume: false, handshake_timeout: None }, true);
             assert!(full.faults.is_empty(), "{suite:?}: {}", full.faults);
             assert!(full.full_handshakes > 0 && full.resumed_handshakes == 0, "{suite:?}");
-            let resumed = drive(Tls { suite, key: Key::Rsa2048, resume: true }, true);
+            let resumed =
+                drive(Tls { suite, key: Key::Rsa2048, resume: true, handshake_timeout: None }, true);
             assert!(resumed.faults.is_empty(), "{suite:?}: {}", resumed.faults);
             // The first of each client has nothing to resume.
             assert!((1..=3).contains(&resumed.full_handshakes), "{suite:?}: {}", resumed.full_handshakes);
@@ -189,7 +190,8 @@ mod tests {
         std::fs::create_dir(&other).unwrap();
         let target = serve(&Certificate::make(Key::EcdsaP256, &shown).unwrap());
         let trusted = Certificate::make(Key::EcdsaP256, &other).unwrap();
-        let tls = Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false };
+        let tls =
+            Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false, handshake_timeout: None };
         let shape = Shape { host: target, path: "/", body_len: 0, answer_len: 1, close: true, cookie: None };
         let secure = Secure::new(tls, &trusted.der, NAME).unwrap();
         let seen =

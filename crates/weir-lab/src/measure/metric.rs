@@ -87,6 +87,8 @@ pub enum Metric {
     LongestOfLimit,
     /// Correct answers of all requests after the overload, percent.
     AvailabilityAfter,
+    /// From the last unfinished handshake to the moment when the target has closed all of them, relative to its time limit.
+    GoneOfLimit,
     /// Clients whose requests all went to one server while nothing happened, percent.
     Kept,
     /// Clients of other servers that changed theirs when one was removed, percent.
@@ -161,6 +163,7 @@ impl Metric {
             Self::ProbeBurst => "burst",
             Self::LongestOfLimit => "longest of limit",
             Self::AvailabilityAfter => "available after %",
+            Self::GoneOfLimit => "gone of limit",
             Self::Kept => "kept %",
             Self::MovedOnRemoval => "moved %",
             Self::MovedOnReturn => "moved back %",
@@ -210,6 +213,7 @@ impl Metric {
             Self::ProbeBurst => "largest 10 ms of probes relative to the mean",
             Self::LongestOfLimit => "longest wait relative to the queue's limit",
             Self::AvailabilityAfter => "availability after the overload",
+            Self::GoneOfLimit => "time until all unfinished handshakes are gone relative to their limit",
             Self::Kept => "clients that stay with one server",
             Self::MovedOnRemoval => "clients of other servers that move when one is removed",
             Self::MovedOnReturn => "clients that move without need when the server returns",
@@ -244,6 +248,7 @@ impl Metric {
             | Self::OfCapacity
             | Self::LongestOfIdeal
             | Self::P95OfPlain
+            | Self::GoneOfLimit
             | Self::LongestOfLimit => format!("{value:.3}"),
             Self::Rss | Self::Pss => format!("{:.1}", value / 1_048_576.0),
             // Not rounded up: 100 means that nothing failed.

@@ -1,6 +1,6 @@
 //! A run: rounds over targets, each measurement from nothing, the results gathered for the report.
 //!
-//! `stand` starts servers and target for one measurement; `steady` to `persistence` each know how to measure one kind of
+//! `stand` starts servers and target for one measurement; `steady` to `unfinished` each know how to measure one kind of
 //! work; `rounds` interleaves them and leaves out what has failed. What is measured is a `Measurement`, whatever the kind.
 
 pub mod measurement;
@@ -18,6 +18,7 @@ mod overload;
 mod slow;
 mod probes;
 mod persistence;
+mod unfinished;
 mod case;
 mod peak;
 pub mod rounds;

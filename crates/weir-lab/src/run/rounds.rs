@@ -10,7 +10,9 @@ use anyhow::{Context as _, bail, ensure};
 use super::case::Case;
 use super::measurement::Measurement;
 use super::stand::Bench;
-use super::{Options, crowd, idle, outage, overload, peak, persistence, probes, queue, slow, steady};
+use super::{
+    Options, crowd, idle, outage, overload, peak, persistence, probes, queue, slow, steady, unfinished,
+};
 use crate::clock;
 use crate::load::tool;
 use crate::machine::Machine;
@@ -211,6 +213,9 @@ fn measure(
     }
     if let Some(work) = &scenario.persistence {
         return persistence::measure(bench, work, rounds, target);
+    }
+    if let Some(work) = &scenario.unfinished {
+        return unfinished::measure(bench, work, target);
     }
     if let (Some(work), Some(Case::Body(len))) = (&scenario.outage, case) {
         return outage::measure(bench, work, rounds, len, target);

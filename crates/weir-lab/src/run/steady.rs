@@ -196,7 +196,10 @@ mod tests {
         let said = |resume, full_handshakes, resumed_handshakes| {
             let start = Outcome::at_start(0, Duration::ZERO);
             let outcome = Outcome { full_handshakes, resumed_handshakes, ..start };
-            handshakes(Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume }, &outcome)
+            handshakes(
+                Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume, handshake_timeout: None },
+                &outcome,
+            )
         };
         assert_eq!([said(true, 1, 99), said(false, 1000, 1), said(true, 0, 0)], [None, None, None]);
         assert!(said(true, 2, 98).is_some_and(|text| text == "98 sessions were resumed and 2 were not"));

@@ -24,6 +24,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("tls-keepalive-tls13", include_str!("../../../../lab/scenarios/tls-keepalive-tls13.toml")),
     ("tls-keepalive-aes256", include_str!("../../../../lab/scenarios/tls-keepalive-aes256.toml")),
     ("tls-keepalive-chacha20", include_str!("../../../../lab/scenarios/tls-keepalive-chacha20.toml")),
+    ("tls-unfinished", include_str!("../../../../lab/scenarios/tls-unfinished.toml")),
     ("upstream-keepalive", include_str!("../../../../lab/scenarios/upstream-keepalive.toml")),
     ("idle-memory", include_str!("../../../../lab/scenarios/idle-memory.toml")),
     ("clients-default", include_str!("../../../../lab/scenarios/clients-default.toml")),

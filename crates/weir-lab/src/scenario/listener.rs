@@ -1,10 +1,12 @@
 //! What a target is to speak with its clients, in no product's words.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use super::Scenario;
 use super::upstream::Upstream;
+use super::{Scenario, length};
 use crate::target::{Class, Product, Variant};
 
 /// What passes between client and server.
@@ -54,6 +56,9 @@ pub struct Tls {
     /// Clients resume the sessions of earlier connections; otherwise each handshake is a full one.
     #[serde(default)]
     pub resume: bool,
+    /// What a handshake may take; without it, what the target allows by default.
+    #[serde(default, with = "length::optional")]
+    pub handshake_timeout: Option<Duration>,
 }
 
 /// See the module.
@@ -80,8 +85,10 @@ impl Listener {
         if let Some(tls) = self.tls {
             let has_direct = scenario.targets.iter().any(|target| target.product == Product::Direct);
             ensure!(
-                !has_direct && scenario.class == Class::Tuned && scenario.steady.is_some(),
-                "`tls` is for a steady load on tuned targets: the origin itself has none"
+                !has_direct
+                    && scenario.class == Class::Tuned
+                    && (scenario.steady.is_some() || scenario.unfinished.is_some()),
+                "`tls` is for a steady load, or unfinished handshakes, on tuned targets: the origin itself has none"
             );
             ensure!(self.protocol == Protocol::Http, "`tls` is for HTTP");
             ensure!(

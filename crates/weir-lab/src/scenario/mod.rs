@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use bar::Bar;
 use listener::Listener;
 use upstream::Upstream;
-use work::{Outage, Overload, Persistence, Probes, Queue, Slow};
+use work::{Outage, Overload, Persistence, Probes, Queue, Slow, Unfinished};
 
 use crate::measure::metric::Metric;
 use crate::target::{Class, Product, Target, Traffic, Variant};
@@ -65,6 +65,8 @@ pub struct Scenario {
     pub probes: Option<Probes>,
     /// Clients that belong to servers.
     pub persistence: Option<Persistence>,
+    /// Handshakes that never end.
+    pub unfinished: Option<Unfinished>,
     /// What the figures must meet.
     #[serde(default, rename = "bar")]
     pub bars: Vec<Bar>,
@@ -249,6 +251,11 @@ impl Scenario {
                 (Duration::from_millis(300), Duration::from_millis(300));
             persistence.settle = Duration::from_millis(100);
         }
+        if let (Some(unfinished), Some(tls)) = (&mut short.unfinished, &mut short.listener.tls) {
+            unfinished.clients.iter_mut().for_each(|clients| *clients = clients.div_ceil(50));
+            unfinished.settle = unfinished.settle.min(Duration::from_millis(100));
+            tls.handshake_timeout = tls.handshake_timeout.min(Some(Duration::from_secs(2)));
+        }
         short
     }
 
@@ -273,6 +280,8 @@ impl Scenario {
             [&first[..], &[M::Availability, M::LatenessP99]].concat()
         } else if self.probes.is_some() {
             vec![M::TargetCpu, M::ProbeBurst, M::ProbesPerSecond, M::CpuPerRequest, M::Rss]
+        } else if self.unfinished.is_some() {
+            vec![M::MemoryPerClient, M::GoneOfLimit, M::Failed, M::P50, M::P99, M::Longest, M::Rss, M::Pss]
         } else if self.persistence.is_some() {
             let first = [M::Kept, M::MovedOnRemoval, M::MovedOnReturn, M::Availability];
             [&first[..], &[M::P50, M::P99, M::CpuPerRequest]].concat()
@@ -316,7 +325,8 @@ impl Scenario {
 
     /// Whether the servers are to keep a journal: it says what a client cannot see.
     pub fn needs_journal(&self) -> bool {
-        self.steady.is_none() && self.idle.is_none() && self.crowd.is_none()
+        let sees_all = self.steady.is_some() || self.idle.is_some() || self.crowd.is_some();
+        !sees_all && self.unfinished.is_none()
     }
 
     fn has_variant(&self, variant: Variant) -> bool {
@@ -334,6 +344,7 @@ impl Scenario {
             self.slow.is_some(),
             self.probes.is_some(),
             self.persistence.is_some(),
+            self.unfinished.is_some(),
         ];
         ensure!(
             works.iter().filter(|is| **is).count() == 1,
@@ -392,7 +403,8 @@ impl Scenario {
         self.overload.iter().try_for_each(|work| work.check(upstream))?;
         self.slow.iter().try_for_each(|work| work.check(upstream))?;
         self.probes.iter().try_for_each(|work| work.check(upstream))?;
-        self.persistence.iter().try_for_each(|work| work.check(upstream))
+        self.persistence.iter().try_for_each(|work| work.check(upstream))?;
+        self.unfinished.iter().try_for_each(|work| work.check(&self.listener))
     }
 }
 

@@ -104,6 +104,9 @@ fn mistakes_are_named() {
             "[listener]\ntls = { suite = \"RC4\", key = \"rsa-2048\" }\n[steady]\nclients = 1\n",
             "unknown variant `RC4`",
         ),
+        ("[unfinished]\nclients = [1, 2]\nsettle = \"1s\"\nrate = 1.0\n", "without `handshake-timeout`"),
+        ("[unfinished]\nclients = [2]\nsettle = \"1s\"\nrate = 1.0\n", "two numbers or more"),
+        ("[unfinished]\nclients = [1, 2]\nsettle = \"1s\"\nrate = 0.0\n", "not positive"),
         ("[steady]\nclients = 1\nmessage = 0\n", "1 byte to 65535"),
         ("[steady]\nclients = 1\nmessage = 9\nbody = 9\n", "all there is"),
         (

@@ -6,6 +6,7 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use super::length;
+use super::listener::Listener;
 use super::upstream::{Balance, Upstream};
 
 /// Clients in a closed loop on servers that work on few requests at once.
@@ -115,6 +116,32 @@ pub struct Persistence {
     /// How long a target may take to notice either.
     #[serde(with = "length")]
     pub settle: Duration,
+}
+
+/// Connections whose TLS handshake never ends, and one client that goes on meanwhile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Unfinished {
+    /// Numbers of such connections at which memory is read; the figure is the slope over them.
+    pub clients: Vec<usize>,
+    /// Rest before each reading.
+    #[serde(with = "length")]
+    pub settle: Duration,
+    /// Requests per second of the other client, each on a connection of its own.
+    pub rate: f64,
+}
+
+impl Unfinished {
+    pub(super) fn check(&self, listener: &Listener) -> anyhow::Result<()> {
+        let rising = self.clients.windows(2).all(|pair| pair[0] < pair[1]);
+        ensure!(self.clients.len() >= 2 && rising, "unfinished clients: two numbers or more, rising");
+        ensure!(self.rate > 0.0, "the rate is not positive");
+        ensure!(
+            listener.tls.is_some_and(|tls| tls.handshake_timeout > Some(self.settle)),
+            "without `handshake-timeout` of the listener, longer than `settle`, nothing ends unfinished handshakes"
+        );
+        Ok(())
+    }
 }
 
 impl Queue {

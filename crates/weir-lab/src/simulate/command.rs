@@ -11,6 +11,7 @@ use super::model::{self, Model};
 use super::report::{self, Report};
 use super::run;
 use super::tally::Tally;
+use crate::output::say;
 
 /// What `weir-lab simulate` is told.
 #[derive(Debug, Args)]
@@ -48,9 +49,9 @@ pub fn simulate(args: &SimulateArgs, interrupted: &AtomicBool) -> anyhow::Result
     let name = name_of(&args.file);
     let report = Report::new(&name, &model, seed, &tallies);
     if !tallies.is_empty() {
-        println!("{}", report::text::findings(&report));
+        say(&report::text::findings(&report))?;
     }
-    println!("seed {seed}");
+    say(&format!("seed {seed}"))?;
     if !is_whole {
         eprintln!(
             "weir-lab: interrupted when {} of {all} variants were finished; nothing is saved",
@@ -61,7 +62,7 @@ pub fn simulate(args: &SimulateArgs, interrupted: &AtomicBool) -> anyhow::Result
     if let Some(folder) = &args.out {
         report::files::write(folder, &report, &tallies, &text)
             .with_context(|| format!("cannot write to {}", folder.display()))?;
-        println!("saved in {}", folder.display());
+        say(&format!("saved in {}", folder.display()))?;
     }
     Ok(true)
 }

@@ -47,6 +47,11 @@ fn tuned(description: &Description<'_>) -> String {
     option http-server-close"
     };
     let traffic = traffic(description);
+    let client = match description.handshake_timeout() {
+        // This version has no other limit for handshakes.
+        Some(limit) => format!("    timeout client {}ms\n", limit.as_millis()),
+        None => "    timeout client 300s\n".to_owned(),
+    };
     // TLS 1.2 and 1.3, tickets and a cache of 20 000 sessions are the defaults.
     let tls = description
         .certificate
@@ -59,8 +64,7 @@ defaults
     # Keep-alive on both sides, no log and no checks are the defaults. Idle clients must not be closed while they
     # are counted, hence the long times.
     timeout connect 5s
-    timeout client 300s
-    timeout server 300s
+{client}    timeout server 300s
     timeout http-keep-alive 300s
     timeout http-request 20s
 {traffic}{reuse}

@@ -15,6 +15,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
@@ -238,6 +239,11 @@ pub struct Description<'a> {
 }
 
 impl Description<'_> {
+    /// What a handshake may take, if it is to be limited.
+    fn handshake_timeout(&self) -> Option<Duration> {
+        self.listener.tls?.handshake_timeout
+    }
+
     /// How a server is chosen; `None` leaves it to the product.
     fn balance(&self) -> Option<Balance> {
         match self.variant {

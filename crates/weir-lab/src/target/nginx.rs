@@ -134,8 +134,14 @@ fn to_server(description: &Description<'_>) -> &'static str {
 /// TLS by its page about HTTPS servers.
 fn tls(description: &Description<'_>) -> String {
     let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    let handshake = description.handshake_timeout().map_or_else(String::new, |limit| {
+        format!(
+            "        # Holds for the handshake as well; 60 s by default.\n        client_header_timeout {}ms;\n",
+            limit.as_millis()
+        )
+    });
     format!(
-        "        ssl_certificate {};
+        "{handshake}        ssl_certificate {};
         ssl_certificate_key {};
         # TLS 1.3 is not among the defaults of this version.
         ssl_protocols TLSv1.2 TLSv1.3;

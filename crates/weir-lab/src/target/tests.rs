@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::installed::find_products;
 use super::{Certificate, Class, Description, PRODUCTS, Product, Room, Target, Traffic, Variant, render};
-use crate::scenario::listener::{Key, Listener, Protocol};
+use crate::scenario::listener::{Key, Listener, Protocol, Suite, Tls};
 use crate::scenario::upstream::{Balance, Health, Upstream};
 
 #[test]
@@ -214,6 +214,33 @@ fn everybody_gets_the_same_certificate() {
             assert!(!render(product, &plain).unwrap().text.contains(words));
             check_with_the_product(product, &secure);
         }
+    }
+}
+
+#[test]
+fn a_limit_of_handshakes_reaches_everybody() {
+    let dir = tempfile::tempdir().unwrap();
+    let (servers, upstream) = (addrs(1), Upstream::default());
+    let certificate = Certificate::make(Key::EcdsaP256, dir.path()).unwrap();
+    let tls = Tls {
+        suite: Suite::Tls13Aes256,
+        key: Key::EcdsaP256,
+        resume: false,
+        handshake_timeout: Some(Duration::from_millis(2_500)),
+    };
+    let limited = Description {
+        listener: &Listener { protocol: Protocol::Http, tls: Some(tls) },
+        certificate: Some(&certificate),
+        ..describe(&servers, &upstream, dir.path())
+    };
+    for (product, words) in [
+        (Product::Weir, "tls = \"2500ms\""),
+        (Product::Nginx, "client_header_timeout 2500ms;"),
+        (Product::Haproxy, "timeout client 2500ms\n"),
+    ] {
+        let text = render(product, &limited).unwrap().text;
+        assert!(text.contains(words), "{text}");
+        check_with_the_product(product, &limited);
     }
 }
 

@@ -32,6 +32,9 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
             key.display()
         ));
     }
+    if let Some(limit) = description.handshake_timeout() {
+        text.push_str(&format!("[listener.bench.timeouts]\ntls = \"{}ms\"\n\n", limit.as_millis()));
+    }
     text.push_str(&upstream(description));
     if description.variant == Variant::NoReuse {
         text.push_str("\n[upstream.origin.idle]\n# The variant without reuse of server connections.\nconnections_max = 0\n");

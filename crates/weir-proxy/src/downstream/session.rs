@@ -62,6 +62,8 @@ impl Peer {
 pub(crate) struct Session {
     pub(crate) worker: Rc<Worker>,
     pub(crate) listener: usize,
+    /// What the listener speaks.
+    pub(crate) protocol: Protocol,
     pub(crate) client: Connection,
     /// The client: who is at the other end, or for whom a PROXY header says that the connection is.
     pub(crate) peer: Peer,
@@ -96,6 +98,7 @@ impl Session {
         let view = Rc::clone(&worker.view.borrow());
         let shard = &view.listeners[listener];
         let config = &worker.shared.snapshot.listeners[listener].config;
+        let protocol = config.protocol;
         let counted = match proxy_header::is_expected(config.proxy_protocol.as_ref(), peer) {
             // Who the client is stands in the header.
             true => false,
@@ -117,6 +120,7 @@ impl Session {
             deadline: Deadline::new(&worker.timers),
             worker,
             listener,
+            protocol,
             client: Connection::new(socket),
             peer,
             proxied: None,
@@ -204,11 +208,6 @@ impl Session {
         Ok(())
     }
 
-    /// What the listener speaks.
-    pub(crate) fn protocol(&self) -> Protocol {
-        self.worker.shared.snapshot.listeners[self.listener].config.protocol
-    }
-
     /// When the age limit of the session ends it, if it has one.
     pub(crate) fn ends_at(&self) -> Option<Instant> {
         self.worker.shared.snapshot.listeners[self.listener]
@@ -250,7 +249,7 @@ impl Session {
         if self.refused.is_some()
             || self.client.has_input()
             || self.requests == 0 && self.client.fill_at_once(&self.worker.stock)
-            || self.protocol() == Protocol::Tcp
+            || self.protocol == Protocol::Tcp
         {
             return true;
         }

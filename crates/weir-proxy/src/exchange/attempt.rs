@@ -458,7 +458,7 @@ async fn open(
 ) -> Result<Connection, AttemptError> {
     let endpoints = plans.upstream.endpoints[server].load_full();
     // Who connects to a port of TCP may wait for the server to speak first.
-    let speaks_now = session.protocol() == Protocol::Http || session.client.has_input();
+    let speaks_now = session.protocol == Protocol::Http || session.client.has_input();
     let behind = if speaks_now { Behind::More } else { Behind::Unknown };
     let header = proxy_header::of_exchange(session, exchange, plans.upstream);
     let introduction = plans.upstream.trust.as_ref().map(|trust| trust.for_traffic(server));

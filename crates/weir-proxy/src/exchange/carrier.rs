@@ -67,7 +67,7 @@ async fn carry_one_after_the_other(place: Rc<Place>) -> Infallible {
             }
         })
         .await;
-        let after = match session.protocol() {
+        let after = match session.protocol {
             Protocol::Http => run(&mut session, &mut exchange).await,
             Protocol::Tcp => tcp::run(&mut session, &mut exchange).await,
         };

@@ -94,12 +94,15 @@ struct Replacement<'a> {
 
 /// Appends the field lines of `text` that pass, neighbours in one copy.
 fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<'_>) {
-    let fields = fields.as_slice();
+    let replaced = filter.replace.map_or(NameSet::of(&[]), |replacement| NameSet::of(&[replacement.name]));
+    let not_copied = filter.drop.with(replaced);
+    let is_dropped =
+        |field: &Field| filter.drop.contains(field.known) || filter.also_drop.is_some_and(|drop| drop(field));
     let mut run_start = None;
-    for field in fields {
-        let passes = !filter.drop.contains(field.known) && filter.also_drop.is_none_or(|drop| !drop(field));
-        let replacement = filter.replace.filter(|replacement| passes && replacement.name == field.known);
-        match (passes && replacement.is_none(), run_start) {
+    for field in fields.as_slice() {
+        let passes =
+            !not_copied.contains(field.known) && filter.also_drop.is_none_or(|also_drop| !also_drop(field));
+        match (passes, run_start) {
             (true, None) => run_start = Some(field.name.start as usize),
             (false, Some(start)) => {
                 out.extend_from_slice(&text[start..field.name.start as usize]);
@@ -107,7 +110,10 @@ fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<
             }
             _ => {}
         }
-        if let Some(replacement) = replacement {
+        if replaced.contains(field.known)
+            && let Some(replacement) = filter.replace
+            && !is_dropped(field)
+        {
             (replacement.write)(out, field);
         }
     }
@@ -195,7 +201,9 @@ fn write_host(out: &mut Vec<u8>, exchange: &Exchange, policy: &ForwardHost, serv
         }
         ForwardHost::Keep => kept,
     };
-    write::field(out, b"Host", host);
+    out.extend_from_slice(b"Host: ");
+    out.extend_from_slice(host);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn copy_request_fields(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, plans: Plans<'_>) {

@@ -55,7 +55,7 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     record.bytes_in += exchange.request_body.received();
     let listener = &view.listeners[session.listener];
     let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
-    if came && session.protocol() == Protocol::Http {
+    if came && session.protocol == Protocol::Http {
         listener.requests.increment();
     }
     listener.bytes_in.add(record.bytes_in);

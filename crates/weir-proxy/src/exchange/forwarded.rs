@@ -44,14 +44,20 @@ pub(crate) fn take_request_id(session: &Session, exchange: &mut Exchange, listen
             return;
         }
     }
-    let id = [session.worker.random(), session.worker.random()];
-    exchange.record.request_id.reserve(REQUEST_ID_LEN);
-    for word in id {
-        for shift in (0..16).rev() {
-            let digit = (word >> (shift * 4) & 0xf) as usize;
-            exchange.record.request_id.push(b"0123456789abcdef"[digit]);
-        }
+    let mut id = [0; REQUEST_ID_LEN];
+    for half in id.as_chunks_mut::<{ REQUEST_ID_LEN / 2 }>().0 {
+        *half = hexadecimal(session.worker.random());
     }
+    exchange.record.request_id.extend_from_slice(&id);
+}
+
+/// The digits of a number, computed rather than looked up: all at once, in vectors.
+fn hexadecimal(number: u64) -> [u8; 16] {
+    let mut digits = [0; 16];
+    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(number.to_be_bytes()) {
+        *pair = [byte >> 4, byte & 0xf].map(|digit| digit + if digit < 10 { b'0' } else { b'a' - 10 });
+    }
+    digits
 }
 
 /// Appends everything the listener wants servers to know.
@@ -96,10 +102,16 @@ fn write_x_forwarded(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, 
     }
     let kept = |name| trusted && fields.contains(name);
     if !kept(FieldName::XForwardedProto) {
-        write::field(out, b"X-Forwarded-Proto", scheme(session));
+        let line: &[u8] = match session.client.tls {
+            Some(_) => b"X-Forwarded-Proto: https\r\n",
+            None => b"X-Forwarded-Proto: http\r\n",
+        };
+        out.extend_from_slice(line);
     }
     if !kept(FieldName::XForwardedHost) {
-        write::field(out, b"X-Forwarded-Host", request.authority().of(text));
+        out.extend_from_slice(b"X-Forwarded-Host: ");
+        out.extend_from_slice(request.authority().of(text));
+        out.extend_from_slice(b"\r\n");
     }
     if !kept(FieldName::XForwardedPort)
         && let Some(port) = session.local_port

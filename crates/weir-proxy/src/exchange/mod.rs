@@ -197,9 +197,7 @@ impl Exchange {
     /// Forgets the request and the response; keeps the memory.
     pub(crate) fn reset(&mut self) {
         self.request.reset();
-        for text in
-            [&mut self.request_text, &mut self.server_name, &mut self.rewritten, &mut self.response_text]
-        {
+        for text in [&mut self.request_text, &mut self.rewritten, &mut self.response_text] {
             text.clear();
             text.shrink_to(MEMORY_KEPT_MAX);
         }

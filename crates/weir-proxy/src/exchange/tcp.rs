@@ -16,7 +16,7 @@ use crate::upstream::admission;
 
 /// Brings one connection from its client to a server; returns the tunnel, or what becomes of a client that gets none.
 pub(crate) async fn run(session: &mut Session, exchange: &mut Exchange) -> After {
-    match carry(session, exchange).await {
+    let after = match carry(session, exchange).await {
         Ok(after) => after,
         Err(Ended::Quietly) => After::Close,
         Err(Ended::Failed(failure)) => {
@@ -24,7 +24,10 @@ pub(crate) async fn run(session: &mut Session, exchange: &mut Exchange) -> After
             finish::record(session, exchange);
             After::Close
         }
-    }
+    };
+    // Not part of every reset: requests have none.
+    exchange.server_name.clear();
+    after
 }
 
 async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, Ended> {

@@ -38,9 +38,15 @@ impl Ends {
 /// The place of a pipe in a relay: one is on loan from the worker as long as there is something to move.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    ends: Option<Ends>,
+    lent: Option<Lent>,
     /// Bytes in it.
     held: usize,
+}
+
+/// A pipe and where it came from.
+#[derive(Debug)]
+struct Lent {
+    ends: Ends,
     stock: Weak<BufferStock>,
 }
 
@@ -65,7 +71,7 @@ pub(crate) enum Stopped {
 impl Pipe {
     /// No pipe yet.
     pub(crate) const fn new() -> Self {
-        Self { ends: None, held: 0, stock: Weak::new() }
+        Self { lent: None, held: 0 }
     }
 
     /// Whether nothing is on its way in it.
@@ -75,7 +81,7 @@ impl Pipe {
 
     /// Whether there is one.
     pub(crate) fn is_lent(&self) -> bool {
-        self.ends.is_some()
+        self.lent.is_some()
     }
 
     /// Moves bytes once: out of the pipe if there are any, else up to `len_max` into it. Waiting for the sender, it gives the
@@ -88,11 +94,10 @@ impl Pipe {
         len_max: u64,
         stock: &Rc<BufferStock>,
     ) -> Poll<Result<Moved, Stopped>> {
-        if self.ends.is_none() {
-            self.stock = Rc::downgrade(stock);
-            self.ends = stock.take_pipe();
+        if self.lent.is_none() {
+            self.lent = stock.take_pipe().map(|ends| Lent { ends, stock: Rc::downgrade(stock) });
         }
-        let Some(ends) = &self.ends else { return Poll::Ready(Ok(Moved::Nothing)) };
+        let Some(Lent { ends, .. }) = &self.lent else { return Poll::Ready(Ok(Moved::Nothing)) };
         if self.held > 0 {
             let len = ready!(to.poll_splice_from(cx, &ends.read, self.held)).map_err(Stopped::Writing)?;
             self.held -= len;
@@ -108,18 +113,26 @@ impl Pipe {
     }
 
     /// Gives the pipe back to the worker, if there is one; with bytes in it, it is of no use to anybody else.
+    #[inline]
     pub(crate) fn give_back(&mut self) {
-        let is_empty = std::mem::take(&mut self.held) == 0;
-        if let Some(ends) = self.ends.take()
-            && is_empty
-            && let Some(stock) = self.stock.upgrade()
-        {
-            stock.put_pipe_back(ends);
+        if let Some(lent) = self.lent.take() {
+            lent.give_back(std::mem::take(&mut self.held) == 0);
+        }
+    }
+}
+
+impl Lent {
+    // Most relays are short and have none.
+    #[cold]
+    fn give_back(self, is_empty: bool) {
+        if is_empty && let Some(stock) = self.stock.upgrade() {
+            stock.put_pipe_back(self.ends);
         }
     }
 }
 
 impl Drop for Pipe {
+    #[inline]
     fn drop(&mut self) {
         self.give_back();
     }

@@ -80,8 +80,9 @@ impl Direction {
                 };
                 let bytes = from.received();
                 let bytes = &bytes[..bytes.len().min(allowed)];
-                let len = ready!(to.poll_write(cx, [bytes, &[], &[]], Behind::Unknown))
-                    .map_err(Failed::Receiver)?;
+                // What waits for its time must not wait for the end as well.
+                let behind = if self.throttle.is_none() { from.behind_received() } else { Behind::Unknown };
+                let len = ready!(to.poll_write(cx, [bytes, &[], &[]], behind)).map_err(Failed::Receiver)?;
                 from.consume(len);
                 self.moved += len as u64;
                 if let Some(throttle) = &mut self.throttle {

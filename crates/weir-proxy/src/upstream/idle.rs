@@ -28,7 +28,8 @@ pub(crate) struct IdleLimits {
 /// A connection to a server and its history.
 #[derive(Debug)]
 pub(crate) struct ServerConnection {
-    pub(crate) connection: Connection,
+    /// On the heap, for it changes hands many times in an exchange.
+    pub(crate) connection: Box<Connection>,
     pub(crate) opened_at: Instant,
     pub(crate) requests: u64,
     /// When the server said, or the limits say, that it must not be used any more.
@@ -50,6 +51,7 @@ impl ServerConnection {
     /// A connection that has just been opened; counted as open until it is dropped.
     pub(crate) fn new(connection: Connection, opened_at: Instant, shard: Arc<ServerShard>) -> Self {
         shard.connections_open.increment();
+        let connection = Box::new(connection);
         Self { connection, opened_at, requests: 0, usable_until: None, _counted: CountedOpen(shard) }
     }
 

@@ -1,0 +1,137 @@
+//! Handshakes that never end: what each costs in memory, whether others are served meanwhile, and when the last is gone.
+//!
+//! Each number of connections gets a fresh target, as in `idle`. With the largest, one client goes on all the time, with a new
+//! connection for each request, until the target has ended the last of the others.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, ensure};
+
+use super::measurement::Measurement;
+use super::stand::{Bench, Stand};
+use crate::clock;
+use crate::load::exchange::{Shape, prepare};
+use crate::load::unfinished::Unfinished as Connections;
+use crate::load::{self, Arrival, Choice, Plan, Progress, Secure, driver};
+use crate::measure::memory::{self, Memory};
+use crate::measure::metric::Metric;
+use crate::origin::PAGE_LEN;
+use crate::scenario::work::Unfinished;
+use crate::stats;
+use crate::target::Target;
+
+/// Room besides the unfinished ones: for the client that goes on, and one that looks.
+const ROOM: u64 = 16;
+
+/// Time limits that may pass until the target has to be rid of all.
+const LIMITS: u32 = 3;
+
+/// Measures `target` once.
+pub(super) fn measure(bench: &Bench<'_>, work: &Unfinished, target: Target) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    for &clients in &work.clients {
+        let is_last = Some(&clients) == work.clients.last();
+        let memory = with_clients(bench, work, target, clients, is_last, &mut measurement)
+            .with_context(|| format!("with {clients} unfinished handshakes"))?;
+        measurement.series.push((clients as f64, memory.anonymous as f64));
+        measurement.values.insert(Metric::Rss, memory.rss as f64);
+        measurement.values.insert(Metric::Pss, memory.pss as f64);
+    }
+    if let Some(slope) = stats::slope(&measurement.series) {
+        measurement.values.insert(Metric::MemoryPerClient, slope);
+    }
+    Ok(measurement)
+}
+
+/// Memory of a fresh target with so many. If it is the largest number, `measurement` gets what another client saw of it, and
+/// when all were gone.
+fn with_clients(
+    bench: &Bench<'_>,
+    work: &Unfinished,
+    target: Target,
+    clients: usize,
+    is_last: bool,
+    measurement: &mut Measurement,
+) -> anyhow::Result<Memory> {
+    let mut stand = bench.stand(target, clients as u64 + ROOM)?;
+    let secure = bench.secure()?.context("the listener has TLS")?;
+    let limit =
+        bench.listener.tls.and_then(|tls| tls.handshake_timeout).context("handshakes have a limit")?;
+    let mut connections = Connections::new(stand.addr, &secure)?;
+    if !is_last {
+        return fill(bench, work, &stand, &mut connections, clients);
+    }
+    let plan = plan(&stand, work, secure, limit);
+    let progress = Progress::default();
+    let memory = std::thread::scope(|scope| {
+        let going_on = scope.spawn(|| driver::run(&plan, &progress));
+        let watched = watch(bench, work, &stand, &mut connections, clients, limit);
+        progress.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let outcome = going_on.join().ok().context("the driver panicked")??;
+        let (memory, gone) = watched?;
+        measurement.values.insert(Metric::GoneOfLimit, gone.as_secs_f64() / limit.as_secs_f64());
+        measurement.note_latency(&outcome.latency);
+        measurement.note_failed(outcome.faults);
+        ensure!(!outcome.latency.is_empty(), "nobody else was served");
+        Ok(memory)
+    })?;
+    stand.is_alive()?;
+    Ok(memory)
+}
+
+/// Opens all; memory of the target then.
+fn fill(
+    bench: &Bench<'_>,
+    work: &Unfinished,
+    stand: &Stand,
+    connections: &mut Connections,
+    clients: usize,
+) -> anyhow::Result<Memory> {
+    connections.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
+    clock::pause(work.settle);
+    ensure!(!bench.options.is_interrupted(), "interrupted");
+    let memory = memory::of_tree(stand.target.as_ref().context("the target has TLS")?.pid());
+    let open = connections.open_now()?;
+    ensure!(open == clients, "the target has ended {} before memory could be read", clients - open);
+    Ok(memory)
+}
+
+/// The same, and how long after the last was opened all were gone.
+fn watch(
+    bench: &Bench<'_>,
+    work: &Unfinished,
+    stand: &Stand,
+    connections: &mut Connections,
+    clients: usize,
+    limit: Duration,
+) -> anyhow::Result<(Memory, Duration)> {
+    // The client that goes on has begun by then.
+    clock::pause(work.settle);
+    connections.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
+    let opened = clock::now();
+    let memory = fill(bench, work, stand, connections, clients)?;
+    let left = connections.wait_until_gone(LIMITS * limit, || bench.options.is_interrupted())?;
+    ensure!(!bench.options.is_interrupted(), "interrupted");
+    ensure!(left == 0, "{left} are still open {LIMITS} time limits later");
+    Ok((memory, opened.elapsed()))
+}
+
+/// The client that goes on, for longer than is needed.
+fn plan(stand: &Stand, work: &Unfinished, secure: Secure, limit: Duration) -> Plan {
+    let shape =
+        Shape { host: stand.addr, path: "/", body_len: 0, answer_len: PAGE_LEN, close: true, cookie: None };
+    Plan {
+        target: stand.addr,
+        secure: Some(secure),
+        exchanges: prepare(&shape),
+        choice: Choice::ByClient,
+        clients: 1,
+        connections: load::Connections::PerExchange,
+        arrival: Arrival::Rate(work.rate),
+        warm_up: Duration::ZERO,
+        window: 2 * LIMITS * limit + 2 * work.settle,
+        timeout: limit,
+        faults_max: u64::MAX,
+        trace: false,
+    }
+}
