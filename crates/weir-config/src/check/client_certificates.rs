@@ -21,17 +21,27 @@ pub(super) fn check(
     if let (Some(ca), Some(error)) = (ca, authorities.as_ref().and_then(|known| known.unusable())) {
         findings.push(tls::finding(&error, ca.at));
     }
-    let revocations = crl.as_ref().and_then(|crl| load(crl, RevocationLists::load, files, findings));
-    if let (Some(crl), Some(lists)) = (crl, &revocations) {
-        let missing = authorities.as_ref().and_then(|authorities| lists.missing_of(authorities));
-        let missing = missing
-            .map(|name| format!("there is no list of `{name}`: all certificates are refused that it issued"));
-        for doubt in lists.doubt(tls::now()).into_iter().chain(missing) {
-            let what = format!("`{}`: {doubt}", lists.file.display());
-            findings.push(Finding::new(MistakeKind::Doubtful, crl.at, what));
-        }
-    }
+    let revocations =
+        crl.as_ref().and_then(|crl| load_revocations(crl, authorities.as_deref(), files, findings));
     ClientCertificates { verify: *verify, authorities, revocations, headers: headers.value.clone() }
+}
+
+/// Lists of revoked certificates, held against the authorities that they are to come from.
+pub(super) fn load_revocations(
+    crl: &Spanned<Box<str>>,
+    authorities: Option<&Authorities>,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Arc<RevocationLists>> {
+    let lists = load(crl, RevocationLists::load, files, findings)?;
+    let missing = authorities.and_then(|authorities| lists.missing_of(authorities));
+    let missing = missing
+        .map(|name| format!("there is no list of `{name}`: all certificates are refused that it issued"));
+    for doubt in lists.doubt(tls::now()).into_iter().chain(missing) {
+        let what = format!("`{}`: {doubt}", lists.file.display());
+        findings.push(Finding::new(MistakeKind::Doubtful, crl.at, what));
+    }
+    Some(lists)
 }
 
 fn load<T>(

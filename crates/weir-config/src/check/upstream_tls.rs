@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use rustls_pki_types::ServerName;
 
+use super::client_certificates;
 use super::tls::{self, Files};
-use crate::certificate::{Authorities, Certificate};
+use crate::certificate::{Authorities, Certificate, RevocationLists};
 use crate::config::{Server, UpstreamTls};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
@@ -25,6 +26,7 @@ pub(super) fn check(
     };
     let value = &text.value;
     let authorities = authorities(text, files, findings);
+    let revocations = revocations(text, authorities.as_deref(), files, findings);
     let certificate = certificate(text, files, findings);
     if text.is_sound {
         let suites = text.written("cipher_suites");
@@ -32,12 +34,14 @@ pub(super) fn check(
     }
     Some(UpstreamTls {
         authorities,
+        revocations,
         certificate,
         names: names(upstream, text, servers, findings),
         versions: value.versions.0.clone(),
         cipher_suites: value.cipher_suites.0.clone(),
         groups: value.groups.0.clone(),
         session_reuse: value.session_reuse,
+        key_log: value.key_log.as_ref().map(|file| tls::key_log(file, files, findings)),
         reload: value.reload,
     })
 }
@@ -80,6 +84,23 @@ fn authorities(
         None => (files.authorities_of_system(), text.at),
     };
     loaded.map_err(|error| findings.push(tls::finding(&error, at))).ok()
+}
+
+fn revocations(
+    text: &Located<UpstreamTlsText>,
+    authorities: Option<&Authorities>,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Arc<RevocationLists>> {
+    let crl = text.value.crl.as_ref()?;
+    if !text.value.verify {
+        let what = "`crl` does nothing with `verify = false`";
+        findings.push(Finding::new(MistakeKind::Conflict, crl.at, what));
+        return None;
+    }
+    // Those of the system are many, and nobody has the lists of all.
+    let named = authorities.filter(|authorities| authorities.file.is_some());
+    client_certificates::load_revocations(crl, named, files, findings)
 }
 
 fn certificate(

@@ -17,6 +17,9 @@ section! {
         verify: bool = true, like "nginx `proxy_ssl_verify`, HAProxy `verify`";
         /// A PEM file with the certificates of the authorities that are trusted. Without it, those that the system trusts.
         ca: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_trusted_certificate`, HAProxy `ca-file`";
+        /// A PEM file with lists of revoked certificates (CRL), one of each authority in the chain of a server's certificate. Where the list is missing or
+        /// outdated, the certificates of that authority are refused.
+        crl: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_crl`, HAProxy `crl-file`";
         /// What servers are asked for (SNI) and what their certificates have to be for: a host name or an IP address. Without it, the host in the
         /// address of each.
         server_name: TlsServerName = optional, like "nginx `proxy_ssl_name`, `proxy_ssl_server_name`; HAProxy `sni`, `verifyhost`";
@@ -43,6 +46,9 @@ section! {
         /// Whether a new connection goes on with the session of an earlier one to the same server, which spares both sides most of a handshake.
         /// Probes never do, so that they see what a full handshake sees.
         session_reuse: bool = true, like "nginx `proxy_ssl_session_reuse`, HAProxy `no-ssl-reuse`";
+        /// A file that gets the secrets of every connection, for Wireshark. Whoever reads it can decrypt all traffic with the servers, so it is for a
+        /// search after a fault and never for good. The environment variable `SSLKEYLOGFILE` has no effect.
+        key_log: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_key_log`, HAProxy `tune.ssl.keylog`";
         /// How often the files are looked at for changes. New ones are used for the connections that follow; where they cannot be used, the
         /// old ones stay and the log says so.
         reload: Option<Duration> = "10s", in 100..=86_400_000;

@@ -282,8 +282,17 @@ rows! {
         "The server wants a certificate of Weir, and none is configured.",
         "Name one in `upstream.NAME.tls.certificate` and `key`.";
     "connect-tls-certificate-rejected": TlsCertificateRejected, Server, [Connect], answer 502, UNREACHED,
-        "The certificate of the server is for another name, or not signed by an authority that Weir trusts.",
-        "Correct `upstream.NAME.tls.server_name`, or name its authority as `upstream.NAME.tls.ca`; with `debug` as `log.level` the log says what is wrong with it.";
+        "The certificate of the server is not signed by an authority that Weir trusts.",
+        "Name the authority, or the certificate itself, as `upstream.NAME.tls.ca`; with `debug` as `log.level` the log has the details.";
+    "connect-tls-certificate-other-name": TlsCertificateOtherName, Server, [Connect], answer 502, UNREACHED,
+        "The certificate of the server is for other names than the one that Weir asked for.",
+        "Write one of its names as `upstream.NAME.tls.server_name`, or have it issued for this one; with `debug` as `log.level` the log names both.";
+    "connect-tls-certificate-revoked": TlsCertificateRevoked, Server, [Connect], answer 502, UNREACHED,
+        "The certificate of the server has been revoked by its authority.",
+        "Give the server a new certificate.";
+    "connect-tls-revocation-unknown": TlsRevocationUnknown, Weir, [Connect], answer 503, UNREACHED,
+        "Whether the certificate of the server has been revoked cannot be told: the list of its authority is missing, outdated, or not signed by it.",
+        "Put the present list of every authority into the file of `upstream.NAME.tls.crl`; it is read again when it changes.";
     "connect-tls-certificate-expired": TlsCertificateExpired, Server, [Connect], answer 502, UNREACHED,
         "The certificate of the server has expired, or is not valid yet.",
         "Renew the certificate of the server; if it is new, compare the clocks of both machines.";

@@ -3,16 +3,16 @@
 //! As with the certificates that clients are shown, files that cannot be used change nothing, and the log says why. Connections that
 //! are open stay: what they were opened with held then.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use weir_config::{Authorities, Certificate, CertificateError, CertificateFiles, UpstreamTls};
+use weir_config::{Authorities, Certificate, CertificateError, RevocationLists, UpstreamTls};
 
 use super::certificates::{DATE_INTERVAL, Mark, days_to_tell, mark, read_if_changed};
 use crate::clock;
 use crate::snapshot::{Snapshot, UpstreamPlan};
-use crate::tls::trust::Trust;
+use crate::tls::trust::{Material, Trust};
 
 /// Keeps what TLS with the servers of every upstream is based on current until the task is dropped.
 pub(crate) async fn keep_current(snapshot: Arc<Snapshot>) {
@@ -37,20 +37,15 @@ struct Watch {
 #[derive(Debug, Clone, Copy, Default)]
 struct Marks {
     authorities: Option<Mark>,
+    revocations: Option<Mark>,
     certificate: Option<[Mark; 2]>,
-}
-
-/// Where everything stands; `None` where there is nothing that could change.
-#[derive(Debug, Clone)]
-struct Files {
-    authorities: Option<PathBuf>,
-    certificate: Option<CertificateFiles>,
 }
 
 /// What a look at the files has found.
 struct Found {
     marks: Marks,
     authorities: Option<Result<Arc<Authorities>, CertificateError>>,
+    revocations: Option<Result<Arc<RevocationLists>, CertificateError>>,
     certificate: Option<Result<Arc<Certificate>, CertificateError>>,
 }
 
@@ -73,42 +68,42 @@ impl Watch {
 
     /// Reads what has changed.
     async fn look(&mut self, trust: &Trust, config: &UpstreamTls) {
-        let (mut authorities, mut certificate) = (trust.authorities(), trust.certificate());
-        let files = Files {
-            authorities: authorities.as_ref().and_then(|known| known.file.clone()),
-            certificate: certificate.as_ref().map(|known| known.files.clone()),
-        };
-        let before = self.marks;
+        let (before, marks) = (trust.material(), self.marks);
+        let known = before.clone();
         // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
-        let Ok(found) = tokio::task::spawn_blocking(move || find(&files, before)).await else { return };
+        let Ok(found) = tokio::task::spawn_blocking(move || find(&known, marks)).await else { return };
         self.marks = found.marks;
+        let mut material = before.clone();
         let mut changed = Vec::new();
         if let Some(new) = self.usable(found.authorities)
-            && authorities.as_ref() != Some(&new)
+            && material.authorities.as_ref() != Some(&new)
         {
             changed.extend(new.file.clone());
-            authorities = Some(new);
+            material.authorities = Some(new);
+        }
+        if let Some(new) = self.usable(found.revocations)
+            && material.revocations.as_ref() != Some(&new)
+        {
+            changed.push(new.file.clone());
+            material.revocations = Some(new);
         }
         if let Some(new) = self.usable(found.certificate)
-            && certificate.as_ref() != Some(&new)
+            && material.certificate.as_ref() != Some(&new)
         {
             changed.push(new.files.certificate.clone());
-            certificate = Some(new);
+            material.certificate = Some(new);
         }
         if changed.is_empty() {
             return;
         }
-        let replaced = trust.replace(config, authorities, certificate);
-        let upstream = &*self.plan.config.name;
+        let replaced = trust.replace(config, material);
         for file in changed {
-            let file = file.display();
             match &replaced {
                 Ok(()) => {
+                    let (upstream, file) = (&*self.plan.config.name, file.display());
                     tracing::info!(upstream, %file, "a file has changed: it holds for connections to servers from now on");
                 }
-                Err(error) => {
-                    tracing::error!(upstream, %file, reason = %error, "a file has changed and cannot be used; the old one stays in use");
-                }
+                Err(error) => self.tell_refusal(&file, &error.to_string()),
             }
         }
     }
@@ -118,19 +113,22 @@ impl Watch {
         match read? {
             Ok(new) => Some(new),
             Err(error) => {
-                let (upstream, file) = (&*self.plan.config.name, error.file.display());
-                tracing::error!(
-                    upstream, %file, reason = error.what,
-                    "a file has changed and cannot be used; the old one stays in use"
-                );
+                self.tell_refusal(&error.file, &error.what);
                 None
             }
         }
     }
 
+    fn tell_refusal(&self, file: &Path, reason: &str) {
+        let (upstream, file) = (&*self.plan.config.name, file.display());
+        tracing::error!(
+            upstream, %file, reason, "a file has changed and cannot be used; the old one stays in use"
+        );
+    }
+
     /// Names the certificate that servers are shown when it expires soon, or has expired, once a day.
     fn tell_expiry(&mut self, trust: &Trust) {
-        let Some(certificate) = trust.certificate() else { return };
+        let Some(certificate) = trust.material().certificate else { return };
         let now = UNIX_EPOCH + clock::unix_now();
         let (upstream, file) = (&*self.plan.config.name, certificate.files.certificate.display());
         match days_to_tell(&mut self.told_days, &certificate, now) {
@@ -147,16 +145,21 @@ impl Watch {
 }
 
 /// Reads the files whose marks are not those of before.
-fn find(files: &Files, before: Marks) -> Found {
-    let mut found = Found { marks: before, authorities: None, certificate: None };
-    if let Some(file) = &files.authorities {
+fn find(known: &Material, before: Marks) -> Found {
+    let mut found = Found { marks: before, authorities: None, revocations: None, certificate: None };
+    if let Some(file) = known.authorities.as_ref().and_then(|known| known.file.as_ref()) {
         let now = mark(file);
-        if before.authorities != Some(now) {
-            found.marks.authorities = Some(now);
+        if found.marks.authorities.replace(now) != Some(now) {
             found.authorities = Some(Authorities::load(file));
         }
     }
-    if let Some(files) = &files.certificate {
+    if let Some(file) = known.revocations.as_ref().map(|known| &known.file) {
+        let now = mark(file);
+        if found.marks.revocations.replace(now) != Some(now) {
+            found.revocations = Some(RevocationLists::load(file));
+        }
+    }
+    if let Some(files) = known.certificate.as_ref().map(|known| &known.files) {
         let (marks, read) = read_if_changed(files, before.certificate);
         found.marks.certificate = Some(marks);
         found.certificate = read;

@@ -10,10 +10,13 @@ use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use weir_config::{Authorities, Certificate, UpstreamTls};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, KeyLog, RootCertStore, SignatureScheme,
+};
+use weir_config::{Authorities, Certificate, RevocationLists, UpstreamTls};
 
-use super::terms::{provider, versions};
+use super::key_log;
+use super::terms::{Unusable, provider, versions};
 
 /// Sessions of one server that are kept. Each is good for one connection, and each connection brings one or two new ones.
 const SESSIONS_MAX: usize = 8;
@@ -24,6 +27,16 @@ pub(crate) struct Trust {
     now: ArcSwap<Clients>,
     /// Who each server has to be.
     names: Box<[ServerName<'static>]>,
+    key_log: Arc<dyn KeyLog>,
+}
+
+/// The files that handshakes go by.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Material {
+    pub(crate) authorities: Option<Arc<Authorities>>,
+    pub(crate) revocations: Option<Arc<RevocationLists>>,
+    /// What Weir shows to servers.
+    pub(crate) certificate: Option<Arc<Certificate>>,
 }
 
 /// What handshakes begin with.
@@ -33,8 +46,7 @@ struct Clients {
     traffic: Box<[Arc<ClientConfig>]>,
     /// For the probes of all: these never go on with a session.
     probes: Arc<ClientConfig>,
-    certificate: Option<Arc<Certificate>>,
-    authorities: Option<Arc<Authorities>>,
+    material: Material,
 }
 
 /// What one handshake with a server begins with.
@@ -46,10 +58,16 @@ pub(crate) struct Introduction {
 
 impl Trust {
     /// # Errors
-    /// When rustls does not take a key or a combination that the config check let pass.
-    pub(crate) fn new(tls: &UpstreamTls) -> Result<Self, Error> {
-        let clients = Clients::new(tls, tls.authorities.clone(), tls.certificate.clone())?;
-        Ok(Self { now: ArcSwap::from_pointee(clients), names: tls.names.as_slice().into() })
+    /// When rustls does not take a key or a combination that the config check let pass, or the key log cannot be opened.
+    pub(crate) fn new(tls: &UpstreamTls) -> Result<Self, Unusable> {
+        let key_log = key_log::open(tls.key_log.as_deref()).map_err(Unusable::KeyLog)?;
+        let material = Material {
+            authorities: tls.authorities.clone(),
+            revocations: tls.revocations.clone(),
+            certificate: tls.certificate.clone(),
+        };
+        let clients = Clients::new(tls, material, &key_log)?;
+        Ok(Self { now: ArcSwap::from_pointee(clients), names: tls.names.as_slice().into(), key_log })
     }
 
     /// For a connection that carries traffic to a server.
@@ -64,27 +82,17 @@ impl Trust {
         Introduction { config, name: self.names[server].clone() }
     }
 
-    /// What Weir shows to servers now.
-    pub(crate) fn certificate(&self) -> Option<Arc<Certificate>> {
-        self.now.load().certificate.clone()
+    /// The files that hold now.
+    pub(crate) fn material(&self) -> Material {
+        self.now.load().material.clone()
     }
 
-    /// Who is trusted now.
-    pub(crate) fn authorities(&self) -> Option<Arc<Authorities>> {
-        self.now.load().authorities.clone()
-    }
-
-    /// Uses others from now on; sessions end with those that they began with.
+    /// Goes by others from now on; sessions end with those that they began with.
     ///
     /// # Errors
-    /// As [`Trust::new`]; then nothing changes.
-    pub(crate) fn replace(
-        &self,
-        tls: &UpstreamTls,
-        authorities: Option<Arc<Authorities>>,
-        certificate: Option<Arc<Certificate>>,
-    ) -> Result<(), Error> {
-        self.now.store(Arc::new(Clients::new(tls, authorities, certificate)?));
+    /// When rustls does not take one of them; then nothing changes.
+    pub(crate) fn replace(&self, tls: &UpstreamTls, material: Material) -> Result<(), Error> {
+        self.now.store(Arc::new(Clients::new(tls, material, &self.key_log)?));
         Ok(())
     }
 }
@@ -106,23 +114,22 @@ impl Introduction {
 }
 
 impl Clients {
-    fn new(
-        tls: &UpstreamTls,
-        authorities: Option<Arc<Authorities>>,
-        certificate: Option<Arc<Certificate>>,
-    ) -> Result<Self, Error> {
+    fn new(tls: &UpstreamTls, material: Material, key_log: &Arc<dyn KeyLog>) -> Result<Self, Error> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
-        let verifier: Arc<dyn ServerCertVerifier> = match &authorities {
-            Some(authorities) => Arc::new(Verifier::new(authorities, &provider)?),
+        let verifier: Arc<dyn ServerCertVerifier> = match &material.authorities {
+            Some(authorities) => {
+                Arc::new(Verifier::new(authorities, material.revocations.as_deref(), &provider)?)
+            }
             None => Arc::new(AnyCertificate { provider: Arc::clone(&provider) }),
         };
         let builder =
             ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions(&tls.versions))?;
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-        let mut probes = match &certificate {
+        let mut probes = match &material.certificate {
             Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key())?,
             None => builder.with_no_client_auth(),
         };
+        probes.key_log = Arc::clone(key_log);
         probes.resumption = Resumption::disabled();
         let for_server = |_: &ServerName<'_>| {
             let mut config = probes.clone();
@@ -132,7 +139,7 @@ impl Clients {
             Arc::new(config)
         };
         let traffic = tls.names.iter().map(for_server).collect();
-        Ok(Self { traffic, probes: Arc::new(probes), certificate, authorities })
+        Ok(Self { traffic, probes: Arc::new(probes), material })
     }
 }
 
@@ -145,13 +152,20 @@ struct Verifier {
 }
 
 impl Verifier {
-    fn new(authorities: &Arc<Authorities>, provider: &Arc<CryptoProvider>) -> Result<Self, Error> {
+    fn new(
+        authorities: &Arc<Authorities>,
+        revocations: Option<&RevocationLists>,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         // One that cannot be a root may still be a server's own.
         roots.add_parsable_certificates(authorities.certificates.iter().cloned());
-        let by_authority =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
-        let by_authority = by_authority.map_err(|error| Error::General(error.to_string()))?;
+        let mut builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+        if let Some(revocations) = revocations {
+            // An outdated list says nothing about what was revoked since.
+            builder = builder.with_crls(revocations.lists.iter().cloned()).enforce_revocation_expiration();
+        }
+        let by_authority = builder.build().map_err(|error| Error::General(error.to_string()))?;
         Ok(Self { by_authority, authorities: Arc::clone(authorities) })
     }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustls::{AlertDescription, ClientConnection, Error};
+use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::connect::Endpoint;
@@ -82,7 +82,14 @@ pub(crate) fn of_server(phase: Phase, error: &io::Error) -> Failure {
         Some(Error::AlertReceived(
             AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion,
         )) => Cause::TlsNothingInCommon,
-        Some(error) => of_rustls(error),
+        Some(Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => Cause::TlsCertificateOtherName,
+        Some(error) => match of_rustls(error) {
+            // Whoever the server is: the lists are what is wrong.
+            cause @ Cause::TlsRevocationUnknown => return Failure::weir(phase, cause),
+            cause => cause,
+        },
     };
     Failure::server(phase, cause)
 }

@@ -8,6 +8,7 @@ pub(crate) mod stream;
 pub(crate) mod tls;
 pub(crate) mod client_certificate;
 pub(crate) mod ocsp;
+pub(crate) mod key_log;
 pub(crate) mod client_hello;
 pub(crate) mod message;
 pub(crate) mod wire;

@@ -1,34 +1,15 @@
 //! The file with the secrets of connections: there when the config says so, and never otherwise.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::version::{TLS12, TLS13};
 
 use super::Site;
+use crate::harness::key_log::{OfPeer, lines};
 use crate::harness::tls::{ECDSA, connect};
 use crate::harness::weir::{command, wait_for_exit};
 use crate::harness::{Authority, Origin, Weir};
-
-/// The secrets that the client has, as the client itself would log them.
-#[derive(Debug, Default)]
-struct OfClient(std::sync::Mutex<Vec<String>>);
-
-impl rustls::KeyLog for OfClient {
-    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let line = format!("{label} {} {}", hex(client_random), hex(secret));
-        self.0.lock().expect("no thread panics while it holds the lines").push(line);
-    }
-}
-
-fn lines(file: &Path) -> Vec<String> {
-    let mut lines: Vec<String> =
-        std::fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
 
 #[test]
 fn both_sides_have_the_same_secrets() {
@@ -42,7 +23,7 @@ fn both_sides_have_the_same_secrets() {
     let file = site.weir.folder().join("keys.log");
     let mode = std::fs::metadata(&file).expect("it is made at the start").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let of_client = std::sync::Arc::new(OfClient::default());
+    let of_client = std::sync::Arc::new(OfPeer::default());
     for version in [&TLS12, &TLS13] {
         for listener in ["web", "other"] {
             let mut config = site.authority.client_with(default_provider(), &[version]);
@@ -50,8 +31,7 @@ fn both_sides_have_the_same_secrets() {
             connect(site.weir.address(listener), config, "a.test").assert_alive();
         }
     }
-    let mut expected = of_client.0.lock().expect("no thread panics while it holds the lines").clone();
-    expected.sort();
+    let expected = of_client.lines();
     assert_eq!(lines(&file), expected);
     assert!(expected.iter().any(|line| line.starts_with("CLIENT_RANDOM ")), "TLS 1.2: {expected:?}");
     assert!(site.weir.stderr().contains("can decrypt this traffic"), "{}", site.weir.stderr());

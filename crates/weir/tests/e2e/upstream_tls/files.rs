@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{folder, start, telling};
+use crate::harness::key_log::{OfPeer, lines};
 use crate::harness::tls::ECDSA;
 use crate::harness::{Authority, Client, Origin, Weir, eventually};
 
@@ -48,6 +49,21 @@ fn a_new_authority_and_a_new_certificate_are_taken_over() {
         Client::get(weir.web(), "/").reason() == Some("connect-tls-certificate-rejected")
     });
     assert!(second.requests().is_empty());
+}
+
+/// The secrets of both sides are the same, and the file is for its owner alone.
+#[test]
+fn the_secrets_of_connections_go_to_a_file_if_it_is_named() {
+    let authority = Authority::new();
+    let mut config = authority.server(&["app.test"]);
+    let of_origin = std::sync::Arc::new(OfPeer::default());
+    config.key_log = std::sync::Arc::clone(&of_origin) as _;
+    let origin = telling(config);
+    let tls = "ca = \"ca.pem\", server_name = \"app.test\", key_log = \"keys.log\"";
+    let weir = start(folder(&authority), &format!("\"{}\"", origin.address()), tls, SETTINGS);
+    assert_eq!(told(&weir), "app.test Full 0");
+    assert_eq!(lines(&weir.folder().join("keys.log")), of_origin.lines());
+    weir.line(&["can decrypt this traffic"]);
 }
 
 /// Without `ca`, those that the system trusts are trusted; where there are none, the check says what to do.

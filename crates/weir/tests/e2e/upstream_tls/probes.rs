@@ -42,7 +42,7 @@ fn probes_ask_for_the_same_proof_as_the_traffic() {
         eventually("the server with the wrong name is down", || !is_up(&weir, "bad"));
         eventually("the other passes its probes", || passed(&weir, "good") >= 3.0);
         assert!(is_up(&weir, "good"));
-        weir.line(&["a probe failed", "server=\"bad\"", "connect-tls-certificate-rejected"]);
+        weir.line(&["a probe failed", "server=\"bad\"", "connect-tls-certificate-other-name"]);
         assert_eq!(origins[0].requests().is_empty(), health.is_empty());
         assert!(origins[1].requests().is_empty());
     }

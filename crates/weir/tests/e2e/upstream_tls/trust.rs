@@ -50,8 +50,8 @@ fn servers_that_cannot_prove_who_they_are_get_nothing() {
     let (authority, other) = (Authority::new(), Authority::new());
     for (config, name, reason, detail) in [
         (other.server(&["app.test"]), "app.test", "rejected", "invalid peer certificate: BadSignature"),
-        (authority.server(&["app.test"]), "other.test", "rejected", "not valid for name"),
-        (authority.server(&["app.test"]), "127.0.0.1", "rejected", "not valid for name"),
+        (authority.server(&["app.test"]), "other.test", "other-name", "not valid for name"),
+        (authority.server(&["app.test"]), "127.0.0.1", "other-name", "not valid for name"),
         (authority.server_expired(&["app.test"]), "app.test", "expired", "expired"),
     ] {
         let origin = telling(config);
@@ -83,7 +83,31 @@ fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
     let weir = start(folder(&own), &server, "ca = \"ca.pem\", server_name = \"app.test\"", "");
     assert_eq!(Client::get(weir.web(), "/").text(), "app.test Full 0");
     let weir = start(folder(&own), &server, "ca = \"ca.pem\", server_name = \"other.test\"", "");
-    assert_eq!(refused(&weir), "connect-tls-certificate-rejected");
+    assert_eq!(refused(&weir), "connect-tls-certificate-other-name");
+}
+
+/// An authority says whom it does not vouch for any more; where its list is outdated, that cannot be told.
+#[test]
+fn a_server_whose_certificate_was_revoked_gets_nothing() {
+    let authority = Authority::new();
+    let names = vec![rcgen::SanType::DnsName("app.test".try_into().expect("it is a host name"))];
+    let certificate = authority.certify("app", |params| params.subject_alt_names = names);
+    let folder_of_origin = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    certificate.write(folder_of_origin.path(), "own");
+    let origin = telling(server_of(folder_of_origin.path(), "own", rustls::ALL_VERSIONS, None));
+    let folder = folder(&authority);
+    std::fs::write(folder.path().join("revoked.pem"), authority.revoking(&[], 4000)).expect("a file");
+    let tls = "ca = \"ca.pem\", crl = \"revoked.pem\", server_name = \"app.test\", reload = \"100ms\", session_reuse = false";
+    let settings = "upstream.app.idle.connections_max = 0";
+    let weir = start(folder, &format!("\"{}\"", origin.address()), tls, settings);
+    assert_eq!(Client::get(weir.web(), "/").status, 200);
+    for (list, reason) in [
+        (authority.revoking(&[&certificate], 4000), "connect-tls-certificate-revoked"),
+        (authority.revoking(&[], 2002), "connect-tls-revocation-unknown"),
+    ] {
+        std::fs::write(weir.folder().join("revoked.pem"), list).expect("a file");
+        eventually(reason, || Client::get(weir.web(), "/").reason() == Some(reason));
+    }
 }
 
 #[test]
