@@ -291,10 +291,8 @@ impl UpstreamPlan {
         let limits = &config.limits;
         let balancer = config.balancer(seed);
         let trust = config.tls.as_ref().map(Trust::new).transpose();
-        let trust = trust.map_err(|error| TlsError {
-            place: format!("upstream `{}`", config.name),
-            error: error.into(),
-        })?;
+        let trust =
+            trust.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
         Ok(Self {
             trust,
             ejector: Ejector::new(config, &balancer),
