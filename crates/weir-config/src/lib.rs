@@ -28,15 +28,18 @@ mod load;
 mod print;
 mod reference;
 
-pub use certificate::{Authorities, Certificate, CertificateError, CertificateFiles};
+pub use certificate::{
+    Authorities, Certificate, CertificateError, CertificateFiles, Identity, OcspResponse, RevocationLists,
+};
 pub use config::{
-    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite, Config,
-    ConnectionLimit, CookieMode, CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded,
-    HeaderChanges, HealthCheck, HttpProbe, IdleConnections, KeyExchangeGroup, Leniency, Listener,
-    ListenerLimits, ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol,
-    ProxyProtocol, ProxyVersion, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route,
-    RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
-    UpstreamLimits, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite,
+    ClientCertificateHeaders, ClientCertificates, ClientVerification, Config, ConnectionLimit, CookieMode,
+    CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe,
+    IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
+    ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol, ProxyProtocol,
+    ProxyVersion, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts,
+    Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
+    UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

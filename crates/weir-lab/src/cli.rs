@@ -1,4 +1,4 @@
-//! The command line: `run`, `simulate`, `list`, `targets`, `origin`, and the guard behind every child process.
+//! The command line: `run`, `simulate`, `list`, `targets`, `report`, `compare`, `origin`, and the guard behind every child process.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::origin::{Origin, Setup};
 use crate::output::say;
 use crate::place;
 use crate::process::{Job, Launcher, guard};
-use crate::report::{self, folder, markdown, verdict};
+use crate::report::{self, compare, folder, markdown, verdict};
 use crate::run::{self, Options};
 use crate::scenario::{Tool, catalogue};
 use crate::simulate::{SimulateArgs, simulate};
@@ -52,6 +52,19 @@ enum Command {
     List,
     /// List targets and tools: what is installed, and how to get the rest.
     Targets(Programs),
+    /// Write the report of a saved run anew: HTML, Markdown, CSV.
+    Report {
+        /// Folder of the run, such as one below lab/runs.
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+    },
+    /// Compare two saved runs, figure by figure; a difference that may be chance is called that.
+    Compare {
+        /// Folder of the earlier run.
+        before: PathBuf,
+        /// Folder of the later run.
+        after: PathBuf,
+    },
     /// Run the origin alone: the server that stands behind every target.
     Origin {
         /// Address to listen on; port 0 takes any free port.
@@ -156,6 +169,8 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Simulate(args) => run_simulation(&args),
         Command::List => list(),
         Command::Targets(programs) => targets(&programs),
+        Command::Report { runs } => rewrite_reports(&runs),
+        Command::Compare { before, after } => compare_runs(&before, &after),
         Command::Origin { listen, threads, addresses, slots, journal } => {
             serve_origin(&Setup { listen, addresses, threads, slots, journal })
         }
@@ -227,6 +242,19 @@ fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
     let folder = folder::save(run, root).context("cannot save the run")?;
     say(&format!("Saved in {}", folder.display()))?;
     Ok(())
+}
+
+fn rewrite_reports(runs: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    for run in runs {
+        folder::rewrite(run)?;
+        println!("{}", run.join("report.html").display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare_runs(before: &Path, after: &Path) -> anyhow::Result<ExitCode> {
+    print!("{}", compare::compare(&folder::load(before)?, &folder::load(after)?));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list() -> anyhow::Result<ExitCode> {

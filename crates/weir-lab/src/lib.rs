@@ -19,5 +19,6 @@ pub mod cli;
 mod output;
 pub mod machine;
 pub mod run;
+mod plot;
 pub mod report;
 pub mod simulate;

@@ -55,19 +55,33 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
 /// The median with its 95 % interval by percentile bootstrap (Efron 1979); `None` of nothing.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let middle = median(values)?;
+    Some(bootstrap(middle, |random| median_of_drawn(values, random).unwrap_or(middle)))
+}
+
+/// The ratio of the medians of values that do not belong together in pairs, with its interval in the same way; `None` of nothing
+/// and relative to 0.
+pub fn ratio(values: &[f64], base: &[f64]) -> Option<Estimate> {
+    let of = |values: Option<f64>, base: Option<f64>| Some(values? / base.filter(|base| *base != 0.0)?);
+    let middle = of(median(values), median(base))?;
+    let drawn = |random: &mut fastrand::Rng| {
+        let values = median_of_drawn(values, random);
+        of(values, median_of_drawn(base, random)).unwrap_or(middle)
+    };
+    Some(bootstrap(middle, drawn))
+}
+
+/// The interval of a figure from many draws of it.
+fn bootstrap(middle: f64, draw: impl Fn(&mut fastrand::Rng) -> f64) -> Estimate {
     let mut random = fastrand::Rng::with_seed(0x5765_6972);
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            let drawn: Vec<f64> = values.iter().map(|_| values[random.usize(..values.len())]).collect();
-            median(&drawn).unwrap_or(middle)
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    Some(Estimate {
-        median: middle,
-        low: medians[RESAMPLES * 25 / 1000],
-        high: medians[RESAMPLES * 975 / 1000 - 1],
-    })
+    let mut drawn: Vec<f64> = (0..RESAMPLES).map(|_| draw(&mut random)).collect();
+    drawn.sort_by(f64::total_cmp);
+    Estimate { median: middle, low: drawn[RESAMPLES * 25 / 1000], high: drawn[RESAMPLES * 975 / 1000 - 1] }
+}
+
+/// The median of as many values, drawn at random with replacement.
+fn median_of_drawn(values: &[f64], random: &mut fastrand::Rng) -> Option<f64> {
+    let drawn: Vec<f64> = values.iter().map(|_| values[random.usize(..values.len())]).collect();
+    median(&drawn)
 }
 
 /// Slope of the line through `points` with the least squared error; `None` when there are not two different abscissas.
@@ -82,7 +96,7 @@ pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{estimate, median, slope, spread};
+    use super::{estimate, median, ratio, slope, spread};
     use proptest::prelude::*;
 
     #[test]
@@ -109,6 +123,15 @@ mod tests {
         let estimate = estimate(&[0.8; 5]).unwrap();
         assert_eq!((estimate.low, estimate.median, estimate.high), (0.8, 0.8, 0.8));
         assert_eq!(super::estimate(&[]), None);
+    }
+
+    #[test]
+    fn ratios_of_what_is_no_pair() {
+        let estimate = ratio(&[8.0, 9.0, 10.0], &[18.0, 20.0]).unwrap();
+        assert_eq!((estimate.low, estimate.high), (8.0 / 20.0, 10.0 / 18.0));
+        assert!((estimate.median - 9.0 / 19.0).abs() < 1e-12);
+        assert_eq!(ratio(&[1.0], &[0.0]), None);
+        assert_eq!(ratio(&[], &[1.0]), None);
     }
 
     #[test]

@@ -347,7 +347,7 @@ fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> F
     for (index, tls) in snapshot.listeners.iter().map(|listener| &listener.tls).enumerate() {
         let Some(tls) = tls else { continue };
         let in_use = tls.certificates.in_use();
-        let in_use = in_use.iter().map(|certificate| CertificateFigures {
+        let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateFigures {
             file: certificate.files.certificate.display().to_string(),
             expiry_seconds: certificates::seconds(certificate.not_after),
         });

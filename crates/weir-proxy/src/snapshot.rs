@@ -29,8 +29,10 @@ use crate::downstream::session::Peer;
 use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
 use crate::exchange::retry::MethodSet;
+use crate::exchange::withheld::Withheld;
 use crate::relay::pace::PaceLimit;
-use crate::tls::terms::Terms;
+use crate::tls::clients::lines_without;
+use crate::tls::terms::{Terms, Unusable};
 use crate::tls::trust::Trust;
 use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
@@ -43,7 +45,7 @@ use crate::upstream::idle::{IdleLimits, SharedIdle};
 pub struct TlsError {
     /// The table of the config, such as ``listener `web` ``.
     place: String,
-    error: rustls::Error,
+    error: Unusable,
 }
 
 /// Everything a worker needs to know of the config.
@@ -71,6 +73,10 @@ pub(crate) struct ListenerPlan {
     pub(crate) route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, whoever sends them.
     pub(crate) request_drop: NameSet,
+    /// Fields that only Weir may send to servers.
+    withheld: Option<Arc<Withheld>>,
+    /// What servers are told of a client without a certificate; `None` where nobody is asked for one.
+    pub(crate) lines_without_certificate: Option<Box<[u8]>>,
     /// What Weir calls itself in `Via`.
     pub(crate) via_name: Box<str>,
     pub(crate) logs_response_fields: bool,
@@ -130,6 +136,7 @@ impl Snapshot {
     /// # Errors
     /// The listener or upstream whose TLS cannot be made ready.
     pub(crate) fn new(config: &Config, via_name: &str, seed: u64) -> Result<Self, TlsError> {
+        let told = config.client_certificate_headers();
         Ok(Self {
             epoch: clock::now(),
             process: config.process.clone(),
@@ -137,7 +144,7 @@ impl Snapshot {
             listeners: config
                 .listeners
                 .iter()
-                .map(|listener| ListenerPlan::new(listener, via_name))
+                .map(|listener| ListenerPlan::new(listener, via_name, &told))
                 .collect::<Result<_, _>>()?,
             upstreams: config
                 .upstreams
@@ -149,7 +156,11 @@ impl Snapshot {
 }
 
 impl ListenerPlan {
-    fn new(config: &Listener, via_name: &str) -> Result<Self, TlsError> {
+    /// `told`: headers by which some listener tells servers about certificates.
+    fn new(config: &Listener, via_name: &str, told: &[Box<str>]) -> Result<Self, TlsError> {
+        let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
+        let mut withheld = told.to_vec();
+        withheld.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
         let tls = config.tls.as_ref().map(|tls| Terms::new(tls, config.protocol)).transpose();
         let tls = tls.map_err(|error| TlsError { place: format!("listener `{}`", config.name), error })?;
         let limits = &config.limits;
@@ -185,6 +196,8 @@ impl ListenerPlan {
             asks_for_sni: config.protocol == Protocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             request_drop: REQUEST_OWN.with(NameSet::of(&replaced)),
+            withheld: Withheld::new(withheld).map(Arc::new),
+            lines_without_certificate: clients.map(|clients| lines_without(&clients.headers)),
             via_name: via_name.into(),
             logs_response_fields: config
                 .access_log
@@ -200,6 +213,11 @@ impl ListenerPlan {
     /// Whether the word of this peer on the origin of a request is believed.
     pub(crate) fn trusts(&self, peer: Peer) -> bool {
         !self.trusts_nobody && self.config.trusted_proxies.contains(peer.ip())
+    }
+
+    /// Fields that this peer may not send. Where Weir asks for certificates itself, it knows better than a trusted proxy.
+    pub(crate) fn withheld(&self, peer: Peer) -> Option<&Arc<Withheld>> {
+        self.withheld.as_ref().filter(|_| self.lines_without_certificate.is_some() || !self.trusts(peer))
     }
 
     /// The request-id field when it is not `X-Request-Id`.
@@ -273,8 +291,10 @@ impl UpstreamPlan {
         let limits = &config.limits;
         let balancer = config.balancer(seed);
         let trust = config.tls.as_ref().map(Trust::new).transpose();
-        let trust =
-            trust.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
+        let trust = trust.map_err(|error| TlsError {
+            place: format!("upstream `{}`", config.name),
+            error: error.into(),
+        })?;
         Ok(Self {
             trust,
             ejector: Ejector::new(config, &balancer),

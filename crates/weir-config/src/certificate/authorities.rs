@@ -46,6 +46,16 @@ impl Authorities {
         Ok(Arc::new(Self { file: None, certificates: found.certs }))
     }
 
+    /// The first that nothing can be verified by, if there is one.
+    pub fn unusable(&self) -> Option<CertificateError> {
+        let is_unusable =
+            |certificate: &CertificateDer<'_>| webpki::anchor_from_trusted_cert(certificate).is_err();
+        let index = self.certificates.iter().position(is_unusable)?;
+        let file = self.file.clone().unwrap_or_default();
+        let what = format!("certificate {}: nothing can be verified by it", index + 1);
+        Some(CertificateError { file, is_key: false, what, hint: None })
+    }
+
     /// From when until when `certificate` is valid, if it is itself among these: one that has signed itself, say.
     pub fn validity_of(&self, certificate: &CertificateDer<'_>) -> Option<RangeInclusive<SystemTime>> {
         let known = self.certificates.iter().find(|known| ***known == **certificate)?;

@@ -4,11 +4,18 @@
 //! the same files in the same way when they have changed. Must not know where a certificate is used.
 
 mod authorities;
+mod distinguished_name;
+mod identity;
 mod key;
+mod ocsp;
 mod pem;
+mod revocations;
 mod x509;
 
 pub use authorities::Authorities;
+pub use identity::Identity;
+pub use ocsp::OcspResponse;
+pub use revocations::RevocationLists;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

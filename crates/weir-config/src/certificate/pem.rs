@@ -1,11 +1,11 @@
-//! The blocks of a PEM file (RFC 7468): certificates, or one private key.
+//! The blocks of a PEM file (RFC 7468): certificates, lists of revoked ones, or one private key.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 use rustls_pki_types::pem::{PemObject as _, SectionKind};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use super::{Said, said};
 
@@ -14,11 +14,18 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The content of a file of a reasonable size.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Said> {
+    read_up_to(path, FILE_BYTES_MAX)
+}
+
+/// The content of a file of at most `bytes_max` bytes, a whole number of MiB.
+pub(super) fn read_up_to(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Said> {
     let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text));
+    let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut text));
     match read {
         Err(error) => Err(said(format!("the file cannot be read: {error}"))),
-        Ok(_) if text.len() as u64 > FILE_BYTES_MAX => Err(said("the file is larger than 1 MiB")),
+        Ok(_) if text.len() as u64 > bytes_max => {
+            Err(said(format!("the file is larger than {} MiB", bytes_max >> 20)))
+        }
         Ok(_) => Ok(text),
     }
 }
@@ -37,6 +44,22 @@ pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
             }
         }),
         Ok(chain) => Ok(chain),
+    }
+}
+
+/// All lists of revoked certificates of a file, at least one.
+pub(super) fn revocation_lists(text: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, Said> {
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(text).collect();
+    match lists {
+        Err(error) => Err(said(format!("the file is not PEM: {error}"))),
+        Ok(lists) if lists.is_empty() => Err(match first_kind(text) {
+            None => {
+                let hint = "PEM is text that begins with `-----BEGIN`; `openssl crl -inform der` makes it";
+                ("the file has no PEM block `X509 CRL`".to_owned(), Some(hint))
+            }
+            Some(_) => said("the file has no PEM block `X509 CRL`"),
+        }),
+        Ok(lists) => Ok(lists),
     }
 }
 

@@ -37,7 +37,8 @@ pub(super) fn read(der: &CertificateDer<'_>) -> Result<Read, Said> {
     })
 }
 
-fn time(time: ASN1Time) -> SystemTime {
+/// A moment of X.509, in whole seconds.
+pub(super) fn time(time: ASN1Time) -> SystemTime {
     let seconds = time.timestamp();
     let span = Duration::from_secs(seconds.unsigned_abs());
     if seconds < 0 { SystemTime::UNIX_EPOCH - span } else { SystemTime::UNIX_EPOCH + span }

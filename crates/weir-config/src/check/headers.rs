@@ -86,7 +86,11 @@ fn named(
     headers
 }
 
-fn report_reserved(name: &Spanned<HeaderName>, elsewhere: &[(&str, &str)], findings: &mut Vec<Finding>) {
+pub(super) fn report_reserved(
+    name: &Spanned<HeaderName>,
+    elsewhere: &[(&str, &str)],
+    findings: &mut Vec<Finding>,
+) {
     if FRAMING.contains(&&*name.value) {
         let what = format!("`{}` cannot be changed: Weir writes it for each connection", name.value);
         findings.push(Finding::new(MistakeKind::Conflict, name.at, what));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::{Surroundings, UpstreamNames, redirect, route, tls, warn_unreachable};
+use super::{Surroundings, UpstreamNames, client_certificates, redirect, route, tls, warn_unreachable};
 use crate::config::{Listener, Protocol, ProxyProtocol, Route};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
@@ -23,6 +23,7 @@ pub(super) fn check(
     check_values(text, findings);
     report_of_http(text, findings);
     warn_limits(text, findings);
+    client_certificates::check_headers(text, findings);
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
     Listener {
         name: name.value.clone(),

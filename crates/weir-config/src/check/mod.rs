@@ -5,6 +5,7 @@
 //! only used when there were none.
 
 mod action;
+mod client_certificates;
 mod ejection;
 mod headers;
 mod health;

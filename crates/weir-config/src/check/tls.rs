@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::certificate::{Authorities, Certificate, CertificateError, CertificateFiles};
-use crate::config::{CipherSuite, ListenerTls, TlsVersion};
+use super::client_certificates;
+use crate::certificate::{Authorities, Certificate, CertificateError, CertificateFiles, OcspResponse};
+use crate::config::{CipherSuite, ListenerCertificate, ListenerTls, TlsVersion};
 use crate::key::{Located, Many, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::source::{Sources, Span};
@@ -63,8 +64,22 @@ pub(super) fn check(
         session_tickets: value.session_tickets,
         session_cache: value.session_cache,
         handshake_rate: value.handshake_rate,
+        client_certificates: value
+            .client_certificates
+            .as_ref()
+            .map(|clients| client_certificates::check(clients, files, findings)),
+        key_log: value.key_log.as_ref().map(|file| key_log(file, files, findings)),
         reload: value.reload,
     }
+}
+
+/// The file for the secrets of connections, never without a warning.
+pub(super) fn key_log(text: &Spanned<Box<str>>, files: &Files<'_>, findings: &mut Vec<Finding>) -> PathBuf {
+    let file = files.path(text);
+    let what = format!("whoever reads `{}` can decrypt this traffic", file.display());
+    let hint = "it is for a search after a fault: take `key_log` out afterwards, and delete the file";
+    findings.push(Finding::new(MistakeKind::Doubtful, text.at, what).hint(hint));
+    file
 }
 
 /// One certificate at most is the default.
@@ -82,12 +97,35 @@ fn load(
     text: &Located<CertificateText>,
     files: &Files<'_>,
     findings: &mut Vec<Finding>,
-) -> Option<Arc<Certificate>> {
+) -> Option<ListenerCertificate> {
     let (Some(certificate), Some(key)) = (&text.value.certificate, &text.value.key) else { return None };
     let loaded = load_pair(certificate, key, files, findings)?;
     if let Some(doubt) = loaded.doubt(now()) {
         let what = format!("`{}`: {doubt}", loaded.files.certificate.display());
         findings.push(Finding::new(MistakeKind::Doubtful, certificate.at, what));
+    }
+    let ocsp = text.value.ocsp.as_ref().and_then(|file| ocsp(file, &loaded, files, findings));
+    Some(ListenerCertificate { certificate: loaded, ocsp })
+}
+
+/// The response for stapling. One that is of no use now may be replaced at any time.
+fn ocsp(
+    text: &Spanned<Box<str>>,
+    certificate: &Certificate,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Arc<OcspResponse>> {
+    let loaded =
+        OcspResponse::load(&files.path(text)).map_err(|error| findings.push(finding(&error, text.at)));
+    let loaded = loaded.ok()?;
+    let mut doubt = |what: &str| {
+        let what = format!("`{}`: {what}", loaded.file.display());
+        findings.push(Finding::new(MistakeKind::Doubtful, text.at, what));
+    };
+    if let Some(reason) = loaded.doubt(certificate, now()) {
+        doubt(&format!("clients are not shown the OCSP response: {reason}"));
+    } else if loaded.says_revoked(certificate) {
+        doubt("the certificate has been revoked: clients refuse it");
     }
     Some(loaded)
 }

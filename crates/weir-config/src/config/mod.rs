@@ -6,6 +6,7 @@
 
 mod process;
 mod access_log;
+mod client_certificates;
 mod ejection;
 mod health;
 mod listener;
@@ -17,6 +18,7 @@ mod upstream;
 mod upstream_tls;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use ejection::Ejection;
 pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{
@@ -29,7 +31,7 @@ pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
     Split, UpstreamIndex,
 };
-pub use tls::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
+pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use upstream::{
     IdleConnections, ProxyVersion, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts,
 };

@@ -1,16 +1,27 @@
 //! `[listener.NAME.tls]`: what a TLS handshake with a client may agree on.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::certificate::Certificate;
+use super::ClientCertificates;
+use crate::certificate::{Certificate, OcspResponse};
 use crate::key::choice;
+
+/// A certificate that clients are shown, and what its authority says about it.
+#[derive(Debug, Clone)]
+pub struct ListenerCertificate {
+    /// With its chain and its key.
+    pub certificate: Arc<Certificate>,
+    /// The response for stapling (RFC 6066 section 8), which may be of no use at the moment: see [`OcspResponse::doubt`].
+    pub ocsp: Option<Arc<OcspResponse>>,
+}
 
 /// TLS with the clients of a listener.
 #[derive(Debug, Clone)]
 pub struct ListenerTls {
     /// The certificates, the default first. Empty only when the config was read without its files.
-    pub certificates: Vec<Arc<Certificate>>,
+    pub certificates: Vec<ListenerCertificate>,
     /// The versions, each once, at least one.
     pub versions: Vec<TlsVersion>,
     /// The cipher suites in the order of preference; every version has one.
@@ -23,6 +34,10 @@ pub struct ListenerTls {
     pub session_cache: Option<u32>,
     /// Handshakes that may begin per second.
     pub handshake_rate: Option<u32>,
+    /// Certificates of clients; none are asked for without.
+    pub client_certificates: Option<ClientCertificates>,
+    /// The file that gets the secrets of every connection.
+    pub key_log: Option<PathBuf>,
     /// How often the files of the certificates are looked at.
     pub reload: Option<Duration>,
 }

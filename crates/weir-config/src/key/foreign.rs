@@ -89,6 +89,9 @@ pub(super) fn foreign_hint(key: &str) -> Option<String> {
         "ssl" | "crt" | "cert" | "ssl_certificate" | "ssl_certificate_key" => {
             "TLS of a listener is `tls = { certificates = [{ certificate = \"site.pem\", key = \"site.key\" }] }`"
         }
+        "ssl_verify_client" | "ssl_client_certificate" | "ssl_crl" | "crl_file" | "client_auth" => {
+            "certificates of clients are `client_certificates = { ca = \"clients.pem\", crl = \"revoked.pem\" }` of `tls`"
+        }
         _ => return None,
     };
     Some(instead.to_owned())

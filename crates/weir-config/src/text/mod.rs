@@ -2,6 +2,7 @@
 //!
 //! These tables differ from the checked ones in that names are still names and alternatives still stand side by side.
 
+mod client_certificates;
 mod document;
 mod ejection;
 mod health;
@@ -15,6 +16,7 @@ mod tls;
 mod upstream;
 mod upstream_tls;
 
+pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeKind};

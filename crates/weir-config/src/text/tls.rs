@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::ClientCertificatesText;
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
 use crate::key::{Located, Many, Spanned, section};
 
@@ -37,6 +38,11 @@ section! {
         session_cache: Option<u32> = 10_000, in 1..=10_000_000, like "nginx `ssl_session_cache`, HAProxy `tune.ssl.cachesize`";
         /// Handshakes that may begin per second on this listener. More wait for their turn, within `timeouts.tls`.
         handshake_rate: Option<u32> = "off", in 1..=1_000_000, like "HAProxy `maxsslrate`";
+        /// Certificates of clients. Without it, none are asked for.
+        client_certificates: Located<ClientCertificatesText> = optional, like "nginx `ssl_verify_client`, HAProxy `verify`";
+        /// A file that gets the secrets of every connection, to decrypt captured traffic with Wireshark (`SSLKEYLOGFILE` elsewhere, which means nothing
+        /// to Weir). Made for its owner alone when it is not there, else appended to.
+        key_log: Spanned<Box<str>> = optional, like "nginx `ssl_key_log`, HAProxy `tune.ssl.keylog`";
         /// How often the files of the certificates are looked at for changes. New ones are used for the handshakes that follow; where they cannot be
         /// used, the old ones stay and the log says so.
         reload: Option<Duration> = "10s", in 100..=86_400_000;
@@ -51,6 +57,9 @@ section! {
         certificate: Spanned<Box<str>> = required, like "nginx `ssl_certificate`, HAProxy `crt`";
         /// A PEM file with the private key: RSA, ECDSA or Ed25519, in PKCS#8, PKCS#1 or SEC1. It may be the same file.
         key: Spanned<Box<str>> = required, like "nginx `ssl_certificate_key`, HAProxy `key`";
+        /// A file with the response of the authority that says that the certificate has not been revoked (OCSP, in DER): clients get it with
+        /// the certificate (stapling). It is read again when it changes; an outdated one, and one about another certificate, is not shown.
+        ocsp: Spanned<Box<str>> = optional, like "nginx `ssl_stapling_file`, HAProxy `crt` with `.ocsp`";
         /// Whether clients get this one that ask for no name, or for one that no certificate is for. Without it, the first certificate.
         default: bool = false, like "nginx `listen default_server`";
     }

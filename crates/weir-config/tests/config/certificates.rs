@@ -68,7 +68,7 @@ fn keys_of_every_kind_and_form_belong_to_their_certificates() {
         assert!(checked.mistakes.is_empty(), "{}", checked.mistakes);
         let config = checked.config.unwrap();
         let tls = config.listeners[0].tls.as_ref().unwrap();
-        let names: Vec<&str> = tls.certificates[0].names.iter().map(|name| &**name).collect();
+        let names: Vec<&str> = tls.certificates[0].certificate.names.iter().map(|name| &**name).collect();
         assert_eq!(names, ["a.test", "*.b.test"]);
         // The older forms: PKCS#1 and SEC1.
         let key = folder.path().join("site.key");
@@ -197,6 +197,6 @@ fn the_default_stands_first() {
     let both = format!("{SITE}, {{ certificate = \"b-site.pem\", key = \"b-site.key\", default = true }}");
     let config = load(site.path(), &both).config.unwrap();
     let tls = config.listeners[0].tls.as_ref().unwrap();
-    let firsts: Vec<&str> = tls.certificates.iter().map(|certificate| &*certificate.names[0]).collect();
+    let firsts: Vec<&str> = tls.certificates.iter().map(|shown| &*shown.certificate.names[0]).collect();
     assert_eq!(firsts, ["b.test", "a.test"]);
 }

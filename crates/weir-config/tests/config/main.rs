@@ -2,11 +2,13 @@
 
 mod arguments;
 mod certificates;
+mod client_certificates;
 mod defaults;
 mod ejection;
 mod environment;
 mod examples;
 mod health;
+mod ocsp;
 mod persistence;
 mod proxy_protocol;
 mod include;

@@ -1,10 +1,10 @@
-//! A run on disk: `report.md`, `run.json` with all raw figures, and the configurations as files.
+//! A run on disk: `report.md` and `report.html`, `run.json` with all raw figures, `figures.csv`, and the configurations as files.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::{Run, markdown};
+use super::{Run, figures, html, markdown};
 
 /// Saves `run` below `root`, in a folder named after its date and scenario; says where.
 ///
@@ -14,13 +14,42 @@ pub fn save(run: &Run, root: &Path) -> anyhow::Result<PathBuf> {
     let folder = free_folder(root, run);
     let configs = folder.join("configs");
     std::fs::create_dir_all(&configs).with_context(|| format!("cannot create {}", configs.display()))?;
-    std::fs::write(folder.join("report.md"), markdown::report(run))?;
+    write(run, &folder)?;
     std::fs::write(folder.join("run.json"), serde_json::to_string_pretty(run)? + "\n")?;
     for (target, record) in &run.targets {
         let name = format!("{}-{}", target.replace('/', "-"), record.file);
         std::fs::write(configs.join(name), &record.config)?;
     }
     Ok(folder)
+}
+
+/// Reads a run that was saved: its folder, or its `run.json`.
+///
+/// # Errors
+/// When there is none, or it is from a version that wrote other figures.
+pub fn load(path: &Path) -> anyhow::Result<Run> {
+    let file = if path.is_dir() { path.join("run.json") } else { path.to_owned() };
+    let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a run that this version can read", file.display()))
+}
+
+/// Writes the report of a run that was saved anew, in its folder, in the words and plots of this version.
+///
+/// # Errors
+/// As [`load`], and when it cannot be written.
+pub fn rewrite(folder: &Path) -> anyhow::Result<()> {
+    let run = load(folder)?;
+    write(&run, folder)
+}
+
+fn write(run: &Run, folder: &Path) -> anyhow::Result<()> {
+    let save = |name: &str, text: String| {
+        std::fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))
+    };
+    save("report.md", markdown::report(run))?;
+    save("report.html", html::page(run)?)?;
+    save("figures.csv", figures::csv(run)?)
 }
 
 /// `<root>/<date>-<scenario>`, with a number when that is taken.

@@ -2,9 +2,8 @@
 
 use super::summary::{Row, rows};
 use super::verdict::verdicts;
-use super::{Run, table};
+use super::{Run, main_figure, remarks, table};
 use crate::measure::metric::Metric;
-use crate::scenario::Tool;
 
 /// Verdicts, table and notes: what the terminal shows.
 pub fn findings(run: &Run) -> String {
@@ -22,7 +21,7 @@ pub fn findings(run: &Run) -> String {
     text.push('\n');
     text.push_str(&table::write(&cells(run, &rows), 1 + usize::from(has_cases(&rows))));
     text.push('\n');
-    for note in run.notes.iter().cloned().chain(remarks(run, &rows)) {
+    for note in run.notes.iter().cloned().chain(remarks::of(run, &rows)) {
         text.push_str(&format!("- {note}\n"));
     }
     text
@@ -33,15 +32,7 @@ pub fn report(run: &Run) -> String {
     let date = run.started.strftime("%Y-%m-%d %H:%M UTC");
     let mut text = format!("# {}, {date}\n\n{}", run.scenario.name, findings(run));
     text.push_str(&format!("\n## Machine\n\n{}\n\n", run.machine.sentence()));
-    match run.placement {
-        Some(placement) => text.push_str(&format!(
-            "Client and origin ran on CPU {}, the target on CPU {}{}.\n",
-            placement.client,
-            placement.target,
-            if placement.siblings { ", a hardware thread of the same core" } else { "" }
-        )),
-        None => text.push_str("Nothing was pinned to a CPU.\n"),
-    }
+    text.push_str(&format!("{}\n", remarks::placement(run)));
     text.push_str(&format!("Descriptors: {}. ", run.machine.descriptors));
     let settings: Vec<String> =
         run.machine.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
@@ -58,14 +49,6 @@ pub fn report(run: &Run) -> String {
         text.push_str(&format!("\n{target}, `{}`:\n\n```\n{}```\n", record.file, record.config));
     }
     text
-}
-
-/// The figure the table gives in full: that of the first bar, a ratio, or the first that is measured.
-fn main_figure(run: &Run, columns: &[Metric]) -> Option<Metric> {
-    run.scenario.bars.first().map(|bar| bar.metric).or_else(|| {
-        let is_ratio = |metric: &Metric| matches!(metric, Metric::OfDirect | Metric::OfNoPersistence);
-        columns.iter().copied().find(is_ratio).or(columns.first().copied())
-    })
 }
 
 fn has_cases(rows: &[Row]) -> bool {
@@ -132,60 +115,4 @@ fn in_full(row: &Row, metric: Metric) -> [String; 3] {
         }
     });
     [metric.format(best), format!("{}-{}", metric.format(spread.min), metric.format(spread.max)), ratio]
-}
-
-/// What a reader should know about the table, found in the measurements.
-fn remarks(run: &Run, rows: &[Row]) -> Vec<String> {
-    use crate::run::measurement::Limit;
-    let mut remarks = Vec::new();
-    let rounds = run.scenario.rounds;
-    remarks.push(format!(
-        "Medians of {} interleaved rounds, {:.1} s each after {:.1} s of warm-up{}.",
-        rounds.count,
-        rounds.window.as_secs_f64(),
-        rounds.warm_up.as_secs_f64(),
-        if run.tools.contains_key(Tool::Wrk.name()) && run.scenario.steady.is_some() {
-            "; load by wrk"
-        } else {
-            ""
-        }
-    ));
-    let saturated: Vec<&str> = rows
-        .iter()
-        .filter(|row| row.limit == Some(Limit::Client) && row.target != "direct")
-        .map(|row| row.target.as_str())
-        .collect();
-    if !saturated.is_empty() {
-        remarks.push(format!(
-            "Client and origin were the limit for {}: their requests per second are a lower bound, CPU per request holds.",
-            saturated.join(", ")
-        ));
-    }
-    if rows.iter().any(|row| row.limit == Some(Limit::RateMissed)) {
-        remarks.push("The given rate was not held everywhere: see the column `limit`.".to_owned());
-    }
-    if run.disturbed() > 0 {
-        let most = |metric: Metric| {
-            let values = run.measurements.iter().filter_map(|measurement| measurement.values.get(&metric));
-            values.copied().fold(0.0, f64::max)
-        };
-        remarks.push(format!(
-            "{} of {} measurements were disturbed: other processes used up to {:.0} % of a CPU, the hypervisor took up to \
-             {:.0} %.",
-            run.disturbed(),
-            run.measurements.len(),
-            most(Metric::ForeignCpu),
-            most(Metric::Stolen)
-        ));
-    }
-    for measurement in &run.measurements {
-        for note in &measurement.notes {
-            let case = if measurement.case.is_empty() { "" } else { ", " };
-            remarks.push(format!(
-                "{}{case}{}, round {}: {note}",
-                measurement.target, measurement.case, measurement.round
-            ));
-        }
-    }
-    remarks
 }

@@ -1,12 +1,16 @@
 //! The report: what a run found, in one type for people (Markdown) and machines (JSON).
 //!
-//! `summary` condenses rounds into medians, spreads and ratios; `verdict` holds them against the bars; `markdown` writes it
-//! down; `folder` saves it with the configurations used. Nothing here measures.
+//! `summary` condenses rounds into medians, spreads and ratios; `verdict` holds them against the bars; `markdown` and `html`
+//! write it down, `figures` for spreadsheets; `folder` saves it with the configurations used. Nothing here measures.
 
 pub mod summary;
 pub mod verdict;
+mod remarks;
 pub(crate) mod table;
 pub mod markdown;
+pub mod html;
+mod figures;
+pub mod compare;
 pub mod folder;
 #[cfg(test)]
 mod tests;
@@ -133,4 +137,12 @@ impl Run {
             None
         }
     }
+}
+
+/// The figure the table gives in full: that of the first bar, a ratio, or the first that is measured.
+fn main_figure(run: &Run, columns: &[Metric]) -> Option<Metric> {
+    run.scenario.bars.first().map(|bar| bar.metric).or_else(|| {
+        let is_ratio = |metric: &Metric| matches!(metric, Metric::OfDirect | Metric::OfNoPersistence);
+        columns.iter().copied().find(is_ratio).or(columns.first().copied())
+    })
 }

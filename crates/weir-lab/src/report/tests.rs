@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::summary::rows;
 use super::verdict::verdicts;
-use super::{Run, folder, markdown};
+use super::{Run, compare, figures, folder, html, markdown};
 use crate::load::Faults;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
@@ -288,4 +288,39 @@ fn command_lines_are_told_without_folders() {
         ["run", "l7-short", "--weir", "/opt/build/weir", "--save=/srv/runs", "--targets", "nginx/no-reuse"];
     let line = super::command_line(args.into_iter().map(str::to_owned));
     assert_eq!(line, "weir-lab run l7-short --weir weir --save=runs --targets nginx/no-reuse");
+}
+
+#[test]
+fn a_difference_that_may_be_chance_is_called_that() {
+    let before = run_with(&[("weir", &[10.0, 10.1, 10.2]), ("nginx", &[20.0, 21.0, 22.0])]);
+    let mut after = run_with(&[("weir", &[9.0, 9.1, 9.2]), ("nginx", &[20.5, 21.5, 20.9])]);
+    let text = compare::compare(&before, &after);
+    let changes = |target: &str, figure: &str| {
+        let is_it = |line: &&str| line.contains(target) && line.contains(figure);
+        text.lines().find(is_it).unwrap().rsplit('|').nth(1).unwrap().trim().to_owned()
+    };
+    assert_eq!(changes("weir", "CPU"), "better");
+    assert_eq!(changes("weir", "req/s"), "better", "more of them is better: {text}");
+    assert_eq!(changes("nginx", "CPU"), "inside the noise");
+    assert!(!text.contains('>'), "nothing else differs: {text}");
+    after.machine.kernel = "6.2.0".to_owned();
+    assert!(compare::compare(&before, &after).contains("> The runs are from different machines or kernels"));
+    let other = empty_run(&catalogue::find("idle-memory").unwrap());
+    assert!(compare::compare(&before, &other).contains("no figure in common"));
+}
+
+#[test]
+fn figures_are_one_a_line() {
+    let mut run = run_with(&[("weir", &[8.5])]);
+    run.measurements[0].case = "a \"b\", c".to_owned();
+    let expected = "case,target,round,figure,value\r\n\
+                    \"a \"\"b\"\", c\",\"weir\",1,requests-per-second,117647.05882352941\r\n\
+                    \"a \"\"b\"\", c\",\"weir\",1,cpu-per-request,8.5\r\n";
+    assert_eq!(figures::csv(&run).unwrap(), expected);
+}
+
+#[test]
+fn a_run_of_nothing_still_has_a_page() {
+    let run = empty_run(&catalogue::find("l7-keepalive").unwrap());
+    assert!(html::page(&run).unwrap().contains("Not judged"));
 }

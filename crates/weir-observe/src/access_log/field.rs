@@ -73,6 +73,8 @@ fields! {
     TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" "Server name that the client asked for in the TLS handshake (SNI).",
     TlsSession "tls.session" "`new` or `resumed`: the TLS session of the client.",
+    TlsClientSubject "tls.client_subject" "Subject of the client's certificate by RFC 4514, if it has shown one.",
+    TlsClientFingerprint "tls.client_fingerprint" "SHA-256 of the client's certificate in hexadecimal, if it has shown one.",
     EndedBy "ended_by" "Who ended a tunnel first: `client`, `server`, or `weir` when a time limit was over. With a `reason` it was no proper end.",
     Duration "duration" "Time of the whole exchange in microseconds.",
     DurationMillis "duration.ms" "Time of the whole exchange in milliseconds.",
@@ -208,6 +210,8 @@ impl Field {
             Field::TlsVersion => Value::word(record.tls.map(|tls| tls.version)),
             Field::TlsCipherSuite => Value::word(record.tls.map(|tls| tls.cipher_suite)),
             Field::TlsServerName => Value::word(record.tls.map(|tls| tls.server_name)),
+            Field::TlsClientSubject => Value::word(record.tls.map(|tls| tls.client_subject)),
+            Field::TlsClientFingerprint => Value::word(record.tls.map(|tls| tls.client_fingerprint)),
             Field::TlsSession => {
                 Value::word(record.tls.map(|tls| if tls.resumed { "resumed" } else { "new" }))
             }

@@ -140,6 +140,10 @@ pub struct TlsRecord<'a> {
     pub server_name: &'a str,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
+    /// The subject of the client's certificate by RFC 4514; empty when it has shown none.
+    pub client_subject: &'a str,
+    /// SHA-256 of the client's certificate in hexadecimal; empty when it has shown none.
+    pub client_fingerprint: &'a str,
 }
 
 /// Sessions open when an exchange ended, for the counters of HAProxy's log.

@@ -82,6 +82,8 @@ fn good(fields: &Fields) -> ExchangeRecord<'_> {
             cipher_suite: "TLS_AES_128_GCM_SHA256",
             server_name: "www.example",
             resumed: true,
+            client_subject: "CN=ann",
+            client_fingerprint: "9f86",
         }),
         ended_by: Some(Party::Client),
         phases: phases(&[
@@ -196,6 +198,7 @@ fn every_placeholder_has_its_value() {
     assert_eq!(line("{client_address}:{client_port}", &ExchangeRecord::default()), "unix:-\n");
     let new = ExchangeRecord { reused: Some(false), ..good };
     assert_eq!(line("{connection}", &new), "new\n");
+    assert_eq!(line("{tls.client_subject} {tls.client_fingerprint}", &good), "CN=ann 9f86\n");
     let tls = "{tls.version} {tls.cipher_suite} {tls.server_name} {tls.session}";
     assert_eq!(line(tls, &bad()), "- - - -\n");
 }

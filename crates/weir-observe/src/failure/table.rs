@@ -109,8 +109,17 @@ rows! {
         "The listener requires a client certificate and the client sent none.",
         "Install a certificate in the client, or do not require one on this listener.";
     "tls-client-certificate-rejected": TlsCertificateRejected, Client, [Tls], log 400, GONE,
-        "The certificate of the client is expired, revoked, or not signed by an authority that the listener trusts.",
-        "Renew the certificate of the client, or have the listener trust its authority.";
+        "The certificate of the client is not signed by an authority that the listener trusts, or is not one for clients.",
+        "Have the listener trust the authority (`listener.NAME.tls.client_certificates.ca`) if it should; give the client a certificate of one that is trusted otherwise.";
+    "tls-client-certificate-expired": TlsCertificateExpired, Client, [Tls], log 400, GONE,
+        "The certificate of the client has expired, or is not valid yet.",
+        "Renew the certificate of the client; if it is new, compare the clocks of this machine and of the authority.";
+    "tls-client-certificate-revoked": TlsCertificateRevoked, Client, [Tls], log 400, GONE,
+        "The certificate of the client has been revoked by its authority.",
+        "Nothing, if it should have been. Otherwise have the authority issue a new one.";
+    "tls-revocation-unknown": TlsRevocationUnknown, Weir, [Tls], log 503, GONE,
+        "Whether the certificate of the client has been revoked cannot be told: the list of its authority is missing, outdated, or not signed by it.",
+        "Put the present list of every authority into the file of `listener.NAME.tls.client_certificates.crl`; it is read again when it changes.";
     "tls-client-alert": TlsAlert, Client, [Tls], log 400, GONE,
         "The client ended the TLS handshake with an alert; most often it does not trust our certificate.",
         "Check that the certificate of the listener comes with its whole chain and is not expired.";
@@ -273,8 +282,11 @@ rows! {
         "The server wants a certificate of Weir, and none is configured.",
         "Name one in `upstream.NAME.tls.certificate` and `key`.";
     "connect-tls-certificate-rejected": TlsCertificateRejected, Server, [Connect], answer 502, UNREACHED,
-        "The certificate of the server is expired, for another name, or not signed by an authority that Weir trusts.",
-        "Renew the certificate, correct `upstream.NAME.tls.server_name`, or name its authority as `upstream.NAME.tls.ca`; with `debug` as `log.level` the log says what is wrong with it.";
+        "The certificate of the server is for another name, or not signed by an authority that Weir trusts.",
+        "Correct `upstream.NAME.tls.server_name`, or name its authority as `upstream.NAME.tls.ca`; with `debug` as `log.level` the log says what is wrong with it.";
+    "connect-tls-certificate-expired": TlsCertificateExpired, Server, [Connect], answer 502, UNREACHED,
+        "The certificate of the server has expired, or is not valid yet.",
+        "Renew the certificate of the server; if it is new, compare the clocks of both machines.";
     "connect-tls-alert": TlsAlert, Server, [Connect], answer 502, UNREACHED,
         "The server ended the TLS handshake with an alert.",
         "Look at the log of the server; it may reject the certificate of the upstream.";

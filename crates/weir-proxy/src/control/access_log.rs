@@ -21,7 +21,7 @@ use std::time::Duration;
 use weir_config::{AccessLogOutput, Config};
 use weir_http::{ResponseHead, Version};
 use weir_observe::access_log::syslog::{Facility, Framing, Severity};
-use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, LogFormat, UnixMicros};
+use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, LogFormat, TlsRecord, UnixMicros};
 
 use crate::clock;
 use crate::downstream::session::{Peer, Session};
@@ -246,6 +246,7 @@ fn with_record(
     });
     let ago = clock::now().saturating_duration_since(record.began);
     let began = clock::unix_now().saturating_sub(ago);
+    let identity = session.certificate.as_ref().map(|certificate| &certificate.identity);
     let head = |span: weir_http::Span| if whole { span.of(text) } else { &[] };
     render(&ExchangeRecord {
         time: UnixMicros(u64::try_from(began.as_micros()).unwrap_or(u64::MAX)),
@@ -279,7 +280,11 @@ fn with_record(
         reused: (record.attempts > 0).then_some(record.reused),
         queue_position: record.queue_position,
         kept: record.kept,
-        tls: session.client.tls.as_ref().map(|tls| tls.record()),
+        tls: session.client.tls.as_ref().map(|tls| TlsRecord {
+            client_subject: identity.map_or("", |identity| &identity.subject),
+            client_fingerprint: identity.map_or("", |identity| &identity.fingerprint),
+            ..tls.record()
+        }),
         ended_by: record.ended_by,
         phases: record.times,
         load: load(session, exchange, view),

@@ -9,8 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use weir_config::{Certificate, CertificateError, CertificateFiles, Listener};
+use weir_config::{Certificate, CertificateError, CertificateFiles, Listener, ListenerCertificate};
 
+use super::clients;
+use super::stapling::Responses;
 use crate::clock;
 use crate::snapshot::Snapshot;
 use crate::tls::certificates::Certificates;
@@ -27,10 +29,11 @@ pub(super) type Mark = Option<(u64, u64, u64, i64, i64)>;
 /// Keeps the certificates of every listener current until the task is dropped.
 pub(crate) async fn keep_current(snapshot: Arc<Snapshot>) {
     let mut watches = tokio::task::JoinSet::new();
-    for listener in &snapshot.listeners {
+    for (index, listener) in snapshot.listeners.iter().enumerate() {
         if let (Some(tls), Some(config)) = (&listener.tls, &listener.config.tls) {
             let watch = Watch::new(&listener.config, Arc::clone(&tls.certificates));
             watches.spawn(watch.run(config.reload));
+            watches.spawn(clients::keep_current(Arc::clone(&snapshot), index));
         }
     }
     while watches.join_next().await.is_some() {}
@@ -44,6 +47,7 @@ struct Watch {
     marks: Vec<Option<[Mark; 2]>>,
     /// Days left of which the log has spoken.
     told_days: Vec<Option<u64>>,
+    responses: Responses,
 }
 
 impl Watch {
@@ -54,13 +58,16 @@ impl Watch {
             certificates,
             marks: vec![None; count],
             told_days: vec![None; count],
+            responses: Responses::new(count),
         }
     }
 
     async fn run(mut self, interval: Option<Duration>) {
         loop {
             self.tell_expiry();
-            tokio::time::sleep(interval.unwrap_or(DATE_INTERVAL)).await;
+            let outdated_in = self.judge_responses();
+            let pause = interval.unwrap_or(DATE_INTERVAL);
+            tokio::time::sleep(outdated_in.map_or(pause, |left| left.min(pause))).await;
             if interval.is_some() {
                 self.look().await;
             }
@@ -69,9 +76,9 @@ impl Watch {
 
     /// Reads what has changed.
     async fn look(&mut self) {
-        let mut certificates = self.certificates.in_use();
+        let mut shown = self.certificates.in_use();
         let mut changed = Vec::new();
-        for (place, marks) in certificates.iter_mut().zip(&mut self.marks) {
+        for (ListenerCertificate { certificate: place, .. }, marks) in shown.iter_mut().zip(&mut self.marks) {
             let (files, before) = (place.files.clone(), *marks);
             // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
             let Ok((now, read)) = tokio::task::spawn_blocking(move || read_if_changed(&files, before)).await
@@ -92,13 +99,41 @@ impl Watch {
                 }
             }
         }
-        if !changed.is_empty() {
-            self.replace(certificates, &changed);
+        let mut has_changed = !changed.is_empty();
+        for read in self.responses.look(&mut shown).await {
+            self.certificates.count_reload(read.is_ok());
+            has_changed |= read.is_ok();
+            match read {
+                Ok(new) => {
+                    let (listener, file) = (&*self.listener, new.file.display());
+                    tracing::info!(listener, %file, "an OCSP response has changed");
+                }
+                Err(error) => {
+                    let (listener, file) = (&*self.listener, error.file.display());
+                    tracing::error!(
+                        listener, %file, reason = error.what,
+                        "an OCSP response has changed and cannot be used; the old one stays in use"
+                    );
+                }
+            }
+        }
+        if has_changed {
+            self.replace(shown, &changed);
         }
     }
 
+    /// Stops to show responses that are of no use any more; how long the others are at least.
+    fn judge_responses(&mut self) -> Option<Duration> {
+        let shown = self.certificates.in_use();
+        let judged = self.responses.judge(&self.listener, &shown);
+        if judged.has_changed {
+            self.replace(shown, &[]);
+        }
+        judged.next
+    }
+
     /// Uses `certificates`, of which `changed` are new, from now on, or goes on with those of before.
-    fn replace(&self, certificates: Vec<Arc<Certificate>>, changed: &[Arc<Certificate>]) {
+    fn replace(&self, certificates: Vec<ListenerCertificate>, changed: &[Arc<Certificate>]) {
         let replaced = self.certificates.replace(certificates);
         for certificate in changed {
             self.certificates.count_reload(replaced.is_ok());
@@ -115,7 +150,8 @@ impl Watch {
     /// Names certificates that expire soon, or have expired, once a day.
     fn tell_expiry(&mut self) {
         let now = UNIX_EPOCH + clock::unix_now();
-        for (certificate, told) in self.certificates.in_use().iter().zip(&mut self.told_days) {
+        let shown = self.certificates.in_use();
+        for (ListenerCertificate { certificate, .. }, told) in shown.iter().zip(&mut self.told_days) {
             let (listener, file) = (&*self.listener, certificate.files.certificate.display());
             match days_to_tell(told, certificate, now) {
                 None => {}
@@ -175,6 +211,7 @@ pub(super) fn read_if_changed(files: &CertificateFiles, before: Option<[Mark; 2]
     (now, (before != Some(now)).then(|| files.load()))
 }
 
+/// The mark of a file as it is now.
 pub(super) fn mark(path: &Path) -> Mark {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))

@@ -21,6 +21,7 @@ use crate::deadline::Deadline;
 use crate::exchange::After;
 use crate::exchange::carrier::Carrier;
 use crate::socket::{PeerState, Socket};
+use crate::tls::clients::ClientCertificate;
 use crate::tls::handshake::{self, Refused};
 use crate::upstream::idle::OwnIdle;
 use crate::worker::{Accepted, Worker};
@@ -77,6 +78,8 @@ pub(crate) struct Session {
     /// The last reading of the clock.
     pub(crate) now: Instant,
     pub(crate) requests: u64,
+    /// The certificate that the client has shown.
+    pub(crate) certificate: Option<Box<ClientCertificate>>,
     /// How long the TLS handshake took, in microseconds.
     pub(crate) tls_micros: u32,
     /// Why the client is not served at all, until it was told.
@@ -126,6 +129,7 @@ impl Session {
             local,
             now,
             requests: 0,
+            certificate: None,
             tls_micros: 0,
             refused: None,
             opened_at: now,

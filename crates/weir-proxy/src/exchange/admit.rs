@@ -24,7 +24,9 @@ pub(crate) fn request(
     exchange.request_body = match exchange.request.body() {
         RequestBody::None => Incoming::nothing(),
         RequestBody::Length(len) => Incoming::length(len),
-        RequestBody::Chunked => Incoming::chunked(listener.chunked_limits),
+        RequestBody::Chunked => {
+            Incoming::chunked(listener.chunked_limits).withholding(listener.withheld(session.peer))
+        }
     };
     forwarded::take_request_id(session, exchange, listener);
     let unknown = exchange.request.expectation() == Expectation::Unknown;

@@ -146,6 +146,7 @@ pub(crate) fn write_request(session: &Session, exchange: &mut Exchange, plans: P
     write_host(&mut out, exchange, &route.config.forward_host, server_host);
     copy_request_fields(&mut out, session, exchange, plans);
     forwarded::write(&mut out, session, exchange, listener);
+    forwarded::write_certificate(&mut out, session, listener);
     write_request_framing(&mut out, exchange);
     if let Some(left) = exchange.request.max_forwards(&exchange.request_text) {
         write::decimal_field(&mut out, b"Max-Forwards", left.saturating_sub(1));
@@ -223,14 +224,16 @@ fn copy_request_fields(out: &mut Vec<u8>, session: &Session, exchange: &Exchange
     // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is looked at.
     let underscores = !listener.config.allow.underscore_names && memchr::memchr(b'_', text).is_some();
     let own_id = listener.own_id_header();
+    let withheld = listener.withheld(session.peer);
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (underscores && name.contains(&b'_'))
             || (others && request.is_named_by_connection(text, field))
             || own_id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            || withheld.is_some_and(|withheld| withheld.covers(name))
             || is_changed_away(changes, name)
     };
-    let ask = underscores || others || own_id.is_some() || !changes.is_empty();
+    let ask = underscores || others || own_id.is_some() || withheld.is_some() || !changes.is_empty();
     let changing = upstream.persistence.as_ref().filter(|persistence| persistence.changes_requests());
     let write_cookie = |out: &mut Vec<u8>, field: &Field| {
         if let Some(persistence) = changing {

@@ -1,4 +1,4 @@
-//! What servers are told about the client: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via` and the request id.
+//! What servers are told about the client: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via`, the request id, the certificate of the client.
 //!
 //! What a client claims is believed only when its peer is a trusted proxy; from anybody else it is replaced, never
 //! added to.
@@ -80,6 +80,12 @@ pub(crate) fn write(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, l
     if let Some(header) = &listener.config.request_id.header {
         write::field(out, header.as_bytes(), &exchange.record.request_id);
     }
+}
+
+/// Appends what servers are told about the certificate of the client, on a listener that asks for one.
+pub(crate) fn write_certificate(out: &mut Vec<u8>, session: &Session, listener: &ListenerPlan) {
+    let Some(without) = &listener.lines_without_certificate else { return };
+    out.extend_from_slice(session.certificate.as_ref().map_or(without, |certificate| &certificate.lines));
 }
 
 fn write_x_forwarded(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trusted: bool) {

@@ -12,6 +12,7 @@ pub(crate) mod forwarded;
 pub(crate) mod attempt;
 pub(crate) mod retry;
 mod persistence;
+pub(crate) mod withheld;
 mod respond;
 mod upgrade;
 pub(crate) mod tcp;

@@ -5,6 +5,7 @@
 //! reaches the other side.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use weir_http::{ChunkedDecoder, ChunkedLimits, write};
@@ -12,6 +13,7 @@ use weir_http::{ChunkedDecoder, ChunkedLimits, write};
 use super::{RelayError, Sink, Source};
 use crate::buffer::BufferStock;
 use crate::connection::Connection;
+use crate::exchange::withheld::Withheld;
 use crate::socket::{Behind, Socket};
 
 /// Data up to this length is copied behind the head, so that both leave in one write without a second slice.
@@ -37,6 +39,8 @@ pub(crate) struct Incoming {
     received: u64,
     size_max: u64,
     trailers: Option<ChunkedDecoder>,
+    /// Trailers that stop here.
+    withheld: Option<Arc<Withheld>>,
 }
 
 impl Incoming {
@@ -55,13 +59,19 @@ impl Incoming {
         Self::with(Left::Chunks(ChunkedDecoder::new(limits)))
     }
 
+    /// Stops trailers that a client may not send.
+    pub(crate) fn withholding(mut self, names: Option<&Arc<Withheld>>) -> Self {
+        self.withheld = names.map(Arc::clone);
+        self
+    }
+
     /// A body that the end of the connection ends.
     pub(crate) fn until_close() -> Self {
         Self::with(Left::UntilClose)
     }
 
     fn with(left: Left) -> Self {
-        Self { left, ready: 0, framing: 0, received: 0, size_max: u64::MAX, trailers: None }
+        Self { left, ready: 0, framing: 0, received: 0, size_max: u64::MAX, trailers: None, withheld: None }
     }
 
     /// The length of the body, when its head announced one.
@@ -191,7 +201,9 @@ impl Source for Reader<'_> {
     fn write_trailers(&self, out: &mut Vec<u8>) {
         if let Some(decoder) = &self.incoming.trailers {
             for (name, value) in decoder.trailers() {
-                write::field(out, name, value);
+                if self.incoming.withheld.as_ref().is_none_or(|withheld| !withheld.covers(name)) {
+                    write::field(out, name, value);
+                }
             }
         }
     }

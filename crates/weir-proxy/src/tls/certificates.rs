@@ -8,13 +8,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::UNIX_EPOCH;
 
 use arc_swap::ArcSwap;
 use rustls::SignatureScheme;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use weir_config::Certificate;
+use weir_config::ListenerCertificate;
+
+use crate::clock;
 
 /// The longest name of a host (RFC 1035 section 2.3.4).
 const NAME_LEN_MAX: usize = 255;
@@ -34,7 +37,7 @@ impl Certificates {
     /// # Errors
     /// When there is none, or rustls does not take a key.
     pub(crate) fn new(
-        certificates: Vec<Arc<Certificate>>,
+        certificates: Vec<ListenerCertificate>,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, rustls::Error> {
         let now = ArcSwap::from_pointee(ByName::new(certificates, &provider)?);
@@ -42,15 +45,15 @@ impl Certificates {
     }
 
     /// Those in use, in the order of the config, the default first.
-    pub(crate) fn in_use(&self) -> Vec<Arc<Certificate>> {
+    pub(crate) fn in_use(&self) -> Vec<ListenerCertificate> {
         self.now.load().loaded.clone()
     }
 
-    /// Uses others from now on.
+    /// Uses others from now on, with those responses for stapling that are of use now.
     ///
     /// # Errors
     /// As [`Certificates::new`]; then nothing changes.
-    pub(crate) fn replace(&self, certificates: Vec<Arc<Certificate>>) -> Result<(), rustls::Error> {
+    pub(crate) fn replace(&self, certificates: Vec<ListenerCertificate>) -> Result<(), rustls::Error> {
         self.now.store(Arc::new(ByName::new(certificates, &self.provider)?));
         Ok(())
     }
@@ -69,7 +72,7 @@ impl Certificates {
 /// Certificates by the names that they are for.
 #[derive(Debug)]
 struct ByName {
-    loaded: Vec<Arc<Certificate>>,
+    loaded: Vec<ListenerCertificate>,
     exact: HashMap<Box<str>, Candidates>,
     /// By the name without its first label, the dot included.
     wildcard: HashMap<Box<str>, Candidates>,
@@ -80,15 +83,19 @@ struct ByName {
 type Candidates = Vec<Arc<CertifiedKey>>;
 
 impl ByName {
-    fn new(certificates: Vec<Arc<Certificate>>, provider: &CryptoProvider) -> Result<Self, rustls::Error> {
+    fn new(certificates: Vec<ListenerCertificate>, provider: &CryptoProvider) -> Result<Self, rustls::Error> {
         let mut made =
             Self { loaded: Vec::new(), exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
         let first = certificates
             .first()
             .ok_or_else(|| rustls::Error::General("there is no certificate".to_owned()))?;
-        for certificate in &certificates {
+        let now = UNIX_EPOCH + clock::unix_now();
+        for ListenerCertificate { certificate, ocsp } in &certificates {
             let key = provider.key_provider.load_private_key(certificate.key.clone_key())?;
-            let certified = Arc::new(CertifiedKey::new(certificate.chain.clone(), key));
+            let mut certified = CertifiedKey::new(certificate.chain.clone(), key);
+            let fresh = ocsp.as_ref().filter(|ocsp| ocsp.doubt(certificate, now).is_none());
+            certified.ocsp = fresh.map(|ocsp| ocsp.der.clone());
+            let certified = Arc::new(certified);
             for name in &certificate.names {
                 let by_name = match name.strip_prefix('*') {
                     Some(suffix) => made.wildcard.entry(suffix.into()),
@@ -96,7 +103,7 @@ impl ByName {
                 };
                 by_name.or_default().push(Arc::clone(&certified));
             }
-            if certificate.names == first.names {
+            if certificate.names == first.certificate.names {
                 made.default.push(certified);
             }
         }

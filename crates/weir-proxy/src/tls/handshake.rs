@@ -6,11 +6,12 @@
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use rustls::{PeerIncompatible, ServerConfig};
+use rustls::{CertificateError, PeerIncompatible, ServerConfig};
 use weir_observe::{Cause, Failure, Party, Phase};
 
+use super::clients::ClientCertificate;
 use super::records::Records;
 use super::terms::Terms;
 use crate::clock;
@@ -39,7 +40,7 @@ pub(crate) async fn accept(session: &mut Session, terms: &Terms) -> Result<(), R
     session.deadline.set(began, Some(limit));
     let outcome = match first_byte(session).await {
         Ok(HANDSHAKE) => match take_turn(session, terms, began + limit).await {
-            Ok(()) => shake(session, &terms.config).await,
+            Ok(()) => shake(session, terms.config()).await,
             Err(refused) => Err(refused),
         },
         Ok(byte) if byte.is_ascii_alphabetic() => {
@@ -97,8 +98,8 @@ async fn take_turn(session: &mut Session, terms: &Terms, latest: Instant) -> Res
     .await
 }
 
-async fn shake(session: &mut Session, config: &Arc<ServerConfig>) -> Result<(), Refused> {
-    let made = rustls::ServerConnection::new(Arc::clone(config));
+async fn shake(session: &mut Session, config: Arc<ServerConfig>) -> Result<(), Refused> {
+    let made = rustls::ServerConnection::new(config);
     let made = made.map_err(|_| Refused::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
     let mut records = Box::new(Records::new(made.into(), session.client.input.take()));
     let outcome = std::future::poll_fn(|cx| {
@@ -113,8 +114,24 @@ async fn shake(session: &mut Session, config: &Arc<ServerConfig>) -> Result<(), 
     })
     .await;
     outcome?;
+    session.certificate = certificate(session, &records)?;
     session.client.tls = Some(records);
     Ok(())
+}
+
+/// Whose certificate the client has shown, if it was asked for one.
+fn certificate(session: &Session, records: &Records) -> Result<Option<Box<ClientCertificate>>, Refused> {
+    let tls = session.worker.shared.snapshot.listeners[session.listener].config.tls.as_ref();
+    let clients = tls.and_then(|tls| tls.client_certificates.as_ref());
+    let (Some(clients), Some(der)) = (clients, records.peer_certificate()) else { return Ok(None) };
+    let rejected = |cause| Refused::Failed(Failure::client(Phase::Tls, cause));
+    let read = ClientCertificate::read(der, &clients.headers);
+    let read = read.ok_or_else(|| rejected(Cause::TlsCertificateRejected))?;
+    // In a handshake that goes on with an earlier session nobody else looks.
+    if read.identity.not_after < UNIX_EPOCH + clock::unix_now() {
+        return Err(rejected(Cause::TlsCertificateExpired));
+    }
+    Ok(Some(read))
 }
 
 fn timed_out() -> Refused {
@@ -124,7 +141,11 @@ fn timed_out() -> Refused {
 fn refused(session: &Session, error: &io::Error) -> Refused {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let failure = match cause {
-        Some(error) => Failure::client(Phase::Tls, of_rustls(error)),
+        Some(error) => match of_rustls(error) {
+            // Whoever the client is: the lists are what is wrong.
+            cause @ Cause::TlsRevocationUnknown => Failure::weir(Phase::Tls, cause),
+            cause => Failure::client(Phase::Tls, cause),
+        },
         None => of_io(Phase::Tls, Party::Client, error),
     };
     tracing::debug!(
@@ -143,7 +164,8 @@ pub(crate) fn of_rustls(error: &rustls::Error) -> Cause {
     match error {
         Error::AlertReceived(_) => Cause::TlsAlert,
         Error::NoCertificatesPresented => Cause::TlsCertificateMissing,
-        Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => Cause::TlsCertificateRejected,
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::InvalidCertRevocationList(_) => Cause::TlsRevocationUnknown,
         Error::PeerIncompatible(PeerIncompatible::ServerRejectedEncryptedClientHello(_)) => {
             Cause::TlsHandshakeFailed
         }
@@ -152,6 +174,22 @@ pub(crate) fn of_rustls(error: &rustls::Error) -> Cause {
             Cause::TlsNothingInCommon
         }
         _ => Cause::TlsHandshakeFailed,
+    }
+}
+
+/// The cause behind a certificate that is not taken.
+fn of_certificate(error: &CertificateError) -> Cause {
+    use CertificateError as Error;
+    match error {
+        Error::Expired
+        | Error::ExpiredContext { .. }
+        | Error::NotValidYet
+        | Error::NotValidYetContext { .. } => Cause::TlsCertificateExpired,
+        Error::Revoked => Cause::TlsCertificateRevoked,
+        Error::UnknownRevocationStatus
+        | Error::ExpiredRevocationList
+        | Error::ExpiredRevocationListContext { .. } => Cause::TlsRevocationUnknown,
+        _ => Cause::TlsCertificateRejected,
     }
 }
 

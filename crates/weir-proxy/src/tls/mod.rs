@@ -3,6 +3,8 @@
 //! Above this, a connection with TLS reads and writes like one without. Must not know what the bytes mean.
 
 pub(crate) mod certificates;
+pub(crate) mod clients;
+pub(crate) mod key_log;
 pub(crate) mod terms;
 pub(crate) mod trust;
 pub(crate) mod handshake;

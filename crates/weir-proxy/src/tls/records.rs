@@ -7,6 +7,7 @@ use std::io::{self, IoSlice, Read as _, Write};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use rustls::pki_types::CertificateDer;
 use rustls::{HandshakeKind, ProtocolVersion};
 use weir_observe::access_log::TlsRecord;
 
@@ -54,7 +55,14 @@ impl Records {
             cipher_suite: suite.map_or("", suite_name),
             server_name: server_name.unwrap_or_default(),
             resumed: self.is_resumed(),
+            client_subject: "",
+            client_fingerprint: "",
         }
+    }
+
+    /// The certificate that the peer has shown, in this handshake or in the one whose session goes on.
+    pub(crate) fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.session.peer_certificates()?.first()
     }
 
     /// Whether the handshake agreed on TLS 1.3.

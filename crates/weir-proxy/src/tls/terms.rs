@@ -1,20 +1,33 @@
 //! From the config of a listener to what rustls shakes hands by, made once for all workers.
 
+use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
-use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, Protocol, TlsVersion};
 use weir_traffic::limit::Turns;
 
 use super::certificates::Certificates;
+use super::clients::Trusted;
+use super::key_log;
+
+/// Why terms cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error("{0}")]
+    Rustls(#[from] rustls::Error),
+    #[error("the key log cannot be opened: {0}")]
+    KeyLog(io::Error),
+}
 
 /// What clients of a listener are offered.
 #[derive(Debug)]
 pub(crate) struct Terms {
-    pub(crate) config: Arc<ServerConfig>,
+    config: ArcSwap<ServerConfig>,
     pub(crate) certificates: Arc<Certificates>,
     /// The turns of handshakes, if there is a limit on their rate.
     pub(crate) turns: Option<Turns>,
@@ -22,30 +35,74 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// # Errors
-    /// When rustls does not take a key or a combination that the config check let pass, or there are no random numbers.
-    pub(crate) fn new(tls: &ListenerTls, protocol: Protocol) -> Result<Self, rustls::Error> {
+    /// When rustls does not take a key or a combination that the config check let pass, there are no random numbers, or the key log
+    /// cannot be opened.
+    pub(crate) fn new(tls: &ListenerTls, protocol: Protocol) -> Result<Self, Unusable> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let certificates = Arc::new(Certificates::new(tls.certificates.clone(), Arc::clone(&provider))?);
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&versions(&tls.versions))?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::clone(&certificates) as _);
-        config.alpn_protocols = match protocol {
-            Protocol::Http => vec![b"http/1.1".to_vec()],
-            // What the bytes mean is between the client and the server.
-            Protocol::Tcp => Vec::new(),
-        };
-        config.ignore_client_order = true;
-        if tls.session_tickets {
-            config.ticketer = aws_lc_rs::Ticketer::new()?;
-        }
-        config.session_storage = match tls.session_cache {
-            Some(sessions) => ServerSessionMemoryCache::new(sessions as usize),
-            None => Arc::new(NoServerSessionStorage {}),
-        };
+        let trusted = tls.client_certificates.as_ref().map(Trusted::of).transpose()?;
+        let key_log = key_log::open(tls.key_log.as_deref()).map_err(Unusable::KeyLog)?;
+        let mut config = server_config(tls, protocol, &certificates, trusted.as_ref(), provider)?;
+        config.key_log = key_log;
         let turns = tls.handshake_rate.and_then(NonZeroU32::new).map(Turns::new);
-        Ok(Self { config: Arc::new(config), certificates, turns })
+        Ok(Self { config: ArcSwap::from_pointee(config), certificates, turns })
     }
+
+    /// What the next handshake goes by.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        self.config.load_full()
+    }
+
+    /// Verifies certificates of clients by other files from now on. Sessions of before are not resumed: who was let in then may not be
+    /// welcome now.
+    ///
+    /// # Errors
+    /// When one of them cannot be used; then nothing changes.
+    pub(crate) fn trust(
+        &self,
+        trusted: &Trusted,
+        tls: &ListenerTls,
+        protocol: Protocol,
+    ) -> Result<(), rustls::Error> {
+        let before = self.config.load();
+        let provider = Arc::clone(before.crypto_provider());
+        let mut config = server_config(tls, protocol, &self.certificates, Some(trusted), provider)?;
+        config.key_log = Arc::clone(&before.key_log);
+        self.config.store(Arc::new(config));
+        Ok(())
+    }
+}
+
+/// With keys for tickets and a cache of sessions of its own.
+fn server_config(
+    tls: &ListenerTls,
+    protocol: Protocol,
+    certificates: &Arc<Certificates>,
+    trusted: Option<&Trusted>,
+    provider: Arc<CryptoProvider>,
+) -> Result<ServerConfig, rustls::Error> {
+    let verifier = match (&tls.client_certificates, trusted) {
+        (Some(clients), Some(trusted)) => trusted.verifier(clients.verify, &provider)?,
+        _ => WebPkiClientVerifier::no_client_auth(),
+    };
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions(&tls.versions))?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::clone(certificates) as _);
+    config.alpn_protocols = match protocol {
+        Protocol::Http => vec![b"http/1.1".to_vec()],
+        // What the bytes mean is between the client and the server.
+        Protocol::Tcp => Vec::new(),
+    };
+    config.ignore_client_order = true;
+    if tls.session_tickets {
+        config.ticketer = aws_lc_rs::Ticketer::new()?;
+    }
+    config.session_storage = match tls.session_cache {
+        Some(sessions) => ServerSessionMemoryCache::new(sessions as usize),
+        None => Arc::new(NoServerSessionStorage {}),
+    };
+    Ok(config)
 }
 
 /// The provider of all cryptography, reduced to these suites and groups.

@@ -6,6 +6,8 @@
 pub(crate) mod watchdog;
 pub(crate) mod stream;
 pub(crate) mod tls;
+pub(crate) mod client_certificate;
+pub(crate) mod ocsp;
 pub(crate) mod client_hello;
 pub(crate) mod message;
 pub(crate) mod wire;
@@ -17,6 +19,7 @@ pub(crate) mod metrics;
 pub(crate) mod name_server;
 
 pub(crate) use client::{Client, Response};
+pub(crate) use client_certificate::ClientCertificate;
 pub(crate) use message::latin1;
 pub(crate) use metrics::Metrics;
 pub(crate) use name_server::{Answer, NameServer};

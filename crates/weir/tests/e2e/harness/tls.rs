@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SignatureAlgorithm,
 };
+use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -29,7 +30,7 @@ pub(crate) const ED25519: &SignatureAlgorithm = &rcgen::PKCS_ED25519;
 
 /// Issues certificates.
 pub(crate) struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    pub(super) issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Authority {
@@ -112,6 +113,13 @@ impl Authority {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).expect("the authority is sound");
         Arc::new(roots)
+    }
+
+    /// What verifies certificates of this authority.
+    pub(crate) fn verifier(&self) -> Arc<WebPkiServerVerifier> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = WebPkiServerVerifier::builder_with_provider(self.roots(), provider);
+        builder.build().expect("there is an authority")
     }
 
     /// A client that trusts this authority and offers everything.

@@ -1,11 +1,15 @@
 //! TLS with clients: what is agreed on, what is refused and how that is told, and that a connection with TLS is otherwise like any.
 
 mod choice;
+mod client_certificates;
+mod client_trust;
 mod endings;
+mod key_log;
 mod refusals;
 mod relays;
 mod reload;
 mod resumption;
+mod stapling;
 mod unfinished;
 
 use crate::harness::tls::ECDSA;

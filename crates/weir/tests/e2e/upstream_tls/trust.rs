@@ -48,17 +48,17 @@ fn refused(weir: &Weir) -> String {
 #[test]
 fn servers_that_cannot_prove_who_they_are_get_nothing() {
     let (authority, other) = (Authority::new(), Authority::new());
-    for (config, name, detail) in [
-        (other.server(&["app.test"]), "app.test", "invalid peer certificate: BadSignature"),
-        (authority.server(&["app.test"]), "other.test", "not valid for name"),
-        (authority.server(&["app.test"]), "127.0.0.1", "not valid for name"),
-        (authority.server_expired(&["app.test"]), "app.test", "expired"),
+    for (config, name, reason, detail) in [
+        (other.server(&["app.test"]), "app.test", "rejected", "invalid peer certificate: BadSignature"),
+        (authority.server(&["app.test"]), "other.test", "rejected", "not valid for name"),
+        (authority.server(&["app.test"]), "127.0.0.1", "rejected", "not valid for name"),
+        (authority.server_expired(&["app.test"]), "app.test", "expired", "expired"),
     ] {
         let origin = telling(config);
         let server = format!("\"{}\"", origin.address());
         let tls = format!("ca = \"ca.pem\", server_name = \"{name}\"");
         let weir = start(folder(&authority), &server, &tls, "");
-        assert_eq!(refused(&weir), "connect-tls-certificate-rejected");
+        assert_eq!(refused(&weir), format!("connect-tls-certificate-{reason}"));
         weir.line(&["no TLS with a server", detail]);
         assert!(origin.requests().is_empty());
         let metrics = weir.metrics();

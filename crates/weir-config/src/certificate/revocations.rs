@@ -1,0 +1,98 @@
+//! Lists of revoked certificates (CRLs, RFC 5280 section 5): whom an authority no longer vouches for.
+//!
+//! Read as a handshake will read them, so that what is loaded can be used. Whether a list is signed by its authority shows only
+//! when a certificate of that authority is verified.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls_pki_types::CertificateRevocationListDer;
+use webpki::BorrowedCertRevocationList;
+use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
+
+use super::distinguished_name::print_name;
+use super::{Authorities, CertificateError, Said, pem, said, x509};
+
+/// The largest file that is taken for lists: authorities with millions of certificates have such.
+const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
+
+/// What a file of lists holds: at least one, each of which can be used.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RevocationLists {
+    /// Where they were read from.
+    pub file: PathBuf,
+    /// One for each authority, as a rule.
+    pub lists: Vec<CertificateRevocationListDer<'static>>,
+    /// When the first of them is outdated: from then on nobody passes whose authority issued it.
+    pub next_update: SystemTime,
+    /// The names of those who issued them, in DER.
+    issuers: Vec<Box<[u8]>>,
+}
+
+impl RevocationLists {
+    /// Reads a PEM file with one list or more.
+    ///
+    /// # Errors
+    /// When the file cannot be read, holds no list, or one that is damaged or of a kind that cannot be used. That one is outdated is
+    /// none: see [`RevocationLists::doubt`].
+    pub fn load(file: &Path) -> Result<Arc<Self>, CertificateError> {
+        match read(file) {
+            Ok(lists) => Ok(Arc::new(lists)),
+            Err((what, hint)) => Err(CertificateError { file: file.to_owned(), is_key: false, what, hint }),
+        }
+    }
+
+    /// Why clients will be refused that have done nothing wrong: a list is outdated at `now`.
+    pub fn doubt(&self, now: SystemTime) -> Option<String> {
+        (self.next_update <= now).then(|| {
+            "a list is outdated: until a new one is here, all certificates are refused that its authority issued"
+                .to_owned()
+        })
+    }
+
+    /// The first of `authorities` that has no list here, by its name.
+    pub fn missing_of(&self, authorities: &Authorities) -> Option<String> {
+        authorities.certificates.iter().find_map(|certificate| {
+            let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+            let subject = certificate.subject();
+            let has_list = self.issuers.iter().any(|issuer| **issuer == *subject.as_raw());
+            (!has_list).then(|| print_name(subject))
+        })
+    }
+}
+
+fn read(file: &Path) -> Result<RevocationLists, Said> {
+    let lists = pem::revocation_lists(&pem::read_up_to(file, FILE_BYTES_MAX)?)?;
+    let mut next_update: Option<SystemTime> = None;
+    let mut issuers = Vec::new();
+    for (index, list) in lists.iter().enumerate() {
+        let of_list = |(what, hint): Said| (format!("list {}: {what}", index + 1), hint);
+        let damaged = || of_list(said("the list is damaged"));
+        let (_, parsed) = CertificateRevocationList::from_der(list).map_err(|_| damaged())?;
+        if parsed.version().is_none() {
+            let hint = "of OpenSSL, `openssl ca -gencrl` makes version 2 when `crl_extensions` and `crlnumber` are set";
+            let what = "the list is of version 1: only version 2 can be used".to_owned();
+            return Err(of_list((what, Some(hint))));
+        }
+        BorrowedCertRevocationList::from_der(list).map_err(|error| of_list(refused(&error)))?;
+        let until = x509::time(parsed.next_update().ok_or_else(damaged)?);
+        next_update = Some(next_update.map_or(until, |first| first.min(until)));
+        issuers.push(parsed.issuer().as_raw().into());
+    }
+    let next_update = next_update.expect("there is at least one list");
+    Ok(RevocationLists { file: file.to_owned(), lists, next_update, issuers })
+}
+
+fn refused(error: &webpki::Error) -> Said {
+    use webpki::Error;
+    let what = match error {
+        Error::UnsupportedDeltaCrl => {
+            "it only says what has changed since another list: a whole one is needed"
+        }
+        Error::UnsupportedIndirectCrl => "it is about certificates of other authorities than its own",
+        Error::UnsupportedCriticalExtension => "it has a critical extension that is not known",
+        _ => "the list is damaged",
+    };
+    said(what)
+}

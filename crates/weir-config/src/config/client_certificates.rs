@@ -1,0 +1,100 @@
+//! `[listener.NAME.tls.client_certificates]`: who may connect, by the certificates of clients, and what servers are told of them.
+
+use std::sync::Arc;
+
+use crate::certificate::{Authorities, RevocationLists};
+use crate::config::Config;
+use crate::key::{choice, section};
+use crate::value::HeaderName;
+
+/// Certificates of the clients of a listener.
+#[derive(Debug, Clone)]
+pub struct ClientCertificates {
+    /// Whether every client has to have one.
+    pub verify: ClientVerification,
+    /// Who is trusted. Absent only when the config was read without its files.
+    pub authorities: Option<Arc<Authorities>>,
+    /// Whom they no longer vouch for.
+    pub revocations: Option<Arc<RevocationLists>>,
+    /// The headers for servers.
+    pub headers: ClientCertificateHeaders,
+}
+
+choice! {
+    /// Who has to show a certificate.
+    pub enum ClientVerification {
+        /// every client
+        #[default]
+        Required = "required",
+        /// nobody, but a certificate that is shown has to be good
+        Optional = "optional",
+    }
+}
+
+section! {
+    /// Headers that tell servers about the certificate of the client; `"off"` leaves one out. What clients send under these names reaches no
+    /// server, whichever listener of this process they use; it passes only from `trusted_proxies` of a listener that has no `client_certificates`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ClientCertificateHeaders at "listener.NAME.tls.client_certificates.headers" {
+        /// `SUCCESS`, or `NONE` when the client has shown no certificate; then there are none of the others.
+        verify: Option<HeaderName> = "x-ssl-client-verify", like "nginx `$ssl_client_verify`, HAProxy `ssl_c_verify`";
+        /// The subject by RFC 4514, such as `CN=Ann,O=Example`, in ASCII: other characters are escaped.
+        subject: Option<HeaderName> = "x-ssl-client-s-dn", like "nginx `$ssl_client_s_dn`, HAProxy `ssl_c_s_dn`";
+        /// Who issued it, in the same form. With several authorities only both together say who it is.
+        issuer: Option<HeaderName> = "off", like "nginx `$ssl_client_i_dn`, HAProxy `ssl_c_i_dn`";
+        /// The serial number in hexadecimal.
+        serial: Option<HeaderName> = "off", like "nginx `$ssl_client_serial`, HAProxy `ssl_c_serial`";
+        /// SHA-256 of the certificate in lower-case hexadecimal.
+        fingerprint: Option<HeaderName> = "x-ssl-client-fingerprint", like "nginx `$ssl_client_fingerprint`, HAProxy `ssl_c_sha1`";
+        /// The whole certificate as in `Client-Cert` (RFC 9440), which is the name to give it.
+        certificate: Option<HeaderName> = "off", like "nginx `$ssl_client_escaped_cert`, HAProxy `ssl_c_der`";
+    }
+}
+
+/// Names under which servers are used to be told about certificates: on a listener that verifies some, no client may use them.
+const USUAL: [&str; 7] = [
+    "x-ssl-client-verify",
+    "x-ssl-client-s-dn",
+    "x-ssl-client-i-dn",
+    "x-ssl-client-serial",
+    "x-ssl-client-fingerprint",
+    "client-cert",
+    "client-cert-chain",
+];
+
+impl ClientCertificateHeaders {
+    /// Each header by its key, as far as it is on.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &HeaderName)> {
+        let all = [
+            ("verify", &self.verify),
+            ("subject", &self.subject),
+            ("issuer", &self.issuer),
+            ("serial", &self.serial),
+            ("fingerprint", &self.fingerprint),
+            ("certificate", &self.certificate),
+        ];
+        all.into_iter().filter_map(|(key, name)| Some((key, name.as_ref()?)))
+    }
+
+    /// Names that no client of a listener with these headers may use.
+    pub fn withheld(&self) -> Vec<Box<str>> {
+        let mut names: Vec<Box<str>> = USUAL.iter().map(|name| (*name).into()).collect();
+        names.extend(self.named().map(|(_, name)| (**name).into()));
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+impl Config {
+    /// Every header by which a listener tells servers about the certificate of its client: servers believe it, whatever listener a request came to.
+    pub fn client_certificate_headers(&self) -> Vec<Box<str>> {
+        let verifying =
+            self.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.client_certificates.as_ref());
+        let mut names: Vec<Box<str>> =
+            verifying.flat_map(|clients| clients.headers.named().map(|(_, name)| (**name).into())).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}

@@ -1,0 +1,120 @@
+//! Two runs side by side: what has changed between them, and what only seems to have.
+//!
+//! The runs need not be of one machine or one day, so nothing is paired: each side is condensed by itself, and a difference counts only
+//! where the bootstrap interval of the ratio excludes 1.
+
+use super::summary::{Row, rows};
+use super::{Run, table};
+use crate::measure::metric::{Better, Metric};
+use crate::run::Measurement;
+use crate::stats::{self, Estimate};
+
+/// What became of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Better,
+    Worse,
+    /// The interval of the ratio has 1 in it.
+    Noise,
+}
+
+impl Change {
+    fn of(metric: Metric, ratio: Estimate) -> Self {
+        if ratio.low <= 1.0 && ratio.high >= 1.0 {
+            return Self::Noise;
+        }
+        match (metric.better(), ratio.median < 1.0) {
+            (Better::Lower, true) | (Better::Higher, false) => Self::Better,
+            (Better::Lower, false) | (Better::Higher, true) => Self::Worse,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Noise => "inside the noise",
+        }
+    }
+}
+
+/// Every figure that both runs have of the same case and target, and what makes the runs hard to compare.
+pub fn compare(before: &Run, after: &Run) -> String {
+    let named = |run: &Run| format!("{}, {}", run.scenario.name, run.started.strftime("%Y-%m-%d %H:%M UTC"));
+    let mut text = format!("# {} against {}\n\n", named(after), named(before));
+    for caveat in caveats(before, after) {
+        text.push_str(&format!("> {caveat}\n"));
+    }
+    let heading = ["case", "target", "figure", "before", "after", "ratio (95 %)", "change"];
+    let mut cells = vec![heading.map(str::to_owned).to_vec()];
+    for row in rows(after) {
+        for metric in after.scenario.columns() {
+            cells.extend(line(before, after, &row, metric));
+        }
+    }
+    if cells.len() == 1 {
+        text.push_str("\nThe runs have no figure in common.\n");
+        return text;
+    }
+    if cells[1..].iter().all(|line| line[0].is_empty()) {
+        for line in &mut cells {
+            line.remove(0);
+        }
+        text.push_str(&format!("\n{}", table::write(&cells, 2)));
+    } else {
+        text.push_str(&format!("\n{}", table::write(&cells, 3)));
+    }
+    text.push_str("\nMedians; the ratio is that of the medians, after to before. A ratio whose interval has 1 in it may be chance.\n");
+    text
+}
+
+/// Why a difference may have other reasons than the one that is looked for.
+fn caveats(before: &Run, after: &Run) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if before.scenario.name != after.scenario.name {
+        caveats.push("These are runs of different scenarios.".to_owned());
+    } else if before.scenario != after.scenario {
+        caveats.push("The scenario was run with other rounds, targets or settings.".to_owned());
+    }
+    let machines =
+        [&before.machine, &after.machine].map(|machine| (&machine.cpu, machine.cpus, &machine.kernel));
+    if machines[0] != machines[1] {
+        caveats.push(
+            "The runs are from different machines or kernels: compare ratios to peers, not figures."
+                .to_owned(),
+        );
+    }
+    for (target, record) in &after.targets {
+        if let Some(old) = before.targets.get(target)
+            && old.version != record.version
+        {
+            caveats.push(format!("{target} was `{}` and is `{}`.", old.version, record.version));
+        }
+    }
+    for (run, which) in [(before, "The earlier run"), (after, "The later run")] {
+        if let Some(caveat) = run.caveat() {
+            caveats.push(format!("{which}: {caveat}"));
+        }
+    }
+    caveats
+}
+
+fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<String>> {
+    let [old, new] = [before, after].map(|run| values(run, row, metric));
+    let ratio = stats::ratio(&new, &old)?;
+    let change = Change::of(metric, ratio);
+    Some(vec![
+        row.case.clone(),
+        row.target.clone(),
+        metric.heading().to_owned(),
+        metric.format(stats::median(&old)?),
+        metric.format(stats::median(&new)?),
+        format!("{:.2} ({:.2}-{:.2})", ratio.median, ratio.low, ratio.high),
+        change.word().to_owned(),
+    ])
+}
+
+fn values(run: &Run, row: &Row, metric: Metric) -> Vec<f64> {
+    let is_it = |it: &&Measurement| it.failure.is_none() && it.case == row.case && it.target == row.target;
+    run.measurements.iter().filter(is_it).filter_map(|it| it.values.get(&metric).copied()).collect()
+}

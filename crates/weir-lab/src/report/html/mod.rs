@@ -1,0 +1,184 @@
+//! The report as one HTML file that needs no network: the answer, the figures, the plots, and everything it takes to repeat them.
+//!
+//! Says what the Markdown says, and shows more of it. Must not compute anything that `summary` and `verdict` do not know.
+
+mod plots;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::summary::{Row, rows};
+use super::verdict::{Verdict, verdicts};
+use super::{Run, remarks};
+use crate::measure::metric::Metric;
+use crate::plot;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The whole page.
+///
+/// # Errors
+/// When a plot cannot be drawn.
+pub fn page(run: &Run) -> anyhow::Result<String> {
+    let rows = rows(run);
+    let verdicts = verdicts(run, &rows);
+    let plots = plots::of(run, &rows)?;
+    let date = run.started.strftime("%Y-%m-%d %H:%M UTC").to_string();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (run.scenario.name) ", " (date) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    p.where { (run.scenario.name) " · " (date) }
+                    h1 { (run.scenario.question) }
+                    @if let Some(caveat) = run.caveat() { p.caveat role="note" { (caveat) } }
+                }
+                main {
+                    (answer(run, &verdicts))
+                    (figures(run, &rows))
+                    @if !plots.is_empty() {
+                        section {
+                            h2 { "Plots" }
+                            @for (what, svg) in &plots {
+                                figure {
+                                    figcaption { (what) }
+                                    div.plot role="img" aria-label=(what) { (PreEscaped(plot::inline(svg))) }
+                                }
+                            }
+                        }
+                    }
+                    (notes(run, &rows))
+                    (machine(run))
+                    (configurations(run))
+                }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// A sentence per bar.
+fn answer(run: &Run, verdicts: &[Verdict]) -> Markup {
+    let word = |is_met| match is_met {
+        Some(true) => ("met", "Met"),
+        Some(false) => ("missed", "Missed"),
+        None => ("open", "Not judged"),
+    };
+    html! {
+        section {
+            h2 { "Answer" }
+            ul.verdicts {
+                @for verdict in verdicts {
+                    @let (class, mark) = word(verdict.is_met);
+                    li class=(class) { strong.mark { (mark) } " " (verdict.sentence) "." }
+                }
+                @for (target, failure) in &run.failed {
+                    li.missed { strong.mark { "Failed" } " " (target) " was left out from then on: " (failure) }
+                }
+                @if verdicts.is_empty() && run.failed.is_empty() {
+                    li.open { "The scenario sets no bar; the figures below stand for themselves." }
+                }
+            }
+        }
+    }
+}
+
+/// The median of every figure, with its range and its ratio to the best peer.
+fn figures(run: &Run, rows: &[Row]) -> Markup {
+    let columns = run.scenario.columns();
+    let has_cases = rows.iter().any(|row| !row.case.is_empty());
+    html! {
+        section {
+            h2 { "Figures" }
+            p { "The median of all rounds; below it the smallest and the largest, and, after ×, the ratio to the best peer with its 95 % interval." }
+            div.wide tabindex="0" role="region" aria-label="Figures" {
+                table {
+                    thead { tr {
+                        @if has_cases { th scope="col" { "case" } }
+                        th scope="col" { "target" }
+                        @for metric in &columns { th.number scope="col" title=(metric.phrase()) { (metric.heading()) } }
+                        th scope="col" { "limit" }
+                        th.number scope="col" { "errors" }
+                    } }
+                    tbody {
+                        @for row in rows {
+                            tr {
+                                @if has_cases { td { (row.case) } }
+                                th scope="row" { (row.target) }
+                                @for metric in &columns { td.number { (figure(row, *metric)) } }
+                                td { (row.limit.map_or("-", |limit| limit.label())) }
+                                td.number { (row.faults) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn figure(row: &Row, metric: Metric) -> Markup {
+    let Some(spread) = row.spreads.get(&metric) else { return html! { "-" } };
+    let ratio = row.ratios.get(&metric).filter(|ratio| ratio.peer != row.target);
+    html! {
+        (metric.format(spread.median))
+        @if spread.count > 1 {
+            small { (metric.format(spread.min)) "–" (metric.format(spread.max)) }
+        }
+        @if let Some(ratio) = ratio {
+            @let estimate = ratio.estimate;
+            small title={ "relative to " (ratio.peer) } {
+                "× " (format!("{:.2} ({:.2}–{:.2})", estimate.median, estimate.low, estimate.high))
+            }
+        }
+    }
+}
+
+fn notes(run: &Run, rows: &[Row]) -> Markup {
+    html! {
+        section {
+            h2 { "What to know" }
+            ul { @for note in run.notes.iter().cloned().chain(remarks::of(run, rows)) { li { (note) } } }
+        }
+    }
+}
+
+fn machine(run: &Run) -> Markup {
+    html! {
+        section {
+            h2 { "Machine, versions and commands" }
+            p { (run.machine.sentence()) }
+            p { (remarks::placement(run)) }
+            dl {
+                dt { "descriptors" } dd { (run.machine.descriptors) }
+                @for (name, value) in &run.machine.settings { dt { (name) } dd { (value) } }
+                dt { "weir-lab " (run.version) } dd { code { (run.command) } }
+                @for (target, record) in &run.targets {
+                    dt { (target) } dd { (record.version) br; code { (record.command) } }
+                }
+                @for (tool, version) in &run.tools { dt { (tool) } dd { (version) } }
+            }
+        }
+    }
+}
+
+fn configurations(run: &Run) -> Markup {
+    html! {
+        section {
+            h2 { "Configurations" }
+            p { "As in the first round; ports and folders differ in the others." }
+            @for (target, record) in &run.targets {
+                details {
+                    summary { (target) ", " code { (record.file) } }
+                    pre { code { (record.config) } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The report as a browser shows it: Chromium, wide and as narrow as a phone, light and dark.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use weir_lab::report::{folder, html};
+
+/// What the page tells about itself, put into the document where the test finds it.
+const PROBE: &str = "<script>addEventListener('load', () => {
+  const style = getComputedStyle(document.body);
+  const bright = colour => colour.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) > 384;
+  const facts = {
+    overflows: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+    light: bright(style.backgroundColor) && !bright(style.color),
+    dark: !bright(style.backgroundColor) && bright(style.color),
+    rows: document.querySelectorAll('tbody tr').length,
+    plots: [...document.querySelectorAll('svg')].filter(plot => plot.getBoundingClientRect().height > 100).length,
+    axes: getComputedStyle(document.querySelector('svg text')).fill === style.color,
+    verdicts: [...document.querySelectorAll('.verdicts li')].map(item => item.className).join(),
+    outside: performance.getEntriesByType('resource').length,
+  };
+  document.body.dataset.facts = Object.entries(facts).map(([name, value]) => name + '=' + value).join(' ');
+});</script>";
+
+/// What the page tells in a window of this width.
+fn facts(page: &Path, width: u32, is_dark: bool) -> String {
+    let profile = tempfile::tempdir().unwrap();
+    let out = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark)))
+        .arg(format!("--window-size={width},900"))
+        .args(["--virtual-time-budget=5000", "--dump-dom"])
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap_or_else(|error| panic!("chromium, which the README's test command installs: {error}"));
+    let dom = String::from_utf8_lossy(&out.stdout);
+    let facts = dom.split("data-facts=\"").nth(1).and_then(|rest| rest.split('"').next());
+    facts.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&out.stderr))).to_owned()
+}
+
+#[test]
+fn a_browser_shows_all_of_it_on_any_screen() {
+    let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/runs/2026-11-21-l7-keepalive");
+    let page = html::page(&folder::load(&run).unwrap()).unwrap();
+    assert!(!page.contains("<script"), "the page works without scripts");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    std::fs::write(&file, page.replace("</body>", &format!("{PROBE}</body>"))).unwrap();
+    for (width, is_dark) in [(1280, false), (1280, true), (390, false), (390, true)] {
+        let expected = format!(
+            "overflows=false light={} dark={is_dark} rows=4 plots=2 axes=true verdicts=met outside=0",
+            !is_dark
+        );
+        assert_eq!(facts(&file, width, is_dark), expected, "{width} pixels, dark: {is_dark}");
+    }
+}
+
+/// A run that others made is data, not markup.
+#[test]
+fn what_a_run_says_is_text() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/runs/2026-11-21-l7-keepalive");
+    let mut run = folder::load(&path).unwrap();
+    run.notes.push("<img src=x onerror=alert(1)>".to_owned());
+    run.scenario.question = "</title><script>alert(1)</script>".to_owned();
+    let page = html::page(&run).unwrap();
+    assert!(!page.contains("<img src=x") && !page.contains("<script>alert"), "{page}");
+}

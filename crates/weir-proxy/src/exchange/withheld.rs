@@ -1,0 +1,51 @@
+//! Fields that are Weir's word to servers, and so must not be a client's: neither among its headers nor behind its body.
+//!
+//! They tell about the certificate of the client. Whoever could send them himself would be whom he likes.
+
+/// Names that clients may not use.
+#[derive(Debug)]
+pub(crate) struct Withheld(Box<[Box<str>]>);
+
+impl Withheld {
+    /// `None` when there are none.
+    pub(crate) fn new(mut names: Vec<Box<str>>) -> Option<Self> {
+        names.sort();
+        names.dedup();
+        (!names.is_empty()).then(|| Self(names.into()))
+    }
+
+    /// Whether a server may take `name` for one of these: servers with a CGI-style environment know letters and digits only.
+    pub(crate) fn covers(&self, name: &[u8]) -> bool {
+        let alike = |(one, other): (&u8, &u8)| {
+            one.eq_ignore_ascii_case(other) || !one.is_ascii_alphanumeric() && !other.is_ascii_alphanumeric()
+        };
+        let is_taken_for =
+            |known: &str| known.len() == name.len() && known.as_bytes().iter().zip(name).all(alike);
+        self.0.iter().any(|known| is_taken_for(known))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_spelling_gets_past() {
+        let withheld = Withheld::new(vec!["x-ssl-client-verify".into(), "client-cert".into()]).unwrap();
+        for (name, expected) in [
+            ("x-ssl-client-verify", true),
+            ("X-SSL-Client-Verify", true),
+            ("X_SSL_CLIENT_VERIFY", true),
+            ("x.ssl-client~verify", true),
+            ("Client_Cert", true),
+            ("x-ssl-client-verif", false),
+            ("x-ssl-client-verify2", false),
+            ("xxssl-client-verify", false),
+            ("client-certs", false),
+            ("", false),
+        ] {
+            assert_eq!(withheld.covers(name.as_bytes()), expected, "{name}");
+        }
+        assert!(Withheld::new(Vec::new()).is_none());
+    }
+}

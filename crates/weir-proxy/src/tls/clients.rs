@@ -1,0 +1,108 @@
+//! Certificates of clients: who verifies them, and what is kept of one with its session.
+//!
+//! A session that is resumed has its certificate from the handshake in which it was verified. What it was verified by is part of the terms,
+//! and so are the keys of the tickets: see `terms`. Must not decide whether a client may do something.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use data_encoding::BASE64;
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use weir_config::{
+    Authorities, ClientCertificateHeaders, ClientCertificates, ClientVerification, Identity, RevocationLists,
+};
+use weir_http::write;
+
+/// The files that certificates of clients are verified by.
+#[derive(Debug, Clone)]
+pub(crate) struct Trusted {
+    pub(crate) authorities: Arc<Authorities>,
+    pub(crate) revocations: Option<Arc<RevocationLists>>,
+}
+
+impl Trusted {
+    /// Those that the config was checked with.
+    ///
+    /// # Errors
+    /// When it was read without its files.
+    pub(crate) fn of(config: &ClientCertificates) -> Result<Self, rustls::Error> {
+        let none = || rustls::Error::General("there is no authority for certificates of clients".to_owned());
+        let authorities = Arc::clone(config.authorities.as_ref().ok_or_else(none)?);
+        Ok(Self { authorities, revocations: config.revocations.clone() })
+    }
+
+    /// What verifies certificates by these files.
+    ///
+    /// # Errors
+    /// When rustls does not take one of them; the file is named.
+    pub(crate) fn verifier(
+        &self,
+        verify: ClientVerification,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ClientCertVerifier>, rustls::Error> {
+        let refused = |file: Option<&Path>, error: &dyn std::fmt::Display| {
+            rustls::Error::General(format!("{}: {error}", file.unwrap_or(Path::new("")).display()))
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in &self.authorities.certificates {
+            let added = roots.add(certificate.clone());
+            added.map_err(|error| refused(self.authorities.file.as_deref(), &error))?;
+        }
+        let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+        if verify == ClientVerification::Optional {
+            builder = builder.allow_unauthenticated();
+        }
+        if let Some(revocations) = &self.revocations {
+            // An outdated list says nothing about what was revoked since.
+            builder = builder.with_crls(revocations.lists.iter().cloned()).enforce_revocation_expiration();
+        }
+        let file = self.revocations.as_ref().map(|revocations| &*revocations.file);
+        builder.build().map_err(|error| refused(file.or(self.authorities.file.as_deref()), &error))
+    }
+}
+
+/// The certificate of a client, verified in the handshake.
+#[derive(Debug)]
+pub(crate) struct ClientCertificate {
+    pub(crate) identity: Identity,
+    /// What servers are told about it: whole field lines.
+    pub(crate) lines: Box<[u8]>,
+}
+
+impl ClientCertificate {
+    /// Reads a certificate that was verified; `None` when that turns out to be impossible.
+    pub(crate) fn read(der: &CertificateDer<'_>, headers: &ClientCertificateHeaders) -> Option<Box<Self>> {
+        let identity = Identity::read(der)?;
+        let mut lines = Vec::new();
+        let values = [
+            (&headers.verify, "SUCCESS"),
+            (&headers.subject, &identity.subject),
+            (&headers.issuer, &identity.issuer),
+            (&headers.serial, &identity.serial),
+            (&headers.fingerprint, &identity.fingerprint),
+        ];
+        for (name, value) in values {
+            if let Some(name) = name {
+                write::field(&mut lines, name.as_bytes(), value.as_bytes());
+            }
+        }
+        if let Some(name) = &headers.certificate {
+            // RFC 9440 section 2.1: a byte sequence of structured fields.
+            write::field(&mut lines, name.as_bytes(), format!(":{}:", BASE64.encode(der)).as_bytes());
+        }
+        Some(Box::new(Self { identity, lines: lines.into() }))
+    }
+}
+
+/// What servers are told of a client that has shown no certificate.
+pub(crate) fn lines_without(headers: &ClientCertificateHeaders) -> Box<[u8]> {
+    let mut lines = Vec::new();
+    if let Some(name) = &headers.verify {
+        write::field(&mut lines, name.as_bytes(), b"NONE");
+    }
+    lines.into()
+}

@@ -1,0 +1,100 @@
+//! The file with the secrets of connections: there when the config says so, and never otherwise.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::version::{TLS12, TLS13};
+
+use super::Site;
+use crate::harness::tls::{ECDSA, connect};
+use crate::harness::weir::{command, wait_for_exit};
+use crate::harness::{Authority, Origin, Weir};
+
+/// The secrets that the client has, as the client itself would log them.
+#[derive(Debug, Default)]
+struct OfClient(std::sync::Mutex<Vec<String>>);
+
+impl rustls::KeyLog for OfClient {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let line = format!("{label} {} {}", hex(client_random), hex(secret));
+        self.0.lock().expect("no thread panics while it holds the lines").push(line);
+    }
+}
+
+fn lines(file: &Path) -> Vec<String> {
+    let mut lines: Vec<String> =
+        std::fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn both_sides_have_the_same_secrets() {
+    let origin = Origin::serving("x");
+    let site = Site::start_with(
+        &origin,
+        "listener.web.tls.key_log = \"keys.log\"\n\
+         listener.other = { address = \"127.0.0.1:0\", upstream = \"app\", tls = { \
+         certificates = [{ certificate = \"a.pem\", key = \"a.key\" }], key_log = \"keys.log\" } }",
+    );
+    let file = site.weir.folder().join("keys.log");
+    let mode = std::fs::metadata(&file).expect("it is made at the start").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let of_client = std::sync::Arc::new(OfClient::default());
+    for version in [&TLS12, &TLS13] {
+        for listener in ["web", "other"] {
+            let mut config = site.authority.client_with(default_provider(), &[version]);
+            config.key_log = std::sync::Arc::clone(&of_client) as _;
+            connect(site.weir.address(listener), config, "a.test").assert_alive();
+        }
+    }
+    let mut expected = of_client.0.lock().expect("no thread panics while it holds the lines").clone();
+    expected.sort();
+    assert_eq!(lines(&file), expected);
+    assert!(expected.iter().any(|line| line.starts_with("CLIENT_RANDOM ")), "TLS 1.2: {expected:?}");
+    assert!(site.weir.stderr().contains("can decrypt this traffic"), "{}", site.weir.stderr());
+}
+
+#[test]
+fn the_environment_alone_does_nothing() {
+    let (authority, origin) = (Authority::new(), Origin::serving("x"));
+    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    authority.issue(folder.path(), "a", &["a.test"], ECDSA);
+    let file = folder.path().join("keys.log");
+    let text = format!(
+        "listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\", \
+         tls = {{ certificates = [{{ certificate = \"a.pem\", key = \"a.key\" }}] }} }}\nupstream.app.servers = [\"{}\"]\n",
+        origin.address()
+    );
+    let path = file.to_str().expect("temporary paths are UTF-8").to_owned();
+    let weir = Weir::start_in_environment(folder, &text, &[("SSLKEYLOGFILE", &path)]);
+    connect(weir.web(), authority.client(), "a.test").assert_alive();
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_keeps_weir_from_starting() {
+    let (authority, origin) = (Authority::new(), Origin::serving("x"));
+    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    authority.issue(folder.path(), "a", &["a.test"], ECDSA);
+    let config = folder.path().join("weir.toml");
+    let text = format!(
+        "listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\", tls = {{ key_log = \"none/keys.log\", \
+         certificates = [{{ certificate = \"a.pem\", key = \"a.key\" }}] }} }}\nupstream.app.servers = [\"{}\"]\n",
+        origin.address()
+    );
+    std::fs::write(&config, text).expect("the folder takes a file");
+    let mut process = command(&["serve", config.to_str().expect("temporary paths are UTF-8")])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program was built with this test");
+    let status = wait_for_exit(&mut process).expect("it does not start");
+    assert_eq!(status.code(), Some(1));
+    let mut said = String::new();
+    let stderr = process.stderr.as_mut().expect("stderr is piped");
+    std::io::Read::read_to_string(stderr, &mut said).expect("it writes text");
+    assert!(said.contains("TLS of listener `web` cannot be used: the key log cannot be opened: "), "{said}");
+    assert!(said.contains("none/keys.log: No such file or directory"), "{said}");
+}
