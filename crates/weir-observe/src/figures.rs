@@ -90,6 +90,13 @@ impl Figures {
         }
     }
 
+    /// Adds until when the lists of revoked certificates hold that a listener verifies its clients by.
+    pub fn note_revocations(&mut self, listener: usize, lists: CertificateFigures) {
+        if let Some(listener) = self.listeners.get_mut(listener) {
+            listener.revocations = Some(lists);
+        }
+    }
+
     /// Adds whether all servers of an upstream get requests because too few are usable.
     pub fn note_panic(&mut self, upstream: usize, in_panic: bool) {
         if let Some(upstream) = self.upstreams.get_mut(upstream) {
@@ -168,12 +175,14 @@ pub struct ListenerFigures {
     pub certificates: Vec<CertificateFigures>,
     /// Changed files of certificates that were taken over, and such that could not be used.
     pub certificate_reloads: [u64; 2],
+    /// The lists of revoked certificates that clients are verified by.
+    pub revocations: Option<CertificateFigures>,
     pub tunnels: u64,
     pub tunnels_open: Level,
     pub failures: FailureFigures,
 }
 
-/// A certificate in use.
+/// A certificate in use, or a file of lists of revoked ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFigures {
     /// The file as the config names it.

@@ -352,6 +352,11 @@ fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> F
             expiry_seconds: certificates::seconds(certificate.not_after),
         });
         figures.note_certificates(index, in_use.collect(), tls.certificates.reloads());
+        if let Some(lists) = tls.trusted().and_then(|trusted| trusted.revocations.clone()) {
+            let (file, expiry_seconds) =
+                (lists.file.display().to_string(), certificates::seconds(lists.next_update));
+            figures.note_revocations(index, CertificateFigures { file, expiry_seconds });
+        }
     }
     for (upstream, plan) in snapshot.upstreams.iter().enumerate() {
         for (server, (state, probes)) in plan.balancer().states().iter().zip(&plan.probes).enumerate() {

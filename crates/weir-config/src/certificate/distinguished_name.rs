@@ -26,6 +26,12 @@ pub(super) fn print_name(name: &X509Name<'_>) -> String {
     line
 }
 
+/// The first common name as text; `None` without one.
+pub(super) fn common_name(name: &X509Name<'_>) -> Option<String> {
+    let value = name.iter_common_name().next()?.attr_value();
+    String::from_utf8(text(value)?).ok()
+}
+
 fn write_attribute(line: &mut String, attribute: &AttributeTypeAndValue<'_>) {
     let id = attribute.attr_type().to_id_string();
     let short = SHORT.iter().find(|(known, _)| *known == id).map(|(_, short)| *short);

@@ -1,6 +1,6 @@
 //! Whose certificate it is: what a server behind Weir is told of a client that has shown one.
 //!
-//! Of a certificate that was verified before. Everything here is ASCII that may stand in a header as it is (RFC 9110 section 5.5).
+//! Of a certificate that was verified before. All but the common name is ASCII that may stand in a header as it is (RFC 9110 section 5.5).
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -9,7 +9,7 @@ use aws_lc_rs::digest;
 use rustls_pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::distinguished_name::print_name;
+use super::distinguished_name::{common_name, print_name};
 use super::x509;
 
 /// What a certificate says about its owner.
@@ -17,7 +17,9 @@ use super::x509;
 pub struct Identity {
     /// The subject by RFC 4514, the most specific part first; may be empty.
     pub subject: String,
-    /// The name of who issued it, in the same form.
+    /// The common name in the subject, as text; of several, the first.
+    pub common_name: Option<String>,
+    /// The name of who issued it, in the same form as the subject.
     pub issuer: String,
     /// The serial number, in upper-case hexadecimal.
     pub serial: String,
@@ -36,6 +38,7 @@ impl Identity {
         let serial = serial.strip_prefix(&[0]).filter(|rest| !rest.is_empty()).unwrap_or(serial);
         Some(Self {
             subject: print_name(parsed.subject()),
+            common_name: common_name(parsed.subject()),
             issuer: print_name(parsed.issuer()),
             serial: hexadecimal(serial).to_ascii_uppercase(),
             fingerprint: hexadecimal(digest::digest(&digest::SHA256, certificate).as_ref()),

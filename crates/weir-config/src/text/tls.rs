@@ -43,7 +43,7 @@ section! {
         /// A file that gets the secrets of every connection, to decrypt captured traffic with Wireshark (`SSLKEYLOGFILE` elsewhere, which means nothing
         /// to Weir). Made for its owner alone when it is not there, else appended to.
         key_log: Spanned<Box<str>> = optional, like "nginx `ssl_key_log`, HAProxy `tune.ssl.keylog`";
-        /// How often the files of the certificates are looked at for changes. New ones are used for the handshakes that follow; where they cannot be
+        /// How often all these files but `key_log` are looked at for changes. New ones are used for the handshakes that follow; where they cannot be
         /// used, the old ones stay and the log says so.
         reload: Option<Duration> = "10s", in 100..=86_400_000;
     }

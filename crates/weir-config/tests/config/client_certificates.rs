@@ -94,6 +94,20 @@ fn a_subject_is_what_openssl_and_nginx_print() {
     }
 }
 
+#[test]
+fn a_common_name_is_text_as_it_was_meant() {
+    let text = |text: &str| DnValue::Utf8String(text.to_owned());
+    let bmp = DnValue::BmpString(rcgen::string::BmpString::try_from("\u{fc}ber").expect("of the BMP"));
+    for (name, expected) in [
+        (vec![(DnType::OrganizationName, text("x"))], None),
+        (vec![(DnType::OrganizationName, text("x")), (DnType::CommonName, text("J, r"))], Some("J, r")),
+        (vec![(DnType::CommonName, bmp)], Some("\u{fc}ber")),
+    ] {
+        let identity = Identity::read(certificate(named(name)).der()).expect("it was just made");
+        assert_eq!(identity.common_name.as_deref(), expected);
+    }
+}
+
 proptest! {
     /// RFC 9110 section 5.5: nothing in a name can end a header or begin another.
     #[test]

@@ -79,6 +79,7 @@ fn render_listeners(listeners: &[ListenerFigures], out: &mut String) {
     write_classes(out, "weir_listener_responses_total", help, &rows, |listener| &listener.responses);
     write_handshakes(out, &rows);
     write_certificates(out, &rows);
+    write_revocations(out, &rows);
     let help = "Exchanges that ended badly, by reason code and party.";
     write_reasons(out, "weir_listener_failures_total", help, &rows, |listener| &listener.failures);
 }
@@ -117,6 +118,20 @@ fn write_certificates(out: &mut String, listeners: &[(String, &ListenerFigures)]
     for (labels, listener) in rows() {
         for (outcome, count) in ["loaded", "failed"].into_iter().zip(listener.certificate_reloads) {
             write_sample(out, name, labels, &[("outcome", outcome)], count);
+        }
+    }
+}
+
+/// Only listeners with lists of revoked certificates.
+fn write_revocations(out: &mut String, listeners: &[(String, &ListenerFigures)]) {
+    let name = "weir_listener_crl_expiry_timestamp_seconds";
+    let help =
+        "When the first of the lists of revoked certificates in a file is outdated, in seconds since 1970.";
+    write_family(out, name, Kind::Gauge, help);
+    for (labels, listener) in listeners {
+        if let Some(lists) = &listener.revocations {
+            let labels = format!("{labels},{}", label("crl", &lists.file));
+            write_sample(out, name, &labels, &[], lists.expiry_seconds);
         }
     }
 }

@@ -173,6 +173,8 @@ fn small_figures() -> Figures {
     figures.listeners[0].tls_handshakes = [[0, 0], [4, 3]];
     let certificate = CertificateFigures { file: "a.pem".to_owned(), expiry_seconds: 4_102_444_800 };
     figures.note_certificates(0, vec![certificate], [2, 1]);
+    let lists = CertificateFigures { file: "revoked.pem".to_owned(), expiry_seconds: 1_800_000_000 };
+    figures.note_revocations(0, lists);
     figures
 }
 
@@ -193,6 +195,7 @@ fn figures_are_rendered_to_the_letter() {
         "weir_listener_tls_handshakes_total{listener=\"web\",version=\"1.3\",resumed=\"no\"} 4\n\
          weir_listener_tls_handshakes_total{listener=\"web\",version=\"1.3\",resumed=\"yes\"} 3\n",
         "weir_listener_certificate_expiry_timestamp_seconds{listener=\"web\",certificate=\"a.pem\"} 4102444800\n",
+        "weir_listener_crl_expiry_timestamp_seconds{listener=\"web\",crl=\"revoked.pem\"} 1800000000\n",
         "weir_listener_certificate_reloads_total{listener=\"web\",outcome=\"loaded\"} 2\n\
          weir_listener_certificate_reloads_total{listener=\"web\",outcome=\"failed\"} 1\n",
         "# TYPE weir_listener_failures_total counter\n\
@@ -224,7 +227,7 @@ fn figures_are_rendered_to_the_letter() {
 fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_figures());
     let families = read(&text);
-    for (part, fields) in [("worker", 10), ("listener", 13), ("upstream", 10), ("server", 27)] {
+    for (part, fields) in [("worker", 10), ("listener", 14), ("upstream", 10), ("server", 27)] {
         let prefix = format!("weir_{part}_");
         let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();
         assert_eq!(found, fields, "families of {part}");

@@ -4,7 +4,7 @@ use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
@@ -28,6 +28,8 @@ pub(crate) enum Unusable {
 #[derive(Debug)]
 pub(crate) struct Terms {
     config: ArcSwap<ServerConfig>,
+    /// What certificates of clients are verified by now.
+    trusted: ArcSwapOption<Trusted>,
     pub(crate) certificates: Arc<Certificates>,
     /// The turns of handshakes, if there is a limit on their rate.
     pub(crate) turns: Option<Turns>,
@@ -45,12 +47,18 @@ impl Terms {
         let mut config = server_config(tls, protocol, &certificates, trusted.as_ref(), provider)?;
         config.key_log = key_log;
         let turns = tls.handshake_rate.and_then(NonZeroU32::new).map(Turns::new);
-        Ok(Self { config: ArcSwap::from_pointee(config), certificates, turns })
+        let trusted = ArcSwapOption::from_pointee(trusted);
+        Ok(Self { config: ArcSwap::from_pointee(config), trusted, certificates, turns })
     }
 
     /// What the next handshake goes by.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
+    }
+
+    /// What certificates of clients are verified by, where they are asked for.
+    pub(crate) fn trusted(&self) -> Option<Arc<Trusted>> {
+        self.trusted.load_full()
     }
 
     /// Verifies certificates of clients by other files from now on. Sessions of before are not resumed: who was let in then may not be
@@ -69,6 +77,7 @@ impl Terms {
         let mut config = server_config(tls, protocol, &self.certificates, Some(trusted), provider)?;
         config.key_log = Arc::clone(&before.key_log);
         self.config.store(Arc::new(config));
+        self.trusted.store(Some(Arc::new(trusted.clone())));
         Ok(())
     }
 }

@@ -6,13 +6,14 @@
 use std::io;
 
 use weir_config::ProxyVersion;
-use weir_http::proxy_protocol::{Claims, Endpoints, write_v1, write_v2};
+use weir_http::proxy_protocol::{Claims, Endpoints, Ssl, write_v1, write_v2};
 
 use super::connect::{self, Endpoint};
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::Exchange;
 use crate::snapshot::UpstreamPlan;
 use crate::socket::{Behind, Socket};
+use crate::tls::records::Records;
 
 /// A header as it is sent.
 #[derive(Debug)]
@@ -22,8 +23,8 @@ pub(crate) struct Header {
 
 /// The header for a server connection that is opened for this exchange; `None` when the upstream wants none.
 ///
-/// Version 2 also names the connection by the id of the request, if it has one, and the host name that the client asked for:
-/// by SNI, or, if a header came in that tells it, from the proxy in front. Of a client on a Unix socket it says that it is
+/// Version 2 also names the connection by the id of the request, if it has one, tells about TLS with the client, if Weir terminates it, and
+/// the host name that the client asked for: by SNI, or, if a header came in that tells it, from the proxy in front. Of a client on a Unix socket it says that it is
 /// unknown.
 pub(crate) fn of_exchange(session: &Session, exchange: &Exchange, plan: &UpstreamPlan) -> Option<Header> {
     let version = plan.config.proxy_protocol?;
@@ -35,10 +36,28 @@ pub(crate) fn of_exchange(session: &Session, exchange: &Exchange, plan: &Upstrea
     let told = session.proxied.as_ref().and_then(|proxied| proxied.authority.as_deref());
     let claims = Claims {
         authority: asked_for.or(told),
+        ssl: session.client.tls.as_ref().map(|tls| of_tls(session, tls)),
         unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
         ..Claims::default()
     };
     Some(Header { bytes: written(version, &endpoints, &claims) })
+}
+
+/// What is said about TLS with the client: its version, and whose certificate there was.
+fn of_tls<'a>(session: &'a Session, tls: &Records) -> Ssl<'a> {
+    let identity = session.certificate.as_ref().map(|certificate| &certificate.identity);
+    let certificate = match (identity, tls.is_resumed()) {
+        (None, _) => 0,
+        (Some(_), true) => Ssl::CERTIFICATE_IN_SESSION,
+        (Some(_), false) => Ssl::CERTIFICATE_IN_SESSION | Ssl::CERTIFICATE_ON_CONNECTION,
+    };
+    Ssl {
+        client: Ssl::TLS | certificate,
+        verify: u32::from(identity.is_none()),
+        version: Some(if tls.is_version_13() { "TLSv1.3" } else { "TLSv1.2" }),
+        common_name: identity.and_then(|identity| identity.common_name.as_deref()),
+        ..Ssl::default()
+    }
 }
 
 /// The header for a connection of Weir's own, such as that of a probe.

@@ -33,7 +33,7 @@ fn take_line(conn: &mut Connection) -> Option<String> {
 }
 
 /// Takes a header of version 2 off a connection: command and family, and what follows the length.
-fn take_binary(conn: &mut Connection) -> Option<([u8; 2], Vec<u8>)> {
+pub(crate) fn take_binary(conn: &mut Connection) -> Option<([u8; 2], Vec<u8>)> {
     let fixed = conn.take(16)?;
     assert_eq!(&fixed[..12], SIGNATURE);
     let content = conn.take(usize::from(u16::from_be_bytes([fixed[14], fixed[15]])))?;

@@ -294,6 +294,34 @@ fn a_tcp_listener_lets_only_the_right_ones_in() {
     assert_eq!(origin.connections(), 1);
 }
 
+/// The way in which a server of TCP learns whose connection it is: section 2.2.6 of the PROXY protocol.
+#[test]
+fn a_proxy_header_tells_whose_certificate_it_was() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let origin = Origin::start(move |conn| {
+        let (_, content) = crate::proxy_protocol::take_binary(conn)?;
+        noted.lock().expect("no thread panics while it holds it").push(content);
+        conn.send("hello")?;
+        None
+    });
+    let site = Site::start(
+        &origin,
+        &format!("{OPTIONAL}\nlistener.web.protocol = \"tcp\"\nupstream.app.proxy_protocol = \"v2\""),
+    );
+    let ann = site.clients.certify("J\u{fc}rgen", |_| {});
+    let with = b"\x02\0\x06a.test\x20\0\x19\x07\0\0\0\0\x21\0\x07TLSv1.3\x22\0\x07J\xc3\xbcrgen";
+    let without = b"\x02\0\x06a.test\x20\0\x0f\x01\0\0\0\x01\x21\0\x07TLSv1.2";
+    for (config, expected) in
+        [(site.client(&[&TLS13], Some(&ann)), &with[..]), (site.client(&[&TLS12], None), &without[..])]
+    {
+        assert_eq!(connect(site.weir.web(), config, "a.test").take(5), b"hello");
+        let header = seen.lock().expect("no thread panics while it holds it").pop().expect("one came");
+        // Behind two addresses of four bytes and two ports.
+        assert_eq!(&header[12..], expected);
+    }
+}
+
 #[test]
 fn curl_and_openssl_show_their_certificates() {
     let origin = Origin::serving("from the origin");

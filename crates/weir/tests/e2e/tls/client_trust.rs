@@ -132,8 +132,11 @@ fn an_outdated_list_lets_nobody_in_and_says_so() {
     assert!(!site.lets_in(&ann));
     eventually("it is counted as such", || site.refusals("tls-revocation-unknown") >= 1.0);
     site.weir.line(&["revoked.pem", "a list of revoked certificates is outdated"]);
+    let expiry = || site.weir.metrics().sum("weir_listener_crl_expiry_timestamp_seconds", &["revoked.pem"]);
+    assert!(expiry() < 1.1e9, "2002: {}", expiry());
     site.write("revoked.pem", &site.clients.revoking(&[], 4000));
     eventually("a new list lets them in again", || site.lets_in(&ann));
+    eventually("the figures tell until when", || expiry() > 6e10);
     // A list that somebody else has signed says nothing either.
     site.write("revoked.pem", &Authority::new().revoking(&[], 4000));
     eventually("it is not believed", || !site.lets_in(&ann));
