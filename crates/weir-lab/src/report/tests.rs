@@ -266,6 +266,10 @@ fn a_report_says_where_how_and_with_what_and_is_saved_with_its_raw_data() {
         "worker_processes 1;\n"
     );
     assert_eq!(std::fs::read_to_string(first.join("configs/nginx-mime.types")).unwrap(), "types {}\n");
+    let page = std::fs::read_to_string(first.join("report.html")).unwrap();
+    for part in ["cannot take part: it passes no plain TCP", "TLS library OpenSSL 3.0.19", "mime.types"] {
+        assert!(page.contains(part), "{part} is not in\n{page}");
+    }
 }
 
 #[test]

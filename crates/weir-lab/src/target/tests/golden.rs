@@ -114,7 +114,7 @@ fn told(product: Product, class: Class, certificate: &Certificate) -> String {
             }
         }
     }
-    text
+    text.trim_end().to_owned() + "\n"
 }
 
 #[test]
