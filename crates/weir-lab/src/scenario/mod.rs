@@ -327,7 +327,12 @@ impl Scenario {
     pub fn traffic(&self) -> Traffic {
         let in_steady = self.steady.as_ref().and_then(|steady| steady.message);
         let in_idle = self.idle.as_ref().and_then(|idle| idle.tunnels);
-        Traffic { is_bulk: self.is_bulk(), upgrades: in_steady.is_some() || in_idle.is_some() }
+        let has_ab = self.crowd.as_ref().is_some_and(|crowd| crowd.tools.contains(&Tool::Ab));
+        Traffic {
+            is_bulk: self.is_bulk(),
+            upgrades: in_steady.is_some() || in_idle.is_some(),
+            is_http_1_0: has_ab,
+        }
     }
 
     /// Whether the servers are to keep a journal: it says what a client cannot see.

@@ -15,6 +15,8 @@ pub struct Traffic {
     pub is_bulk: bool,
     /// Clients open WebSocket tunnels.
     pub upgrades: bool,
+    /// Some clients speak HTTP/1.0, as `ab` does.
+    pub is_http_1_0: bool,
 }
 
 /// How many connections a target must have room for.

@@ -71,6 +71,13 @@ fn connection_manager(description: &Description<'_>) -> String {
     } else {
         ""
     };
+    let old = if description.traffic.is_http_1_0 {
+        "          # Otherwise it answers clients of HTTP/1.0 with 426, and one of the tools is one.
+          http_protocol_options: { accept_http_10: true }
+"
+    } else {
+        ""
+    };
     let upgrades = if description.traffic.upgrades {
         "          # What its page about upgrades asks for.
           upgrade_configs:
@@ -92,7 +99,7 @@ fn connection_manager(description: &Description<'_>) -> String {
         typed_config:
           {TYPE}.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: bench
-{tuned}{upgrades}          route_config:
+{tuned}{old}{upgrades}          route_config:
             virtual_hosts:
             - name: bench
               domains: [\"*\"]

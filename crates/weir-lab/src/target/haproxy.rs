@@ -99,7 +99,7 @@ fn global(description: &Description<'_>) -> String {
 
 /// What the manual says about this traffic.
 fn traffic(description: &Description<'_>) -> &'static str {
-    let Traffic { is_bulk, upgrades } = description.traffic;
+    let Traffic { is_bulk, upgrades, .. } = description.traffic;
     match (upgrades, is_bulk) {
         (true, _) => "    # Tunnels must not be closed between two heartbeats.\n    timeout tunnel 300s\n",
         (_, true) if description.variant != Variant::Copying => BULK,

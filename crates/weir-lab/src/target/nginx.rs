@@ -112,7 +112,7 @@ events {{
 
 /// What requests to kept connections need, and what its documentation says about this traffic.
 fn to_server(description: &Description<'_>) -> &'static str {
-    let Traffic { is_bulk, upgrades } = description.traffic;
+    let Traffic { is_bulk, upgrades, .. } = description.traffic;
     match (upgrades, is_bulk) {
         (true, _) => {
             "            # The lines of its page about WebSocket proxying; HTTP/1.1 is needed for kept connections as well.

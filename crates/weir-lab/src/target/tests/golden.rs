@@ -28,7 +28,7 @@ const PLAIN: Case = Case {
         retry: false,
         health: None,
     },
-    traffic: Traffic { is_bulk: false, upgrades: false },
+    traffic: Traffic { is_bulk: false, upgrades: false, is_http_1_0: false },
     variant: Variant::Usual,
 };
 
@@ -60,8 +60,8 @@ fn cases() -> Vec<Case> {
         Case { name: "in turn", upstream: balance(Balance::RoundRobin), ..PLAIN },
         Case { name: "consistent hash", upstream: balance(Balance::ConsistentHash), ..PLAIN },
         Case { name: "cookie", upstream: cookie, ..PLAIN },
-        Case { name: "tunnels", traffic: Traffic { upgrades: true, is_bulk: false }, ..PLAIN },
-        Case { name: "large bodies", traffic: Traffic { is_bulk: true, upgrades: false }, ..PLAIN },
+        Case { name: "tunnels", traffic: Traffic { upgrades: true, ..PLAIN.traffic }, ..PLAIN },
+        Case { name: "large bodies", traffic: Traffic { is_bulk: true, ..PLAIN.traffic }, ..PLAIN },
         Case { name: "no reuse of server connections", variant: Variant::NoReuse, ..PLAIN },
     ]
 }
