@@ -14,6 +14,7 @@ use crate::load::tool;
 use crate::origin::{Origin, Setup};
 use crate::output::say;
 use crate::place;
+use crate::plan;
 use crate::process::{Job, Launcher, guard};
 use crate::report::{self, compare, folder, markdown, verdict};
 use crate::run::{self, Options};
@@ -61,6 +62,10 @@ enum Command {
         #[arg(required = true)]
         runs: Vec<PathBuf>,
     },
+    /// Measure what a request and a client cost here, and answer whether a load will hold: cores, memory, limits, machines.
+    #[command(after_help = "Examples:\n  weir-lab plan --rate 25000 --clients 5000 --body 1k\n  \
+                            weir-lab plan --rate 2000 --clients 500 --keepalive no --tls --target haproxy")]
+    Plan(PlanArgs),
     /// Compare two saved runs, figure by figure; a difference that may be chance is called that.
     Compare {
         /// Folder of the earlier run.
@@ -140,6 +145,20 @@ struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+struct PlanArgs {
+    #[command(flatten)]
+    wish: plan::Wish,
+    /// A measurement of a few seconds that shows that everything works; its figures mean nothing.
+    #[arg(long)]
+    short: bool,
+    /// CPU of client and origin, and CPU of the target, such as `0,1`.
+    #[arg(long, value_parser = read_cpus)]
+    cpus: Option<(usize, usize)>,
+    #[command(flatten)]
+    programs: Programs,
+}
+
+#[derive(Debug, Args)]
 struct Programs {
     /// Weir's executable; by default the one beside weir-lab.
     #[arg(long)]
@@ -178,6 +197,7 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Simulate(args) => run_simulation(&args),
         Command::List => list(),
         Command::Targets(programs) => targets(&programs),
+        Command::Plan(args) => plan_load(&args, launcher),
         Command::Report { runs } => rewrite_reports(&runs),
         Command::Compare { before, after } => compare_runs(&before, &after),
         Command::Origin { listen, threads, addresses, slots, journal } => {
@@ -254,6 +274,33 @@ fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn plan_load(args: &PlanArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
+    let interrupted = watch_for_interrupts()?;
+    let options = Options {
+        launcher: launcher.clone(),
+        targets: None,
+        rounds: None,
+        window: None,
+        short: args.short,
+        peers_optional: false,
+        programs: args.programs.given(),
+        url: None,
+        tool: Tool::Driver,
+        cpus: args.cpus,
+        interrupted: Arc::clone(&interrupted),
+    };
+    match plan::plan(&args.wish, &options) {
+        Err(_) if interrupted.load(Ordering::Relaxed) => {
+            eprintln!("weir-lab: interrupted");
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        page => {
+            print!("{}", page?);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
 fn rewrite_reports(runs: &[PathBuf]) -> anyhow::Result<ExitCode> {
     for run in runs {
         folder::rewrite(run)?;
@@ -326,7 +373,7 @@ impl Programs {
 }
 
 /// A length of time such as `4s` or `1m 30s`.
-fn read_length(text: &str) -> Result<Duration, String> {
+pub(crate) fn read_length(text: &str) -> Result<Duration, String> {
     let length: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
     match Duration::try_from(length) {
         Ok(length) if !length.is_zero() => Ok(length),

@@ -21,4 +21,5 @@ pub mod machine;
 pub mod run;
 mod plot;
 pub mod report;
+pub mod plan;
 pub mod simulate;

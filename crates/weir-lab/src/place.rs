@@ -56,6 +56,31 @@ pub fn pin_to(cpus: &[usize]) -> std::io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
+/// Keeps the calling thread, and what it starts, on one CPU until dropped.
+#[derive(Debug)]
+pub struct Pinned {
+    before: Vec<usize>,
+}
+
+impl Pinned {
+    /// Pins to `cpu`.
+    ///
+    /// # Errors
+    /// As [`pin_to`].
+    pub fn to(cpu: usize) -> std::io::Result<Self> {
+        let before = allowed();
+        pin_to(&[cpu])?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // They were allowed before.
+        let _ = pin_to(&self.before);
+    }
+}
+
 /// Raises the limit of open descriptors to what the system allows this process.
 pub fn raise_descriptor_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);

@@ -31,6 +31,9 @@ use crate::clock;
 /// Size of the page, in bytes: that of nginx's welcome page, which most published comparisons fetch.
 pub const PAGE_LEN: u64 = 612;
 
+/// Ports that are tried before it is given up to find one that is free at every address.
+const PORTS_TRIED: usize = 32;
+
 /// Connections waiting to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
 
@@ -123,10 +126,8 @@ impl Origin {
         let counters = Arc::new(Counters::default());
         let (mut stop, mut running) = (Vec::new(), Vec::new());
         for index in 0..setup.threads.max(1) {
-            let first = bind(addr)?;
-            addr = first.local_addr()?;
-            let others = (1..setup.addresses).map(|number| bind(nth_addr(addr, number)));
-            let listeners = std::iter::once(Ok(first)).chain(others).collect::<io::Result<Vec<_>>>()?;
+            let listeners = bind_all(addr, setup.addresses)?;
+            addr = listeners[0].local_addr()?;
             let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
             let journal = setup.journal.as_deref().map(journal::Writer::create).transpose()?;
             let work = work::Work::new(setup.slots);
@@ -181,6 +182,24 @@ pub fn nth_addr(first: SocketAddr, number: u32) -> SocketAddr {
         }
         IpAddr::V6(_) => first,
     }
+}
+
+/// Binds `count` listeners, at `first` and the addresses after it. Any port that is free at the first may be taken at another, so
+/// several are tried where any will do.
+fn bind_all(first: SocketAddr, count: u32) -> io::Result<Vec<TcpListener>> {
+    let tries = if first.port() == 0 { PORTS_TRIED } else { 1 };
+    let mut outcome = Err(io::ErrorKind::AddrInUse.into());
+    for _ in 0..tries {
+        outcome = bind(first).and_then(|listener| {
+            let addr = listener.local_addr()?;
+            let others = (1..count).map(|number| bind(nth_addr(addr, number)));
+            std::iter::once(Ok(listener)).chain(others).collect()
+        });
+        if !matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::AddrInUse) {
+            break;
+        }
+    }
+    outcome
 }
 
 /// Binds one listener; several may share the address. Accepted sockets inherit TCP_NODELAY from it.

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::load::tool;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
-use crate::place::{self, Placement};
+use crate::place::{self, Pinned, Placement};
 use crate::report::Run;
 use crate::scenario::{Rate, Scenario, Tool};
 use crate::target::installed::{self, Catalogue};
@@ -53,9 +53,8 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
         dir,
         records: RefCell::new(BTreeMap::new()),
     };
-    if let Some(placement) = bench.placement {
-        place::pin_to(&[placement.client]).context("cannot pin the client to its CPU")?;
-    }
+    let pinned = bench.placement.map(|placement| Pinned::to(placement.client)).transpose();
+    let _pinned = pinned.context("cannot pin the client to its CPU")?;
     let cannot = leave_out_who_cannot(&mut scenario, &bench)?;
     let mut run = Run::new(&scenario, machine, bench.placement, options.short);
     run.cannot = cannot;

@@ -4,17 +4,23 @@ use super::{Certificate, Description, HEALTH_PATH, Rendered, Variant};
 use crate::load::exchange::CLIENT_HEADER;
 use crate::scenario::upstream::Balance;
 
+/// Connections beside those of the scenario's clients, such as the one that finds out whether it works.
+const CLIENTS_MORE: u64 = 64;
+
 pub(super) fn render(description: &Description<'_>) -> Rendered {
     let mut text = String::new();
     if description.is_tuned() {
-        text.push_str(
+        text.push_str(&format!(
             "[process]\n\
              # One worker for the one CPU of the target, as the others have.\n\
-             workers = 1\n\n\
+             workers = 1\n\
+             # Room for the clients of the scenario; by default half of what descriptors allow, as each may need a server connection.\n\
+             connections_max = {}\n\n\
              [access_log]\n\
              # Off for all targets; metrics stay on.\n\
              format = \"off\"\n\n",
-        );
+            description.room.clients + CLIENTS_MORE
+        ));
     }
     let protocol = if description.is_tcp() { "protocol = \"tcp\"\n" } else { "" };
     text.push_str(&format!(

@@ -1,0 +1,122 @@
+//! What a request and a client cost on this machine, from runs of the target alone.
+
+use anyhow::{Context as _, bail};
+
+use super::{Kept, Wish};
+use crate::machine::Machine;
+use crate::measure::metric::Metric;
+use crate::report::Run;
+use crate::report::summary::rows;
+use crate::run::{self, Options};
+use crate::scenario::Scenario;
+use crate::stats::Spread;
+
+/// Clients of the small loads.
+const FEW: u64 = 64;
+
+/// Most clients that memory is measured with: each takes descriptors of the load generator as well.
+const MANY_MAX: u64 = 4000;
+
+/// The share of a core's peak at which the cost of a request is taken: where a service is run.
+const USUAL_SHARE: f64 = 0.5;
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Measured {
+    pub(super) machine: Machine,
+    /// The product's words about its version.
+    pub(super) version: String,
+    /// Requests per second that one core carries when it is full.
+    pub(super) peak: f64,
+    /// CPU per request when the core is full, µs.
+    pub(super) cost_full: Spread,
+    /// CPU per request at the usual share of that, µs.
+    pub(super) cost_usual: Spread,
+    /// The rate at which that was measured, and how busy the core was, percent.
+    pub(super) usual: (f64, f64),
+    /// Resident memory with few clients and with many: clients, bytes.
+    pub(super) memory: [(f64, f64); 2],
+    /// Why the figures must not be relied on, if so.
+    pub(super) caveat: Option<&'static str>,
+    /// What went wrong on the side: requests that failed.
+    pub(super) faults: u64,
+}
+
+/// Measures what the wish needs.
+pub(super) fn measure(wish: &Wish, options: &Options) -> anyhow::Result<Measured> {
+    let full = one_run(wish, options, FEW, None).context("the peak of one core")?;
+    let peak = figure(&full, Metric::RequestsPerSecond)?.median;
+    let usual_rate = (peak * USUAL_SHARE).round();
+    let usual = one_run(wish, options, FEW, Some(usual_rate)).context("half of that peak")?;
+    let many_clients = wish.clients.clamp(2 * FEW, MANY_MAX);
+    let many = one_run(wish, options, many_clients, Some(usual_rate)).context("memory with many clients")?;
+    Ok(Measured {
+        machine: full.machine.clone(),
+        version: full.targets.values().next().map_or_else(String::new, |record| record.version.clone()),
+        peak,
+        cost_full: figure(&full, Metric::CpuPerRequest)?,
+        cost_usual: figure(&usual, Metric::CpuPerRequest)?,
+        usual: (usual_rate, figure(&usual, Metric::TargetCpu)?.median),
+        memory: [
+            (FEW as f64, figure(&usual, Metric::Rss)?.median),
+            (many_clients as f64, figure(&many, Metric::Rss)?.median),
+        ],
+        caveat: [&full, &usual, &many].into_iter().find_map(Run::caveat),
+        faults: [&full, &usual, &many].into_iter().flat_map(rows).map(|row| row.faults).sum(),
+    })
+}
+
+fn one_run(wish: &Wish, options: &Options, clients: u64, rate: Option<f64>) -> anyhow::Result<Run> {
+    let scenario = Scenario::read("plan", &scenario(wish, clients, rate))?;
+    let run = run::run(&scenario, options)?;
+    match run.failed.values().next() {
+        Some(failure) => bail!("{failure}"),
+        None => Ok(run),
+    }
+}
+
+fn scenario(wish: &Wish, clients: u64, rate: Option<f64>) -> String {
+    let listener = match wish.tls {
+        true => "[listener]\ntls = { suite = \"TLS_AES_256_GCM_SHA384\", key = \"ecdsa-p256\" }\n",
+        false => "",
+    };
+    let rate = rate.map_or_else(String::new, |rate| format!("rate = {rate:?}\n"));
+    format!(
+        "question = \"What does it cost to carry this?\"\nrequirements = [\"B7\"]\ntargets = [\"{}\"]\nclass = \"tuned\"\n\
+         rounds = {{ count = 3, warm-up = \"1s\", window = \"2s\" }}\n{listener}\
+         [steady]\nclients = {clients}\nkeep-alive = {}\nbody = {}\n{rate}",
+        wish.target,
+        wish.keepalive == Kept::Yes,
+        wish.body
+    )
+}
+
+fn figure(run: &Run, metric: Metric) -> anyhow::Result<Spread> {
+    let rows = rows(run);
+    let row = rows.first().context("nothing was measured")?;
+    row.spreads.get(&metric).copied().with_context(|| format!("{} was not measured", metric.phrase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_wish_is_a_sound_scenario() {
+        for (tls, keepalive, body, rate) in [
+            (false, Kept::Yes, 0, None),
+            (true, Kept::No, 1024, Some(1000.0)),
+            (true, Kept::Yes, 0, Some(0.5)),
+        ] {
+            let target = "haproxy".parse().unwrap();
+            let wish =
+                Wish { rate: 1, clients: 1, body, keepalive, tls, server_time: Duration::ZERO, target };
+            let read = Scenario::read("plan", &scenario(&wish, 64, rate)).unwrap();
+            let steady = read.steady.unwrap();
+            assert_eq!((steady.keep_alive, steady.body as u64), (keepalive == Kept::Yes, body));
+            assert_eq!((read.listener.tls.is_some(), steady.rate.is_some()), (tls, rate.is_some()));
+        }
+    }
+}

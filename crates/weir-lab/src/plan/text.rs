@@ -1,0 +1,137 @@
+//! The answer in words, with the arithmetic behind each number and what it leaves out.
+
+use super::arithmetic::{Answer, BUSY_MAX, Nodes, PORTS_SHARE};
+use super::measure::Measured;
+use super::{Kept, Wish};
+
+const MIB: f64 = 1_048_576.0;
+
+pub(super) fn page(wish: &Wish, measured: &Measured, answer: &Answer) -> String {
+    let mut text = format!("**Will it hold: {}?**\n\n", question(wish));
+    if let Some(caveat) = measured.caveat {
+        text.push_str(&format!("> {caveat}\n\n"));
+    }
+    if measured.faults > 0 {
+        text.push_str(&format!("> {} requests failed while this was measured.\n\n", measured.faults));
+    }
+    text.push_str(&format!("{}\n\n", verdict(answer, measured)));
+    for (what, how) in lines(wish, measured, answer) {
+        text.push_str(&format!("- **{what}**: {how}\n"));
+    }
+    text.push_str(&limits(answer));
+    text.push_str(&format!(
+        "\nMeasured here with {} on one core of {}; {} rounds each.\n",
+        measured.version,
+        measured.machine.sentence(),
+        measured.cost_full.count
+    ));
+    text.push_str(
+        "Not measured: the network and its card (all of this went over loopback), other hardware, what the servers take, memory of the \
+         kernel (count 4 to 16 KiB per connection, more while data waits), logging, and anything that the traffic has and this load had not.\n",
+    );
+    text
+}
+
+fn question(wish: &Wish) -> String {
+    let body = if wish.body == 0 { "GET".to_owned() } else { format!("POST of {} bytes", wish.body) };
+    let tls = if wish.tls { " over TLS 1.3" } else { "" };
+    let kept = match wish.keepalive {
+        Kept::Yes => "kept connections",
+        Kept::No => "a connection for each request",
+    };
+    format!(
+        "{} requests per second ({body}{tls}) from {} clients with {kept}, through {}",
+        wish.rate, wish.clients, wish.target
+    )
+}
+
+fn verdict(answer: &Answer, measured: &Measured) -> String {
+    let cpus = measured.machine.cpus as f64;
+    let busy = answer.cores_full / cpus * 100.0;
+    match answer.nodes {
+        Nodes::Pair => format!(
+            "One machine like this one holds it, with {busy:.0} % of its {cpus:.0} CPUs. Take two, so that one may fail: each carries all of it alone."
+        ),
+        Nodes::Cluster(nodes) => {
+            let spared = nodes - 1;
+            format!(
+                "One machine like this one does not hold it: it would need {:.1} of its {cpus:.0} CPUs. Take {nodes}: {spared} carry it, and one may fail.",
+                answer.cores_full
+            )
+        }
+    }
+}
+
+fn lines(wish: &Wish, measured: &Measured, answer: &Answer) -> Vec<(String, String)> {
+    let (rate, busy) = measured.usual;
+    let spread = measured.cost_usual;
+    let mut lines = vec![
+        (
+            format!("{} cores", answer.cores),
+            format!(
+                "{} requests/s × {:.1} µs = {:.2} cores; at most {:.0} % busy: {:.2}, rounded up. The cost is the larger of {:.1} µs with a full core ({:.0}/s) and \
+                 {:.1} µs ({:.1}-{:.1}) at half of that ({rate:.0}/s, {busy:.0} % busy).",
+                wish.rate,
+                answer.cost_us,
+                answer.cores_full,
+                BUSY_MAX * 100.0,
+                answer.cores_full / BUSY_MAX,
+                measured.cost_full.median,
+                measured.peak,
+                spread.median,
+                spread.min,
+                spread.max,
+            ),
+        ),
+        (
+            format!("{:.0} MiB of memory", (answer.memory / MIB).ceil()),
+            format!(
+                "{} clients × {:.1} KiB and what the program needs anyway. From {:.1} MiB with {:.0} clients and {:.1} MiB with {:.0}, all of them in use.",
+                wish.clients,
+                answer.bytes_per_client / 1024.0,
+                measured.memory[0].1 / MIB,
+                measured.memory[0].0,
+                measured.memory[1].1 / MIB,
+                measured.memory[1].0,
+            ),
+        ),
+        (
+            format!("{} descriptors", answer.descriptors),
+            format!(
+                "{} clients, {} connections to servers ({} requests/s × {} ms that servers take), and some of its own.",
+                wish.clients,
+                answer.under_way,
+                wish.rate,
+                wish.server_time.as_millis()
+            ),
+        ),
+        (
+            format!("{} source ports", answer.server_ports),
+            format!(
+                "the connections to servers, if all of these had one address; connections are kept, so few ports wait in TIME_WAIT. There are {}, of which {:.0} % are easy to find.",
+                answer.ports,
+                PORTS_SHARE * 100.0
+            ),
+        ),
+    ];
+    if wish.keepalive == Kept::No {
+        let waiting = wish.rate as f64 * super::arithmetic::TIME_WAIT_S;
+        let how = format!(
+            "{} connections/s for 60 s each at the side that closes first, which is the balancer here. They take about 0.2 KiB of kernel memory each and no descriptor.",
+            wish.rate
+        );
+        lines.push((format!("{waiting:.0} connections in TIME_WAIT"), how));
+    }
+    lines
+}
+
+fn limits(answer: &Answer) -> String {
+    if answer.raise.is_empty() {
+        return "- **Limits of this system**: all are high enough.\n".to_owned();
+    }
+    let mut text = String::from("- **Limits of this system to raise**:\n");
+    for (name, present, needed) in &answer.raise {
+        text.push_str(&format!("  - {name}: {present} here, {needed} needed\n"));
+    }
+    text
+}
