@@ -337,7 +337,7 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
         };
         say(&format!("{:<8} {says}", product.name()))?;
     }
-    for tool in [Tool::Wrk, Tool::Ab, Tool::Siege] {
+    for tool in [Tool::Wrk, Tool::Ab, Tool::Siege, Tool::Hey, Tool::H2load] {
         let says = match tool::installed(tool) {
             Some(it) => format!("{} ({})", it.version, it.program.display()),
             None => format!("missing: {}", tool::HOW_TO_GET),

@@ -173,6 +173,10 @@ pub enum Tool {
     Ab,
     /// `siege`, a connection per request as it does by default.
     Siege,
+    /// `hey`.
+    Hey,
+    /// `h2load`, with HTTP/1.1.
+    H2load,
 }
 
 impl Tool {
@@ -183,6 +187,8 @@ impl Tool {
             Self::Wrk => "wrk",
             Self::Ab => "ab",
             Self::Siege => "siege",
+            Self::Hey => "hey",
+            Self::H2load => "h2load",
         }
     }
 }

@@ -5,6 +5,8 @@
 pub mod wrk;
 pub mod ab;
 pub mod siege;
+pub mod hey;
+pub mod h2load;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +56,7 @@ pub struct Tally {
 const GRACE: Duration = Duration::from_secs(40);
 
 /// How to get the tools.
-pub const HOW_TO_GET: &str = "apt-get install wrk siege apache2-utils";
+pub const HOW_TO_GET: &str = "apt-get install wrk siege apache2-utils hey nghttp2-client";
 
 /// How often a tool is started again that did not end by itself: siege (4.0) now and then waits for itself forever.
 const RETRIES: u32 = 2;
@@ -106,6 +108,8 @@ fn try_once(
             Tool::Wrk => wrk::args(&order),
             Tool::Ab => ab::args(&order),
             Tool::Siege => siege::args(&order),
+            Tool::Hey => hey::args(&order),
+            Tool::H2load => h2load::args(&order),
             Tool::Driver => bail!("the driver is not a program of its own"),
         };
         let log = order.dir.join(format!("{}-{number}.log", tool.name()));
@@ -143,6 +147,8 @@ fn read(tool: Tool, printed: &str) -> Option<Tally> {
         Tool::Wrk => wrk::read(printed),
         Tool::Ab => ab::read(printed),
         Tool::Siege => siege::read(printed),
+        Tool::Hey => hey::read(printed),
+        Tool::H2load => h2load::read(printed),
         Tool::Driver => None,
     }
 }
