@@ -20,6 +20,7 @@ use crate::report::{self, compare, folder, markdown, verdict};
 use crate::run::{self, Options};
 use crate::scenario::{Tool, catalogue};
 use crate::simulate::{SimulateArgs, simulate};
+use crate::suite;
 use crate::target::{PRODUCTS, Product, Target, Url, installed};
 
 /// Compares Weir with other balancers on this machine.
@@ -56,6 +57,11 @@ enum Command {
     List,
     /// List targets and tools: what is installed, and how to get the rest.
     Targets(Programs),
+    /// Run all scenarios, or some, and write one page above their reports. The same command goes on where it was interrupted.
+    #[command(
+        after_help = "Examples:\n  weir-lab suite --short --out /tmp/suite\n  weir-lab suite --only l7-keepalive,l7-short --out suite"
+    )]
+    Suite(SuiteArgs),
     /// Write the report of a saved run anew: HTML, Markdown, CSV.
     Report {
         /// Folder of the run, such as one below lab/runs.
@@ -145,6 +151,30 @@ struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+struct SuiteArgs {
+    /// Folder for the reports; what is there already is not run again.
+    #[arg(long)]
+    out: PathBuf,
+    /// Only these scenarios; by default all of `list`.
+    #[arg(long, value_delimiter = ',')]
+    only: Option<Vec<String>>,
+    /// Only these targets.
+    #[arg(long, value_delimiter = ',')]
+    targets: Option<Vec<Target>>,
+    /// Rounds instead of those of each scenario.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Runs of a few seconds each that show that everything works; their figures mean nothing.
+    #[arg(long)]
+    short: bool,
+    /// CPU of client and origin, and CPU of the target, such as `0,1`.
+    #[arg(long, value_parser = read_cpus)]
+    cpus: Option<(usize, usize)>,
+    #[command(flatten)]
+    programs: Programs,
+}
+
+#[derive(Debug, Args)]
 struct PlanArgs {
     #[command(flatten)]
     wish: plan::Wish,
@@ -197,6 +227,7 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Simulate(args) => run_simulation(&args),
         Command::List => list(),
         Command::Targets(programs) => targets(&programs),
+        Command::Suite(args) => run_suite(&args, launcher),
         Command::Plan(args) => plan_load(&args, launcher),
         Command::Report { runs } => rewrite_reports(&runs),
         Command::Compare { before, after } => compare_runs(&before, &after),
@@ -272,6 +303,39 @@ fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
     let folder = folder::save(run, root).context("cannot save the run")?;
     say(&format!("Saved in {}", folder.display()))?;
     Ok(())
+}
+
+fn run_suite(args: &SuiteArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
+    let scenarios = match &args.only {
+        Some(names) => names.iter().map(|name| catalogue::find(name)).collect::<anyhow::Result<_>>()?,
+        None => catalogue::all()?,
+    };
+    let interrupted = watch_for_interrupts()?;
+    let options = Options {
+        launcher: launcher.clone(),
+        targets: args.targets.clone(),
+        rounds: args.rounds,
+        window: None,
+        short: args.short,
+        // A product that is missing is a sentence in the report, not the end of a long run.
+        peers_optional: true,
+        programs: args.programs.given(),
+        url: None,
+        tool: Tool::Driver,
+        cpus: args.cpus,
+        interrupted: Arc::clone(&interrupted),
+    };
+    match suite::run(scenarios, &options, &args.out, &|line| eprintln!("{line}")) {
+        Err(error) if interrupted.load(Ordering::Relaxed) => {
+            eprintln!("weir-lab: {error:#}");
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        summary => {
+            let suite::Summary { page, failures, missed } = summary?;
+            println!("{}: {missed} bars missed, {failures} failures", page.display());
+            Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
 }
 
 fn plan_load(args: &PlanArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {

@@ -21,5 +21,6 @@ pub mod machine;
 pub mod run;
 mod plot;
 pub mod report;
+pub mod suite;
 pub mod plan;
 pub mod simulate;

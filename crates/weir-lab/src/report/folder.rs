@@ -12,17 +12,27 @@ use super::{Run, figures, html, markdown};
 /// When it cannot be written.
 pub fn save(run: &Run, root: &Path) -> anyhow::Result<PathBuf> {
     let folder = free_folder(root, run);
+    save_as(run, &folder)?;
+    Ok(folder)
+}
+
+/// Saves `run` in `folder`, in the place of what may be there.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn save_as(run: &Run, folder: &Path) -> anyhow::Result<()> {
     let configs = folder.join("configs");
     std::fs::create_dir_all(&configs).with_context(|| format!("cannot create {}", configs.display()))?;
-    write(run, &folder)?;
-    std::fs::write(folder.join("run.json"), serde_json::to_string_pretty(run)? + "\n")?;
+    write(run, folder)?;
     for (target, record) in &run.targets {
         let target = target.replace('/', "-");
         for (file, config) in record.configs() {
             std::fs::write(configs.join(format!("{target}-{file}")), config)?;
         }
     }
-    Ok(folder)
+    // Last: where it is, the rest is.
+    std::fs::write(folder.join("run.json"), serde_json::to_string_pretty(run)? + "\n")?;
+    Ok(())
 }
 
 /// Reads a run that was saved: its folder, or its `run.json`.

@@ -12,7 +12,8 @@ use super::{Run, remarks};
 use crate::measure::metric::Metric;
 use crate::plot;
 
-const STYLE: &str = include_str!("style.css");
+/// What all pages look like.
+pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
 ///
@@ -63,13 +64,17 @@ pub fn page(run: &Run) -> anyhow::Result<String> {
     Ok(page.into_string())
 }
 
-/// A sentence per bar.
-fn answer(run: &Run, verdicts: &[Verdict]) -> Markup {
-    let word = |is_met| match is_met {
+/// How a verdict is marked: its class, and a word for those who see no colours.
+pub(crate) fn word(is_met: Option<bool>) -> (&'static str, &'static str) {
+    match is_met {
         Some(true) => ("met", "Met"),
         Some(false) => ("missed", "Missed"),
         None => ("open", "Not judged"),
-    };
+    }
+}
+
+/// A sentence per bar.
+fn answer(run: &Run, verdicts: &[Verdict]) -> Markup {
     html! {
         section {
             h2 { "Answer" }
