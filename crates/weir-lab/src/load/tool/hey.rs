@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_good_run_is_read() {
         let tally = read(GOOD).unwrap();
-        assert_eq!((tally.answered, tally.rate), (27_080, 13_498.5751));
+        assert_eq!((tally.answered, tally.rate), (27_080, 13_498.575_1));
         assert!(tally.faults.is_empty());
         assert_eq!((tally.p50, tally.p99, tally.longest), (Some(2600.0), Some(14_200.0), Some(22_400.0)));
     }
