@@ -7,15 +7,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
-use rustls::RootCertStore;
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 use weir_config::{
     Authorities, ClientCertificateHeaders, ClientCertificates, ClientVerification, Identity, RevocationLists,
 };
 use weir_http::write;
+
+use super::own;
 
 /// The files that certificates of clients are verified by.
 #[derive(Debug, Clone)]
@@ -61,7 +64,64 @@ impl Trusted {
             builder = builder.with_crls(revocations.lists.iter().cloned()).enforce_revocation_expiration();
         }
         let file = self.revocations.as_ref().map(|revocations| &*revocations.file);
-        builder.build().map_err(|error| refused(file.or(self.authorities.file.as_deref()), &error))
+        let by_authority = builder.build();
+        let by_authority =
+            by_authority.map_err(|error| refused(file.or(self.authorities.file.as_deref()), &error))?;
+        Ok(Arc::new(Verifier { by_authority, authorities: Arc::clone(&self.authorities) }))
+    }
+}
+
+/// Trusts what an authority has signed, and those certificates that are among the authorities themselves.
+#[derive(Debug)]
+struct Verifier {
+    by_authority: Arc<dyn ClientCertVerifier>,
+    authorities: Arc<Authorities>,
+}
+
+impl ClientCertVerifier for Verifier {
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.by_authority.verify_client_cert(end_entity, intermediates, now).or_else(|error| {
+            own::verify(&self.authorities, end_entity, now, error).map(|()| ClientCertVerified::assertion())
+        })
+    }
+
+    fn offer_client_auth(&self) -> bool {
+        self.by_authority.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.by_authority.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.by_authority.root_hint_subjects()
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_authority.supported_verify_schemes()
     }
 }
 

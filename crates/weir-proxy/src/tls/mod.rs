@@ -6,6 +6,7 @@ pub(crate) mod certificates;
 pub(crate) mod clients;
 pub(crate) mod key_log;
 pub(crate) mod terms;
+mod own;
 pub(crate) mod trust;
 pub(crate) mod handshake;
 pub(crate) mod records;

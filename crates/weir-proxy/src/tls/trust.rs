@@ -10,13 +10,11 @@ use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, KeyLog, RootCertStore, SignatureScheme,
-};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, KeyLog, RootCertStore, SignatureScheme};
 use weir_config::{Authorities, Certificate, RevocationLists, UpstreamTls};
 
-use super::key_log;
 use super::terms::{Unusable, provider, versions};
+use super::{key_log, own};
 
 /// Sessions of one server that are kept. Each is good for one connection, and each connection brings one or two new ones.
 const SESSIONS_MAX: usize = 8;
@@ -143,8 +141,7 @@ impl Clients {
     }
 }
 
-/// Trusts what an authority has signed, and those certificates that are among the authorities themselves: many an inner server
-/// has signed its own.
+/// Trusts what an authority has signed, and those certificates that are among the authorities themselves.
 #[derive(Debug)]
 struct Verifier {
     by_authority: Arc<WebPkiServerVerifier>,
@@ -168,29 +165,6 @@ impl Verifier {
         let by_authority = builder.build().map_err(|error| Error::General(error.to_string()))?;
         Ok(Self { by_authority, authorities: Arc::clone(authorities) })
     }
-
-    /// Judges a certificate that is among the authorities.
-    fn verify_own(
-        &self,
-        certificate: &CertificateDer<'_>,
-        name: &ServerName<'_>,
-        now: UnixTime,
-    ) -> Option<Result<ServerCertVerified, Error>> {
-        let validity = self.authorities.validity_of(certificate)?;
-        let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now.as_secs());
-        if now < *validity.start() {
-            return Some(Err(CertificateError::NotValidYet.into()));
-        }
-        if now > *validity.end() {
-            return Some(Err(CertificateError::Expired.into()));
-        }
-        let parsed = ParsedCertificate::try_from(certificate);
-        Some(
-            parsed
-                .and_then(|parsed| verify_server_name(&parsed, name))
-                .map(|()| ServerCertVerified::assertion()),
-        )
-    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -203,9 +177,14 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let by_authority = &self.by_authority;
-        by_authority
-            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-            .or_else(|error| self.verify_own(end_entity, server_name, now).unwrap_or(Err(error)))
+        match by_authority.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            Ok(verified) => Ok(verified),
+            Err(error) => {
+                own::verify(&self.authorities, end_entity, now, error)?;
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+        }
     }
 
     fn verify_tls12_signature(

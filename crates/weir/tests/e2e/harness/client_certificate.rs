@@ -49,6 +49,18 @@ impl Authority {
         }
     }
 
+    /// Its own certificate, to be shown like that of any client.
+    pub(crate) fn itself(&self) -> ClientCertificate {
+        let key = self.issuer.key();
+        ClientCertificate {
+            pem: self.issuer.pem(),
+            key_pem: key.serialize_pem(),
+            der: self.issuer.der().clone(),
+            key: PrivateKeyDer::try_from(key.serialize_der()).expect("the key was just made"),
+            serial: SerialNumber::from(0),
+        }
+    }
+
     /// The list of these revoked certificates in PEM, outdated from the beginning of the year `until` on.
     pub(crate) fn revoking(&self, revoked: &[&ClientCertificate], until: i32) -> String {
         let long_ago = rcgen::date_time_ymd(2001, 1, 1);

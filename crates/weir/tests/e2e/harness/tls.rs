@@ -41,10 +41,23 @@ impl Authority {
 
     /// One whose own certificate is for these names, so that it can be a server as well.
     pub(crate) fn named(names: &[&str]) -> Authority {
+        Authority::named_with(names, |_| {})
+    }
+
+    /// One whose own certificate is not valid any more.
+    pub(crate) fn expired() -> Authority {
+        Authority::named_with(&[], |params| {
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        })
+    }
+
+    fn named_with(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Authority {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("the test gives host names");
         params.distinguished_name.push(DnType::CommonName, "Authority of a test");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
         let key = KeyPair::generate_for(ECDSA).expect("a key can be made");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("the parameters are sound");
         Authority { issuer }

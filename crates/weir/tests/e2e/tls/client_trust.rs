@@ -48,6 +48,20 @@ fn with_sessions(site: &Site, shown: &ClientCertificate) -> Vec<rustls::ClientCo
     BOTH.into_iter().map(of).collect()
 }
 
+/// A client may have signed its own certificate, if that is named; it still has to be valid today.
+#[test]
+fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
+    let origin = Origin::serving("x");
+    let (own, old) = (Authority::new(), Authority::expired());
+    let site = Site::start_with(&origin, "", |_, folder| {
+        std::fs::write(folder.join("clients.pem"), own.pem() + &old.pem()).expect("a file");
+    });
+    assert!(site.lets_in(&own.itself()));
+    assert!(!site.lets_in(&Authority::new().itself()));
+    assert!(!site.lets_in(&old.itself()));
+    eventually("it is counted as such", || site.refusals("tls-client-certificate-expired") >= 1.0);
+}
+
 #[test]
 fn revoked_certificates_are_refused() {
     let origin = Origin::serving("x");

@@ -92,10 +92,13 @@ fn a_server_whose_certificate_was_revoked_gets_nothing() {
     let authority = Authority::new();
     let names = vec![rcgen::SanType::DnsName("app.test".try_into().expect("it is a host name"))];
     let certificate = authority.certify("app", |params| params.subject_alt_names = names);
+    // That it is named itself does not help against the list.
+    let trusted = authority.pem() + &certificate.pem;
     let folder_of_origin = tempfile::TempDir::new().expect("the system has a folder for temporary files");
     certificate.write(folder_of_origin.path(), "own");
     let origin = telling(server_of(folder_of_origin.path(), "own", rustls::ALL_VERSIONS, None));
     let folder = folder(&authority);
+    std::fs::write(folder.path().join("ca.pem"), trusted).expect("a file");
     std::fs::write(folder.path().join("revoked.pem"), authority.revoking(&[], 4000)).expect("a file");
     let tls = "ca = \"ca.pem\", crl = \"revoked.pem\", server_name = \"app.test\", reload = \"100ms\", session_reuse = false";
     let settings = "upstream.app.idle.connections_max = 0";

@@ -1,0 +1,49 @@
+//! Certificates that are trusted themselves: many an inner server or client has signed its own, which is named among the authorities.
+//!
+//! By the book an authority is no end of a chain (RFC 5280 section 4.2.1.9), so that verification fails; OpenSSL takes such a certificate, and people
+//! expect that. It still has to be valid today, and what a list says of it holds.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::{CertificateError, Error};
+use weir_config::Authorities;
+
+/// Looks again at a certificate that no authority vouches for, as `error` says.
+///
+/// # Errors
+/// `error`, unless the certificate is among `authorities` itself; then why it is not valid today.
+pub(super) fn verify(
+    authorities: &Authorities,
+    certificate: &CertificateDer<'_>,
+    now: UnixTime,
+    error: Error,
+) -> Result<(), Error> {
+    if is_about_revocation(&error) {
+        return Err(error);
+    }
+    let Some(validity) = authorities.validity_of(certificate) else { return Err(error) };
+    let now = UNIX_EPOCH + Duration::from_secs(now.as_secs());
+    if now < *validity.start() {
+        Err(CertificateError::NotValidYet.into())
+    } else if now > *validity.end() {
+        Err(CertificateError::Expired.into())
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether a list has been asked, and its answer was no yes.
+fn is_about_revocation(error: &Error) -> bool {
+    use CertificateError as Certificate;
+    matches!(
+        error,
+        Error::InvalidCertRevocationList(_)
+            | Error::InvalidCertificate(
+                Certificate::Revoked
+                    | Certificate::UnknownRevocationStatus
+                    | Certificate::ExpiredRevocationList
+                    | Certificate::ExpiredRevocationListContext { .. }
+            )
+    )
+}
