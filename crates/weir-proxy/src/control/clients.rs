@@ -126,7 +126,7 @@ async fn read_if_changed<T: Send + Sync + 'static>(
     load: fn(&Path) -> Result<Arc<T>, CertificateError>,
 ) -> Option<Result<Arc<T>, CertificateError>> {
     let (file, known) = (file.to_owned(), *before);
-    // Not on this thread, which probes servers meanwhile.
+    // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
     let looked = tokio::task::spawn_blocking(move || {
         let now = mark(&file);
         (now, (known != Some(now)).then(|| load(&file)))

@@ -1,15 +1,15 @@
 //! Files of TLS with servers that change: read again and used from the next connection on.
 //!
 //! As with the certificates that clients are shown, files that cannot be used change nothing, and the log says why. Connections that
-//! are open stay: what they were opened with held then.
+//! are open stay: what they were opened with held then. Must not decide who is trusted: that is `tls::trust`.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_config::{Authorities, Certificate, CertificateError, RevocationLists, UpstreamTls};
 
-use super::certificates::{DATE_INTERVAL, Mark, days_to_tell, mark, read_if_changed};
+use super::certificates::{DATE_INTERVAL, Mark, days_to_tell, mark, read_if_changed, seconds};
 use crate::clock;
 use crate::snapshot::{Snapshot, UpstreamPlan};
 use crate::tls::trust::{Material, Trust};
@@ -32,6 +32,8 @@ struct Watch {
     marks: Marks,
     /// Days left of which the log has spoken.
     told_days: Option<u64>,
+    /// The end of the list of which the log has said that it is over.
+    told_list: Option<SystemTime>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +53,7 @@ struct Found {
 
 impl Watch {
     fn new(plan: Arc<UpstreamPlan>) -> Self {
-        Self { plan, marks: Marks::default(), told_days: None }
+        Self { plan, marks: Marks::default(), told_days: None, told_list: None }
     }
 
     async fn run(mut self) {
@@ -59,6 +61,7 @@ impl Watch {
         let (Some(trust), Some(config)) = (&plan.trust, &plan.config.tls) else { return };
         loop {
             self.tell_expiry(trust);
+            self.tell_outdated(trust);
             tokio::time::sleep(config.reload.unwrap_or(DATE_INTERVAL)).await;
             if config.reload.is_some() {
                 self.look(trust, config).await;
@@ -124,6 +127,19 @@ impl Watch {
         tracing::error!(
             upstream, %file, reason, "a file has changed and cannot be used; the old one stays in use"
         );
+    }
+
+    /// Says once when a list of revoked certificates is outdated: every request would fail, and the list is to blame.
+    fn tell_outdated(&mut self, trust: &Trust) {
+        let Some(lists) = trust.material().revocations else { return };
+        let is_over = lists.next_update <= UNIX_EPOCH + clock::unix_now();
+        if is_over && self.told_list.replace(lists.next_update) != Some(lists.next_update) {
+            let (upstream, file) = (&*self.plan.config.name, lists.file.display());
+            tracing::error!(
+                upstream, %file, since = seconds(lists.next_update),
+                "a list of revoked certificates is outdated: servers are refused whose authority issued it"
+            );
+        }
     }
 
     /// Names the certificate that servers are shown when it expires soon, or has expired, once a day.

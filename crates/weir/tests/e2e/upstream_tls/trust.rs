@@ -111,6 +111,7 @@ fn a_server_whose_certificate_was_revoked_gets_nothing() {
         std::fs::write(weir.folder().join("revoked.pem"), list).expect("a file");
         eventually(reason, || Client::get(weir.web(), "/").reason() == Some(reason));
     }
+    weir.line(&["revoked.pem", "a list of revoked certificates is outdated"]);
 }
 
 #[test]
