@@ -1,6 +1,6 @@
 //! What a request and a client cost on this machine, from runs of the target alone.
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use super::{Kept, Wish};
 use crate::machine::Machine;
@@ -10,6 +10,7 @@ use crate::report::summary::rows;
 use crate::run::{self, Options};
 use crate::scenario::Scenario;
 use crate::stats::Spread;
+use crate::target::Product;
 
 /// Clients of the small loads.
 const FEW: u64 = 64;
@@ -44,6 +45,11 @@ pub(super) struct Measured {
 
 /// Measures what the wish needs.
 pub(super) fn measure(wish: &Wish, options: &Options) -> anyhow::Result<Measured> {
+    ensure!(
+        !matches!(wish.target.product, Product::Direct | Product::Url),
+        "what `{}` costs cannot be seen: take a balancer that the lab can start, see `weir-lab targets`",
+        wish.target
+    );
     let full = one_run(wish, options, FEW, None).context("the peak of one core")?;
     let peak = figure(&full, Metric::RequestsPerSecond)?.median;
     let usual_rate = (peak * USUAL_SHARE).round();

@@ -27,7 +27,7 @@ pub(super) fn page(wish: &Wish, measured: &Measured, answer: &Answer) -> String 
     ));
     text.push_str(
         "Not measured: the network and its card (all of this went over loopback), other hardware, what the servers take, memory of the \
-         kernel (count 4 to 16 KiB per connection, more while data waits), logging, and anything that the traffic has and this load had not.\n",
+         kernel for connections and for data that waits in them, logging, and anything that the traffic has and this load had not.\n",
     );
     text
 }
@@ -117,7 +117,7 @@ fn lines(wish: &Wish, measured: &Measured, answer: &Answer) -> Vec<(String, Stri
     if wish.keepalive == Kept::No {
         let waiting = wish.rate as f64 * super::arithmetic::TIME_WAIT_S;
         let how = format!(
-            "{} connections/s for 60 s each at the side that closes first, which is the balancer here. They take about 0.2 KiB of kernel memory each and no descriptor.",
+            "{} connections/s for 60 s each at the side that closes first, which is the balancer here. They take no descriptor.",
             wish.rate
         );
         lines.push((format!("{waiting:.0} connections in TIME_WAIT"), how));
