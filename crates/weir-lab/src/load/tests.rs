@@ -39,6 +39,7 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
         timeout: Duration::from_secs(20),
         faults_max: 20,
         trace: false,
+        pace: None,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::load::Faults;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::place::Placement;
+use crate::run::Length;
 use crate::run::Measurement;
 use crate::run::measurement::Limit;
 use crate::run::stand::Record;
@@ -30,7 +31,7 @@ fn machine() -> Machine {
 
 fn empty_run(scenario: &Scenario) -> Run {
     let placement = Placement { client: 0, target: 1, siblings: false };
-    let mut run = Run::new(scenario, machine(), Some(placement), false);
+    let mut run = Run::new(scenario, machine(), Some(placement), Length::Full);
     run.debug_build = false;
     run
 }
