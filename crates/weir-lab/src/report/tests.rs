@@ -337,3 +337,20 @@ fn a_run_of_nothing_still_has_a_page() {
     let run = empty_run(&catalogue::find("l7-keepalive").unwrap());
     assert!(html::page(&run).unwrap().contains("Not judged"));
 }
+
+#[test]
+fn seconds_and_requests_are_files_where_they_were_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = run_with(&[("weir", &[8.0])]);
+    folder::save_as(&run, folder.path()).unwrap();
+    assert!(!folder.path().join("seconds.csv").exists() && !folder.path().join("requests.csv").exists());
+    let second = crate::load::Second { requests: 7, errors: 1, p50: 20.5, p99: 30.0 };
+    run.measurements[0].seconds = vec![second, second];
+    run.measurements[0].responses = vec![900, 1000];
+    folder::save_as(&run, folder.path()).unwrap();
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(read("seconds.csv").lines().last(), Some("\"\",\"weir\",1,2,7,1,20.5,30"));
+    assert_eq!(read("requests.csv").lines().last(), Some("\"\",\"weir\",1,2,1000"));
+    assert!(read("run.json").contains("\"responses\": \"900 1000\""));
+    assert_eq!(folder::load(folder.path()).unwrap(), run);
+}
