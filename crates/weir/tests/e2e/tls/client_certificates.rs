@@ -196,7 +196,8 @@ fn forged() -> String {
 
 /// The names and values of a message that came from the client under a name of ours.
 fn forgeries(received: &str) -> Vec<&str> {
-    let is_ours = |line: &&str| line.contains("CN=root") || line.contains("forged") || line.contains(":AAAA:");
+    let is_ours =
+        |line: &&str| line.contains("CN=root") || line.contains("forged") || line.contains(":AAAA:");
     received.lines().filter(is_ours).collect()
 }
 
