@@ -4,6 +4,13 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One test measures at a time: the others would take its CPUs.
+fn measuring() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn lab(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir-lab")).args(args).output().unwrap()
@@ -31,6 +38,7 @@ fn value(measurement: &serde_json::Value, metric: &str) -> f64 {
 
 #[test]
 fn a_reload_is_in_effect_and_tunnels_outlive_it() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     for measurement in measured(dir.path(), "reload-under-load", "nginx,haproxy") {
         assert_eq!(value(&measurement, "lost-tunnels"), 0.0);
@@ -42,6 +50,7 @@ fn a_reload_is_in_effect_and_tunnels_outlive_it() {
 
 #[test]
 fn slow_clients_get_what_they_came_for_and_a_ladder_has_a_case_for_each_step() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let slow = measured(dir.path(), "slow-clients", "direct");
     assert_eq!((value(&slow[0], "slow-whole"), value(&slow[0], "slow-wrong")), (100.0, 0.0));
@@ -60,6 +69,7 @@ fn slow_clients_get_what_they_came_for_and_a_ladder_has_a_case_for_each_step() {
 
 #[test]
 fn a_suite_says_what_is_left_goes_on_where_it_was_and_names_what_failed() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().display().to_string();
     let suite = |only: &str| {

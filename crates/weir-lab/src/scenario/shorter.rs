@@ -159,6 +159,7 @@ impl Scenario {
             rounds.count = 1;
             reload.times = reload.times.min(5);
             reload.every = reload.every.min(Duration::from_secs(2));
+            rounds.window = reload.every * (reload.times + 1);
         }
     }
 }
