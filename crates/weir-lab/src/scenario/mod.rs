@@ -407,10 +407,6 @@ impl Scenario {
                 steady.message.is_none() || (is_plain && steady.cookie.is_none()),
                 "a message is all there is: no body, answer, cookie or end of the connection"
             );
-            ensure!(
-                steady.suites.is_empty() || self.listener.tls.is_some_and(|tls| tls.key == Key::Rsa2048),
-                "`suites` are of a listener with `tls` and an RSA key, which all of them can have"
-            );
             match steady.rate {
                 Some(Rate::Fixed(rate)) => ensure!(rate > 0.0, "the rate is not positive"),
                 Some(Rate::OfPeak { share, .. }) => ensure!(share > 0.0, "the share is not positive"),
@@ -438,6 +434,11 @@ impl Scenario {
 impl Scenario {
     fn check_work(&self) -> anyhow::Result<()> {
         let upstream = &self.upstream;
+        ensure!(
+            self.steady.iter().all(|steady| steady.suites.is_empty())
+                || self.listener.tls.is_some_and(|tls| tls.key == Key::Rsa2048),
+            "`suites` are of a listener with `tls` and an RSA key, which all of them can have"
+        );
         self.queue.iter().try_for_each(|work| work.check(upstream))?;
         self.outage.iter().try_for_each(|work| work.check(upstream))?;
         self.overload.iter().try_for_each(|work| work.check(upstream))?;

@@ -374,7 +374,13 @@ fn why_not(run: &Run, target: &str, product: Product) -> String {
     cannot
         .or_else(|| failed.map(|(_, why)| format!("failed: {why}")))
         .or_else(|| missing.then(|| "not installed".to_owned()))
-        .unwrap_or_else(|| if is_asked { "no such figure".to_owned() } else { "not part of it".to_owned() })
+        .unwrap_or_else(|| {
+            if is_asked {
+                "not measured in this run".to_owned()
+            } else {
+                "not part of this scenario".to_owned()
+            }
+        })
 }
 
 /// The table as Markdown.

@@ -68,8 +68,12 @@ pub fn run(
         .filter(|(_, before)| before.is_none())
         .map(|(scenario, _)| expected(scenario, options, &products))
         .collect();
-    let (count, mut pace) = (scenarios.len(), 1.0);
-    tell(&format!("{count} scenarios, of which {} are to be run: about {}", left.len(), told(&left, pace)));
+    let (count, mut pace) = (scenarios.len(), Pace::default());
+    tell(&format!(
+        "{count} scenarios, of which {} are to be run: about {}",
+        left.len(),
+        told(&left, pace.ratio())
+    ));
     let mut entries = Vec::new();
     for (index, (scenario, before)) in scenarios.into_iter().zip(before).enumerate() {
         let name = scenario.name.clone();
@@ -80,17 +84,18 @@ pub fn run(
                 Outcome::Run(Box::new(run))
             }
             None => {
-                let time = told(&left[..1], pace);
+                let time = told(&left[..1], pace.ratio());
                 tell(&format!(
                     "{place}: {} (about {time}, all that is left {})",
                     scenario.question,
-                    told(&left, pace)
+                    told(&left, pace.ratio())
                 ));
                 let (start, expected) = (clock::now(), left.remove(0));
                 let outcome = run_one(&scenario, options, root);
                 // What a machine needs besides, the others will need as well; a scenario that failed at once says nothing.
                 if matches!(outcome, Outcome::Run(_)) {
-                    pace = start.elapsed().as_secs_f64() / expected.as_secs_f64().max(0.1);
+                    pace.spent += start.elapsed();
+                    pace.thought += expected;
                 }
                 outcome
             }
@@ -104,6 +109,20 @@ pub fn run(
         index::write(root, &entries, count)?;
     }
     Ok(Summary { page: root.join(index::FILE), failures: failures(&entries), missed: missed(&entries) })
+}
+
+/// What this machine has needed so far, and what was thought that it would.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    spent: Duration,
+    thought: Duration,
+}
+
+impl Pace {
+    /// How many times as long as was thought; 1 as long as nothing is known.
+    fn ratio(self) -> f64 {
+        if self.thought.is_zero() { 1.0 } else { self.spent.as_secs_f64() / self.thought.as_secs_f64() }
+    }
 }
 
 /// How long `scenario` takes with these options, on the products that are there.

@@ -95,7 +95,7 @@ mod tests {
     use crate::run::{Length, Measurement};
     use crate::scenario::catalogue;
 
-    fn run(measurement: Measurement) -> Run {
+    fn run(measurement: &Measurement) -> Run {
         let scenario = catalogue::find("queue-single-slot").unwrap();
         let machine = crate::machine::Machine::look();
         let mut run = Run::new(&scenario, machine, None, Length::Full);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn each_second_each_request_and_each_server_is_drawn() {
         let second = Second { requests: 100, errors: 0, p50: 1000.0, p99: 2000.0 };
-        let all = run(Measurement {
+        let all = run(&Measurement {
             seconds: vec![second; 4],
             responses: vec![20_000; 5],
             shares: vec![1, 2, 1],
@@ -125,13 +125,13 @@ mod tests {
         assert_eq!((svg.matches("<circle").count(), coloured.count()), (5, 1));
         assert_eq!(shares(&all, "").unwrap().unwrap().1.matches("<circle").count(), 3);
         let wrong = Second { errors: 3, ..second };
-        let failing = run(Measurement { seconds: vec![second, wrong, second], ..Measurement::default() });
+        let failing = run(&Measurement { seconds: vec![second, wrong, second], ..Measurement::default() });
         assert_eq!(seconds(&failing, "").unwrap().len(), 3);
     }
 
     #[test]
     fn what_was_not_noted_is_not_drawn() {
-        let none = run(Measurement { seconds: vec![Second::default(); 2], ..Measurement::default() });
+        let none = run(&Measurement { seconds: vec![Second::default(); 2], ..Measurement::default() });
         assert!(seconds(&none, "").unwrap().is_empty());
         assert!(responses(&none, "").unwrap().is_none() && shares(&none, "").unwrap().is_none());
     }
