@@ -66,7 +66,7 @@ pub(super) fn is_over(scenario: &Scenario, measurement: &Measurement) -> bool {
 }
 
 /// Puts the most that fit in the place of numbers of clients for which there are not enough descriptors; says so.
-pub(super) fn fit(scenario: &mut Scenario) -> Option<String> {
+pub(crate) fn fit(scenario: &mut Scenario) -> Option<String> {
     fit_to(scenario, place::descriptor_limit())
 }
 

@@ -30,12 +30,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use ladder::fit;
 pub use measurement::Measurement;
 pub use rounds::run;
 
 use crate::load::tool::Runner;
 use crate::process::Launcher;
-use crate::scenario::Tool;
+use crate::scenario::{Scenario, Tool};
 use crate::target::{Product, Target, Url};
 
 /// How long a run is.
@@ -48,6 +49,17 @@ pub enum Length {
     Brief,
     /// A few seconds, to see that everything works.
     Trial,
+}
+
+impl Length {
+    /// `scenario` at this length.
+    pub fn of(self, scenario: &Scenario) -> Scenario {
+        match self {
+            Self::Full => scenario.clone(),
+            Self::Brief => scenario.brief(),
+            Self::Trial => scenario.shortened(),
+        }
+    }
 }
 
 /// What a user may choose about a run.

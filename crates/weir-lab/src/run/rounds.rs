@@ -11,7 +11,7 @@ use super::case::Case;
 use super::measurement::Measurement;
 use super::stand::Bench;
 use super::{
-    Length, Options, crowd, idle, ladder, outage, overload, peak, persistence, probes, queue, reload, slow,
+    Options, crowd, idle, ladder, outage, overload, peak, persistence, probes, queue, reload, slow,
     slow_clients, steady, unfinished,
 };
 use crate::clock;
@@ -30,12 +30,9 @@ use crate::target::{Cannot, Certificate, Class, Product, Target};
 /// When it cannot begin, or was interrupted. What goes wrong with single targets is in the result.
 pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     place::raise_descriptor_limit();
-    let mut scenario = match options.length {
-        Length::Full => scenario.clone(),
-        Length::Brief => scenario.brief(),
-        Length::Trial => scenario.shortened(),
-    };
+    let mut scenario = scenario.clone();
     let mut notes = Vec::from_iter(ladder::fit(&mut scenario));
+    let mut scenario = options.length.of(&scenario);
     let products = installed::find_products(&options.programs)?;
     choose_targets(&mut scenario, options, &products, &mut notes)?;
     scenario.rounds.count = options.rounds.unwrap_or(scenario.rounds.count);

@@ -127,11 +127,9 @@ impl Pace {
 
 /// How long `scenario` takes with these options, on the products that are there.
 fn expected(scenario: &Scenario, options: &Options, products: &Catalogue) -> Duration {
-    let mut scenario = match options.length {
-        Length::Full => scenario.clone(),
-        Length::Brief => scenario.brief(),
-        Length::Trial => scenario.shortened(),
-    };
+    let mut scenario = scenario.clone();
+    let _said_by_the_run = run::fit(&mut scenario);
+    let mut scenario = options.length.of(&scenario);
     scenario.rounds.count = options.rounds.unwrap_or(scenario.rounds.count);
     let targets: Vec<_> = match &options.targets {
         Some(targets) => targets.clone(),
