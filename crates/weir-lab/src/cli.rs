@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::load::tool;
-use crate::origin::{Origin, Setup};
+use crate::origin::{self, Origin, Setup};
 use crate::output::say;
 use crate::place;
 use crate::plan;
@@ -96,6 +96,9 @@ enum Command {
         /// File to which is written when each request came, began and was done.
         #[arg(long, conflicts_with = "threads")]
         journal: Option<PathBuf>,
+        /// Where the randomness of delays and failures begins: the same seed, the same draws.
+        #[arg(long, default_value_t = origin::SEED)]
+        seed: u64,
     },
     /// Start a program and end its process tree when standard input closes.
     #[command(hide = true)]
@@ -231,8 +234,8 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Plan(args) => plan_load(&args, launcher),
         Command::Report { runs } => rewrite_reports(&runs),
         Command::Compare { before, after } => compare_runs(&before, &after),
-        Command::Origin { listen, threads, addresses, slots, journal } => {
-            serve_origin(&Setup { listen, addresses, threads, slots, journal })
+        Command::Origin { listen, threads, addresses, slots, journal, seed } => {
+            serve_origin(&Setup { listen, addresses, threads, slots, journal, seed })
         }
         Command::Guard { log, cpus, command } => run_guard(log, cpus, command),
     };
