@@ -99,6 +99,9 @@ enum Command {
         /// Where the randomness of delays and failures begins: the same seed, the same draws.
         #[arg(long, default_value_t = origin::SEED)]
         seed: u64,
+        /// CPU time to spend on every answer, such as `200us`: a server that has something to compute.
+        #[arg(long, value_parser = read_length)]
+        burn: Option<Duration>,
     },
     /// Start a program and end its process tree when standard input closes.
     #[command(hide = true)]
@@ -234,9 +237,15 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Plan(args) => plan_load(&args, launcher),
         Command::Report { runs } => rewrite_reports(&runs),
         Command::Compare { before, after } => compare_runs(&before, &after),
-        Command::Origin { listen, threads, addresses, slots, journal, seed } => {
-            serve_origin(&Setup { listen, addresses, threads, slots, journal, seed })
-        }
+        Command::Origin { listen, threads, addresses, slots, journal, seed, burn } => serve_origin(&Setup {
+            listen,
+            addresses,
+            threads,
+            slots,
+            journal,
+            seed,
+            burn: burn.unwrap_or_default(),
+        }),
         Command::Guard { log, cpus, command } => run_guard(log, cpus, command),
     };
     match result {

@@ -358,6 +358,7 @@ impl Connection {
         if let Some(number) = owed.number {
             desk.note(|journal| journal.done(number));
         }
+        clock::burn(desk.counters.burn);
         if owed.wish == wish::PAGE && owed.keep_alive && !owed.is_head {
             self.out.extend_from_slice(desk.stock.page());
             return;

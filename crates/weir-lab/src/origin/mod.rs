@@ -55,6 +55,8 @@ pub struct Counters {
     hung_until: AtomicU64,
     /// Where the randomness of delays and failures begins.
     seed: u64,
+    /// CPU time to spend on every answer.
+    burn: Duration,
     /// Requests for which something was drawn.
     drawn: AtomicU64,
 }
@@ -118,12 +120,14 @@ pub struct Setup {
     pub journal: Option<PathBuf>,
     /// Where the randomness of delays and failures begins.
     pub seed: u64,
+    /// CPU time it spends on every answer, besides what it takes.
+    pub burn: Duration,
 }
 
 impl Setup {
     /// An origin like a fast server: as many requests at once as come, no journal.
     pub fn plain(listen: SocketAddr, threads: usize) -> Self {
-        Self { listen, addresses: 1, threads, slots: None, journal: None, seed: SEED }
+        Self { listen, addresses: 1, threads, slots: None, journal: None, seed: SEED, burn: Duration::ZERO }
     }
 }
 
@@ -151,7 +155,7 @@ impl Origin {
     /// When an address cannot be bound, the journal not written or a thread not started.
     pub fn start_as(setup: &Setup) -> io::Result<Self> {
         let mut addr = setup.listen;
-        let counters = Arc::new(Counters { seed: setup.seed, ..Counters::default() });
+        let counters = Arc::new(Counters { seed: setup.seed, burn: setup.burn, ..Counters::default() });
         let (mut stop, mut running) = (Vec::new(), Vec::new());
         for index in 0..setup.threads.max(1) {
             let listeners = bind_all(addr, setup.addresses)?;

@@ -131,7 +131,8 @@ fn take(wish: &mut Wish, name: &[u8], value: &[u8]) {
     match name {
         b"delay" => wish.delay = delay::read(value, DELAY_MAX_MS).unwrap_or(PAGE.delay),
         b"fail" => {
-            wish.failure = FAILURES.iter().find(|(name, _)| *name == value).map(|(_, failure)| *failure)
+            let named = FAILURES.iter().find(|(name, _)| *name == value);
+            wish.failure = named.map(|(_, failure)| *failure);
         }
         _ => {
             let Some(number) = decimal(value) else { return };

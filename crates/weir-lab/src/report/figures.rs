@@ -1,4 +1,4 @@
-//! All figures of all rounds as CSV (RFC 4180), one a line, in base units: µs, bytes, percent.
+//! All figures of all rounds as CSV (RFC 4180), one a line, in base units: µs, bytes, percent; those that do not count are void.
 
 use super::Run;
 
@@ -7,14 +7,18 @@ use super::Run;
 /// # Errors
 /// When a figure has no name, which cannot be.
 pub(super) fn csv(run: &Run) -> anyhow::Result<String> {
-    let mut text = String::from("case,target,round,figure,value\r\n");
+    let mut text = String::from("case,target,round,figure,value,counts\r\n");
     for measurement in run.measurements.iter().filter(|measurement| measurement.failure.is_none()) {
         for (metric, value) in &measurement.values {
             let name = serde_json::to_value(metric)?;
             let name = name.as_str().unwrap_or_default();
             let case = quoted(&measurement.case);
-            let line =
-                format!("{case},{},{},{name},{value}\r\n", quoted(&measurement.target), measurement.round);
+            let counts = if measurement.void.contains(metric) { "void" } else { "yes" };
+            let line = format!(
+                "{case},{},{},{name},{value},{counts}\r\n",
+                quoted(&measurement.target),
+                measurement.round
+            );
             text.push_str(&line);
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod summary;
 pub mod verdict;
+mod memory;
 mod remarks;
 pub(crate) mod table;
 pub mod markdown;
@@ -24,6 +25,7 @@ use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::place::Placement;
 use crate::run::Measurement;
+use crate::run::capacity::Capacity;
 use crate::run::stand::Record;
 use crate::scenario::Scenario;
 use crate::target::{Product, Target, Variant};
@@ -58,6 +60,9 @@ pub struct Run {
     pub cannot: BTreeMap<String, String>,
     /// Targets, or single loads on them, that failed, and how.
     pub failed: BTreeMap<String, String>,
+    /// What client and origin can do without a target, where that could be found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }
@@ -90,6 +95,7 @@ impl Run {
             measurements: Vec::new(),
             cannot: BTreeMap::new(),
             failed: BTreeMap::new(),
+            capacity: None,
             notes: Vec::new(),
         }
     }

@@ -11,7 +11,8 @@ use super::case::Case;
 use super::measurement::Measurement;
 use super::stand::Bench;
 use super::{
-    Options, crowd, idle, outage, overload, peak, persistence, probes, queue, slow, steady, unfinished,
+    Options, capacity, crowd, idle, outage, overload, peak, persistence, probes, queue, slow, steady,
+    unfinished,
 };
 use crate::clock;
 use crate::load::tool;
@@ -204,6 +205,14 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
         run.notes.push(sentence);
         rate = Some(found);
     }
+    // Without a target there is nobody to end TLS, and another tool is not the lab's to prove.
+    if let Some(steady) = &scenario.steady
+        && bench.placement.is_some()
+        && bench.listener.tls.is_none()
+        && bench.options.tool == Tool::Driver
+    {
+        run.capacity = capacity::measure(bench, steady, &scenario.rounds)?;
+    }
     let cases = cases(scenario);
     for round in 1..=scenario.rounds.count {
         for case in &cases {
@@ -216,6 +225,9 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
                 note(run, round, *case, *target, result);
             }
         }
+    }
+    if let Some(capacity) = run.capacity {
+        run.notes.push(capacity.sentence(&run.measurements));
     }
     Ok(())
 }

@@ -28,6 +28,8 @@ pub struct Kind {
     pub addresses: u32,
     /// It keeps a journal.
     pub journal: bool,
+    /// CPU time it spends on every answer.
+    pub burn: Option<Duration>,
 }
 
 /// See the module.
@@ -56,6 +58,9 @@ impl Server {
         }
         if kind.addresses > 1 {
             args.extend(["--addresses".to_owned(), kind.addresses.to_string()]);
+        }
+        if let Some(burn) = kind.burn {
+            args.extend(["--burn".to_owned(), format!("{}ns", burn.as_nanos())]);
         }
         let journal = kind.journal.then(|| bench.dir.path().join(format!("journal-{number}")));
         if let Some(path) = &journal {

@@ -190,9 +190,9 @@ impl Bench<'_> {
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<Server>> {
-        let Upstream { servers, slots, one_process, .. } = self.upstream;
+        let Upstream { servers, slots, burn, one_process, .. } = self.upstream;
         let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };
-        let kind = Kind { slots, addresses, journal: self.journal };
+        let kind = Kind { slots, addresses, journal: self.journal, burn };
         (1..=processes).map(|number| Server::start(self, number, kind)).collect()
     }
 

@@ -49,6 +49,9 @@ pub struct Upstream {
     pub one_process: bool,
     /// Requests that a server works on at once; others wait inside it. Without it, as many as come.
     pub slots: Option<usize>,
+    /// CPU time that a server spends on every answer; the lab's own spends next to none.
+    #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
+    pub burn: Option<Duration>,
     /// How a server is chosen.
     pub balance: Option<Balance>,
     /// The requests of a client stay on one server, by a cookie that the target gives it and keeps from the servers.
@@ -80,6 +83,7 @@ impl Default for Upstream {
             servers: one(),
             one_process: false,
             slots: None,
+            burn: None,
             balance: None,
             persistence_cookie: false,
             max_requests: None,

@@ -102,6 +102,7 @@ fn every_product_is_told_what_to_do_with_several_servers() {
     let servers = addrs(3);
     let second = Duration::from_secs(1);
     let full = Upstream {
+        burn: None,
         servers: 3,
         one_process: false,
         slots: Some(1),

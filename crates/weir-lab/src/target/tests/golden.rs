@@ -19,6 +19,7 @@ const PLAIN: Case = Case {
     upstream: Upstream {
         servers: 1,
         one_process: false,
+        burn: None,
         slots: None,
         balance: None,
         persistence_cookie: false,

@@ -1,0 +1,77 @@
+//! A load that is not limited by the target is found out: its throughput is no result.
+//!
+//! On a machine that is busy with other things the lab calls a measurement disturbed before it looks for its limit; the
+//! shares of the CPUs tell then as well who had most of them.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a scenario of one steady load on nginx; gives the measurement and what was said.
+fn measured(dir: &Path, steady: &str) -> (serde_json::Value, serde_json::Value, String) {
+    let scenario = format!(
+        "question = \"?\"\nrequirements = []\ntargets = [\"nginx\"]\nclass = \"tuned\"\n\
+         rounds = {{ count = 1, warm-up = \"200ms\", window = \"1s\" }}\n{steady}"
+    );
+    let file = dir.join("limits.toml");
+    std::fs::write(&file, scenario).unwrap();
+    let save = format!("--save={}", dir.display());
+    let output = Command::new(env!("CARGO_BIN_EXE_weir-lab"))
+        .args(["run", &file.display().to_string(), &save])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{said}");
+    let folder =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+    let text = std::fs::read_to_string(folder.unwrap().join("run.json")).unwrap();
+    let run: serde_json::Value = serde_json::from_str(&text).unwrap();
+    (run["measurements"][0].clone(), run["capacity"].clone(), said)
+}
+
+/// Whether `limit` is what a quiet machine shows; false on one that is disturbed.
+fn is_quiet(measurement: &serde_json::Value, limit: &str) -> bool {
+    let found = measurement["limit"].as_str().unwrap();
+    assert!([limit, "disturbed"].contains(&found), "{measurement}");
+    found == limit
+}
+
+fn is_void(measurement: &serde_json::Value, figure: &str) -> bool {
+    measurement["void"].as_array().unwrap().iter().any(|void| void == figure)
+}
+
+#[test]
+fn an_origin_that_is_the_limit_is_named_and_the_throughput_is_void() {
+    let dir = tempfile::tempdir().unwrap();
+    let (measurement, capacity, said) =
+        measured(dir.path(), "[upstream]\nburn = \"2ms\"\n[steady]\nclients = 16\n");
+    let values = &measurement["values"];
+    let share = |figure: &str| values[figure].as_f64().unwrap();
+    assert!(share("origin-cpu") > 3.0 * share("driver-cpu"), "{values}");
+    assert!(share("origin-per-request") >= 2000.0, "{values}");
+    if is_quiet(&measurement, "origin") {
+        assert!(
+            is_void(&measurement, "requests-per-second") && is_void(&measurement, "p99"),
+            "{measurement}"
+        );
+        assert!(said.contains("the origin was the limit: of their CPU the origin used"), "{said}");
+    }
+    // Found out before the rounds as well: it does no more without a target.
+    assert!(capacity["origin_us"].as_f64().unwrap() >= 2000.0, "{capacity}");
+    assert!(said.contains("THE ORIGIN IS TOO SLOW"), "{said}");
+}
+
+#[test]
+fn too_few_clients_are_no_measure_of_a_target() {
+    let dir = tempfile::tempdir().unwrap();
+    // Client, target and server are at work one after the other: none is all the time.
+    let (measurement, _, said) = measured(dir.path(), "[steady]\nclients = 1\n");
+    if is_quiet(&measurement, "waiting") {
+        assert!(
+            is_void(&measurement, "requests-per-second") && !is_void(&measurement, "p50"),
+            "{measurement}"
+        );
+        assert!(said.contains("1 clients in a closed loop were the limit"), "{said}");
+    }
+}
