@@ -1,6 +1,5 @@
 //! The command line: `run`, `simulate`, `list`, `targets`, `report`, `compare`, `origin`, and the guard behind every child process.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,9 +10,8 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::load::tool;
-use crate::origin::{self, Origin, Setup};
+use crate::origin::{self, command::OriginArgs};
 use crate::output::say;
-use crate::place;
 use crate::plan;
 use crate::process::{Job, Launcher, guard};
 use crate::report::{self, compare, folder, markdown, verdict};
@@ -80,29 +78,7 @@ enum Command {
         after: PathBuf,
     },
     /// Run the origin alone: the server that stands behind every target.
-    Origin {
-        /// Address to listen on; port 0 takes any free port.
-        #[arg(long, default_value = "127.0.0.1:9000")]
-        listen: SocketAddr,
-        /// Event loops that share the address.
-        #[arg(long, default_value_t = 1)]
-        threads: usize,
-        /// So many addresses, counted upwards from that one, with the same port.
-        #[arg(long, default_value_t = 1)]
-        addresses: u32,
-        /// Requests with a delay that are worked on at once; the others wait. Without it, as many as come.
-        #[arg(long)]
-        slots: Option<usize>,
-        /// File to which is written when each request came, began and was done.
-        #[arg(long, conflicts_with = "threads")]
-        journal: Option<PathBuf>,
-        /// Where the randomness of delays and failures begins: the same seed, the same draws.
-        #[arg(long, default_value_t = origin::SEED)]
-        seed: u64,
-        /// CPU time to spend on every answer, such as `200us`: a server that has something to compute.
-        #[arg(long, value_parser = read_length)]
-        burn: Option<Duration>,
-    },
+    Origin(OriginArgs),
     /// Start a program and end its process tree when standard input closes.
     #[command(hide = true)]
     Guard {
@@ -146,6 +122,9 @@ struct RunArgs {
     /// CPU of client and origin, and CPU of the target, such as `0,1`.
     #[arg(long, value_parser = read_cpus)]
     cpus: Option<(usize, usize)>,
+    /// Profile each target with perf in one more round: a flame graph of where its CPU time goes.
+    #[arg(long)]
+    profile: bool,
     /// Save report, raw data and configurations in a new folder below this one.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "lab/runs")]
     save: Option<PathBuf>,
@@ -237,15 +216,7 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Plan(args) => plan_load(&args, launcher),
         Command::Report { runs } => rewrite_reports(&runs),
         Command::Compare { before, after } => compare_runs(&before, &after),
-        Command::Origin { listen, threads, addresses, slots, journal, seed, burn } => serve_origin(&Setup {
-            listen,
-            addresses,
-            threads,
-            slots,
-            journal,
-            seed,
-            burn: burn.unwrap_or_default(),
-        }),
+        Command::Origin(args) => serve_origin(&args),
         Command::Guard { log, cpus, command } => run_guard(log, cpus, command),
     };
     match result {
@@ -271,6 +242,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
         url: args.url.clone(),
         tool: if args.tool == SteadyTool::Wrk { Tool::Wrk } else { Tool::Driver },
         cpus: args.cpus,
+        profile: args.profile,
         interrupted: Arc::clone(&interrupted),
     };
     let run = match run::run(&scenario, &options) {
@@ -335,6 +307,7 @@ fn run_suite(args: &SuiteArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> 
         url: None,
         tool: Tool::Driver,
         cpus: args.cpus,
+        profile: false,
         interrupted: Arc::clone(&interrupted),
     };
     match suite::run(scenarios, &options, &args.out, &|line| eprintln!("{line}")) {
@@ -363,6 +336,7 @@ fn plan_load(args: &PlanArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
         url: None,
         tool: Tool::Driver,
         cpus: args.cpus,
+        profile: false,
         interrupted: Arc::clone(&interrupted),
     };
     match plan::plan(&args.wish, &options) {
@@ -423,11 +397,8 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve_origin(setup: &Setup) -> anyhow::Result<ExitCode> {
-    place::raise_descriptor_limit();
-    let origin = Origin::start_as(setup).with_context(|| format!("cannot listen on {}", setup.listen))?;
-    say(&format!("listening on {}", origin.addr()))?;
-    origin.wait();
+fn serve_origin(args: &OriginArgs) -> anyhow::Result<ExitCode> {
+    origin::command::serve(args)?;
     Ok(ExitCode::SUCCESS)
 }
 

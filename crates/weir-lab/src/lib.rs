@@ -13,6 +13,7 @@ pub mod place;
 pub mod process;
 pub mod measure;
 pub mod stats;
+pub mod profile;
 pub mod target;
 pub mod scenario;
 pub mod cli;

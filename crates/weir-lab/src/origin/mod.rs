@@ -13,6 +13,7 @@ pub mod journal;
 mod connection;
 mod work;
 mod event_loop;
+pub mod command;
 #[cfg(test)]
 mod tests;
 

@@ -2,7 +2,7 @@
 
 use super::summary::{Row, rows};
 use super::verdict::verdicts;
-use super::{Run, main_figure, memory, remarks, table};
+use super::{Run, main_figure, memory, profile, remarks, table};
 use crate::measure::metric::Metric;
 
 /// Verdicts, table and notes: what the terminal shows.
@@ -31,7 +31,7 @@ pub fn findings(run: &Run) -> String {
             memory::CAPTION
         ));
     }
-    for note in run.notes.iter().cloned().chain(remarks::of(run, &rows)) {
+    for note in run.notes.iter().cloned().chain(profile::remarks(run)).chain(remarks::of(run, &rows)) {
         text.push_str(&format!("- {note}\n"));
     }
     text

@@ -6,6 +6,7 @@
 pub mod summary;
 pub mod verdict;
 mod memory;
+mod profile;
 mod remarks;
 pub(crate) mod table;
 pub mod markdown;
@@ -24,6 +25,7 @@ use crate::clock;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::place::Placement;
+use crate::profile::Profile;
 use crate::run::Measurement;
 use crate::run::capacity::Capacity;
 use crate::run::stand::Record;
@@ -55,6 +57,9 @@ pub struct Run {
     pub tools: BTreeMap<String, String>,
     /// All measurements, in the order in which they were made.
     pub measurements: Vec<Measurement>,
+    /// Where targets spend their CPU time, if that was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub profiles: BTreeMap<String, Profile>,
     /// Targets that have no means for what the scenario asks, and what they lack.
     #[serde(default)]
     pub cannot: BTreeMap<String, String>,
@@ -93,6 +98,7 @@ impl Run {
             targets: BTreeMap::new(),
             tools: BTreeMap::new(),
             measurements: Vec::new(),
+            profiles: BTreeMap::new(),
             cannot: BTreeMap::new(),
             failed: BTreeMap::new(),
             capacity: None,

@@ -9,6 +9,7 @@ use crate::load::Faults;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::place::Placement;
+use crate::profile::Profile;
 use crate::run::Measurement;
 use crate::run::measurement::Limit;
 use crate::run::stand::Record;
@@ -370,4 +371,28 @@ fn where_the_memory_is_is_told_of_targets_that_were_looked_at() {
     let line = table.lines().find(|line| line.starts_with("| weir")).unwrap();
     assert!(line.contains("9.0") && line.contains("3.5") && !table.contains("| direct"), "{table}");
     assert!(html::page(&run).unwrap().contains("<h2>Where the memory is</h2>"));
+}
+
+#[test]
+fn profiles_are_drawn_in_the_page_and_beside_it_or_their_lack_is_explained() {
+    let mut run = run_with(&[("weir", &[8.0])]);
+    let stacks = BTreeMap::from([("weir;main;send_[k]".to_owned(), 3), ("weir;main".to_owned(), 1)]);
+    run.profiles.insert("weir".to_owned(), Profile::Stacks(stacks));
+    run.profiles
+        .insert("nginx/tuned".to_owned(), Profile::Missing("perf is not installed: get it".to_owned()));
+    let page = html::page(&run).unwrap();
+    assert!(
+        page.contains("weir: 4 samples, 75 % of them in the kernel") && page.contains("send_[k]: 3 samples"),
+        "{page}"
+    );
+    assert!(
+        page.contains("nginx/tuned: no profile: perf is not installed: get it") && !page.contains("<script"),
+        "{page}"
+    );
+    let root = tempfile::tempdir().unwrap();
+    folder::save_as(&run, root.path()).unwrap();
+    assert!(std::fs::read_to_string(root.path().join("profiles/weir.svg")).unwrap().starts_with("<svg"));
+    assert_eq!(std::fs::read_dir(root.path().join("profiles")).unwrap().count(), 1);
+    assert!(markdown::findings(&run).contains("75 % of them in the kernel (profiles/weir.svg)."));
+    assert_eq!(folder::load(root.path()).unwrap().profiles, run.profiles);
 }

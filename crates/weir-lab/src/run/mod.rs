@@ -10,6 +10,7 @@ mod mark;
 mod limit;
 pub mod capacity;
 mod footprint;
+mod profiled;
 mod window;
 mod traced;
 mod steady;
@@ -61,6 +62,8 @@ pub struct Options {
     pub tool: Tool,
     /// CPU of client and origin, and of the target.
     pub cpus: Option<(usize, usize)>,
+    /// Profile each target in one more round.
+    pub profile: bool,
     /// Set when the user wants it to end.
     pub interrupted: Arc<AtomicBool>,
 }

@@ -11,8 +11,8 @@ use super::case::Case;
 use super::measurement::Measurement;
 use super::stand::Bench;
 use super::{
-    Options, capacity, crowd, idle, outage, overload, peak, persistence, probes, queue, slow, steady,
-    unfinished,
+    Options, capacity, crowd, idle, outage, overload, peak, persistence, probes, profiled, queue, slow,
+    steady, unfinished,
 };
 use crate::clock;
 use crate::load::tool;
@@ -226,8 +226,34 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
             }
         }
     }
+    if bench.options.profile {
+        note_profiles(bench, scenario, rate, run)?;
+    }
     if let Some(capacity) = run.capacity {
         run.notes.push(capacity.sentence(&run.measurements));
+    }
+    Ok(())
+}
+
+/// Profiles the targets that are programs and have not failed.
+fn note_profiles(
+    bench: &Bench<'_>,
+    scenario: &Scenario,
+    rate: Option<f64>,
+    run: &mut Run,
+) -> anyhow::Result<()> {
+    let Some(steady) = &scenario.steady else {
+        run.notes.push("There are no profiles: they are taken under a steady load only.".to_owned());
+        return Ok(());
+    };
+    for target in scenario.targets.iter().filter(|target| target.product.is_program()) {
+        let name = target.to_string();
+        if !run.failed.contains_key(&name) {
+            let profile = profiled::profile(bench, steady, &scenario.rounds, rate, *target);
+            ensure!(!bench.options.is_interrupted(), "interrupted");
+            eprintln!("{} profile   {name:<18} {}", time_of_day(), profile.sentence());
+            run.profiles.insert(name, profile);
+        }
     }
     Ok(())
 }

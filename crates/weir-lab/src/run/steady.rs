@@ -26,7 +26,7 @@ use crate::target::{Installed, Product, Room, Target};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the targets have room for: no limit of theirs is to be felt. In tunnels, clients have a server connection each.
-const ROOM: Room = Room { clients: 4096, servers: 4096 };
+pub(super) const ROOM: Room = Room { clients: 4096, servers: 4096 };
 
 /// Bytes of a GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -88,7 +88,7 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
-fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> Plan {
+pub(super) fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> Plan {
     let path = if steady.answer == crate::origin::PAGE_LEN {
         "/".to_owned()
     } else {

@@ -8,7 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::summary::{Row, rows};
 use super::verdict::{Verdict, verdicts};
-use super::{Run, memory, remarks};
+use super::{Run, memory, profile, remarks};
 use crate::measure::metric::Metric;
 use crate::plot;
 
@@ -44,6 +44,7 @@ pub fn page(run: &Run) -> anyhow::Result<String> {
                     (answer(run, &verdicts))
                     (figures(run, &rows))
                     (where_the_memory_is(&rows))
+                    (profile::section(run))
                     @if !plots.is_empty() {
                         section {
                             h2 { "Plots" }
