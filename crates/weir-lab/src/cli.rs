@@ -14,6 +14,8 @@ use crate::origin::{self, command::OriginArgs};
 use crate::output::say;
 use crate::plan;
 use crate::process::{Job, Launcher, guard};
+use crate::prove::{ProveArgs, prove};
+use crate::relay::{self, RelayArgs};
 use crate::report::{self, compare, folder, markdown, verdict};
 use crate::run::{self, Options};
 use crate::scenario::{Tool, catalogue};
@@ -79,6 +81,12 @@ enum Command {
     },
     /// Run the origin alone: the server that stands behind every target.
     Origin(OriginArgs),
+    /// Measure what is known, such as a target slowed by 20 %, and say whether the lab has found it.
+    #[command(after_help = "Examples:\n  weir-lab prove --short\n  weir-lab prove --save")]
+    Prove(ProveArgs),
+    /// Pass bytes to a server, at a known cost: the target `relay`.
+    #[command(hide = true)]
+    Relay(RelayArgs),
     /// Start a program and end its process tree when standard input closes.
     #[command(hide = true)]
     Guard {
@@ -216,7 +224,9 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Plan(args) => plan_load(&args, launcher),
         Command::Report { runs } => rewrite_reports(&runs),
         Command::Compare { before, after } => compare_runs(&before, &after),
-        Command::Origin(args) => serve_origin(&args),
+        Command::Prove(args) => prove_lab(&args, launcher),
+        Command::Relay(args) => relay::serve(&args).map(|()| ExitCode::SUCCESS),
+        Command::Origin(args) => origin::command::serve(&args).map(|()| ExitCode::SUCCESS),
         Command::Guard { log, cpus, command } => run_guard(log, cpus, command),
     };
     match result {
@@ -382,7 +392,7 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
                 format!("{} ({}; TLS library: {tls})", it.version, it.program.display())
             }
             None if product == Product::Direct => "no target, the baseline".to_owned(),
-            None if product == Product::Url => product.how_to_get().to_owned(),
+            None if matches!(product, Product::Relay | Product::Url) => product.how_to_get().to_owned(),
             None => format!("missing: {}", product.how_to_get()),
         };
         say(&format!("{:<8} {says}", product.name()))?;
@@ -397,9 +407,12 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve_origin(args: &OriginArgs) -> anyhow::Result<ExitCode> {
-    origin::command::serve(args)?;
-    Ok(ExitCode::SUCCESS)
+fn prove_lab(args: &ProveArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
+    let interrupted = watch_for_interrupts()?;
+    match prove(args, launcher, &interrupted) {
+        Err(_) if interrupted.load(Ordering::Relaxed) => Ok(ExitCode::from(INTERRUPTED)),
+        all_hold => Ok(if all_hold? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+    }
 }
 
 fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Result<ExitCode> {
@@ -440,7 +453,7 @@ fn read_program(text: &str) -> Result<(Product, PathBuf), String> {
 }
 
 /// Two CPU numbers.
-fn read_cpus(text: &str) -> Result<(usize, usize), String> {
+pub(crate) fn read_cpus(text: &str) -> Result<(usize, usize), String> {
     let (client, target) = text.split_once(',').ok_or("two CPU numbers, such as 0,1")?;
     let read = |number: &str| number.trim().parse().map_err(|_| format!("`{number}` is no CPU number"));
     Ok((read(client)?, read(target)?))

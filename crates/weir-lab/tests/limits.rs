@@ -75,3 +75,37 @@ fn too_few_clients_are_no_measure_of_a_target() {
         assert!(said.contains("1 clients in a closed loop were the limit"), "{said}");
     }
 }
+
+/// The median CPU per request of `target` in a saved run.
+fn cost(run: &serde_json::Value, target: &str) -> f64 {
+    let own = run["measurements"].as_array().unwrap().iter().filter(|it| it["target"] == target);
+    let costs: Vec<f64> = own.filter_map(|it| it["values"]["cpu-per-request"].as_f64()).collect();
+    weir_lab::stats::median(&costs).unwrap()
+}
+
+#[test]
+fn a_target_that_is_slowed_costs_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let save = format!("--save={}", dir.path().display());
+    let output = Command::new(env!("CARGO_BIN_EXE_weir-lab"))
+        .args([
+            "run",
+            "l7-keepalive",
+            "--targets",
+            "relay,relay/slower",
+            "--rounds",
+            "3",
+            "--window",
+            "700ms",
+            &save,
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let folder = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(folder.join("run.json")).unwrap();
+    let run: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let ratio = cost(&run, "relay/slower") / cost(&run, "relay");
+    // By 20 %; what else runs on this machine meanwhile disturbs the caches of both.
+    assert!((1.08..1.35).contains(&ratio), "{ratio}");
+}

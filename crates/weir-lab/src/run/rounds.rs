@@ -22,7 +22,7 @@ use crate::place::{self, Pinned, Placement};
 use crate::report::Run;
 use crate::scenario::{Rate, Scenario, Tool};
 use crate::target::installed::{self, Catalogue};
-use crate::target::{Cannot, Certificate, Class, Product, Target};
+use crate::target::{Cannot, Certificate, Class, Installed, Product, Target};
 
 /// Runs `scenario`.
 ///
@@ -32,7 +32,10 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     place::raise_descriptor_limit();
     let mut scenario = if options.short { scenario.shortened() } else { scenario.clone() };
     let mut notes = Vec::new();
-    let products = installed::find_products(&options.programs)?;
+    let mut products = installed::find_products(&options.programs)?;
+    let (program, version) = (options.launcher.program.clone(), env!("CARGO_PKG_VERSION"));
+    let relay = Installed { program, version: format!("weir-lab {version}"), ..Installed::default() };
+    products.insert(Product::Relay.name(), relay);
     choose_targets(&mut scenario, options, &products, &mut notes)?;
     scenario.rounds.count = options.rounds.unwrap_or(scenario.rounds.count);
     scenario.rounds.window = options.window.unwrap_or(scenario.rounds.window);

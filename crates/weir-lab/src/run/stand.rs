@@ -237,9 +237,12 @@ impl Bench<'_> {
         if let Some((file, text)) = &rendered.second {
             std::fs::write(dir.join(file), text)?;
         }
+        // The lab's own program may itself be a part of another one.
+        let launcher = &self.options.launcher;
+        let prefix = if target.product == Product::Relay { &launcher.prefix[..] } else { &[] };
         let job = Job {
             program: installed.program.clone(),
-            args: rendered.args.clone(),
+            args: [prefix, &rendered.args].concat(),
             env: rendered.env.clone(),
             cpus: self.target_cpus(),
             log: dir.join("output.log"),
@@ -253,7 +256,7 @@ impl Bench<'_> {
             config: self.told(&rendered.text),
             second: rendered.second.as_ref().map(|(file, text)| ((*file).to_owned(), self.told(text))),
         });
-        let mut child = Guarded::start(&self.options.launcher, &job)?;
+        let mut child = Guarded::start(launcher, &job)?;
         child.wait_listening(addr, START_LIMIT)?;
         Ok((child, addr))
     }
