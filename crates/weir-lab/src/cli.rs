@@ -17,10 +17,10 @@ use crate::process::{Job, Launcher, guard};
 use crate::prove::{ProveArgs, prove};
 use crate::relay::{self, RelayArgs};
 use crate::report::{self, compare, folder, markdown, verdict};
-use crate::run::{self, Options};
+use crate::run::{self, Length, Options};
 use crate::scenario::{Tool, catalogue};
 use crate::simulate::{SimulateArgs, simulate};
-use crate::suite;
+use crate::suite::{self, SuiteArgs};
 use crate::target::{PRODUCTS, Product, Target, Url, installed};
 
 /// Compares Weir with other balancers on this machine.
@@ -57,9 +57,11 @@ enum Command {
     List,
     /// List targets and tools: what is installed, and how to get the rest.
     Targets(Programs),
-    /// Run all scenarios, or some, and write one page above their reports. The same command goes on where it was interrupted.
+    /// Run the comparisons of the field reports, or all scenarios, or some, and write one page above their reports. The same
+    /// command goes on where it was interrupted.
     #[command(
-        after_help = "Examples:\n  weir-lab suite --short --out /tmp/suite\n  weir-lab suite --only l7-keepalive,l7-short --out suite"
+        after_help = "Examples:\n  weir-lab suite reports --short\n  weir-lab suite reports --out reports-of-today\n  \
+                            weir-lab suite all --only l7-keepalive,l7-short --out suite"
     )]
     Suite(SuiteArgs),
     /// Write the report of a saved run anew: HTML, Markdown, CSV.
@@ -144,30 +146,6 @@ struct RunArgs {
 }
 
 #[derive(Debug, Args)]
-struct SuiteArgs {
-    /// Folder for the reports; what is there already is not run again.
-    #[arg(long)]
-    out: PathBuf,
-    /// Only these scenarios; by default all of `list`.
-    #[arg(long, value_delimiter = ',')]
-    only: Option<Vec<String>>,
-    /// Only these targets.
-    #[arg(long, value_delimiter = ',')]
-    targets: Option<Vec<Target>>,
-    /// Rounds instead of those of each scenario.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: Option<u32>,
-    /// Runs of a few seconds each that show that everything works; their figures mean nothing.
-    #[arg(long)]
-    short: bool,
-    /// CPU of client and origin, and CPU of the target, such as `0,1`.
-    #[arg(long, value_parser = read_cpus)]
-    cpus: Option<(usize, usize)>,
-    #[command(flatten)]
-    programs: Programs,
-}
-
-#[derive(Debug, Args)]
 struct PlanArgs {
     #[command(flatten)]
     wish: plan::Wish,
@@ -182,7 +160,7 @@ struct PlanArgs {
 }
 
 #[derive(Debug, Args)]
-struct Programs {
+pub(crate) struct Programs {
     /// Weir's executable; by default the one beside weir-lab.
     #[arg(long)]
     weir: Option<PathBuf>,
@@ -211,6 +189,8 @@ enum SteadyTool {
     Driver,
     /// wrk.
     Wrk,
+    /// vegeta, which holds a rate.
+    Vegeta,
 }
 
 /// Runs the command line `args`; `launcher` starts the same program again.
@@ -246,11 +226,15 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
         targets: args.targets.clone(),
         rounds: args.rounds,
         window: args.window,
-        short: args.short,
+        length: if args.short { Length::Trial } else { Length::Full },
         peers_optional: args.peers == Peers::Optional,
         programs: args.programs.given(),
         url: args.url.clone(),
-        tool: if args.tool == SteadyTool::Wrk { Tool::Wrk } else { Tool::Driver },
+        tool: match args.tool {
+            SteadyTool::Driver => Tool::Driver,
+            SteadyTool::Wrk => Tool::Wrk,
+            SteadyTool::Vegeta => Tool::Vegeta,
+        },
         cpus: args.cpus,
         profile: args.profile,
         interrupted: Arc::clone(&interrupted),
@@ -300,27 +284,9 @@ fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
 }
 
 fn run_suite(args: &SuiteArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
-    let scenarios = match &args.only {
-        Some(names) => names.iter().map(|name| catalogue::find(name)).collect::<anyhow::Result<_>>()?,
-        None => catalogue::all()?,
-    };
     let interrupted = watch_for_interrupts()?;
-    let options = Options {
-        launcher: launcher.clone(),
-        targets: args.targets.clone(),
-        rounds: args.rounds,
-        window: None,
-        short: args.short,
-        // A product that is missing is a sentence in the report, not the end of a long run.
-        peers_optional: true,
-        programs: args.programs.given(),
-        url: None,
-        tool: Tool::Driver,
-        cpus: args.cpus,
-        profile: false,
-        interrupted: Arc::clone(&interrupted),
-    };
-    match suite::run(scenarios, &options, &args.out, &|line| eprintln!("{line}")) {
+    let programs = args.programs.given();
+    match args.run(launcher, programs, &interrupted) {
         Err(error) if interrupted.load(Ordering::Relaxed) => {
             eprintln!("weir-lab: {error:#}");
             Ok(ExitCode::from(INTERRUPTED))
@@ -340,7 +306,7 @@ fn plan_load(args: &PlanArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
         targets: None,
         rounds: None,
         window: None,
-        short: args.short,
+        length: if args.short { Length::Trial } else { Length::Full },
         peers_optional: false,
         programs: args.programs.given(),
         url: None,
@@ -378,7 +344,11 @@ fn list() -> anyhow::Result<ExitCode> {
     let scenarios = catalogue::all()?;
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     for scenario in scenarios {
-        say(&format!("{:<width$}  {}", scenario.name, scenario.question))?;
+        let from = match &scenario.reports[..] {
+            [] => String::new(),
+            reports => format!(" (report {})", reports.join(", ")),
+        };
+        say(&format!("{:<width$}  {}{from}", scenario.name, scenario.question))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -397,7 +367,7 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
         };
         say(&format!("{:<8} {says}", product.name()))?;
     }
-    for tool in [Tool::Wrk, Tool::Ab, Tool::Siege, Tool::Hey, Tool::H2load] {
+    for tool in [Tool::Wrk, Tool::Ab, Tool::Siege, Tool::Hey, Tool::H2load, Tool::Vegeta] {
         let says = match tool::installed(tool) {
             Some(it) => format!("{} ({})", it.version, it.program.display()),
             None => format!("missing: {}", tool::HOW_TO_GET),
@@ -423,7 +393,8 @@ fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Re
 }
 
 impl Programs {
-    fn given(&self) -> Vec<(Product, PathBuf)> {
+    /// Programs that were named.
+    pub(crate) fn given(&self) -> Vec<(Product, PathBuf)> {
         [(Product::Weir, &self.weir), (Product::Nginx, &self.nginx), (Product::Haproxy, &self.haproxy)]
             .into_iter()
             .filter_map(|(product, path)| Some((product, path.clone()?)))

@@ -7,6 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,6 +16,12 @@ use weir_lab::process::tree;
 use weir_lab::wire::{fields, pattern};
 
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// One test measures at a time: the others would take its CPUs.
+fn measuring() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn lab(args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-lab"));
@@ -62,6 +69,7 @@ fn run_with_failing(dir: &Path, script: &str, act: impl FnOnce(i32, &str)) -> St
 
 #[test]
 fn a_target_that_dies_under_load_is_named_and_the_others_go_on() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let script = format!("exec {} origin --listen $listen", env!("CARGO_BIN_EXE_weir-lab"));
     let said = run_with_failing(dir.path(), &script, |pid, listen| {
@@ -84,11 +92,12 @@ fn requests(listen: &str) -> Option<u64> {
 
 #[test]
 fn targets_that_truncate_falsify_or_refuse_are_named_with_what_they_did() {
+    let _turn = measuring();
     let page = |body: &[u8]| [b"HTTP/1.1 200 OK\r\nContent-Length: 612\r\n\r\n".as_slice(), body].concat();
     let mut false_page = pattern::run(0, 612).to_vec();
     false_page[300] ^= 1;
     for (answer, reason) in [
-        (page(&pattern::run(0, 306)[..]), "closed"),
+        (page(pattern::run(0, 306)), "closed"),
         (page(&false_page), "body"),
         (b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n".to_vec(), "status 500"),
     ] {
@@ -126,6 +135,7 @@ fn serve_two_pages_then(mut stream: &TcpStream, answer: &[u8]) {
 
 #[test]
 fn ctrl_c_leaves_no_process_of_any_target_behind() {
+    let _turn = measuring();
     for (targets, processes) in [
         // The lab, two guards, the origin, and nginx with its worker.
         ("nginx", 6),

@@ -7,6 +7,13 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One test measures at a time: the others would take its CPUs.
+fn measuring() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs a scenario of one steady load on nginx; gives the measurement and what was said.
 fn measured(dir: &Path, steady: &str) -> (serde_json::Value, serde_json::Value, String) {
@@ -43,6 +50,7 @@ fn is_void(measurement: &serde_json::Value, figure: &str) -> bool {
 
 #[test]
 fn an_origin_that_is_the_limit_is_named_and_the_throughput_is_void() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let (measurement, capacity, said) =
         measured(dir.path(), "[upstream]\nburn = \"2ms\"\n[steady]\nclients = 16\n");
@@ -64,6 +72,7 @@ fn an_origin_that_is_the_limit_is_named_and_the_throughput_is_void() {
 
 #[test]
 fn too_few_clients_are_no_measure_of_a_target() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     // Client, target and server are at work one after the other: none is all the time.
     let (measurement, _, said) = measured(dir.path(), "[steady]\nclients = 1\n");
@@ -85,6 +94,7 @@ fn cost(run: &serde_json::Value, target: &str) -> f64 {
 
 #[test]
 fn a_target_that_is_slowed_costs_more() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let save = format!("--save={}", dir.path().display());
     let output = Command::new(env!("CARGO_BIN_EXE_weir-lab"))

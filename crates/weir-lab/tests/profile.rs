@@ -4,6 +4,13 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One test measures at a time: the others would take its CPUs.
+fn measuring() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs a short steady load on nginx with a profile and this PATH; gives what was said and the report's page.
 fn profiled(dir: &Path, path: &str) -> (String, String) {
@@ -24,6 +31,7 @@ fn profiled(dir: &Path, path: &str) -> (String, String) {
 
 #[test]
 fn a_target_has_a_flame_graph_where_perf_may_sample() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let (said, page) = profiled(dir.path(), &std::env::var("PATH").unwrap());
     assert!(page.contains("Where the CPU time goes") && said.contains("Profile of nginx: "), "{said}");
@@ -35,6 +43,7 @@ fn a_target_has_a_flame_graph_where_perf_may_sample() {
 
 #[test]
 fn without_perf_the_run_goes_on_and_says_so() {
+    let _turn = measuring();
     let (dir, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (said, page) = profiled(dir.path(), &empty.path().display().to_string());
     let why = "no profile: perf is not installed: apt-get install linux-perf";

@@ -149,6 +149,7 @@ mod tests {
             timeout: Duration::from_secs(20),
             faults_max: 20,
             trace: false,
+            pace: None,
         };
         driver::run(&plan, &Progress::default()).unwrap()
     }

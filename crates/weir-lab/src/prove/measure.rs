@@ -50,9 +50,18 @@ fn scenario(rate: Option<f64>, extent: Extent) -> anyhow::Result<Scenario> {
     Scenario::read("prove", &text)
 }
 
+/// How many measurements were disturbed by what else ran on the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Disturbed {
+    pub(super) count: usize,
+    pub(super) of: usize,
+}
+
 /// Runs it; a target that fails ends everything.
-fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
+fn run(scenario: &Scenario, options: &Options, disturbed: &mut Disturbed) -> anyhow::Result<Run> {
     let run = run::run(scenario, options)?;
+    disturbed.of += run.measurements.len();
+    disturbed.count += run.disturbed();
     match run.failed.iter().next() {
         Some((target, failure)) => anyhow::bail!("{target}: {failure}"),
         None => Ok(run),
@@ -66,12 +75,16 @@ fn values(run: &Run, target: Target, metric: Metric) -> Vec<f64> {
 }
 
 /// The same scenario twice, over and over: CPU per request, and throughput.
-pub(super) fn repeats(options: &Options, extent: Extent) -> anyhow::Result<[Claim; 2]> {
+pub(super) fn repeats(
+    options: &Options,
+    extent: Extent,
+    disturbed: &mut Disturbed,
+) -> anyhow::Result<[Claim; 2]> {
     // Half the length: there are twenty runs of it.
     let scenario = scenario(None, Extent { window: extent.window / 2, ..extent })?;
     let mut pairs: [Vec<Twice>; 2] = Default::default();
     for _ in 0..extent.repeats {
-        let (first, second) = (run(&scenario, options)?, run(&scenario, options)?);
+        let (first, second) = (run(&scenario, options, disturbed)?, run(&scenario, options, disturbed)?);
         for (pairs, metric) in pairs.iter_mut().zip([Metric::CpuPerRequest, Metric::RequestsPerSecond]) {
             let [first, second] = [&first, &second].map(|run| values(run, RELAY, metric));
             pairs.push(Twice { first, second });
@@ -82,10 +95,14 @@ pub(super) fn repeats(options: &Options, extent: Extent) -> anyhow::Result<[Clai
 }
 
 /// The relay and the same one slowed by a known share, in interleaved rounds.
-pub(super) fn slowdown(options: &Options, extent: Extent) -> anyhow::Result<Claim> {
+pub(super) fn slowdown(
+    options: &Options,
+    extent: Extent,
+    disturbed: &mut Disturbed,
+) -> anyhow::Result<Claim> {
     let slower = Target { variant: Variant::Slower, ..RELAY };
     let options = Options { targets: Some(vec![RELAY, slower]), ..options.clone() };
-    let run = run(&scenario(None, extent)?, &options)?;
+    let run = run(&scenario(None, extent)?, &options, disturbed)?;
     let [plain, slowed] = [RELAY, slower].map(|target| values(&run, target, Metric::CpuPerRequest));
     Ok(claims::slowdown(&plain, &slowed))
 }
@@ -96,6 +113,7 @@ pub(super) fn agreement(
     extent: Extent,
     other: Tool,
     is_constant: bool,
+    disturbed: &mut Disturbed,
 ) -> anyhow::Result<Claim> {
     let load = if is_constant { "constant rate" } else { "closed loop" };
     if tool::installed(other).is_none() {
@@ -109,7 +127,8 @@ pub(super) fn agreement(
     for _ in 0..extent.rounds {
         for (seen, tool) in seen.iter_mut().zip([Tool::Driver, other]) {
             let options = Options { tool, ..options.clone() };
-            let run = run(&scenario, &options).with_context(|| format!("the load by {}", tool.name()))?;
+            let run = run(&scenario, &options, disturbed)
+                .with_context(|| format!("the load by {}", tool.name()))?;
             // A round that does not count is one less for both.
             let of = |metric| values(&run, RELAY, metric).first().copied().unwrap_or(0.0);
             seen.rates.push(of(Metric::RequestsPerSecond));

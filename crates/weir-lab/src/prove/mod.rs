@@ -19,8 +19,9 @@ use crate::clock;
 use crate::machine::Machine;
 use crate::output::say;
 use crate::process::Launcher;
-use crate::run::Options;
+use crate::run::{Length, Options};
 use crate::scenario::Tool;
+use measure::Disturbed;
 
 pub use claims::Claim;
 
@@ -51,6 +52,10 @@ pub struct Proof {
     pub short: bool,
     /// The lab was built for debugging.
     pub debug_build: bool,
+    /// Measurements, and how many of them were disturbed by what else ran on the machine.
+    pub measurements: usize,
+    /// See there.
+    pub disturbed: usize,
     /// The claims.
     pub claims: Vec<Claim>,
 }
@@ -65,7 +70,7 @@ pub fn prove(args: &ProveArgs, launcher: &Launcher, interrupted: &Arc<AtomicBool
         targets: None,
         rounds: None,
         window: None,
-        short: false,
+        length: Length::Full,
         peers_optional: false,
         programs: Vec::new(),
         url: None,
@@ -75,13 +80,23 @@ pub fn prove(args: &ProveArgs, launcher: &Launcher, interrupted: &Arc<AtomicBool
         interrupted: Arc::clone(interrupted),
     };
     let extent = if args.short { measure::SHORT } else { measure::FULL };
+    let mut disturbed = Disturbed::default();
     let (started, machine) = (clock::today(), Machine::look());
-    let mut claims = vec![measure::slowdown(&options, extent)?];
-    claims.push(measure::agreement(&options, extent, Tool::Wrk, false)?);
-    claims.extend(measure::repeats(&options, extent)?);
+    let mut claims = vec![measure::slowdown(&options, extent, &mut disturbed)?];
+    claims.push(measure::agreement(&options, extent, Tool::Wrk, false, &mut disturbed)?);
+    claims.push(measure::agreement(&options, extent, Tool::Vegeta, true, &mut disturbed)?);
+    claims.extend(measure::repeats(&options, extent, &mut disturbed)?);
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let proof =
-        Proof { started, machine, version, short: args.short, debug_build: cfg!(debug_assertions), claims };
+    let proof = Proof {
+        started,
+        machine,
+        version,
+        short: args.short,
+        debug_build: cfg!(debug_assertions),
+        measurements: disturbed.of,
+        disturbed: disturbed.count,
+        claims,
+    };
     say(&proof.text())?;
     if let Some(root) = &args.save {
         say(&format!("Saved in {}", proof.save(root)?.display()))?;
@@ -98,6 +113,12 @@ impl Proof {
         );
         if self.debug_build {
             text.push_str("> The lab was built for debugging: these figures mean nothing.\n\n");
+        }
+        if self.disturbed * 2 > self.measurements {
+            text.push_str(&format!(
+                "> {} of {} measurements were disturbed by what else ran on this machine: repeat on a quiet one.\n\n",
+                self.disturbed, self.measurements
+            ));
         }
         for Claim { claim, found, holds, .. } in &self.claims {
             let word = match holds {

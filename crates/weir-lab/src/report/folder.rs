@@ -1,5 +1,5 @@
-//! A run on disk: `report.md` and `report.html`, `run.json` with all raw figures, `figures.csv`, the configurations and
-//! flame graphs as files.
+//! A run on disk: `report.md` and `report.html`, `run.json` with all raw figures, `figures.csv`, what was noted of seconds and
+//! requests, the configurations and flame graphs as files.
 
 use std::path::{Path, PathBuf};
 
@@ -62,6 +62,9 @@ fn write(run: &Run, folder: &Path) -> anyhow::Result<()> {
     };
     save("report.md", markdown::report(run))?;
     save("report.html", html::page(run)?)?;
+    for (name, text) in [("seconds.csv", figures::seconds(run)), ("requests.csv", figures::requests(run))] {
+        text.map_or(Ok(()), |text| save(name, text))?;
+    }
     save("figures.csv", figures::csv(run)?)?;
     let drawn: Vec<(String, String)> = run
         .profiles

@@ -26,9 +26,9 @@ use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::place::Placement;
 use crate::profile::Profile;
-use crate::run::Measurement;
 use crate::run::capacity::Capacity;
 use crate::run::stand::Record;
+use crate::run::{Length, Measurement};
 use crate::scenario::Scenario;
 use crate::target::{Product, Target, Variant};
 
@@ -45,6 +45,9 @@ pub struct Run {
     pub placement: Option<Placement>,
     /// Only a few seconds long: its figures mean nothing.
     pub short: bool,
+    /// With fewer rounds and shorter windows than the scenario has.
+    #[serde(default)]
+    pub brief: bool,
     /// The lab itself was built for debugging: its figures mean nothing.
     pub debug_build: bool,
     /// Version of the lab.
@@ -85,13 +88,14 @@ fn command_line(args: impl Iterator<Item = String>) -> String {
 
 impl Run {
     /// A run that has measured nothing yet.
-    pub fn new(scenario: &Scenario, machine: Machine, placement: Option<Placement>, short: bool) -> Self {
+    pub fn new(scenario: &Scenario, machine: Machine, placement: Option<Placement>, length: Length) -> Self {
         Self {
             scenario: scenario.clone(),
             started: clock::today(),
             machine,
             placement,
-            short,
+            short: length == Length::Trial,
+            brief: length == Length::Brief,
             debug_build: cfg!(debug_assertions),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             command: command_line(std::env::args().skip(1)),
@@ -149,6 +153,8 @@ impl Run {
             Some("A short run, to see that everything works: these figures mean nothing.")
         } else if self.disturbed() * 2 > self.measurements.len() {
             Some("Other processes used the CPUs during most measurements: repeat on a quiet machine.")
+        } else if self.brief {
+            Some("A brief run, with few rounds and short windows: a first impression, not a verdict.")
         } else {
             None
         }

@@ -10,6 +10,7 @@ use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::place::Placement;
 use crate::profile::Profile;
+use crate::run::Length;
 use crate::run::Measurement;
 use crate::run::measurement::Limit;
 use crate::run::stand::Record;
@@ -31,7 +32,7 @@ fn machine() -> Machine {
 
 fn empty_run(scenario: &Scenario) -> Run {
     let placement = Placement { client: 0, target: 1, siblings: false };
-    let mut run = Run::new(scenario, machine(), Some(placement), false);
+    let mut run = Run::new(scenario, machine(), Some(placement), Length::Full);
     run.debug_build = false;
     run
 }
@@ -395,4 +396,21 @@ fn profiles_are_drawn_in_the_page_and_beside_it_or_their_lack_is_explained() {
     assert_eq!(std::fs::read_dir(root.path().join("profiles")).unwrap().count(), 1);
     assert!(markdown::findings(&run).contains("75 % of them in the kernel (profiles/weir.svg)."));
     assert_eq!(folder::load(root.path()).unwrap().profiles, run.profiles);
+}
+
+#[test]
+fn seconds_and_requests_are_files_where_they_were_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = run_with(&[("weir", &[8.0])]);
+    folder::save_as(&run, folder.path()).unwrap();
+    assert!(!folder.path().join("seconds.csv").exists() && !folder.path().join("requests.csv").exists());
+    let second = crate::load::Second { requests: 7, errors: 1, p50: 20.5, p99: 30.0 };
+    run.measurements[0].seconds = vec![second, second];
+    run.measurements[0].responses = vec![900, 1000];
+    folder::save_as(&run, folder.path()).unwrap();
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(read("seconds.csv").lines().last(), Some("\"\",\"weir\",1,2,7,1,20.5,30"));
+    assert_eq!(read("requests.csv").lines().last(), Some("\"\",\"weir\",1,2,1000"));
+    assert!(read("run.json").contains("\"responses\": \"900 1000\""));
+    assert_eq!(folder::load(folder.path()).unwrap(), run);
 }

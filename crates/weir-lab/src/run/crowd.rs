@@ -28,15 +28,20 @@ pub(super) fn measure(
     rounds: &Rounds,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand(target, clients as u64)?;
+    let mut stand = bench.stand_with_servers(target, clients)?;
     let tally = match tool {
         Tool::Driver => drive(bench, &stand, clients, rounds)?,
         other => {
             let installed =
                 installed(other).with_context(|| format!("{} is missing: {}", other.name(), HOW_TO_GET))?;
-            let order =
-                Order { authority: &stand.authority, clients, window: rounds.window, dir: bench.dir.path() };
-            crate::load::tool::run(other, &installed, &order, &bench.options.runner(&[]))?
+            let order = Order {
+                authority: &stand.authority,
+                clients,
+                rate: None,
+                window: rounds.window,
+                dir: bench.dir.path(),
+            };
+            crate::load::tool::run(other, &installed, &order, &bench.options.runner(&bench.client_cpus()))?
         }
     };
     anyhow::ensure!(!bench.options.is_interrupted(), "interrupted");
@@ -66,6 +71,7 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
         timeout: TIMEOUT,
         faults_max: u64::MAX,
         trace: false,
+        pace: None,
     };
     let progress = Progress::default();
     let outcome = std::thread::scope(|scope| {

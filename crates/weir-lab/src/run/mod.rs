@@ -1,6 +1,6 @@
 //! A run: rounds over targets, each measurement from nothing, the results gathered for the report.
 //!
-//! `stand` starts servers and target for one measurement; `steady` to `unfinished` each know how to measure one kind of
+//! `stand` starts servers and target for one measurement; `steady` to `reload` each know how to measure one kind of
 //! work; `rounds` interleaves them and leaves out what has failed. What is measured is a `Measurement`, whatever the kind.
 
 pub mod measurement;
@@ -23,6 +23,9 @@ mod slow;
 mod probes;
 mod persistence;
 mod unfinished;
+mod ladder;
+mod slow_clients;
+mod reload;
 mod case;
 mod peak;
 pub mod rounds;
@@ -39,6 +42,18 @@ use crate::process::Launcher;
 use crate::scenario::Tool;
 use crate::target::{Product, Target, Url};
 
+/// How long a run is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Length {
+    /// As the scenario says.
+    #[default]
+    Full,
+    /// Fewer rounds and shorter windows; figures with less certainty.
+    Brief,
+    /// A few seconds, to see that everything works.
+    Trial,
+}
+
 /// What a user may choose about a run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -50,8 +65,8 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// Windows of this length.
     pub window: Option<std::time::Duration>,
-    /// A few seconds instead of the full length.
-    pub short: bool,
+    /// How long the run is.
+    pub length: Length,
     /// Go on without peers and tools that are not installed.
     pub peers_optional: bool,
     /// Where programs are.

@@ -3,25 +3,27 @@
 //! Fresh each time, so that no measurement inherits memory, connections or address layout from another, and chance in
 //! these falls on all targets alike. Proven to answer correctly before any load.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use rustix::process::{Pid, kill_process};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::Options;
 use super::server::{Kind, Server};
+use crate::clock::wait_until;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::{Secure, probe};
 use crate::origin::journal::Visit;
 use crate::origin::{PAGE_LEN, nth_addr};
 use crate::place::Placement;
 use crate::process::{Guarded, Job};
-use crate::scenario::listener::Listener;
+use crate::scenario::listener::{Listener, Suite, Tls};
 use crate::scenario::upstream::Upstream;
 use crate::target::certificate;
 use crate::target::installed::{Catalogue, Installed};
@@ -83,6 +85,8 @@ pub struct Bench<'a> {
     pub listener: Listener,
     /// What they show clients that speak TLS.
     pub certificate: Option<Certificate>,
+    /// The suite that clients offer now, where the scenario has several.
+    pub suite: Cell<Option<Suite>>,
     /// What passes through them.
     pub traffic: Traffic,
     /// The servers behind them.
@@ -151,10 +155,20 @@ impl Bench<'_> {
             cookie: None,
         };
         let exchange = &prepare(&shape)[0];
-        let seen = match self.secure()? {
-            Some(secure) => probe::once_secure(stand.addr, &secure, exchange, START_LIMIT),
-            None => probe::once(stand.addr, 0, exchange, START_LIMIT).map(|_| ()),
+        let secure = self.secure()?;
+        let (addr, mut seen) = (stand.addr, Ok(()));
+        let mut see = || {
+            seen = match &secure {
+                Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT),
+                None => probe::once(addr, 0, exchange, START_LIMIT).map(|_| ()),
+            };
+            seen.is_ok()
         };
+        if target.product.listens_before_it_serves() {
+            wait_until(START_LIMIT, see);
+        } else {
+            see();
+        }
         seen.map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
         stand.is_alive()?;
         Ok(stand)
@@ -186,7 +200,11 @@ impl Bench<'_> {
     /// What the TLS library says against it.
     pub fn secure(&self) -> anyhow::Result<Option<Secure>> {
         let given = self.listener.tls.zip(self.certificate.as_ref());
-        given.map(|(tls, certificate)| Secure::new(tls, &certificate.der, certificate::NAME)).transpose()
+        let offer = |(tls, certificate): (Tls, &Certificate)| {
+            let tls = Tls { suite: self.suite.get().unwrap_or(tls.suite), ..tls };
+            Secure::new(tls, &certificate.der, certificate::NAME)
+        };
+        given.map(offer).transpose()
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<Server>> {
@@ -227,11 +245,11 @@ impl Bench<'_> {
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let name = target.product.name();
         let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
-        let dir = self.dir.path().join(target.to_string().replace('/', "-"));
+        let dir = self.dir_of(target);
         std::fs::create_dir_all(&dir)?;
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let rendered = self
-            .render(target, installed, addr, servers, room, &dir)
+            .render(target, installed, addr, (servers, &self.upstream), room)
             .map_err(|Cannot(why)| anyhow::anyhow!("it {why}"))?;
         std::fs::write(dir.join(rendered.file), &rendered.text)?;
         if let Some((file, text)) = &rendered.second {
@@ -263,21 +281,59 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
-    /// The description of the run in the words of `target`.
+    /// Gives a target that runs another configuration, with these servers and what is to be done with them, and tells it so as
+    /// its product wants it.
+    ///
+    /// # Errors
+    /// When the product has no means for that, or the target is gone.
+    pub fn reload(
+        &self,
+        target: Target,
+        stand: &Stand,
+        servers: &[SocketAddr],
+        upstream: &Upstream,
+        room: Room,
+    ) -> anyhow::Result<()> {
+        let name = target.product.name();
+        let cannot = |Cannot(why)| anyhow::anyhow!("it {why}");
+        let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
+        let rendered =
+            self.render(target, installed, stand.addr, (servers, upstream), room).map_err(cannot)?;
+        let dir = self.dir_of(target);
+        let second = rendered.second.as_ref().map(|(file, text)| (*file, text));
+        for (file, text) in std::iter::once((rendered.file, &rendered.text)).chain(second) {
+            // In one step, for those who watch the file.
+            let new = dir.join(format!("{file}.new"));
+            std::fs::write(&new, text)?;
+            std::fs::rename(new, dir.join(file))?;
+        }
+        let child = stand.target.as_ref().context("there is nothing to reload")?;
+        if let Some(signal) = target.product.reload().map_err(cannot)? {
+            let pid = Pid::from_raw(child.pid()).context("a process id")?;
+            kill_process(pid, signal).with_context(|| format!("{name} is gone"))?;
+        }
+        Ok(())
+    }
+
+    /// Where the files of `target` are.
+    fn dir_of(&self, target: Target) -> PathBuf {
+        self.dir.path().join(target.to_string().replace('/', "-"))
+    }
+
+    /// The description of the run in the words of `target`, with these servers and what is to be done with them.
     fn render(
         &self,
         target: Target,
         installed: &Installed,
         listen: SocketAddr,
-        servers: &[SocketAddr],
+        (servers, upstream): (&[SocketAddr], &Upstream),
         room: Room,
-        dir: &Path,
     ) -> Result<Rendered, Cannot> {
         target.product.render(&Description {
             listen,
             listener: &self.listener,
             servers,
-            upstream: &self.upstream,
+            upstream,
             class: target.class(self.class),
             variant: target.variant,
             traffic: self.traffic,
@@ -286,7 +342,7 @@ impl Bench<'_> {
             stream_module: installed.stream_module.as_deref(),
             module_folder: installed.module_folder.as_deref(),
             is_root: rustix::process::geteuid().is_root(),
-            dir,
+            dir: &self.dir_of(target),
         })
     }
 
@@ -300,7 +356,8 @@ impl Bench<'_> {
         let servers: Vec<SocketAddr> =
             (0..self.upstream.servers).map(|number| nth_addr(somewhere, number)).collect();
         let room = Room { clients: 1, servers: 0 };
-        self.render(target, installed, somewhere, &servers, room, self.dir.path()).err()
+        let told = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
+        told.or(self.render(target, installed, somewhere, (&servers, &self.upstream), room).err())
     }
 
     /// What cannot be asked of a balancer that the lab does not start.

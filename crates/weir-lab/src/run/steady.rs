@@ -49,8 +49,8 @@ pub(super) fn measure(
     let plan = Plan { secure: bench.secure()?, ..plan(&stand, steady, rounds, rate) };
     let mut measurement = Measurement::default();
     let (before, after) = match bench.options.tool {
-        Tool::Wrk => {
-            let ((before, after), tally) = drive_wrk(bench, &mut stand, &plan)?;
+        tool @ (Tool::Wrk | Tool::Vegeta) => {
+            let ((before, after), tally) = drive_tool(bench, &mut stand, &plan, tool)?;
             note_tally(&mut measurement, &tally);
             (before, after)
         }
@@ -88,6 +88,7 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
+/// The plan of a steady load on `stand`.
 pub(super) fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> Plan {
     let path = if steady.answer == crate::origin::PAGE_LEN {
         "/".to_owned()
@@ -118,24 +119,31 @@ pub(super) fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option
         timeout: TIMEOUT,
         faults_max: FAULTS_MAX,
         trace: false,
+        pace: None,
     }
 }
 
-/// Runs wrk, after a warm-up by the driver, since wrk has none.
-fn drive_wrk(bench: &Bench<'_>, stand: &mut Stand, plan: &Plan) -> anyhow::Result<((Mark, Mark), Tally)> {
-    let installed: Installed =
-        tool::installed(Tool::Wrk).with_context(|| format!("wrk is missing: {}", tool::HOW_TO_GET))?;
+/// Runs a tool, after a warm-up by the driver, since tools have none.
+fn drive_tool(
+    bench: &Bench<'_>,
+    stand: &mut Stand,
+    plan: &Plan,
+    which: Tool,
+) -> anyhow::Result<((Mark, Mark), Tally)> {
+    let installed: Installed = tool::installed(which)
+        .with_context(|| format!("{} is missing: {}", which.name(), tool::HOW_TO_GET))?;
     let warm_up = Plan { window: plan.warm_up, warm_up: Duration::ZERO, ..plan.clone() };
     driver::run(&warm_up, &Progress::default())?;
     let order = tool::Order {
         authority: &stand.authority,
         clients: plan.clients,
+        rate: plan.arrival.rate(),
         window: plan.window,
         dir: bench.dir.path(),
     };
     let before = mark(stand, bench.placement, 0);
     let cpus = bench.client_cpus();
-    let tally = tool::run(Tool::Wrk, &installed, &order, &bench.options.runner(&cpus))?;
+    let tally = tool::run(which, &installed, &order, &bench.options.runner(&cpus))?;
     let after = mark(stand, bench.placement, tally.answered);
     Ok(((before, after), tally))
 }
@@ -145,6 +153,7 @@ fn note_outcome(measurement: &mut Measurement, outcome: &Outcome, rate: Option<f
     measurement.values.insert(Metric::RequestsPerSecond, per_second);
     measurement.note_latency(&outcome.latency);
     measurement.faults = outcome.faults.clone();
+    measurement.seconds.clone_from(&outcome.seconds);
     measurement.values.insert(Metric::Failed, outcome.faults.total as f64);
     if outcome.closed_by_target > 0 {
         measurement.notes.push(format!("the target closed {} kept connections", outcome.closed_by_target));

@@ -1,5 +1,7 @@
 //! The products the lab knows: names, programs, and how to get them.
 
+use rustix::process::Signal;
+
 use super::description::Cannot;
 
 /// A product, or none.
@@ -78,6 +80,11 @@ impl Product {
         !self.executables().is_empty()
     }
 
+    /// Whether its first answers after a start are not its last word: Traefik opens its ports, and reads its routes then.
+    pub fn listens_before_it_serves(self) -> bool {
+        self == Self::Traefik
+    }
+
     /// How to get it.
     pub fn how_to_get(self) -> &'static str {
         match self {
@@ -102,6 +109,26 @@ impl Product {
     /// Whether Weir's bars are held against it: against the two that cost least per request.
     pub fn is_peer(self) -> bool {
         matches!(self, Self::Nginx | Self::Haproxy)
+    }
+
+    /// The signal that tells it to read its configuration anew; `None` where it watches the file.
+    ///
+    /// # Errors
+    /// What it lacks.
+    pub fn reload(self) -> Result<Option<Signal>, Cannot> {
+        match self {
+            Self::Weir | Self::Nginx => Ok(Some(Signal::HUP)),
+            Self::Haproxy => Ok(Some(Signal::USR2)),
+            // "Graceful".
+            Self::Apache => Ok(Some(Signal::USR1)),
+            Self::Traefik => Ok(None),
+            Self::Envoy => Err(Cannot(
+                "takes new servers from a control plane, and a new file by a restart beside itself, only",
+            )),
+            Self::Caddy => Err(Cannot("takes a new configuration through its administration address only")),
+            Self::Relay => Err(Cannot("has no configuration")),
+            Self::Direct | Self::Url => Err(Cannot("is not started by the lab")),
+        }
     }
 
     /// Its words for `description`.

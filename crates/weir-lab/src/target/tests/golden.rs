@@ -29,7 +29,7 @@ const PLAIN: Case = Case {
         retry: false,
         health: None,
     },
-    traffic: Traffic { is_bulk: false, upgrades: false, is_http_1_0: false },
+    traffic: Traffic { is_bulk: false, upgrades: false, is_http_1_0: false, is_reloaded: false },
     variant: Variant::Usual,
 };
 
