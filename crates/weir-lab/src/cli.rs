@@ -18,7 +18,7 @@ use crate::prove::{ProveArgs, prove};
 use crate::relay::{self, RelayArgs};
 use crate::report::{self, compare, folder, markdown, verdict};
 use crate::run::{self, Length, Options};
-use crate::scenario::{Tool, catalogue};
+use crate::scenario::{Tool, catalogue, upstream::Origin};
 use crate::simulate::{SimulateArgs, simulate};
 use crate::suite::{self, SuiteArgs};
 use crate::target::{PRODUCTS, Product, Target, Url, installed};
@@ -114,6 +114,9 @@ struct RunArgs {
     /// A balancer that runs already, as one more target `url`: `http://HOST:PORT/`. Its server has to be `weir-lab origin`.
     #[arg(long)]
     url: Option<Url>,
+    /// What the servers are: the lab's own, or a web server with the page as a file.
+    #[arg(long, value_enum)]
+    origin: Option<Origin>,
     /// Rounds instead of the scenario's.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -219,7 +222,9 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
 }
 
 fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
-    let scenario = catalogue::find(&args.scenario)?;
+    let mut scenario = catalogue::find(&args.scenario)?;
+    scenario.upstream.origin = args.origin.unwrap_or(scenario.upstream.origin);
+    scenario.check()?;
     let interrupted = watch_for_interrupts()?;
     let options = Options {
         launcher: launcher.clone(),

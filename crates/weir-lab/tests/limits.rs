@@ -119,3 +119,25 @@ fn a_target_that_is_slowed_costs_more() {
     // By 20 %; what else runs on this machine meanwhile disturbs the caches of both.
     assert!((1.08..1.35).contains(&ratio), "{ratio}");
 }
+
+#[test]
+fn web_servers_can_be_the_origin_and_every_byte_of_theirs_is_compared() {
+    let _turn = measuring();
+    for origin in ["nginx", "apache"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (measurement, _, said) =
+            measured(dir.path(), &format!("[upstream]\norigin = \"{origin}\"\n[steady]\nclients = 16\n"));
+        let values = &measurement["values"];
+        for figure in ["requests-per-second", "cpu-per-request", "origin-per-request"] {
+            assert!(values[figure].as_f64().unwrap() > 0.0, "{origin}: {said}");
+        }
+        // It does not count them itself.
+        assert!(values.get("origin-connections").is_none(), "{values}");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_weir-lab"))
+        .args(["run", "l7-post-1k", "--short", "--origin", "nginx"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("has the page and nothing else"), "{said}");
+}

@@ -11,6 +11,7 @@ mod limit;
 pub mod capacity;
 mod footprint;
 mod profiled;
+mod site;
 mod window;
 mod traced;
 mod steady;

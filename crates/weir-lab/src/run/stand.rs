@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::Options;
 use super::server::{Kind, Server};
+use super::site;
 use crate::clock::wait_until;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::{Secure, probe};
@@ -208,6 +209,9 @@ impl Bench<'_> {
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<Server>> {
+        if let Some(product) = site::product(self.upstream.origin) {
+            return (0..self.upstream.servers).map(|_| Server::start_site(self, product)).collect();
+        }
         let Upstream { servers, slots, burn, one_process, .. } = self.upstream;
         let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };
         let kind = Kind { slots, addresses, journal: self.journal, burn };

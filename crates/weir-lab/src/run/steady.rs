@@ -72,8 +72,8 @@ pub(super) fn measure(
     if let Some(child) = &stand.target {
         footprint::note(&mut measurement, child.pid());
     }
-    if !stand.servers.is_empty() {
-        measurement.values.insert(Metric::OriginConnections, accepted(&stand));
+    if let Some(accepted) = accepted(&stand) {
+        measurement.values.insert(Metric::OriginConnections, accepted);
     }
     measurement.values.insert(Metric::TimeWait, sockets::time_wait() as f64);
     if bench.placement.is_some() {
@@ -191,8 +191,10 @@ fn note_tally(measurement: &mut Measurement, tally: &Tally) {
     measurement.values.insert(Metric::Failed, tally.faults.total as f64);
 }
 
-fn accepted(stand: &Stand) -> f64 {
-    stand.servers.iter().filter_map(Server::accepted).sum()
+/// Connections that all servers have accepted, if they know.
+fn accepted(stand: &Stand) -> Option<f64> {
+    let counts: Option<Vec<f64>> = stand.servers.iter().map(Server::accepted).collect();
+    counts.filter(|counts| !counts.is_empty()).map(|counts| counts.iter().sum())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::installed::{Catalogue, Installed, find_products};
 use super::{Cannot, Certificate, Class, Description, PRODUCTS, Product, Room, Target, Traffic, Variant};
 use crate::scenario::listener::{Key, Listener, Protocol, Suite, Tls};
-use crate::scenario::upstream::{Balance, Health, Upstream};
+use crate::scenario::upstream::{Balance, Health, Origin, Upstream};
 
 mod golden;
 
@@ -106,6 +106,7 @@ fn every_product_is_told_what_to_do_with_several_servers() {
     let second = Duration::from_secs(1);
     let full = Upstream {
         burn: None,
+        origin: Origin::Own,
         servers: 3,
         one_process: false,
         slots: Some(1),

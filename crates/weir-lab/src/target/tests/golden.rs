@@ -20,6 +20,7 @@ const PLAIN: Case = Case {
         servers: 1,
         one_process: false,
         burn: None,
+        origin: Origin::Own,
         slots: None,
         balance: None,
         persistence_cookie: false,
