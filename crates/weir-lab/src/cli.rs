@@ -1,6 +1,5 @@
 //! The command line: `run`, `simulate`, `list`, `targets`, `report`, `compare`, `origin`, and the guard behind every child process.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,14 +10,15 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::load::tool;
-use crate::origin::{Origin, Setup};
+use crate::origin::{self, command::OriginArgs};
 use crate::output::say;
-use crate::place;
 use crate::plan;
 use crate::process::{Job, Launcher, guard};
+use crate::prove::{ProveArgs, prove};
+use crate::relay::{self, RelayArgs};
 use crate::report::{self, compare, folder, markdown, verdict};
 use crate::run::{self, Length, Options};
-use crate::scenario::{Tool, catalogue};
+use crate::scenario::{Tool, catalogue, upstream::Origin};
 use crate::simulate::{SimulateArgs, simulate};
 use crate::suite::{self, SuiteArgs};
 use crate::target::{PRODUCTS, Product, Target, Url, installed};
@@ -82,23 +82,13 @@ enum Command {
         after: PathBuf,
     },
     /// Run the origin alone: the server that stands behind every target.
-    Origin {
-        /// Address to listen on; port 0 takes any free port.
-        #[arg(long, default_value = "127.0.0.1:9000")]
-        listen: SocketAddr,
-        /// Event loops that share the address.
-        #[arg(long, default_value_t = 1)]
-        threads: usize,
-        /// So many addresses, counted upwards from that one, with the same port.
-        #[arg(long, default_value_t = 1)]
-        addresses: u32,
-        /// Requests with a delay that are worked on at once; the others wait. Without it, as many as come.
-        #[arg(long)]
-        slots: Option<usize>,
-        /// File to which is written when each request came, began and was done.
-        #[arg(long, conflicts_with = "threads")]
-        journal: Option<PathBuf>,
-    },
+    Origin(OriginArgs),
+    /// Measure what is known, such as a target slowed by 20 %, and say whether the lab has found it.
+    #[command(after_help = "Examples:\n  weir-lab prove --short\n  weir-lab prove --save")]
+    Prove(ProveArgs),
+    /// Pass bytes to a server, at a known cost: the target `relay`.
+    #[command(hide = true)]
+    Relay(RelayArgs),
     /// Start a program and end its process tree when standard input closes.
     #[command(hide = true)]
     Guard {
@@ -124,6 +114,9 @@ struct RunArgs {
     /// A balancer that runs already, as one more target `url`: `http://HOST:PORT/`. Its server has to be `weir-lab origin`.
     #[arg(long)]
     url: Option<Url>,
+    /// What the servers are: the lab's own, or a web server with the page as a file.
+    #[arg(long, value_enum)]
+    origin: Option<Origin>,
     /// Rounds instead of the scenario's.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -142,6 +135,9 @@ struct RunArgs {
     /// CPU of client and origin, and CPU of the target, such as `0,1`.
     #[arg(long, value_parser = read_cpus)]
     cpus: Option<(usize, usize)>,
+    /// Profile each target with perf in one more round: a flame graph of where its CPU time goes.
+    #[arg(long)]
+    profile: bool,
     /// Save report, raw data and configurations in a new folder below this one.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "lab/runs")]
     save: Option<PathBuf>,
@@ -211,9 +207,9 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Plan(args) => plan_load(&args, launcher),
         Command::Report { runs } => rewrite_reports(&runs),
         Command::Compare { before, after } => compare_runs(&before, &after),
-        Command::Origin { listen, threads, addresses, slots, journal } => {
-            serve_origin(&Setup { listen, addresses, threads, slots, journal })
-        }
+        Command::Prove(args) => prove_lab(&args, launcher),
+        Command::Relay(args) => relay::serve(&args).map(|()| ExitCode::SUCCESS),
+        Command::Origin(args) => origin::command::serve(&args).map(|()| ExitCode::SUCCESS),
         Command::Guard { log, cpus, command } => run_guard(log, cpus, command),
     };
     match result {
@@ -226,7 +222,9 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
 }
 
 fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
-    let scenario = catalogue::find(&args.scenario)?;
+    let mut scenario = catalogue::find(&args.scenario)?;
+    scenario.upstream.origin = args.origin.unwrap_or(scenario.upstream.origin);
+    scenario.check()?;
     let interrupted = watch_for_interrupts()?;
     let options = Options {
         launcher: launcher.clone(),
@@ -243,6 +241,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
             SteadyTool::Vegeta => Tool::Vegeta,
         },
         cpus: args.cpus,
+        profile: args.profile,
         interrupted: Arc::clone(&interrupted),
     };
     let run = match run::run(&scenario, &options) {
@@ -318,6 +317,7 @@ fn plan_load(args: &PlanArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
         url: None,
         tool: Tool::Driver,
         cpus: args.cpus,
+        profile: false,
         interrupted: Arc::clone(&interrupted),
     };
     match plan::plan(&args.wish, &options) {
@@ -367,7 +367,7 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
                 format!("{} ({}; TLS library: {tls})", it.version, it.program.display())
             }
             None if product == Product::Direct => "no target, the baseline".to_owned(),
-            None if product == Product::Url => product.how_to_get().to_owned(),
+            None if matches!(product, Product::Relay | Product::Url) => product.how_to_get().to_owned(),
             None => format!("missing: {}", product.how_to_get()),
         };
         say(&format!("{:<8} {says}", product.name()))?;
@@ -382,12 +382,12 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve_origin(setup: &Setup) -> anyhow::Result<ExitCode> {
-    place::raise_descriptor_limit();
-    let origin = Origin::start_as(setup).with_context(|| format!("cannot listen on {}", setup.listen))?;
-    say(&format!("listening on {}", origin.addr()))?;
-    origin.wait();
-    Ok(ExitCode::SUCCESS)
+fn prove_lab(args: &ProveArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
+    let interrupted = watch_for_interrupts()?;
+    match prove(args, launcher, &interrupted) {
+        Err(_) if interrupted.load(Ordering::Relaxed) => Ok(ExitCode::from(INTERRUPTED)),
+        all_hold => Ok(if all_hold? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+    }
 }
 
 fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Result<ExitCode> {

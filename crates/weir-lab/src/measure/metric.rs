@@ -49,6 +49,24 @@ pub enum Metric {
     TimeWait,
     /// How busy the CPU of client and origin was, percent.
     ClientCpu,
+    /// What the origin used of its CPU, percent.
+    OriginCpu,
+    /// What plays the clients used of the same CPU, percent.
+    DriverCpu,
+    /// CPU time of the origin per request, µs.
+    OriginPerRequest,
+    /// Heap of the target's process tree, bytes.
+    MemoryHeap,
+    /// Stacks of all its threads, bytes.
+    MemoryStack,
+    /// Memory that its processes share, bytes.
+    MemoryShared,
+    /// Pages of files in it, bytes.
+    MemoryFile,
+    /// The rest of its memory, bytes.
+    MemoryOther,
+    /// Descriptors that the target has open.
+    OpenDescriptors,
     /// How busy the target's CPU was with the target, percent.
     TargetCpu,
     /// What others than the lab and its children used of the two CPUs, percent of one.
@@ -173,6 +191,15 @@ impl Metric {
             Self::OriginConnections => "server conns",
             Self::TimeWait => "TIME_WAIT",
             Self::ClientCpu => "client CPU %",
+            Self::OriginCpu => "origin's CPU %",
+            Self::DriverCpu => "client's CPU %",
+            Self::OriginPerRequest => "origin µs/req",
+            Self::MemoryHeap => "heap MiB",
+            Self::MemoryStack => "stack MiB",
+            Self::MemoryShared => "shared MiB",
+            Self::MemoryFile => "files MiB",
+            Self::MemoryOther => "other MiB",
+            Self::OpenDescriptors => "descriptors",
             Self::TargetCpu => "target CPU %",
             Self::ForeignCpu => "foreign CPU %",
             Self::Stolen => "stolen %",
@@ -236,6 +263,15 @@ impl Metric {
             Self::OriginConnections => "server connections",
             Self::TimeWait => "connections in TIME_WAIT",
             Self::ClientCpu => "use of the client's CPU",
+            Self::OriginCpu => "the origin's use of its CPU",
+            Self::DriverCpu => "the client's use of its CPU",
+            Self::OriginPerRequest => "the origin's CPU per request",
+            Self::MemoryHeap => "heap",
+            Self::MemoryStack => "stacks",
+            Self::MemoryShared => "shared memory",
+            Self::MemoryFile => "resident pages of files",
+            Self::MemoryOther => "other memory",
+            Self::OpenDescriptors => "open descriptors",
             Self::TargetCpu => "use of the target's CPU",
             Self::ForeignCpu => "foreign use of the CPUs",
             Self::Stolen => "stolen time",
@@ -292,13 +328,16 @@ impl Metric {
             | Self::P95
             | Self::P95Plain
             | Self::FailedUnsent
+            | Self::OpenDescriptors
             | Self::Tunnels
             | Self::SlowEnded
             | Self::SlowWrong
             | Self::LostTunnels
             | Self::ProbesPerSecond => grouped(value),
             Self::Detection | Self::Recovery | Self::TakesEffect => grouped(value / 1000.0),
-            Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem => format!("{value:.2}"),
+            Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem | Self::OriginPerRequest => {
+                format!("{value:.2}")
+            }
             Self::Longest | Self::CpuPerGib | Self::ProbeOff => format!("{:.1}", value / 1000.0),
             Self::HeartbeatCpu => format!("{:.3}", value / 1000.0),
             Self::ServiceTime => format!("{:.2}", value / 1000.0),
@@ -313,17 +352,27 @@ impl Metric {
             | Self::P99OfPlain
             | Self::GoneOfLimit
             | Self::LongestOfLimit => format!("{value:.3}"),
-            Self::Rss | Self::Pss | Self::RssGrowth | Self::BytesPerSecond => {
-                format!("{:.1}", value / 1_048_576.0)
-            }
+            Self::Rss
+            | Self::Pss
+            | Self::RssGrowth
+            | Self::BytesPerSecond
+            | Self::MemoryHeap
+            | Self::MemoryStack
+            | Self::MemoryShared
+            | Self::MemoryFile
+            | Self::MemoryOther => format!("{:.1}", value / 1_048_576.0),
             // Not rounded up: 100 means that nothing failed.
             Self::Availability | Self::AvailabilityAfter | Self::Kept | Self::SlowWhole => {
                 format!("{:.3}", (value * 1000.0).floor() / 1000.0)
             }
             Self::MovedOnRemoval | Self::MovedOnReturn => format!("{value:.2}"),
-            Self::ClientCpu | Self::TargetCpu | Self::ForeignCpu | Self::Stolen | Self::CpuOfMany => {
-                format!("{value:.1}")
-            }
+            Self::ClientCpu
+            | Self::OriginCpu
+            | Self::DriverCpu
+            | Self::TargetCpu
+            | Self::ForeignCpu
+            | Self::CpuOfMany
+            | Self::Stolen => format!("{value:.1}"),
         }
     }
 

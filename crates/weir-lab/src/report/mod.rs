@@ -5,6 +5,8 @@
 
 pub mod summary;
 pub mod verdict;
+mod memory;
+mod profile;
 mod remarks;
 pub(crate) mod table;
 pub mod markdown;
@@ -23,6 +25,8 @@ use crate::clock;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::place::Placement;
+use crate::profile::Profile;
+use crate::run::capacity::Capacity;
 use crate::run::stand::Record;
 use crate::run::{Length, Measurement};
 use crate::scenario::Scenario;
@@ -56,11 +60,17 @@ pub struct Run {
     pub tools: BTreeMap<String, String>,
     /// All measurements, in the order in which they were made.
     pub measurements: Vec<Measurement>,
+    /// Where targets spend their CPU time, if that was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub profiles: BTreeMap<String, Profile>,
     /// Targets that have no means for what the scenario asks, and what they lack.
     #[serde(default)]
     pub cannot: BTreeMap<String, String>,
     /// Targets, or single loads on them, that failed, and how.
     pub failed: BTreeMap<String, String>,
+    /// What client and origin can do without a target, where that could be found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }
@@ -92,8 +102,10 @@ impl Run {
             targets: BTreeMap::new(),
             tools: BTreeMap::new(),
             measurements: Vec::new(),
+            profiles: BTreeMap::new(),
             cannot: BTreeMap::new(),
             failed: BTreeMap::new(),
+            capacity: None,
             notes: Vec::new(),
         }
     }

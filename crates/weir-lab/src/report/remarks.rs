@@ -37,15 +37,12 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> Vec<String> {
             ""
         }
     ));
-    let saturated: Vec<&str> = rows
-        .iter()
-        .filter(|row| row.limit == Some(Limit::Client) && row.target != "direct")
-        .map(|row| row.target.as_str())
-        .collect();
-    if !saturated.is_empty() {
+    let void: Vec<&str> =
+        rows.iter().filter(|row| !row.void.is_empty()).map(|row| row.target.as_str()).collect();
+    if !void.is_empty() {
         remarks.push(format!(
-            "Client and origin were the limit for {}: their requests per second are a lower bound, CPU per request holds.",
-            saturated.join(", ")
+            "Where a figure is void, the target was not the limit: {} could have done more. CPU per request and memory hold.",
+            void.join(", ")
         ));
     }
     if rows.iter().any(|row| row.limit == Some(Limit::RateMissed)) {

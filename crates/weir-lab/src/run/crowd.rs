@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::footprint;
 use super::measurement::Measurement;
 use super::stand::{Bench, Stand};
 use crate::load::exchange::{Shape, prepare};
 use crate::load::tool::{HOW_TO_GET, Order, Tally, installed};
 use crate::load::{Arrival, Choice, Connections, Plan, Progress, driver};
-use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::scenario::{Rounds, Tool};
@@ -96,6 +96,9 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
 
 fn note(stand: &Stand, tally: Tally) -> Measurement {
     let mut measurement = Measurement::default();
+    if let Some(child) = &stand.target {
+        footprint::note(&mut measurement, child.pid());
+    }
     let asked = tally.answered + tally.faults.total;
     let values = &mut measurement.values;
     values.insert(Metric::Availability, 100.0 * tally.answered as f64 / asked.max(1) as f64);
@@ -105,9 +108,6 @@ fn note(stand: &Stand, tally: Tally) -> Measurement {
         if let Some(value) = value {
             values.insert(metric, value);
         }
-    }
-    if let Some(child) = &stand.target {
-        values.insert(Metric::Rss, memory::of_tree(child.pid()).rss as f64);
     }
     if tally.hung > 0 {
         measurement

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 
+use super::footprint;
 use super::mark::{Mark, mark, note_cost, note_limit};
 use super::measurement::Measurement;
 use super::server::Server;
@@ -91,6 +92,10 @@ fn with_clients(
         None => stand.servers.first().and_then(Server::pid).context("the origin runs")?,
     };
     let memory = memory::of_tree(pid);
+    if stand.target.is_some() {
+        // Of the largest number in the end.
+        footprint::note(measurement, pid);
+    }
     if let Some((interval, length)) = pulse {
         let before = mark(&stand, bench.placement, 0);
         let beats = held.beat(interval, length, || bench.options.is_interrupted());

@@ -1,6 +1,6 @@
 //! One measurement: one target, one round, one case; every kind of work ends in this type.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,10 @@ use crate::origin::journal::Visit;
 pub enum Limit {
     /// The target's CPU was full: its own limit.
     Target,
-    /// The CPU of client and origin was full and the target's was not: throughput says nothing about the target.
+    /// The CPU of client and origin was full, mostly with the client, and the target's was not.
     Client,
+    /// The same, mostly with the origin.
+    Origin,
     /// The rate was given and held.
     Rate,
     /// The rate was given and not held.
@@ -32,7 +34,8 @@ impl Limit {
     pub fn label(self) -> &'static str {
         match self {
             Self::Target => "target",
-            Self::Client => "client+origin",
+            Self::Client => "client",
+            Self::Origin => "origin",
             Self::Rate => "given rate",
             Self::RateMissed => "rate missed",
             Self::Waiting => "waiting",
@@ -52,6 +55,9 @@ pub struct Measurement {
     pub round: u32,
     /// The figures.
     pub values: BTreeMap<Metric, f64>,
+    /// Those of them that do not count, since the target was not the limit.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub void: BTreeSet<Metric>,
     /// What kept the throughput from being higher.
     pub limit: Option<Limit>,
     /// Requests that went wrong.
@@ -89,6 +95,11 @@ impl Measurement {
     pub fn is_disturbed(&self) -> bool {
         let above = |metric, bound| self.values.get(&metric).is_some_and(|value| *value > bound);
         above(Metric::ForeignCpu, FOREIGN_MAX) || above(Metric::Stolen, STOLEN_MAX)
+    }
+
+    /// A figure that counts.
+    pub fn value(&self, metric: Metric) -> Option<f64> {
+        self.values.get(&metric).copied().filter(|_| !self.void.contains(&metric))
     }
 
     /// Notes how many requests of clients came to each server.

@@ -7,6 +7,11 @@ pub mod measurement;
 pub mod server;
 pub mod stand;
 mod mark;
+mod limit;
+pub mod capacity;
+mod footprint;
+mod profiled;
+mod site;
 mod window;
 mod traced;
 mod steady;
@@ -85,6 +90,8 @@ pub struct Options {
     pub tool: Tool,
     /// CPU of client and origin, and of the target.
     pub cpus: Option<(usize, usize)>,
+    /// Profile each target in one more round.
+    pub profile: bool,
     /// Set when the user wants it to end.
     pub interrupted: Arc<AtomicBool>,
 }

@@ -11,8 +11,8 @@ use super::case::Case;
 use super::measurement::Measurement;
 use super::stand::Bench;
 use super::{
-    Options, crowd, idle, ladder, outage, overload, peak, persistence, probes, queue, reload, slow,
-    slow_clients, steady, unfinished,
+    Options, capacity, crowd, idle, ladder, outage, overload, peak, persistence, probes, profiled, queue,
+    reload, slow, slow_clients, steady, unfinished,
 };
 use crate::clock;
 use crate::load::tool;
@@ -22,7 +22,7 @@ use crate::place::{self, Pinned, Placement};
 use crate::report::Run;
 use crate::scenario::{Rate, Scenario, Tool};
 use crate::target::installed::{self, Catalogue};
-use crate::target::{Cannot, Certificate, Class, Product, Target};
+use crate::target::{Cannot, Certificate, Class, Installed, Product, Target};
 
 /// Runs `scenario`.
 ///
@@ -33,7 +33,10 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     let mut scenario = scenario.clone();
     let mut notes = Vec::from_iter(ladder::fit(&mut scenario));
     let mut scenario = options.length.of(&scenario);
-    let products = installed::find_products(&options.programs)?;
+    let mut products = installed::find_products(&options.programs)?;
+    let (program, version) = (options.launcher.program.clone(), env!("CARGO_PKG_VERSION"));
+    let relay = Installed { program, version: format!("weir-lab {version}"), ..Installed::default() };
+    products.insert(Product::Relay.name(), relay);
     choose_targets(&mut scenario, options, &products, &mut notes)?;
     scenario.rounds.count = options.rounds.unwrap_or(scenario.rounds.count);
     scenario.rounds.window = options.window.unwrap_or(scenario.rounds.window);
@@ -208,6 +211,14 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
         run.notes.push(sentence);
         rate = Some(found);
     }
+    // Without a target there is nobody to end TLS, and another tool is not the lab's to prove.
+    if let Some(steady) = &scenario.steady
+        && bench.placement.is_some()
+        && bench.listener.tls.is_none()
+        && bench.options.tool == Tool::Driver
+    {
+        run.capacity = capacity::measure(bench, steady, &scenario.rounds)?;
+    }
     let cases = cases(scenario);
     for round in 1..=scenario.rounds.count {
         // Those that have had enough of it, where clients are doubled until then.
@@ -224,6 +235,35 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
                     over.insert(*target);
                 }
             }
+        }
+    }
+    if bench.options.profile {
+        note_profiles(bench, scenario, rate, run)?;
+    }
+    if let Some(capacity) = run.capacity {
+        run.notes.push(capacity.sentence(&run.measurements));
+    }
+    Ok(())
+}
+
+/// Profiles the targets that are programs and have not failed.
+fn note_profiles(
+    bench: &Bench<'_>,
+    scenario: &Scenario,
+    rate: Option<f64>,
+    run: &mut Run,
+) -> anyhow::Result<()> {
+    let Some(steady) = &scenario.steady else {
+        run.notes.push("There are no profiles: they are taken under a steady load only.".to_owned());
+        return Ok(());
+    };
+    for target in scenario.targets.iter().filter(|target| target.product.is_program()) {
+        let name = target.to_string();
+        if !run.failed.contains_key(&name) {
+            let profile = profiled::profile(bench, steady, &scenario.rounds, rate, *target);
+            ensure!(!bench.options.is_interrupted(), "interrupted");
+            eprintln!("{} profile   {name:<18} {}", time_of_day(), profile.sentence());
+            run.profiles.insert(name, profile);
         }
     }
     Ok(())

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::Options;
 use super::server::{Kind, Server};
+use super::site;
 use crate::clock::wait_until;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::{Secure, probe};
@@ -208,9 +209,12 @@ impl Bench<'_> {
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<Server>> {
-        let Upstream { servers, slots, one_process, .. } = self.upstream;
+        if let Some(product) = site::product(self.upstream.origin) {
+            return (0..self.upstream.servers).map(|_| Server::start_site(self, product)).collect();
+        }
+        let Upstream { servers, slots, burn, one_process, .. } = self.upstream;
         let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };
-        let kind = Kind { slots, addresses, journal: self.journal };
+        let kind = Kind { slots, addresses, journal: self.journal, burn };
         (1..=processes).map(|number| Server::start(self, number, kind)).collect()
     }
 
@@ -255,9 +259,12 @@ impl Bench<'_> {
         if let Some((file, text)) = &rendered.second {
             std::fs::write(dir.join(file), text)?;
         }
+        // The lab's own program may itself be a part of another one.
+        let launcher = &self.options.launcher;
+        let prefix = if target.product == Product::Relay { &launcher.prefix[..] } else { &[] };
         let job = Job {
             program: installed.program.clone(),
-            args: rendered.args.clone(),
+            args: [prefix, &rendered.args].concat(),
             env: rendered.env.clone(),
             cpus: self.target_cpus(),
             log: dir.join("output.log"),
@@ -271,7 +278,7 @@ impl Bench<'_> {
             config: self.told(&rendered.text),
             second: rendered.second.as_ref().map(|(file, text)| ((*file).to_owned(), self.told(text))),
         });
-        let mut child = Guarded::start(&self.options.launcher, &job)?;
+        let mut child = Guarded::start(launcher, &job)?;
         child.wait_listening(addr, START_LIMIT)?;
         Ok((child, addr))
     }

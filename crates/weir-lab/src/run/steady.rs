@@ -11,22 +11,22 @@ use super::mark::{Mark, mark, note_cost, note_limit};
 use super::measurement::{Limit, Measurement};
 use super::server::Server;
 use super::stand::{Bench, Stand};
-use super::window;
+use super::{footprint, limit, window};
 use crate::load::exchange::{Shape, prepare};
 use crate::load::tool::{self, Tally};
 use crate::load::websocket;
 use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
 use crate::measure::metric::Metric;
-use crate::measure::{memory, sockets};
+use crate::measure::sockets;
 use crate::scenario::listener::Tls;
 use crate::scenario::{Rounds, Steady, Tool};
-use crate::target::{Installed, Room, Target};
+use crate::target::{Installed, Product, Room, Target};
 
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the targets have room for: no limit of theirs is to be felt. In tunnels, clients have a server connection each.
-const ROOM: Room = Room { clients: 4096, servers: 4096 };
+pub(super) const ROOM: Room = Room { clients: 4096, servers: 4096 };
 
 /// Bytes of a GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -70,16 +70,17 @@ pub(super) fn measure(
         measurement.values.insert(Metric::CpuPerGib, per_gib);
     }
     if let Some(child) = &stand.target {
-        let memory = memory::of_tree(child.pid());
-        measurement.values.insert(Metric::Rss, memory.rss as f64);
-        measurement.values.insert(Metric::Pss, memory.pss as f64);
+        footprint::note(&mut measurement, child.pid());
     }
-    if !stand.servers.is_empty() {
-        measurement.values.insert(Metric::OriginConnections, accepted(&stand));
+    if let Some(accepted) = accepted(&stand) {
+        measurement.values.insert(Metric::OriginConnections, accepted);
     }
     measurement.values.insert(Metric::TimeWait, sockets::time_wait() as f64);
     if bench.placement.is_some() {
         note_limit(&mut measurement, &before, &after, rate);
+        if target.product != Product::Direct {
+            limit::note_void(&mut measurement, steady.clients);
+        }
     }
     if !measurement.faults.is_empty() {
         measurement.failure = Some(format!("wrong answers: {}", measurement.faults));
@@ -190,8 +191,10 @@ fn note_tally(measurement: &mut Measurement, tally: &Tally) {
     measurement.values.insert(Metric::Failed, tally.faults.total as f64);
 }
 
-fn accepted(stand: &Stand) -> f64 {
-    stand.servers.iter().filter_map(Server::accepted).sum()
+/// Connections that all servers have accepted, if they know.
+fn accepted(stand: &Stand) -> Option<f64> {
+    let counts: Option<Vec<f64>> = stand.servers.iter().map(Server::accepted).collect();
+    counts.filter(|counts| !counts.is_empty()).map(|counts| counts.iter().sum())
 }
 
 #[cfg(test)]

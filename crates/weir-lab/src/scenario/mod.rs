@@ -425,6 +425,14 @@ impl Scenario {
             ensure!(!crowd.clients.is_empty() && !crowd.tools.is_empty(), "no clients or no tools");
         }
         self.upstream.check()?;
+        let gets_pages = match &self.steady {
+            Some(steady) => steady.body == 0 && steady.answer == page_len() && steady.message.is_none(),
+            None => self.crowd.is_some() || self.idle.as_ref().is_some_and(|idle| idle.tunnels.is_none()),
+        };
+        ensure!(
+            gets_pages || self.upstream.origin == upstream::Origin::Own,
+            "a web server as origin has the page and nothing else: a steady load of it, idle clients or a crowd"
+        );
         self.listener.check(self)?;
         self.check_work()?;
         self.bars.iter().try_for_each(Bar::check)

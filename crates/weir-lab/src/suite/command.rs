@@ -78,6 +78,7 @@ impl SuiteArgs {
             url: None,
             tool: Tool::Driver,
             cpus: self.cpus,
+            profile: false,
             interrupted: Arc::clone(interrupted),
         };
         super::run(self.scenarios()?, &options, &self.out(), &|line| eprintln!("{line}"))

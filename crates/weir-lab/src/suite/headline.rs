@@ -327,7 +327,7 @@ fn cell(figure: &Figure, entry: Option<&Entry>, product: Product) -> Cell {
     let ours = match entry.map(|entry| &entry.outcome) {
         None => Err("not run yet".to_owned()),
         Some(Outcome::Failed(why)) => Err(why.clone()),
-        Some(Outcome::Run(run)) => ours(figure, run, product),
+        Some(Outcome::Run(run, _)) => ours(figure, run, product),
     };
     Cell { theirs, ours }
 }
@@ -414,7 +414,7 @@ mod tests {
         }
         run.cannot.insert("traefik".to_owned(), "it cannot".to_owned());
         run.notes.push("envoy is not installed and was left out".to_owned());
-        Entry { scenario, outcome: Outcome::Run(Box::new(run)) }
+        Entry { scenario, outcome: super::judged(run) }
     }
 
     #[test]

@@ -7,9 +7,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::headline::{self, Cell, Line};
 use super::{Entry, Outcome};
+use crate::report::Run;
 use crate::report::html::{STYLE, word};
-use crate::report::verdict::verdicts;
-use crate::report::{Run, summary};
+use crate::report::verdict::Verdict;
 
 /// Its name.
 pub(super) const FILE: &str = "index.html";
@@ -29,9 +29,9 @@ pub(super) fn write(root: &Path, entries: &[Entry], count: usize) -> anyhow::Res
 }
 
 fn page(entries: &[Entry], lines: &[Line], count: usize) -> Markup {
-    let done = entries.iter().filter(|entry| matches!(entry.outcome, Outcome::Run(_))).count();
+    let done = entries.iter().filter(|entry| matches!(entry.outcome, Outcome::Run(..))).count();
     let caveat = entries.iter().find_map(|entry| match &entry.outcome {
-        Outcome::Run(run) => run.caveat(),
+        Outcome::Run(run, _) => run.caveat(),
         Outcome::Failed(_) => None,
     });
     html! {
@@ -102,8 +102,8 @@ fn section(entry: &Entry) -> Markup {
         section {
             h2 { (entry.scenario.question) }
             @match &entry.outcome {
-                Outcome::Run(run) => {
-                    (answers(run))
+                Outcome::Run(run, verdicts) => {
+                    (answers(run, verdicts))
                     p { a href={ (name) "/report.html" } { (name) ": figures, plots, configurations" } }
                 }
                 Outcome::Failed(why) => {
@@ -115,10 +115,10 @@ fn section(entry: &Entry) -> Markup {
     }
 }
 
-fn answers(run: &Run) -> Markup {
+fn answers(run: &Run, verdicts: &[Verdict]) -> Markup {
     html! {
         ul.verdicts {
-            @for verdict in verdicts(run, &summary::rows(run)) {
+            @for verdict in verdicts {
                 @let (class, mark) = word(verdict.is_met);
                 li class=(class) { strong.mark { (mark) } " " (verdict.sentence) "." }
             }

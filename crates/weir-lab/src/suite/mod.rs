@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::clock;
-use crate::report::verdict::verdicts;
+use crate::report::verdict::{Verdict, verdicts};
 use crate::report::{Run, folder, summary};
 use crate::run::{self, Length, Options};
 use crate::scenario::Scenario;
@@ -24,8 +24,8 @@ pub(crate) use command::SuiteArgs;
 /// What became of one scenario.
 #[derive(Debug)]
 enum Outcome {
-    /// It was run, now or before.
-    Run(Box<Run>),
+    /// It was run, now or before. Judged once, for the intervals of its ratios take their time.
+    Run(Box<Run>, Vec<Verdict>),
     /// It could not be run.
     Failed(String),
 }
@@ -81,7 +81,7 @@ pub fn run(
         let outcome = match before {
             Some(run) => {
                 tell(&format!("{place}: there already"));
-                Outcome::Run(Box::new(run))
+                judged(run)
             }
             None => {
                 let time = told(&left[..1], pace.ratio());
@@ -93,7 +93,7 @@ pub fn run(
                 let (start, expected) = (clock::now(), left.remove(0));
                 let outcome = run_one(&scenario, options, root);
                 // What a machine needs besides, the others will need as well; a scenario that failed at once says nothing.
-                if matches!(outcome, Outcome::Run(_)) {
+                if matches!(outcome, Outcome::Run(..)) {
                     pace.spent += start.elapsed();
                     pace.thought += expected;
                 }
@@ -163,16 +163,21 @@ fn run_one(scenario: &Scenario, options: &Options, root: &Path) -> Outcome {
         Ok(run)
     });
     match saved {
-        Ok(run) => Outcome::Run(Box::new(run)),
+        Ok(run) => judged(run),
         Err(error) => Outcome::Failed(format!("{error:#}")),
     }
+}
+
+fn judged(run: Run) -> Outcome {
+    let verdicts = verdicts(&run, &summary::rows(&run));
+    Outcome::Run(Box::new(run), verdicts)
 }
 
 fn failures(entries: &[Entry]) -> usize {
     entries
         .iter()
         .map(|entry| match &entry.outcome {
-            Outcome::Run(run) => run.failed.len(),
+            Outcome::Run(run, _) => run.failed.len(),
             Outcome::Failed(_) => 1,
         })
         .sum()
@@ -180,10 +185,7 @@ fn failures(entries: &[Entry]) -> usize {
 
 fn missed(entries: &[Entry]) -> usize {
     let of_entry = |entry: &Entry| match &entry.outcome {
-        Outcome::Run(run) => {
-            let verdicts = verdicts(run, &summary::rows(run));
-            verdicts.iter().filter(|verdict| verdict.is_met == Some(false)).count()
-        }
+        Outcome::Run(_, verdicts) => verdicts.iter().filter(|verdict| verdict.is_met == Some(false)).count(),
         Outcome::Failed(_) => 0,
     };
     entries.iter().map(of_entry).sum()
@@ -242,7 +244,7 @@ mod tests {
         let mut run = Run::new(&one, machine(), None, Length::Trial);
         run.failed.insert("nginx".to_owned(), "it <died>".to_owned());
         let entries = [
-            Entry { scenario: one.clone(), outcome: Outcome::Run(Box::new(run)) },
+            Entry { scenario: one.clone(), outcome: judged(run) },
             Entry { scenario: other.clone(), outcome: Outcome::Failed("no CPU".to_owned()) },
         ];
         index::write(root.path(), &entries, 3).unwrap();

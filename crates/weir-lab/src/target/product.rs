@@ -23,12 +23,14 @@ pub enum Product {
     Apache,
     /// Caddy.
     Caddy,
+    /// The lab's own relay, whose cost is known.
+    Relay,
     /// A balancer that runs already, somewhere: `--url`.
     Url,
 }
 
 /// All products, in the order of tables.
-pub const PRODUCTS: [Product; 9] = [
+pub const PRODUCTS: [Product; 10] = [
     Product::Direct,
     Product::Weir,
     Product::Nginx,
@@ -37,6 +39,7 @@ pub const PRODUCTS: [Product; 9] = [
     Product::Traefik,
     Product::Apache,
     Product::Caddy,
+    Product::Relay,
     Product::Url,
 ];
 
@@ -52,14 +55,15 @@ impl Product {
             Self::Traefik => "traefik",
             Self::Apache => "apache",
             Self::Caddy => "caddy",
+            Self::Relay => "relay",
             Self::Url => "url",
         }
     }
 
-    /// What its executable may be called, the usual name first; nothing where the lab starts none.
+    /// What its executable may be called, the usual name first; nothing where there is none but the lab's own.
     pub fn executables(self) -> &'static [&'static str] {
         match self {
-            Self::Direct | Self::Url => &[],
+            Self::Direct | Self::Relay | Self::Url => &[],
             Self::Weir => &["weir"],
             Self::Nginx => &["nginx"],
             Self::Haproxy => &["haproxy"],
@@ -71,7 +75,7 @@ impl Product {
         }
     }
 
-    /// Whether the lab starts it.
+    /// Whether it is a program that has to be found.
     pub fn is_program(self) -> bool {
         !self.executables().is_empty()
     }
@@ -97,6 +101,7 @@ impl Product {
             }
             Self::Apache => "apt-get install apache2, or give --target-path apache=PATH",
             Self::Caddy => "apt-get install caddy, or give --target-path caddy=PATH",
+            Self::Relay => "always there: the lab's own, of known cost",
             Self::Url => "a balancer that runs already: give --url URL",
         }
     }
@@ -121,6 +126,7 @@ impl Product {
                 "takes new servers from a control plane, and a new file by a restart beside itself, only",
             )),
             Self::Caddy => Err(Cannot("takes a new configuration through its administration address only")),
+            Self::Relay => Err(Cannot("has no configuration")),
             Self::Direct | Self::Url => Err(Cannot("is not started by the lab")),
         }
     }
@@ -139,6 +145,7 @@ impl Product {
             Self::Traefik => super::traefik::render(description),
             Self::Apache => super::apache::render(description),
             Self::Caddy => super::caddy::render(description),
+            Self::Relay => super::relay::render(description),
         }
     }
 }

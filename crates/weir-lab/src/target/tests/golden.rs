@@ -19,6 +19,8 @@ const PLAIN: Case = Case {
     upstream: Upstream {
         servers: 1,
         one_process: false,
+        burn: None,
+        origin: Origin::Own,
         slots: None,
         balance: None,
         persistence_cookie: false,
