@@ -414,7 +414,7 @@ mod tests {
         }
         run.cannot.insert("traefik".to_owned(), "it cannot".to_owned());
         run.notes.push("envoy is not installed and was left out".to_owned());
-        Entry { scenario, outcome: super::judged(run) }
+        Entry { scenario, outcome: crate::suite::judged(run) }
     }
 
     #[test]
