@@ -31,7 +31,7 @@ pub use accept::{Format, choose_format};
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{Cause, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown};
 pub use figures::{
-    CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ServerFigures,
+    CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ReloadFigures, ServerFigures,
     UpstreamFigures, UpstreamNames, WorkerFigures,
 };
 pub use histogram::{Histogram, HistogramSnapshot};

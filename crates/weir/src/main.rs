@@ -8,6 +8,7 @@ mod log;
 mod clock;
 
 mod serve;
+mod reload;
 mod start;
 mod check;
 mod explain;

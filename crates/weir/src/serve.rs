@@ -5,9 +5,10 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use weir_config::{Checked, Config, Mistakes};
 use weir_proxy::Proxy;
@@ -16,6 +17,7 @@ use crate::command_line::with_exit_codes;
 use crate::error::{CommandError, FAILED};
 use crate::log;
 use crate::output;
+use crate::reload;
 use crate::start::{self, Origin};
 
 const EXAMPLES: &str = "\
@@ -27,6 +29,7 @@ Examples:
 const EXIT_CODES: &str = "\
 Signals:
   SIGTERM, SIGINT  stop accepting, let running exchanges end within `process.stop_grace`; the second one ends them at once
+  SIGHUP           read the config again and go over to it, without losing a connection; one with a mistake changes nothing
   SIGUSR1          open the files of the access log again
 
 Exit codes:
@@ -79,8 +82,9 @@ fn load(arguments: &ServeArguments) -> Result<(Config, Mistakes), CommandError> 
 
 fn serve(config: &Config, origin: Origin<'_>) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
-    let proxy = start::proxy(config, origin)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+    let mut proxy = start::proxy(config, origin)?;
+    let mut grace = config.process.stop_grace;
     for listened in proxy.listened() {
         output::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
@@ -88,14 +92,18 @@ fn serve(config: &Config, origin: Origin<'_>) -> Result<ExitCode, CommandError> 
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => proxy.reopen_logs(),
+            SIGHUP => {
+                if let Some(config) = reload::run(&mut proxy, origin) {
+                    grace = config.process.stop_grace;
+                }
+            }
             _ => break,
         }
     }
-    Ok(stop(proxy, config, &mut signals))
+    Ok(stop(proxy, grace, &mut signals))
 }
 
-fn stop(proxy: Proxy, config: &Config, signals: &mut Signals) -> ExitCode {
-    let grace = config.process.stop_grace;
+fn stop(proxy: Proxy, grace: Duration, signals: &mut Signals) -> ExitCode {
     let open = proxy.sessions_open();
     tracing::info!(
         sessions = open,
@@ -104,7 +112,7 @@ fn stop(proxy: Proxy, config: &Config, signals: &mut Signals) -> ExitCode {
     );
     let mut hurried = false;
     let stopped = proxy.stop(grace, || {
-        hurried |= signals.pending().any(|signal| signal != SIGUSR1);
+        hurried |= signals.pending().any(|signal| matches!(signal, SIGTERM | SIGINT));
         hurried
     });
     if stopped.sessions_cut > 0 {

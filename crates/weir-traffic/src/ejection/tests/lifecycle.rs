@@ -190,7 +190,7 @@ fn an_exempt_server_stays() {
     let states = [(); 2].map(|()| Arc::new(ServerState::new(1, 0)));
     let members = states.iter().zip([true, false]);
     let members =
-        members.map(|(state, exempt)| Member { state: Arc::clone(state), backup: false, exempt }).collect();
+        members.map(|(state, exempt)| Member { state: Arc::clone(state), backup: false, exempt, leaving: false }).collect();
     let book = Ejections::new(Some(RULES()), None, false, members);
     let mut upstream = Upstream { book, states: states.to_vec(), now_ms: 0 };
     upstream.fail(0, 10);
@@ -269,7 +269,7 @@ fn windows_are_compared_of_those_who_were_there() {
 fn slow_start_begins_with_the_return() {
     let states = [(); 2].map(|()| Arc::new(ServerState::new(100, 0)));
     let members =
-        states.iter().map(|state| Member { state: Arc::clone(state), backup: false, exempt: false });
+        states.iter().map(|state| Member { state: Arc::clone(state), backup: false, exempt: false, leaving: false });
     let book = Ejections::new(Some(RULES()), None, true, members.collect());
     let mut upstream = Upstream { book, states: states.to_vec(), now_ms: 0 };
     upstream.fail(0, 3);
