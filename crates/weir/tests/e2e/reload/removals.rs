@@ -1,7 +1,7 @@
 //! Servers and upstreams that the config does not name any more: nobody new comes, and who is there has time.
 
 use super::{assert_alive, config, get, named, tunnel};
-use crate::harness::{Client, End, Gate, Origin, Weir, eventually};
+use crate::harness::{Client, End, Gate, Weir, eventually};
 
 #[test]
 fn a_removed_server_finishes_what_it_has() {
