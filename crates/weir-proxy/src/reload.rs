@@ -146,10 +146,12 @@ impl Proxy {
         snapshot.take_effect(&before);
         match &self.checks {
             Some(checks) => checks.follow(&snapshot),
-            None => self.checks = CheckThread::start(&snapshot, self.around.seed).unwrap_or_else(|error| {
-                tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
-                None
-            }),
+            None => {
+                self.checks = CheckThread::start(&snapshot, self.around.seed).unwrap_or_else(|error| {
+                    tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
+                    None
+                })
+            }
         }
         self.doors = doors;
         for file in stale_files {

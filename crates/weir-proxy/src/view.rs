@@ -68,7 +68,12 @@ struct Leaving {
 const HAND_OVER_TIME: Duration = Duration::from_secs(2);
 
 impl LocalListener {
-    pub(crate) fn new(plan: &Arc<ListenerPlan>, place: usize, worker: usize, log: Option<LogBatches>) -> Rc<Self> {
+    pub(crate) fn new(
+        plan: &Arc<ListenerPlan>,
+        place: usize,
+        worker: usize,
+        log: Option<LogBatches>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             state: Arc::clone(&plan.state),
             shard: Arc::clone(&plan.state.shards[worker]),
@@ -153,12 +158,11 @@ impl View {
 
     /// The view of the next snapshot, with all idle connections that are still of use.
     pub(crate) fn succeeded_by(&self, snapshot: &Arc<Snapshot>, worker: usize) -> Self {
-        let upstreams = snapshot.upstreams.iter().map(|plan| {
-            match self.snapshot.upstream(&plan.config.name) {
+        let upstreams =
+            snapshot.upstreams.iter().map(|plan| match self.snapshot.upstream(&plan.config.name) {
                 Some((index, known)) if Arc::ptr_eq(known, plan) => Rc::clone(&self.upstreams[index]),
                 known => LocalUpstream::new(plan, worker, known.map(|(index, _)| &*self.upstreams[index])),
-            }
-        });
+            });
         let upstreams: Vec<_> = upstreams.collect();
         for (local, plan) in self.upstreams.iter().zip(&self.snapshot.upstreams) {
             if snapshot.upstream(&plan.config.name).is_none() {

@@ -62,7 +62,6 @@ pub(crate) struct Accepted {
     pub(crate) port: Option<u16>,
 }
 
-
 /// What a worker thread is started with.
 pub(crate) struct WorkerStart {
     pub(crate) index: usize,

@@ -9,6 +9,7 @@ mod clock;
 
 mod serve;
 mod reload;
+mod watch;
 mod start;
 mod check;
 mod explain;

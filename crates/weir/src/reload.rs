@@ -8,9 +8,10 @@ use weir_proxy::Proxy;
 
 use crate::output;
 use crate::start::{self, Origin};
+use crate::watch::Watch;
 
 /// Reads the config again and goes over to it; gives it when that is done.
-pub(crate) fn run(proxy: &mut Proxy, origin: Origin<'_>) -> Option<Config> {
+pub(crate) fn run(proxy: &mut Proxy, origin: Origin<'_>, watch: &Watch) -> Option<Config> {
     let Origin::File(file) = origin else {
         tracing::warn!("there is no config to read again: the addresses are on the command line");
         return None;
@@ -28,6 +29,7 @@ pub(crate) fn run(proxy: &mut Proxy, origin: Origin<'_>) -> Option<Config> {
         tracing::error!(file = %file.display(), mistakes, "the config was not reloaded: that of before stays in use");
         return None;
     };
+    watch.follow(config.process.reload, &checked.mistakes);
     let before = proxy.listened();
     match proxy.reload(&config) {
         Ok(reloaded) => {
@@ -35,7 +37,10 @@ pub(crate) fn run(proxy: &mut Proxy, origin: Origin<'_>) -> Option<Config> {
                 tracing::warn!(key, "a change of this key holds only after a restart");
             }
             for listened in proxy.listened().iter().filter(|listened| !before.contains(listened)) {
-                output::note(&format!("listening listener={} address={}", listened.listener, listened.address));
+                output::note(&format!(
+                    "listening listener={} address={}",
+                    listened.listener, listened.address
+                ));
             }
             let generation = reloaded.generation;
             tracing::info!(file = %file.display(), generation, "the config was reloaded");

@@ -19,6 +19,7 @@ use crate::log;
 use crate::output;
 use crate::reload;
 use crate::start::{self, Origin};
+use crate::watch::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,7 +63,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));
     }
     log::start(&config.log);
-    serve(&config, arguments.file.as_deref().map_or(Origin::Arguments, Origin::File))
+    let watch = Watch::default();
+    watch.follow(config.process.reload, &warnings);
+    serve(&config, arguments.file.as_deref().map_or(Origin::Arguments, Origin::File), &watch)
 }
 
 fn load(arguments: &ServeArguments) -> Result<(Config, Mistakes), CommandError> {
@@ -80,10 +83,11 @@ fn load(arguments: &ServeArguments) -> Result<(Config, Mistakes), CommandError> 
     }
 }
 
-fn serve(config: &Config, origin: Origin<'_>) -> Result<ExitCode, CommandError> {
+fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
     let mut proxy = start::proxy(config, origin)?;
+    watch.start()?;
     let mut grace = config.process.stop_grace;
     for listened in proxy.listened() {
         output::note(&format!("listening listener={} address={}", listened.listener, listened.address));
@@ -93,7 +97,7 @@ fn serve(config: &Config, origin: Origin<'_>) -> Result<ExitCode, CommandError> 
         match signal {
             SIGUSR1 => proxy.reopen_logs(),
             SIGHUP => {
-                if let Some(config) = reload::run(&mut proxy, origin) {
+                if let Some(config) = reload::run(&mut proxy, origin, watch) {
                     grace = config.process.stop_grace;
                 }
             }

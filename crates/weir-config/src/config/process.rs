@@ -29,7 +29,8 @@ section! {
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
         /// How long running exchanges may go on after SIGTERM or SIGINT. A second signal ends them at once.
         stop_grace: Duration = "30s", in 0..=86_400_000, like "nginx `worker_shutdown_timeout`, HAProxy `hard-stop-after`";
-        /// When the config is read anew: on SIGHUP only, or also when one of its files has changed.
+        /// When the config is read anew: on SIGHUP only, or also when it or a file that it includes has changed. Files of certificates and
+        /// keys are looked at on their own.
         reload: ReloadTrigger = "on-signal";
         /// How long tunnels may go on whose server, upstream or listener a reload has removed, and connections of a removed listener. Other
         /// exchanges have their own time limits.
@@ -46,7 +47,7 @@ choice! {
         /// when a SIGHUP comes
         #[default]
         OnSignal = "on-signal",
-        /// when a SIGHUP comes, and when the config, a file that it includes, or one of a certificate or a key has changed
+        /// when a SIGHUP comes, and when the config or a file that it includes has changed
         OnChange = "on-change",
     }
 }

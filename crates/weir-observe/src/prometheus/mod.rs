@@ -9,7 +9,8 @@ mod tests;
 
 use crate::counter::Level;
 use crate::figures::{
-    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, ServerFigures, UpstreamFigures, WorkerFigures,
+    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, ServerFigures, UpstreamFigures,
+    WorkerFigures,
 };
 use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;

@@ -110,7 +110,8 @@ impl Doors {
 
     /// The addresses, in the order of the config.
     pub(crate) fn listened(&self) -> Vec<Listened> {
-        let listened = |door: &Door| Listened { listener: door.listener.clone(), address: door.bound.clone() };
+        let listened =
+            |door: &Door| Listened { listener: door.listener.clone(), address: door.bound.clone() };
         self.open.iter().map(listened).collect()
     }
 }

@@ -20,7 +20,8 @@ use crate::upstream::connect::Endpoint;
 /// Who is asked for names, as the config says; the log tells when there is nobody.
 pub(super) fn resolver(dns: &Dns) -> Option<Arc<TokioResolver>> {
     let resolver = new_resolver(dns);
-    let told = |error: &_| tracing::error!(%error, "names of servers cannot be resolved: see the [dns] section");
+    let told =
+        |error: &_| tracing::error!(%error, "names of servers cannot be resolved: see the [dns] section");
     resolver.inspect_err(told).ok().map(Arc::new)
 }
 

@@ -100,9 +100,8 @@ impl Upkeep {
         for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
             let Some(name) = Name::of(plan, server) else { continue };
             let charge = Charge::Name(address(&plan.places[server]));
-            let start = || {
-                tokio::spawn(name.keep_resolved(Arc::clone(resolver), dns.clone(), asked.clone())).into()
-            };
+            let start =
+                || tokio::spawn(name.keep_resolved(Arc::clone(resolver), dns.clone(), asked.clone())).into();
             let task = before.remove(&charge).unwrap_or_else(start);
             self.tasks.insert(charge, task);
         }

@@ -3,9 +3,9 @@
 //! The kernel spreads connections over the sockets of a `SO_REUSEPORT` group by hash, which leaves few connections
 //! very uneven; [`Worker::place`] evens that out. Must not read a byte from a client.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -202,7 +202,8 @@ impl OpenDoor {
         listener: &Rc<LocalListener>,
     ) -> Option<Self> {
         let socket = sys::watch(socket, Interest::READABLE);
-        let socket = socket.inspect_err(|error| tracing::error!(%error, "a listening socket cannot be watched"));
+        let socket =
+            socket.inspect_err(|error| tracing::error!(%error, "a listening socket cannot be watched"));
         let door = Rc::new(Door { socket: socket.ok()?, port, listener: RefCell::new(Rc::clone(listener)) });
         let accepting = tokio::task::spawn_local(accept(Rc::clone(worker), Rc::clone(&door)));
         Some(Self { id, door, accepting })

@@ -152,8 +152,7 @@ impl Session {
         .await;
         let has_header =
             proxy_header::is_expected(self.listener.plan().config.proxy_protocol.as_ref(), self.peer);
-        if has_header && !proxy_header::receive(&mut self).await
-        {
+        if has_header && !proxy_header::receive(&mut self).await {
             return;
         }
         if !self.begin_tls().await {

@@ -39,10 +39,7 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
     let mut body = Vec::new();
     page.render(format, &mut body);
     let status = page.status;
-    if failure.party == Party::Client
-        || !take_buffered_body(session, exchange)
-        || session.is_ending()
-    {
+    if failure.party == Party::Client || !take_buffered_body(session, exchange) || session.is_ending() {
         // What a client got wrong once leaves doubt about where its next request begins.
         exchange.keep_alive = false;
     }

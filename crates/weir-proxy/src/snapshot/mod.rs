@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use weir_config::{Config, Dns, Process};
 
-pub(crate) use self::listener::{ListenerPlan, ListenerState, RoutePlan};
 pub use self::listener::head_limits;
+pub(crate) use self::listener::{ListenerPlan, ListenerState, RoutePlan};
 pub(crate) use self::upstream::{Place, UpstreamPlan};
 use crate::clock;
 use crate::tls::terms::Unusable;

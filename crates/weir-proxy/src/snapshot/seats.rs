@@ -29,9 +29,8 @@ impl Seats {
 
     /// Places for the servers of `config` after those of `before`. Those that leave now end at `grace_ends`.
     pub(super) fn after(before: &UpstreamPlan, config: &Upstream, grace_ends: Instant) -> Self {
-        let is_same = |known: &Server, server: &Server| {
-            known.name == server.name && known.address == server.address
-        };
+        let is_same =
+            |known: &Server, server: &Server| known.name == server.name && known.address == server.address;
         let mut coming: Vec<&Server> = config.servers.iter().collect();
         let mut seats = Self { servers: Vec::new(), leaves_at: Vec::new(), is_known: Vec::new() };
         let mut vacant = Vec::new();

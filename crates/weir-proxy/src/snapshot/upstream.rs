@@ -145,8 +145,9 @@ impl UpstreamPlan {
             if leaves_at[index].is_some() { member.as_leaving() } else { member }
         });
         let members = members.collect();
-        let keeps_idle: Box<[bool]> =
-            each().map(|(index, _)| known(index).is_some_and(|before| before.greets_as(config, index))).collect();
+        let keeps_idle: Box<[bool]> = each()
+            .map(|(index, _)| known(index).is_some_and(|before| before.greets_as(config, index)))
+            .collect();
         let shared_idle = each().map(|(index, server)| {
             server.max_requests?;
             let before = before.filter(|_| keeps_idle[index]);
@@ -157,7 +158,8 @@ impl UpstreamPlan {
             shard.map(|new| before.unwrap_or(new))
         });
         let server_shards = each().map(|(index, server)| {
-            let same_name = |before: &Self| Some(before.server_shards[before.named(&server.name, index)?].clone());
+            let same_name =
+                |before: &Self| Some(before.server_shards[before.named(&server.name, index)?].clone());
             before.and_then(same_name).unwrap_or_else(|| one_each(around.workers))
         });
         let limits = &config.limits;
@@ -252,7 +254,8 @@ impl UpstreamPlan {
     /// Makes its settings hold for what it shares with the plan before it. What an operator has changed while Weir runs stays, unless
     /// the config says something new about it.
     pub(super) fn take_effect(&self, before: &UpstreamPlan) {
-        for (index, (state, server)) in self.balancer().states().iter().zip(&self.config.servers).enumerate() {
+        for (index, (state, server)) in self.balancer().states().iter().zip(&self.config.servers).enumerate()
+        {
             let known = before.balancer().states().get(index).filter(|known| Arc::ptr_eq(known, state));
             let known = known.map(|_| &before.config.servers[index]);
             if self.leaves_at[index].is_some() {
@@ -269,7 +272,9 @@ impl UpstreamPlan {
             if known.mode != server.mode || before.leaves_at[index].is_some() {
                 state.set_mode(server.mode);
             }
-            if known.health && !server.health || before.config.health.is_some() && self.config.health.is_none() {
+            if known.health && !server.health
+                || before.config.health.is_some() && self.config.health.is_none()
+            {
                 // Nobody looks any more: as at the start.
                 state.set_health(weir_traffic::Health::Up);
             }

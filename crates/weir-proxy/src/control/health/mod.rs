@@ -28,8 +28,6 @@ use crate::clock;
 use crate::exchange::failure::Fault;
 use crate::snapshot::UpstreamPlan;
 
-
-
 /// Figures for the servers that are probed; `None` for those that are not.
 pub(crate) fn shards(config: &weir_config::Upstream) -> Box<[Option<Arc<ProbeShard>>]> {
     let is_probed = |server: &weir_config::Server| config.health.is_some() && server.health;

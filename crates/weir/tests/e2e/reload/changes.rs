@@ -64,7 +64,10 @@ fn settings_of_a_listener_hold_without_a_new_socket() {
     let weir = Weir::start(&config(&[("a", &origin)], ""));
     let long = format!("/{}", "a".repeat(1000));
     assert_eq!(Client::get(weir.web(), &long).status, 200);
-    weir.reload(&config(&[("a", &origin)], "listener.web.limits.target_size = 256\nlistener.web.backlog = 77"));
+    weir.reload(&config(
+        &[("a", &origin)],
+        "listener.web.limits.target_size = \"256B\"\nlistener.web.backlog = 77",
+    ));
     assert_eq!(Client::get(weir.web(), &long).status, 414);
     assert_eq!(Client::get(weir.web(), "/").status, 200);
 }
@@ -73,7 +76,10 @@ fn settings_of_a_listener_hold_without_a_new_socket() {
 fn what_needs_a_restart_is_said_and_the_rest_holds() {
     let origin = Origin::serving("x");
     let weir = Weir::start(&config(&[("a", &origin)], "process.workers = 1"));
-    weir.reload(&config(&[("a", &origin)], "process.workers = 2\nlistener.web.limits.target_size = 256"));
+    weir.reload(&config(
+        &[("a", &origin)],
+        "process.workers = 2\nlistener.web.limits.target_size = \"256B\"",
+    ));
     weir.line(&["WARN", "holds only after a restart", "process.workers"]);
     assert_eq!(Client::get(weir.web(), &format!("/{}", "a".repeat(500))).status, 414);
 }

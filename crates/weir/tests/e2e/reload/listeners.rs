@@ -39,7 +39,9 @@ fn a_removed_listener_answers_what_it_has_and_takes_nobody() {
     gate.open();
     assert_eq!(busy.response().text(), "x");
     assert_eq!(Client::get(weir.web(), "/").text(), "x");
-    eventually("nothing is left of the old config", || weir.metrics().sum("weir_config_snapshots", &[]) == 1.0);
+    eventually("nothing is left of the old config", || {
+        weir.metrics().sum("weir_config_snapshots", &[]) == 1.0
+    });
 }
 
 #[test]

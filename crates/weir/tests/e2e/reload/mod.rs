@@ -2,18 +2,18 @@
 
 mod changes;
 mod listeners;
+mod on_change;
 mod refusals;
 mod removals;
 mod survival;
 mod under_load;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::harness::{Client, Connection, Gate, Origin, Response, Weir, origin::ok};
 
-pub(crate) const HANDSHAKE: &str =
-    "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+pub(crate) const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
      Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                       Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
@@ -47,7 +47,9 @@ fn mirror(conn: &mut Connection) -> Option<()> {
 
 /// A config of one listener `web`, all of whose requests go to an upstream `app` with these servers.
 fn config(servers: &[(&str, &Origin)], settings: &str) -> String {
-    let server = |(name, origin): &(&str, &Origin)| format!("{{ name = \"{name}\", address = \"{}\" }}", origin.address());
+    let server = |(name, origin): &(&str, &Origin)| {
+        format!("{{ name = \"{name}\", address = \"{}\" }}", origin.address())
+    };
     let servers: Vec<String> = servers.iter().map(server).collect();
     format!(
         "admin = {{ address = \"127.0.0.1:0\", changes = true }}\nlistener.web.address = \"127.0.0.1:0\"\n\

@@ -18,8 +18,8 @@ fn a_config_with_mistakes_changes_nothing_and_all_are_told() {
     let mut client = Client::connect(weir.web());
     weir.reload_in_vain(&format!("{good}upstream.app.balnce = \"random\"\nprocess.stop_grace = \"soon\"\n"));
     assert_eq!(get(&mut client, "/").text(), "x");
-    weir.line(&["ERROR", "weir.toml:5:", "balnce", "balance"]);
-    weir.line(&["ERROR", "weir.toml:6:", "soon"]);
+    weir.line(&["ERROR", "weir.toml:6:", "balnce", "balance"]);
+    weir.line(&["ERROR", "weir.toml:7:", "soon"]);
     weir.line(&["ERROR", "the config was not reloaded", "mistakes=2"]);
     assert_eq!((reloads(&weir, "failed"), reloads(&weir, "succeeded")), (1.0, 0.0));
     assert_eq!(weir.metrics().sum("weir_config_last_reload_success", &[]), 0.0);
@@ -42,9 +42,10 @@ fn a_config_that_is_gone_changes_nothing() {
 fn a_missing_certificate_changes_nothing() {
     let origin = Origin::serving("x");
     let weir = Weir::start(&config(&[("a", &origin)], ""));
-    let with_tls = "listener.web.tls = { certificate = \"{dir}/a.pem\", key = \"{dir}/a.key\" }";
+    let with_tls =
+        "listener.web.tls.certificates = [{ certificate = \"{dir}/a.pem\", key = \"{dir}/a.key\" }]";
     weir.reload_in_vain(&config(&[("a", &origin)], with_tls));
-    weir.line(&["ERROR", "weir.toml:5:", "a.pem"]);
+    weir.line(&["ERROR", "weir.toml:", "a.pem"]);
     assert_eq!(Client::get(weir.web(), "/").status, 200);
     // And then it is there.
     let authority = Authority::new();
@@ -59,10 +60,16 @@ fn an_address_that_somebody_else_has_changes_nothing() {
     let weir = Weir::start(&config(&[("a", &origin)], ""));
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound");
-    let more = format!("listener.more = {{ address = \"{address}\", upstream = \"app\" }}\nlistener.web.limits.target_size = 256");
+    let more = format!(
+        "listener.more = {{ address = \"{address}\", upstream = \"app\" }}\nlistener.web.limits.target_size = \"256B\""
+    );
     weir.reload_in_vain(&config(&[("a", &origin)], &more));
     weir.line(&["ERROR", "listener `more` cannot use", "stop it, or change `listener.more.address`"]);
-    assert_eq!(Client::get(weir.web(), &format!("/{}", "a".repeat(500))).status, 200, "nothing else has changed");
+    assert_eq!(
+        Client::get(weir.web(), &format!("/{}", "a".repeat(500))).status,
+        200,
+        "nothing else has changed"
+    );
     drop(taken);
     weir.hang_up("the config was reloaded");
     assert_eq!(Client::get(address, "/").status, 200);

@@ -30,9 +30,13 @@ fn tunnels_go_on() {
     let mut open = tunnel(&weir);
     for number in 1..=5 {
         // The route changes its name, and the server its neighbours.
-        let route = format!("[[listener.web.route]]\npath = \"/socket\"\nname = \"r{number}\"\nupstream = \"app\"");
+        let route =
+            format!("[[listener.web.route]]\npath = \"/socket\"\nname = \"r{number}\"\nupstream = \"app\"");
         let servers = [("b", &other), ("a", &origin)];
-        weir.reload(&config(&servers[usize::from(number % 2 == 0)..], &format!("{}\n{route}", changed(number))));
+        weir.reload(&config(
+            &servers[usize::from(number % 2 == 0)..],
+            &format!("{}\n{route}", changed(number)),
+        ));
         assert_alive(&mut open);
     }
 }
@@ -64,7 +68,9 @@ fn a_server_that_is_down_stays_down_and_nobody_is_probed_at_once() {
 fn another_check_begins_with_what_is_known() {
     let ill = Illness::new(true);
     let (a, b) = (probed("a", &ill), Origin::serving("b"));
-    let text = |health: &str| config(&[("a", &a), ("b", &b)], &format!("upstream.app.health = {{ path = \"/healthz\", {health} }}"));
+    let text = |health: &str| {
+        config(&[("a", &a), ("b", &b)], &format!("upstream.app.health = {{ path = \"/healthz\", {health} }}"))
+    };
     let weir = Weir::start(&text("interval = \"100ms\""));
     let up = || weir.metrics().sum("weir_server_up", &["server=\"a\""]);
     eventually("the ill one is down", || up() == 0.0);

@@ -30,7 +30,12 @@ fn load(web: SocketAddr, keep: bool, stop: &Arc<AtomicBool>, done: &Tally) -> Jo
 /// A config that changes servers, weights, routes and limits from one number to the next; the server `a` is always there.
 fn text(number: u32, [a, b, c]: [&Origin; 3]) -> String {
     let server = |name: &str, origin: &Origin, more: u32| {
-        format!("{{ name = \"{name}\", address = \"{}\", weight = {}, max_requests = {} }}", origin.address(), 1 + more % 3, 4 + more)
+        format!(
+            "{{ name = \"{name}\", address = \"{}\", weight = {}, max_requests = {} }}",
+            origin.address(),
+            1 + more % 3,
+            4 + more
+        )
     };
     let mut servers = vec![server("a", a, number % 5)];
     if number % 2 == 0 {
@@ -46,7 +51,7 @@ fn text(number: u32, [a, b, c]: [&Origin; 3]) -> String {
     };
     format!(
         "process.workers = 2\nadmin.address = \"127.0.0.1:0\"\n\
-         listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\", limits.headers = {} }}\n\
+         listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nlistener.web.limits.headers = {}\n\
          upstream.app = {{ servers = [{}], balance = \"{balance}\" }}\n{route}",
         50 + number,
         servers.join(", ")
