@@ -34,7 +34,7 @@ fn text(number: u32, [a, b, c]: [&Origin; 3]) -> String {
             "{{ name = \"{name}\", address = \"{}\", weight = {}, max_requests = {} }}",
             origin.address(),
             1 + more % 3,
-            4 + more
+            100 + more
         )
     };
     let mut servers = vec![server("a", a, number % 5)];
