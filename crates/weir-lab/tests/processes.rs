@@ -5,6 +5,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,6 +15,12 @@ use weir_lab::target::Product;
 use weir_lab::target::installed::find_products;
 
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// One test measures at a time: the others would take its CPUs, and a product would have answered nobody in its window.
+fn measuring() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn launcher() -> Launcher {
     Launcher { program: PathBuf::from(env!("CARGO_BIN_EXE_weir-lab")), prefix: Vec::new() }
@@ -114,6 +121,7 @@ fn long_run() -> (Child, Vec<i32>) {
 
 #[test]
 fn ctrl_c_ends_a_run_and_all_its_children() {
+    let _turn = measuring();
     let (mut child, pids) = long_run();
     signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -122,6 +130,7 @@ fn ctrl_c_ends_a_run_and_all_its_children() {
 
 #[test]
 fn even_a_killed_lab_leaves_no_process_behind() {
+    let _turn = measuring();
     let (mut child, pids) = long_run();
     signal(&child, Signal::KILL);
     child.wait().unwrap();
@@ -134,6 +143,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn a_short_run_measures_reports_and_saves() {
+    let _turn = measuring();
     let root = tempfile::tempdir().unwrap();
     let save = format!("--save={}", root.path().display());
     let output = lab(&["run", "l7-post-1k", "--short", "--rounds", "1", "--targets", "direct", &save])
@@ -159,6 +169,7 @@ fn stand_in(dir: &Path, script: &str) -> String {
 
 #[test]
 fn a_target_that_fails_to_start_is_named_and_the_others_go_on() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let weir = stand_in(dir.path(), "echo cannot bind >&2; exit 1");
     let args = ["run", "l7-keepalive", "--short", "--targets", "direct,weir", "--weir", &weir];
@@ -175,6 +186,7 @@ const LISTEN: &str = "listen=$(sed -n 's/^address = \"\\(.*\\)\"/\\1/p' \"$2\")"
 
 #[test]
 fn a_target_that_works_is_measured_with_all_its_figures() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     // The origin stands in for Weir: for the client it makes no difference.
     let program = env!("CARGO_BIN_EXE_weir-lab");
@@ -216,6 +228,7 @@ fn a_target_that_works_is_measured_with_all_its_figures() {
 
 #[test]
 fn a_target_that_answers_wrongly_fails_the_run_and_is_left_out() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let weir = stand_in(
         dir.path(),
@@ -304,6 +317,7 @@ fn saved(dir: &Path, scenario: &str, targets: &str) -> serde_json::Value {
 
 #[test]
 fn every_product_that_is_there_is_measured_over_http_and_tls() {
+    let _turn = measuring();
     let there = find_products(&[]).unwrap();
     for product in [Product::Nginx, Product::Haproxy, Product::Apache, Product::Caddy] {
         assert!(
@@ -337,7 +351,10 @@ fn every_product_that_is_there_is_measured_over_http_and_tls() {
             let of = |it: &&serde_json::Value| it["target"] == target;
             let measured = run["measurements"].as_array().unwrap().iter().find(of).unwrap();
             for metric in ["requests-per-second", "cpu-per-request", "rss"] {
-                assert!(measured["values"][metric].as_f64().unwrap_or(0.0) > 0.0, "{scenario}: {measured}");
+                assert!(
+                    measured["values"][metric].as_f64().unwrap_or(0.0) > 0.0,
+                    "{scenario}, {metric}: {measured}"
+                );
             }
             let record = &run["targets"][target];
             let class = if target.ends_with("/as-shipped") { "as-shipped" } else { "tuned" };
@@ -349,6 +366,7 @@ fn every_product_that_is_there_is_measured_over_http_and_tls() {
 
 #[test]
 fn who_cannot_take_part_is_named_and_the_others_go_on() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let run = saved(dir.path(), "l4-keepalive", "direct,apache,caddy");
     assert_eq!(run["cannot"]["apache"], "it passes no plain TCP", "{run}");
@@ -366,6 +384,7 @@ fn who_cannot_take_part_is_named_and_the_others_go_on() {
 
 #[test]
 fn a_balancer_that_runs_already_is_measured_from_outside() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     // The origin stands in for a balancer with an origin behind it.
     let args = ["origin", "--listen", "127.0.0.1:0"].map(str::to_owned).to_vec();
@@ -407,6 +426,7 @@ fn a_balancer_that_runs_already_is_measured_from_outside() {
 
 #[test]
 fn optional_targets_that_are_missing_are_left_out_with_a_sentence() {
+    let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let text_of_scenario = "question = \"?\"\nrequirements = []\ntargets = [\"direct\"]\noptional = [\"envoy\", \"traefik\"]\n\
                             class = \"tuned\"\nrounds = { count = 1, warm-up = \"0s\", window = \"1s\" }\n[steady]\nclients = 1\n";

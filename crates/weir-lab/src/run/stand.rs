@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::Options;
 use super::server::{Kind, Server};
+use crate::clock::wait_until;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::{Secure, probe};
 use crate::origin::journal::Visit;
@@ -151,10 +152,20 @@ impl Bench<'_> {
             cookie: None,
         };
         let exchange = &prepare(&shape)[0];
-        let seen = match self.secure()? {
-            Some(secure) => probe::once_secure(stand.addr, &secure, exchange, START_LIMIT),
-            None => probe::once(stand.addr, 0, exchange, START_LIMIT).map(|_| ()),
+        let secure = self.secure()?;
+        let (addr, mut seen) = (stand.addr, Ok(()));
+        let mut see = || {
+            seen = match &secure {
+                Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT),
+                None => probe::once(addr, 0, exchange, START_LIMIT).map(|_| ()),
+            };
+            seen.is_ok()
         };
+        if target.product.listens_before_it_serves() {
+            wait_until(START_LIMIT, see);
+        } else {
+            see();
+        }
         seen.map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
         stand.is_alive()?;
         Ok(stand)

@@ -74,6 +74,11 @@ impl Product {
         !self.executables().is_empty()
     }
 
+    /// Whether its first answers after a start are not its last word: Traefik opens its ports, and reads its routes then.
+    pub fn listens_before_it_serves(self) -> bool {
+        self == Self::Traefik
+    }
+
     /// How to get it.
     pub fn how_to_get(self) -> &'static str {
         match self {

@@ -20,7 +20,8 @@ pub(super) fn version(product: Product, said: &str) -> Option<String> {
     let version = match product {
         // Commit, version, state of the tree, kind of build, TLS library, between slashes.
         Product::Envoy => said.trim().rsplit('/').nth(3).map(|version| format!("envoy {version}")),
-        Product::Traefik => after(said, "Version:").map(|version| format!("traefik {version}")),
+        // Who builds it without its makefile gets one that calls itself "dev".
+        Product::Traefik => return after(said, "Version:").map(|version| format!("traefik {version}")),
         Product::Caddy => {
             said.split_whitespace().next().map(|version| format!("caddy {}", version.trim_start_matches('v')))
         }
@@ -79,6 +80,7 @@ mod tests {
         let nginx = "nginx version: nginx/1.22.1\nbuilt with OpenSSL 3.0.22 25 Aug 2026 (running with OpenSSL 3.0.19 27 Jan 2026)\nTLS SNI support enabled\n";
         let haproxy = "HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/\nBuilt with OpenSSL version : OpenSSL 3.0.22 25 Aug 2026\nRunning on OpenSSL version : OpenSSL 3.0.19 27 Jan 2026\n";
         let envoy = "\n/opt/envoy/bin/envoy  version: 9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
+        let traefik_of_ones_own = "Version:      dev\nCodename:     cheddar\nGo version:   go1.26.8\nBuilt:        I don't remember exactly\nOS/Arch:      linux/amd64\n";
         let traefik = "Version:      3.5.0\nCodename:     chabichou\nGo version:   go1.24.5\nBuilt:        2025-07-23T14:02:03Z\nOS/Arch:      linux/amd64\n";
         let apache = "Server version: Apache/2.4.71 (Debian)\nServer built:   2026-11-12T08:58:41\n";
         let caddy = "2.6.2\ngo\tgo1.19.8\npath\tgithub.com/caddyserver/caddy/v2/cmd/caddy\n";
@@ -93,6 +95,7 @@ mod tests {
             ),
             (Product::Envoy, envoy, "envoy 1.40.0", Some("BoringSSL")),
             (Product::Traefik, traefik, "traefik 3.5.0", Some("crypto/tls of go1.24.5")),
+            (Product::Traefik, traefik_of_ones_own, "traefik dev", Some("crypto/tls of go1.26.8")),
             (Product::Apache, apache, "Apache/2.4.71 (Debian)", None),
             (Product::Caddy, caddy, "caddy 2.6.2", Some("crypto/tls of go1.19.8")),
             (Product::Caddy, "v2.8.4 h1:q3pe0wpBj1OcHFZ3n/1nl4V4bxBrYoSoab7rL9BMYNk=\n", "caddy 2.8.4", None),

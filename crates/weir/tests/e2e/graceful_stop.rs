@@ -96,25 +96,46 @@ fn the_grace_period_has_an_end() {
     gate.open();
 }
 
-/// A tunnel has no end of its own: it may go on for the grace period, then it is cut.
-#[test]
-fn a_tunnel_is_cut_at_the_end_of_the_grace_period() {
-    let origin = Origin::start(|conn| {
+/// An origin that takes every connection for a WebSocket and sends back what it gets.
+fn echoing_tunnel() -> Origin {
+    Origin::start(|conn| {
         conn.request()?;
         conn.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")?;
         loop {
             let bytes = conn.take(4)?;
             conn.send(bytes)?;
         }
-    });
-    let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"500ms\"");
-    let address = weir.web();
-    let mut client = Client::connect(address);
+    })
+}
+
+fn open_tunnel(weir: &Weir) -> Client {
+    let mut client = Client::connect(weir.web());
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
     assert_eq!(client.head().status(), Ok(101));
+    client
+}
+
+/// A tunnel has no end of its own: it may go on for the grace period ...
+#[test]
+fn a_tunnel_goes_on_during_the_grace_period() {
+    let origin = echoing_tunnel();
+    let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"1h\"");
+    let address = weir.web();
+    let mut client = open_tunnel(&weir);
     weir.signal(Signal::TERM);
+    eventually("the stop has begun", || TcpStream::connect(address).is_err());
     client.send("ping");
-    assert_eq!(client.take(4), b"ping", "the tunnel still runs");
+    assert_eq!(client.take(4), b"ping");
+    assert!(weir.runs());
+}
+
+/// ... then it is cut.
+#[test]
+fn a_tunnel_is_cut_at_the_end_of_the_grace_period() {
+    let origin = echoing_tunnel();
+    let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"200ms\"");
+    let mut client = open_tunnel(&weir);
+    weir.signal(Signal::TERM);
     assert!(client.take_to_end().0.is_empty());
     assert!(weir.wait_for_exit().code().is_some());
 }
