@@ -144,14 +144,14 @@ impl Proxy {
         let _disconnected = all_done.recv_timeout(TURN_TIME);
         self.shared.connections.set_count_max(config.process.connections_max.resolve(open_files_max()));
         snapshot.take_effect(&before);
-        match &self.checks {
-            Some(checks) => checks.follow(&snapshot),
-            None => {
-                self.checks = CheckThread::start(&snapshot, self.around.seed).unwrap_or_else(|error| {
-                    tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
-                    None
-                })
-            }
+        if let Some(checks) = &self.checks {
+            checks.follow(&snapshot);
+        } else {
+            let started = CheckThread::start(&snapshot, self.around.seed);
+            self.checks = started.unwrap_or_else(|error| {
+                tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
+                None
+            });
         }
         self.doors = doors;
         for file in stale_files {

@@ -202,7 +202,7 @@ impl LocalServer {
 
 impl LocalUpstream {
     fn new(plan: &UpstreamPlan, worker: usize, before: Option<&LocalUpstream>) -> Rc<Self> {
-        let local = |(index, shards): (usize, &Box<[Arc<ServerShard>]>)| {
+        let local = |(index, shards): (usize, &[Arc<ServerShard>])| {
             let known = before.and_then(|before| before.servers.get(index));
             let stays = plan.keeps_idle[index] && plan.leaves_at[index].is_none();
             match known.filter(|_| stays && plan.shared_idle[index].is_none()) {
@@ -216,7 +216,7 @@ impl LocalUpstream {
             }
         };
         Rc::new(Self {
-            servers: plan.server_shards.iter().enumerate().map(local).collect(),
+            servers: plan.server_shards.iter().map(|shards| &**shards).enumerate().map(local).collect(),
             shard: Arc::clone(&plan.shards[worker]),
             untold: Cell::new(before.map_or(0, |before| before.untold.get())),
         })

@@ -21,11 +21,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The mode of a server that the config does not name any more, as it is shown.
 pub(crate) const LEAVING: &str = "leaving";
 
+/// The names of an upstream and of one of its servers.
+type ServerName = (Box<str>, Box<str>);
+
 /// The modes of all servers.
 #[derive(Debug)]
 pub(crate) struct Modes {
     current: Current,
-    leaving: Mutex<HashMap<(Box<str>, Box<str>), Leaving>>,
+    leaving: Mutex<HashMap<ServerName, Leaving>>,
 }
 
 /// A server that leaves service, and the task that watches it.

@@ -38,10 +38,10 @@ fn text(number: u32, [a, b, c]: [&Origin; 3]) -> String {
         )
     };
     let mut servers = vec![server("a", a, number % 5)];
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         servers.push(server("b", b, number % 7));
     }
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         servers.insert(0, server("c", c, 1));
     }
     let balance = ["least-requests", "round-robin", "random", "peak-ewma"][number as usize % 4];
