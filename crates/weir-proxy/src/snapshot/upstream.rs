@@ -162,7 +162,6 @@ impl UpstreamPlan {
                 |before: &Self| Some(before.server_shards[before.named(&server.name, index)?].clone());
             before.and_then(same_name).unwrap_or_else(|| one_each(around.workers))
         });
-        let limits = &config.limits;
         let seed = around.seed;
         let (ejector, admission) = match before {
             None => {
@@ -191,22 +190,9 @@ impl UpstreamPlan {
                     None => Arc::new(Place::new(&server.address)),
                 })
                 .collect(),
-            head_limits: HeadLimits {
-                head_bytes_max: limits.head_size.as_usize(),
-                fields_max: limits.headers,
-                ..HeadLimits::default()
-            },
-            chunked_limits: ChunkedLimits {
-                extension_bytes_max: limits.chunk_extension_size.as_usize(),
-                trailer_bytes_max: limits.trailer_size.as_usize(),
-                trailer_fields_max: limits.headers,
-            },
-            idle: IdleLimits {
-                connections_max: config.idle.connections_max,
-                idle_max: Some(config.timeouts.idle),
-                age_max: config.idle.age_max,
-                requests_max: config.idle.requests_max.unwrap_or(u64::MAX),
-            },
+            head_limits: head_limits(config),
+            chunked_limits: chunked_limits(config),
+            idle: idle_limits(config),
             shared_idle: shared_idle.collect(),
             keeps_idle,
             retry: config.retry.policy(),
@@ -322,6 +308,31 @@ impl UpstreamPlan {
     pub(crate) fn has_moved(&self, server: usize, opened_at: Instant) -> bool {
         let gone_ms = self.places[server].address_gone_ms.load(Ordering::Acquire);
         gone_ms != 0 && self.millis(opened_at) <= gone_ms
+    }
+}
+
+fn head_limits(config: &Upstream) -> HeadLimits {
+    HeadLimits {
+        head_bytes_max: config.limits.head_size.as_usize(),
+        fields_max: config.limits.headers,
+        ..HeadLimits::default()
+    }
+}
+
+fn chunked_limits(config: &Upstream) -> ChunkedLimits {
+    ChunkedLimits {
+        extension_bytes_max: config.limits.chunk_extension_size.as_usize(),
+        trailer_bytes_max: config.limits.trailer_size.as_usize(),
+        trailer_fields_max: config.limits.headers,
+    }
+}
+
+fn idle_limits(config: &Upstream) -> IdleLimits {
+    IdleLimits {
+        connections_max: config.idle.connections_max,
+        idle_max: Some(config.timeouts.idle),
+        age_max: config.idle.age_max,
+        requests_max: config.idle.requests_max.unwrap_or(u64::MAX),
     }
 }
 
