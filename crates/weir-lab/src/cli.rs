@@ -1,6 +1,5 @@
 //! The command line: `run`, `simulate`, `list`, `targets`, `report`, `compare`, `origin`, and the guard behind every child process.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,16 +10,17 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::load::tool;
-use crate::origin::{Origin, Setup};
+use crate::origin::{self, command::OriginArgs};
 use crate::output::say;
-use crate::place;
 use crate::plan;
 use crate::process::{Job, Launcher, guard};
+use crate::prove::{ProveArgs, prove};
+use crate::relay::{self, RelayArgs};
 use crate::report::{self, compare, folder, markdown, verdict};
-use crate::run::{self, Options};
-use crate::scenario::{Tool, catalogue};
+use crate::run::{self, Length, Options};
+use crate::scenario::{Tool, catalogue, upstream::Origin};
 use crate::simulate::{SimulateArgs, simulate};
-use crate::suite;
+use crate::suite::{self, SuiteArgs};
 use crate::target::{PRODUCTS, Product, Target, Url, installed};
 
 /// Compares Weir with other balancers on this machine.
@@ -57,9 +57,11 @@ enum Command {
     List,
     /// List targets and tools: what is installed, and how to get the rest.
     Targets(Programs),
-    /// Run all scenarios, or some, and write one page above their reports. The same command goes on where it was interrupted.
+    /// Run the comparisons of the field reports, or all scenarios, or some, and write one page above their reports. The same
+    /// command goes on where it was interrupted.
     #[command(
-        after_help = "Examples:\n  weir-lab suite --short --out /tmp/suite\n  weir-lab suite --only l7-keepalive,l7-short --out suite"
+        after_help = "Examples:\n  weir-lab suite reports --short\n  weir-lab suite reports --out reports-of-today\n  \
+                            weir-lab suite all --only l7-keepalive,l7-short --out suite"
     )]
     Suite(SuiteArgs),
     /// Write the report of a saved run anew: HTML, Markdown, CSV.
@@ -80,23 +82,13 @@ enum Command {
         after: PathBuf,
     },
     /// Run the origin alone: the server that stands behind every target.
-    Origin {
-        /// Address to listen on; port 0 takes any free port.
-        #[arg(long, default_value = "127.0.0.1:9000")]
-        listen: SocketAddr,
-        /// Event loops that share the address.
-        #[arg(long, default_value_t = 1)]
-        threads: usize,
-        /// So many addresses, counted upwards from that one, with the same port.
-        #[arg(long, default_value_t = 1)]
-        addresses: u32,
-        /// Requests with a delay that are worked on at once; the others wait. Without it, as many as come.
-        #[arg(long)]
-        slots: Option<usize>,
-        /// File to which is written when each request came, began and was done.
-        #[arg(long, conflicts_with = "threads")]
-        journal: Option<PathBuf>,
-    },
+    Origin(OriginArgs),
+    /// Measure what is known, such as a target slowed by 20 %, and say whether the lab has found it.
+    #[command(after_help = "Examples:\n  weir-lab prove --short\n  weir-lab prove --save")]
+    Prove(ProveArgs),
+    /// Pass bytes to a server, at a known cost: the target `relay`.
+    #[command(hide = true)]
+    Relay(RelayArgs),
     /// Start a program and end its process tree when standard input closes.
     #[command(hide = true)]
     Guard {
@@ -122,6 +114,9 @@ struct RunArgs {
     /// A balancer that runs already, as one more target `url`: `http://HOST:PORT/`. Its server has to be `weir-lab origin`.
     #[arg(long)]
     url: Option<Url>,
+    /// What the servers are: the lab's own, or a web server with the page as a file.
+    #[arg(long, value_enum)]
+    origin: Option<Origin>,
     /// Rounds instead of the scenario's.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -140,36 +135,15 @@ struct RunArgs {
     /// CPU of client and origin, and CPU of the target, such as `0,1`.
     #[arg(long, value_parser = read_cpus)]
     cpus: Option<(usize, usize)>,
+    /// Profile each target with perf in one more round: a flame graph of where its CPU time goes.
+    #[arg(long)]
+    profile: bool,
     /// Save report, raw data and configurations in a new folder below this one.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "lab/runs")]
     save: Option<PathBuf>,
     /// Fail when a bar is missed.
     #[arg(long)]
     require_bars: bool,
-    #[command(flatten)]
-    programs: Programs,
-}
-
-#[derive(Debug, Args)]
-struct SuiteArgs {
-    /// Folder for the reports; what is there already is not run again.
-    #[arg(long)]
-    out: PathBuf,
-    /// Only these scenarios; by default all of `list`.
-    #[arg(long, value_delimiter = ',')]
-    only: Option<Vec<String>>,
-    /// Only these targets.
-    #[arg(long, value_delimiter = ',')]
-    targets: Option<Vec<Target>>,
-    /// Rounds instead of those of each scenario.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: Option<u32>,
-    /// Runs of a few seconds each that show that everything works; their figures mean nothing.
-    #[arg(long)]
-    short: bool,
-    /// CPU of client and origin, and CPU of the target, such as `0,1`.
-    #[arg(long, value_parser = read_cpus)]
-    cpus: Option<(usize, usize)>,
     #[command(flatten)]
     programs: Programs,
 }
@@ -189,7 +163,7 @@ struct PlanArgs {
 }
 
 #[derive(Debug, Args)]
-struct Programs {
+pub(crate) struct Programs {
     /// Weir's executable; by default the one beside weir-lab.
     #[arg(long)]
     weir: Option<PathBuf>,
@@ -218,6 +192,8 @@ enum SteadyTool {
     Driver,
     /// wrk.
     Wrk,
+    /// vegeta, which holds a rate.
+    Vegeta,
 }
 
 /// Runs the command line `args`; `launcher` starts the same program again.
@@ -231,9 +207,9 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         Command::Plan(args) => plan_load(&args, launcher),
         Command::Report { runs } => rewrite_reports(&runs),
         Command::Compare { before, after } => compare_runs(&before, &after),
-        Command::Origin { listen, threads, addresses, slots, journal } => {
-            serve_origin(&Setup { listen, addresses, threads, slots, journal })
-        }
+        Command::Prove(args) => prove_lab(&args, launcher),
+        Command::Relay(args) => relay::serve(&args).map(|()| ExitCode::SUCCESS),
+        Command::Origin(args) => origin::command::serve(&args).map(|()| ExitCode::SUCCESS),
         Command::Guard { log, cpus, command } => run_guard(log, cpus, command),
     };
     match result {
@@ -246,19 +222,26 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
 }
 
 fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
-    let scenario = catalogue::find(&args.scenario)?;
+    let mut scenario = catalogue::find(&args.scenario)?;
+    scenario.upstream.origin = args.origin.unwrap_or(scenario.upstream.origin);
+    scenario.check()?;
     let interrupted = watch_for_interrupts()?;
     let options = Options {
         launcher: launcher.clone(),
         targets: args.targets.clone(),
         rounds: args.rounds,
         window: args.window,
-        short: args.short,
+        length: if args.short { Length::Trial } else { Length::Full },
         peers_optional: args.peers == Peers::Optional,
         programs: args.programs.given(),
         url: args.url.clone(),
-        tool: if args.tool == SteadyTool::Wrk { Tool::Wrk } else { Tool::Driver },
+        tool: match args.tool {
+            SteadyTool::Driver => Tool::Driver,
+            SteadyTool::Wrk => Tool::Wrk,
+            SteadyTool::Vegeta => Tool::Vegeta,
+        },
         cpus: args.cpus,
+        profile: args.profile,
         interrupted: Arc::clone(&interrupted),
     };
     let run = match run::run(&scenario, &options) {
@@ -306,26 +289,9 @@ fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
 }
 
 fn run_suite(args: &SuiteArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
-    let scenarios = match &args.only {
-        Some(names) => names.iter().map(|name| catalogue::find(name)).collect::<anyhow::Result<_>>()?,
-        None => catalogue::all()?,
-    };
     let interrupted = watch_for_interrupts()?;
-    let options = Options {
-        launcher: launcher.clone(),
-        targets: args.targets.clone(),
-        rounds: args.rounds,
-        window: None,
-        short: args.short,
-        // A product that is missing is a sentence in the report, not the end of a long run.
-        peers_optional: true,
-        programs: args.programs.given(),
-        url: None,
-        tool: Tool::Driver,
-        cpus: args.cpus,
-        interrupted: Arc::clone(&interrupted),
-    };
-    match suite::run(scenarios, &options, &args.out, &|line| eprintln!("{line}")) {
+    let programs = args.programs.given();
+    match args.run(launcher, programs, &interrupted) {
         Err(error) if interrupted.load(Ordering::Relaxed) => {
             eprintln!("weir-lab: {error:#}");
             Ok(ExitCode::from(INTERRUPTED))
@@ -345,12 +311,13 @@ fn plan_load(args: &PlanArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
         targets: None,
         rounds: None,
         window: None,
-        short: args.short,
+        length: if args.short { Length::Trial } else { Length::Full },
         peers_optional: false,
         programs: args.programs.given(),
         url: None,
         tool: Tool::Driver,
         cpus: args.cpus,
+        profile: false,
         interrupted: Arc::clone(&interrupted),
     };
     match plan::plan(&args.wish, &options) {
@@ -382,7 +349,11 @@ fn list() -> anyhow::Result<ExitCode> {
     let scenarios = catalogue::all()?;
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     for scenario in scenarios {
-        say(&format!("{:<width$}  {}", scenario.name, scenario.question))?;
+        let from = match &scenario.reports[..] {
+            [] => String::new(),
+            reports => format!(" (report {})", reports.join(", ")),
+        };
+        say(&format!("{:<width$}  {}{from}", scenario.name, scenario.question))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -396,12 +367,12 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
                 format!("{} ({}; TLS library: {tls})", it.version, it.program.display())
             }
             None if product == Product::Direct => "no target, the baseline".to_owned(),
-            None if product == Product::Url => product.how_to_get().to_owned(),
+            None if matches!(product, Product::Relay | Product::Url) => product.how_to_get().to_owned(),
             None => format!("missing: {}", product.how_to_get()),
         };
         say(&format!("{:<8} {says}", product.name()))?;
     }
-    for tool in [Tool::Wrk, Tool::Ab, Tool::Siege, Tool::Hey, Tool::H2load] {
+    for tool in [Tool::Wrk, Tool::Ab, Tool::Siege, Tool::Hey, Tool::H2load, Tool::Vegeta] {
         let says = match tool::installed(tool) {
             Some(it) => format!("{} ({})", it.version, it.program.display()),
             None => format!("missing: {}", tool::HOW_TO_GET),
@@ -411,12 +382,12 @@ fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve_origin(setup: &Setup) -> anyhow::Result<ExitCode> {
-    place::raise_descriptor_limit();
-    let origin = Origin::start_as(setup).with_context(|| format!("cannot listen on {}", setup.listen))?;
-    say(&format!("listening on {}", origin.addr()))?;
-    origin.wait();
-    Ok(ExitCode::SUCCESS)
+fn prove_lab(args: &ProveArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
+    let interrupted = watch_for_interrupts()?;
+    match prove(args, launcher, &interrupted) {
+        Err(_) if interrupted.load(Ordering::Relaxed) => Ok(ExitCode::from(INTERRUPTED)),
+        all_hold => Ok(if all_hold? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+    }
 }
 
 fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Result<ExitCode> {
@@ -427,7 +398,8 @@ fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Re
 }
 
 impl Programs {
-    fn given(&self) -> Vec<(Product, PathBuf)> {
+    /// Programs that were named.
+    pub(crate) fn given(&self) -> Vec<(Product, PathBuf)> {
         [(Product::Weir, &self.weir), (Product::Nginx, &self.nginx), (Product::Haproxy, &self.haproxy)]
             .into_iter()
             .filter_map(|(product, path)| Some((product, path.clone()?)))
@@ -457,7 +429,7 @@ fn read_program(text: &str) -> Result<(Product, PathBuf), String> {
 }
 
 /// Two CPU numbers.
-fn read_cpus(text: &str) -> Result<(usize, usize), String> {
+pub(crate) fn read_cpus(text: &str) -> Result<(usize, usize), String> {
     let (client, target) = text.split_once(',').ok_or("two CPU numbers, such as 0,1")?;
     let read = |number: &str| number.trim().parse().map_err(|_| format!("`{number}` is no CPU number"));
     Ok((read(client)?, read(target)?))

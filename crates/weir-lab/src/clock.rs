@@ -30,6 +30,24 @@ pub fn pause(length: Duration) {
     std::thread::sleep(length);
 }
 
+/// CPU time of the calling thread.
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    // Neither is negative (`clock_gettime(2)`).
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Spends so much CPU time on nothing, as a program does that has more to do. Time in which others run does not count.
+pub fn burn(length: Duration) {
+    if length.is_zero() {
+        return;
+    }
+    let end = cpu_time() + length;
+    while cpu_time() < end {
+        std::hint::spin_loop();
+    }
+}
+
 /// Asks `done` every few milliseconds until it says yes; false when `limit` has passed first.
 pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = now() + limit;

@@ -31,8 +31,19 @@ pub(crate) struct Figure<'a> {
     pub(crate) x: &'a str,
     pub(crate) y: &'a str,
     pub(crate) lines: Vec<Line>,
-    /// Whether each point is marked, for there are few.
-    pub(crate) marked: bool,
+    /// How points are drawn.
+    pub(crate) marks: Marks,
+}
+
+/// How the points of a line are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marks {
+    /// A line through all of them.
+    Line,
+    /// The same with each one marked, where there are few.
+    Points,
+    /// Each one by itself: what lies between two of them means nothing.
+    Dots,
 }
 
 /// The least and the largest on each axis; 0.1 to 1 when there is nothing.
@@ -82,9 +93,12 @@ where
             .map_err(failed)?;
         for (index, (name, points)) in figure.lines.iter().enumerate() {
             let style = line_style(index, figure.lines.len());
-            chart.draw_series(LineSeries::new(points.iter().copied(), style)).map_err(failed)?;
-            if figure.marked {
-                let mark = |point: &(f64, f64)| Circle::new(*point, 4, style.filled());
+            if figure.marks != Marks::Dots {
+                chart.draw_series(LineSeries::new(points.iter().copied(), style)).map_err(failed)?;
+            }
+            if figure.marks != Marks::Line {
+                let size = if figure.marks == Marks::Dots { 2 } else { 4 };
+                let mark = |point: &(f64, f64)| Circle::new(*point, size, style.filled());
                 chart.draw_series(points.iter().map(mark)).map_err(failed)?;
             }
             // Beside the chart, where it hides nothing.

@@ -97,6 +97,8 @@ pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::{estimate, median, ratio, slope, spread};
+    use crate::simulate::chance::{Chance, Purpose};
+    use crate::simulate::distribution::Distribution;
     use proptest::prelude::*;
 
     #[test]
@@ -145,6 +147,39 @@ mod tests {
         assert!((slope(&points).unwrap() - 0.500).abs() < 0.001);
         assert_eq!(slope(&[(1.0, 2.0), (1.0, 3.0)]), None);
         assert_eq!(slope(&[]), None);
+    }
+
+    /// How many of 120 runs of `rounds` rounds, with skewed noise of `sigma`, satisfy `holds`.
+    fn of_many(rounds: usize, sigma: f64, holds: impl Fn(&[f64], &[f64]) -> bool) -> usize {
+        let mut chance = Chance::new(7, Purpose::Demand, [rounds as u64, 0]);
+        let noise = Distribution::LogNormal { median: 1_000_000, sigma };
+        let mut run = || -> Vec<f64> { (0..rounds).map(|_| noise.draw(&mut chance) as f64 / 1e6).collect() };
+        (0..120).filter(|_| holds(&run(), &run())).count()
+    }
+
+    #[test]
+    fn the_interval_of_a_median_has_the_true_one_in_it_about_as_often_as_it_says() {
+        // With so few rounds an interval of order statistics cannot be exact: for 5 the whole range covers 93.75 %.
+        for (rounds, least) in [(5, 105), (9, 108)] {
+            let covered = of_many(rounds, 0.05, |run, _| {
+                estimate(run).is_some_and(|it| it.low <= 1.0 && it.high >= 1.0)
+            });
+            assert!((least..120).contains(&covered), "{covered} of 120 with {rounds} rounds");
+        }
+    }
+
+    #[test]
+    fn two_runs_of_the_same_are_told_apart_seldom_and_those_of_others_often() {
+        let differ =
+            |one: &[f64], two: &[f64]| ratio(two, one).is_some_and(|it| it.low > 1.0 || it.high < 1.0);
+        let falsely = of_many(5, 0.05, differ);
+        assert!(falsely <= 10, "{falsely} of 120, where 6 are what 95 % stands for");
+        let slower = |one: &[f64], two: &[f64]| {
+            let two: Vec<f64> = two.iter().map(|value| value * 1.2).collect();
+            differ(one, &two)
+        };
+        let found = of_many(5, 0.05, slower);
+        assert!(found >= 108, "{found} of 120 slowed by 20 % were found");
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use weir_lab::load::Second;
 use weir_lab::report::{folder, html};
 
 /// What the page tells about itself, put into the document where the test finds it.
@@ -55,6 +56,30 @@ fn a_browser_shows_all_of_it_on_any_screen() {
             !is_dark
         );
         assert_eq!(facts(&file, width, is_dark), expected, "{width} pixels, dark: {is_dark}");
+    }
+}
+
+/// What only newer runs have: single requests, the shares of servers, and seconds.
+#[test]
+fn a_browser_shows_what_happened_within_a_round() {
+    let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/runs/2026-11-21-queue-single-slot");
+    let mut run = folder::load(&run).unwrap();
+    let before = html::page(&run).unwrap().matches("<figure>").count();
+    for measurement in &mut run.measurements {
+        measurement.responses = (1..200).map(|number| 20_000 + number * 100).collect();
+        measurement.shares = vec![500, 480, 520];
+        measurement.seconds = vec![Second { requests: 150, errors: 0, p50: 9e4, p99: 1.2e5 }; 10];
+    }
+    let page = html::page(&run).unwrap();
+    // Of each of three cases: requests, shares, answers per second, P99 per second.
+    assert_eq!(page.matches("<figure>").count(), before + 12);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    std::fs::write(&file, page.replace("</body>", &format!("{PROBE}</body>"))).unwrap();
+    for (width, is_dark) in [(1280, false), (390, true)] {
+        let facts = facts(&file, width, is_dark);
+        let shown = format!("plots={} axes=true", before + 12);
+        assert!(facts.starts_with("overflows=false ") && facts.contains(&shown), "{width}: {facts}");
     }
 }
 

@@ -8,6 +8,7 @@ use crate::check::CheckArguments;
 use crate::completions::CompletionsArguments;
 use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
+use crate::lab::LabArguments;
 use crate::manual::ManArguments;
 use crate::serve::ServeArguments;
 
@@ -41,6 +42,7 @@ pub(crate) enum Subcommand {
     Check(CheckArguments),
     Explain(ExplainArguments),
     Demo(DemoArguments),
+    Lab(LabArguments),
     Completions(CompletionsArguments),
     Man(ManArguments),
     /// Print the reference of the config as Markdown: what docs/configuration.md holds.

@@ -14,6 +14,7 @@ mod start;
 mod check;
 mod explain;
 mod demo;
+mod lab;
 mod completions;
 mod manual;
 mod reference;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Subcommand::Check(arguments) => check::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
+        Subcommand::Lab(arguments) => lab::run(&arguments),
         Subcommand::Completions(arguments) => completions::run(&arguments),
         Subcommand::Man(arguments) => manual::run(&arguments),
         Subcommand::Reference => reference::run_reference(),

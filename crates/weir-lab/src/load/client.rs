@@ -62,6 +62,9 @@ pub(super) struct Client {
     /// Which of the prepared exchanges it is.
     pub(super) exchange: usize,
     sent: usize,
+    /// Bytes that it may still send and read before it is allowed more.
+    allowance: usize,
+    is_paced: bool,
     reader: Reader,
     /// The opening of a tunnel that is not answered yet.
     opening: Option<Opening>,
@@ -70,8 +73,8 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A client that speaks TLS as `secure` says, if it is given.
-    pub(super) fn new(secure: Option<Secure>) -> Self {
+    /// A client that speaks TLS as `secure` says, if it is given. `is_paced`: it sends and reads what it is allowed to, and no more.
+    pub(super) fn new(secure: Option<Secure>, is_paced: bool) -> Self {
         Self {
             socket: None,
             secure,
@@ -81,6 +84,8 @@ impl Client {
             began: 0,
             exchange: 0,
             sent: 0,
+            allowance: usize::MAX,
+            is_paced,
             reader: Reader::default(),
             opening: None,
             jar: Jar::default(),
@@ -93,14 +98,20 @@ impl Client {
         (self.exchange, self.due, self.began) = (number, due, now);
         self.jar.prepare(number, exchange);
         self.sent = 0;
+        self.allowance = if self.is_paced { 0 } else { usize::MAX };
         self.reader.reset(exchange);
         self.stage = Stage::Sending;
+    }
+
+    /// Lets a slow one send and read so many bytes from now on.
+    pub(super) fn allow(&mut self, bytes: usize) {
+        self.allowance = bytes;
     }
 
     /// Starts a connection, from another source address where the last has no free port.
     pub(super) fn open(&mut self, target: SocketAddr, exchange: &Exchange) -> Result<(), Fault> {
         for _ in 0..SOURCES {
-            match connect(target, self.source) {
+            match connect(target, self.source, self.is_paced) {
                 Ok(socket) => {
                     let socket = Socket::new(socket, self.secure.as_ref());
                     self.socket = Some(socket.map_err(|error| Fault::Connect(error.to_string()))?);
@@ -129,8 +140,15 @@ impl Client {
             _ => self.jar.request(self.exchange, exchange),
         };
         while self.sent < request.len() {
-            match socket.send(&request[self.sent..]) {
-                Ok(len) => self.sent += len,
+            let end = request.len().min(self.sent.saturating_add(self.allowance));
+            if end == self.sent {
+                return Ok(false);
+            }
+            match socket.send(&request[self.sent..end]) {
+                Ok(len) => {
+                    self.sent += len;
+                    self.allowance = self.allowance.saturating_sub(len);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if self.sent == 0 => return Err(Fault::Connect(error.to_string())),
@@ -145,12 +163,18 @@ impl Client {
     pub(super) fn receive(&mut self, buf: &mut [u8], exchange: &Exchange, ends: bool) -> Result<Turn, Fault> {
         loop {
             let Some(socket) = &mut self.socket else { return Ok(Turn::Wait) };
+            let room = buf.len().min(self.allowance);
+            if room == 0 {
+                return Ok(Turn::Wait);
+            }
+            let buf = &mut buf[..room];
             let len = match socket.receive(buf) {
                 Ok(len) => len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Turn::Wait),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(Fault::Transport(error.to_string())),
             };
+            self.allowance = self.allowance.saturating_sub(len);
             let goes_on = ends || !socket.is_drained(len, buf.len());
             match self.stage {
                 Stage::Idle | Stage::Closing if len == 0 => return Ok(Turn::Ended),
@@ -197,12 +221,19 @@ impl Client {
 /// Source addresses a client may use on the loopback network. The first is the kernel's choice, without a bind.
 pub(super) const SOURCES: usize = 16;
 
-/// Starts a non-blocking connection from source number `source`.
-fn connect(target: SocketAddr, source: usize) -> Result<OwnedFd, Errno> {
+/// What the kernel receives ahead for a slow client: with the usual megabytes the other side would not see that it is slow.
+const SLOW_BUFFER: usize = 8 * 1024;
+
+/// Starts a non-blocking connection from source number `source`, for a slow client if `is_paced`.
+fn connect(target: SocketAddr, source: usize, is_paced: bool) -> Result<OwnedFd, Errno> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     sockopt::set_tcp_nodelay(&socket, true)?;
+    if is_paced {
+        // Before the connection, whose window is scaled by it.
+        sockopt::set_socket_recv_buffer_size(&socket, SLOW_BUFFER)?;
+    }
     if let Some(addr) = source_addr(target, source) {
         rustix::net::bind(&socket, &addr)?;
     }

@@ -17,6 +17,7 @@ use rustls::HandshakeKind;
 
 use super::client::{Client, Stage, Turn};
 use super::fault::Fault;
+use super::series::Series;
 use super::socket::Socket;
 use super::{Arrival, Choice, Connections, Event, Exchange, Outcome, Plan, Progress, Secure};
 use crate::clock;
@@ -45,6 +46,8 @@ pub fn run(plan: &Plan, progress: &Progress) -> io::Result<Outcome> {
     let _priority = (plan.arrival != Arrival::Closed).then(Priority::raise);
     let mut driver = Driver::new(plan, progress)?;
     driver.run()?;
+    let now = driver.now();
+    driver.outcome.seconds = driver.series.finish(now);
     Ok(driver.outcome)
 }
 
@@ -75,6 +78,11 @@ impl Drop for Priority {
     }
 }
 
+/// How the kernel names a client's connection to the driver.
+fn token(serial: u32, index: usize) -> u64 {
+    u64::from(serial) << 32 | index as u64
+}
+
 struct Driver<'a> {
     plan: &'a Plan,
     progress: &'a Progress,
@@ -100,23 +108,25 @@ struct Driver<'a> {
     /// Clients that rest after a fault, under a closed loop.
     resting: Vec<usize>,
     next_sweep: u64,
+    series: Series,
 }
 
 impl<'a> Driver<'a> {
     fn new(plan: &'a Plan, progress: &'a Progress) -> io::Result<Self> {
         let from = plan.warm_up.as_nanos() as u64;
+        let to = from + plan.window.as_nanos() as u64;
         let outcome = Outcome::at_start(clock::uptime_ns(), plan.window);
         Ok(Self {
             plan,
             progress,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             clients: (0..plan.clients)
-                .map(|_| Client::new(plan.secure.as_ref().map(Secure::for_client)))
+                .map(|_| Client::new(plan.secure.as_ref().map(Secure::for_client), plan.pace.is_some()))
                 .collect(),
             buf: vec![0; 64 * 1024].into_boxed_slice(),
             start: clock::now(),
             from,
-            to: from + plan.window.as_nanos() as u64,
+            to,
             outcome,
             completed: 0,
             active: 0,
@@ -126,6 +136,7 @@ impl<'a> Driver<'a> {
             begun: 0,
             resting: Vec::new(),
             next_sweep: SWEEP,
+            series: Series::new(from, to),
         })
     }
 
@@ -245,9 +256,12 @@ impl<'a> Driver<'a> {
         if !sent || (is_new && follows) {
             flags |= epoll::EventFlags::OUT;
         }
-        let token = epoll::EventData::new_u64(u64::from(client.serial) << 32 | index as u64);
-        if is_new {
-            self.outcome.opened += 1;
+        let token = epoll::EventData::new_u64(token(client.serial, index));
+        self.outcome.opened += u64::from(is_new);
+        if self.plan.pace.is_some() {
+            // Slow clients look at their sockets when they are allowed to, and not before.
+            None
+        } else if is_new {
             epoll::add(&self.epoll, socket, token, flags).err()
         } else if !sent {
             epoll::modify(&self.epoll, socket, token, flags).err()
@@ -305,6 +319,7 @@ impl<'a> Driver<'a> {
         let now = self.now();
         let due = self.clients[index].due;
         self.keep(index, true);
+        self.series.answered(now, now - due);
         self.completed += 1;
         let at = if self.plan.arrival == Arrival::Closed { now } else { due };
         if at >= self.from && at < self.to {
@@ -351,6 +366,7 @@ impl<'a> Driver<'a> {
         }
         self.clients[index].close();
         self.outcome.faults.note(fault);
+        self.series.failed(self.now());
         if was_active {
             self.active -= 1;
             match self.plan.arrival {
@@ -372,9 +388,25 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Lets slow clients send and read what they may until the next time.
+    fn pace(&mut self, pace: u64) {
+        let bytes = (pace * SWEEP / 1_000_000_000).max(1) as usize;
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
+            if client.stage != Stage::Idle {
+                client.allow(bytes);
+                let token = token(client.serial, index);
+                self.serve(token, epoll::EventFlags::IN);
+            }
+        }
+    }
+
     /// Ends exchanges that take too long and wakes resting clients.
     fn sweep(&mut self, now: u64) {
         self.next_sweep = now + SWEEP;
+        if let Some(pace) = self.plan.pace {
+            self.pace(pace);
+        }
         let timeout = self.plan.timeout.as_nanos() as u64;
         for index in 0..self.clients.len() {
             let client = &self.clients[index];

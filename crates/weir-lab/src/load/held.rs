@@ -65,6 +65,13 @@ impl<'a> Held<'a> {
             .try_for_each(|stream| probe::again(stream, self.exchange, TIMEOUT))
     }
 
+    /// Uses each connection once more; gives the number of those that did not do what they should, or were not tried because
+    /// `is_over`.
+    pub fn lost(&self, is_over: impl Fn() -> bool) -> usize {
+        let works = |stream: &&TcpStream| !is_over() && probe::again(stream, self.exchange, TIMEOUT).is_ok();
+        self.connections.len() - self.connections.iter().filter(works).count()
+    }
+
     /// Uses each connection once in every `interval`, evenly spread, for `length` or until `is_over`; gives the number of
     /// exchanges.
     ///

@@ -13,6 +13,7 @@ pub mod tls;
 mod socket;
 mod jar;
 mod client;
+pub mod series;
 pub mod driver;
 pub mod probe;
 pub mod held;
@@ -29,6 +30,7 @@ use hdrhistogram::Histogram;
 
 pub use exchange::Exchange;
 pub use fault::{Fault, Faults};
+pub use series::Second;
 pub use tls::Secure;
 
 /// What becomes of a connection after an exchange.
@@ -144,6 +146,8 @@ pub struct Plan {
     pub faults_max: u64,
     /// Keep every single exchange of the run.
     pub trace: bool,
+    /// Bytes that each client sends and reads in a second, and no more; without it, as many as it can.
+    pub pace: Option<u64>,
 }
 
 /// What a run of the driver shows while it runs; written by the driver alone, except `stop`.
@@ -186,6 +190,8 @@ pub struct Outcome {
     pub started_ns: u64,
     /// Every exchange of the run that is over, warm-up included, in the order in which they ended; if the plan says so.
     pub trace: Vec<Event>,
+    /// The whole seconds of the window.
+    pub seconds: Vec<Second>,
 }
 
 impl Outcome {
@@ -206,6 +212,7 @@ impl Outcome {
             stopped: false,
             started_ns,
             trace: Vec::new(),
+            seconds: Vec::new(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The driver against the origin, and against servers that answer as a script says.
 
+mod slow;
+
 use std::io::{Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -39,6 +41,7 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
         timeout: Duration::from_secs(20),
         faults_max: 20,
         trace: false,
+        pace: None,
     }
 }
 

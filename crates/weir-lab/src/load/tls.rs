@@ -145,10 +145,11 @@ mod tests {
             connections: if close { Connections::PerExchange } else { Connections::Kept },
             arrival: Arrival::Closed,
             warm_up: Duration::ZERO,
-            window: Duration::from_millis(300),
+            window: Duration::from_secs(1),
             timeout: Duration::from_secs(20),
             faults_max: 20,
             trace: false,
+            pace: None,
         };
         driver::run(&plan, &Progress::default()).unwrap()
     }

@@ -48,9 +48,14 @@ impl Spent {
 
 /// Reads the tree under `root`.
 pub fn snapshot(root: i32) -> Snapshot {
+    snapshot_all(&[root])
+}
+
+/// Reads the trees under `roots` as if they were one.
+pub fn snapshot_all(roots: &[i32]) -> Snapshot {
     let mut snapshot =
         Snapshot { at: clock::now(), threads: HashMap::new(), user_ticks: 0, system_ticks: 0, switches: 0 };
-    for pid in tree::members(root) {
+    for pid in roots.iter().flat_map(|root| tree::members(*root)) {
         // A process that has just ended is simply missing.
         let Ok(process) = Process::new(pid) else { continue };
         let Ok(stat) = process.stat() else { continue };

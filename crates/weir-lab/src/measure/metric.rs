@@ -49,6 +49,24 @@ pub enum Metric {
     TimeWait,
     /// How busy the CPU of client and origin was, percent.
     ClientCpu,
+    /// What the origin used of its CPU, percent.
+    OriginCpu,
+    /// What plays the clients used of the same CPU, percent.
+    DriverCpu,
+    /// CPU time of the origin per request, µs.
+    OriginPerRequest,
+    /// Heap of the target's process tree, bytes.
+    MemoryHeap,
+    /// Stacks of all its threads, bytes.
+    MemoryStack,
+    /// Memory that its processes share, bytes.
+    MemoryShared,
+    /// Pages of files in it, bytes.
+    MemoryFile,
+    /// The rest of its memory, bytes.
+    MemoryOther,
+    /// Descriptors that the target has open.
+    OpenDescriptors,
     /// How busy the target's CPU was with the target, percent.
     TargetCpu,
     /// What others than the lab and its children used of the two CPUs, percent of one.
@@ -95,6 +113,32 @@ pub enum Metric {
     MovedOnRemoval,
     /// Clients that changed their server when it returned and had not been its before, percent.
     MovedOnReturn,
+    /// Bytes of answers' bodies per second.
+    BytesPerSecond,
+    /// Tunnels that were open at once.
+    Tunnels,
+    /// CPU of the target for each 1 000 tunnels with a heartbeat, percent of a CPU.
+    CpuOfThousand,
+    /// Memory that the scenario's large number of clients would take, by the slope, bytes.
+    MemoryOfMany,
+    /// CPU that they would take, percent of a CPU.
+    CpuOfMany,
+    /// How far the time between two probes of a server is from what was asked for, mean, µs.
+    ProbeOff,
+    /// P99 of the usual clients relative to that without slow ones.
+    P99OfPlain,
+    /// Exchanges of slow clients that were carried to the end, percent.
+    SlowWhole,
+    /// Exchanges of slow clients that the target ended by a rule of its own.
+    SlowEnded,
+    /// Answers to slow clients that were wrong.
+    SlowWrong,
+    /// Tunnels that were open and did not outlive the reloads.
+    LostTunnels,
+    /// From telling the target its new configuration until the first request goes where only that one sends it, the longest, µs.
+    TakesEffect,
+    /// Resident memory after the last reload, less that before the first, bytes.
+    RssGrowth,
 }
 
 /// Which way a figure is better.
@@ -115,6 +159,9 @@ impl Metric {
             | Self::OfCapacity
             | Self::Availability
             | Self::AvailabilityAfter
+            | Self::BytesPerSecond
+            | Self::Tunnels
+            | Self::SlowWhole
             | Self::Kept => Better::Higher,
             _ => Better::Lower,
         }
@@ -144,6 +191,15 @@ impl Metric {
             Self::OriginConnections => "server conns",
             Self::TimeWait => "TIME_WAIT",
             Self::ClientCpu => "client CPU %",
+            Self::OriginCpu => "origin's CPU %",
+            Self::DriverCpu => "client's CPU %",
+            Self::OriginPerRequest => "origin µs/req",
+            Self::MemoryHeap => "heap MiB",
+            Self::MemoryStack => "stack MiB",
+            Self::MemoryShared => "shared MiB",
+            Self::MemoryFile => "files MiB",
+            Self::MemoryOther => "other MiB",
+            Self::OpenDescriptors => "descriptors",
             Self::TargetCpu => "target CPU %",
             Self::ForeignCpu => "foreign CPU %",
             Self::Stolen => "stolen %",
@@ -167,6 +223,19 @@ impl Metric {
             Self::Kept => "kept %",
             Self::MovedOnRemoval => "moved %",
             Self::MovedOnReturn => "moved back %",
+            Self::BytesPerSecond => "MiB/s",
+            Self::Tunnels => "tunnels",
+            Self::CpuOfThousand => "CPU % of 1000",
+            Self::MemoryOfMany => "GiB of many",
+            Self::CpuOfMany => "CPU % of many",
+            Self::ProbeOff => "probe off ms",
+            Self::P99OfPlain => "P99 of plain",
+            Self::SlowWhole => "slow whole %",
+            Self::SlowEnded => "slow ended",
+            Self::SlowWrong => "slow wrong",
+            Self::LostTunnels => "lost tunnels",
+            Self::TakesEffect => "in effect ms",
+            Self::RssGrowth => "RSS more MiB",
         }
     }
 
@@ -194,6 +263,15 @@ impl Metric {
             Self::OriginConnections => "server connections",
             Self::TimeWait => "connections in TIME_WAIT",
             Self::ClientCpu => "use of the client's CPU",
+            Self::OriginCpu => "the origin's use of its CPU",
+            Self::DriverCpu => "the client's use of its CPU",
+            Self::OriginPerRequest => "the origin's CPU per request",
+            Self::MemoryHeap => "heap",
+            Self::MemoryStack => "stacks",
+            Self::MemoryShared => "shared memory",
+            Self::MemoryFile => "resident pages of files",
+            Self::MemoryOther => "other memory",
+            Self::OpenDescriptors => "open descriptors",
             Self::TargetCpu => "use of the target's CPU",
             Self::ForeignCpu => "foreign use of the CPUs",
             Self::Stolen => "stolen time",
@@ -217,6 +295,19 @@ impl Metric {
             Self::Kept => "clients that stay with one server",
             Self::MovedOnRemoval => "clients of other servers that move when one is removed",
             Self::MovedOnReturn => "clients that move without need when the server returns",
+            Self::BytesPerSecond => "bytes of bodies per second",
+            Self::Tunnels => "tunnels open at once",
+            Self::CpuOfThousand => "CPU of 1 000 tunnels with a heartbeat",
+            Self::MemoryOfMany => "memory of the large number of clients, extrapolated",
+            Self::CpuOfMany => "CPU of the large number of clients, extrapolated",
+            Self::ProbeOff => "distance of probes from their interval",
+            Self::P99OfPlain => "P99 latency of usual clients relative to that without slow ones",
+            Self::SlowWhole => "exchanges of slow clients that were carried to their end",
+            Self::SlowEnded => "exchanges of slow clients that the target ended",
+            Self::SlowWrong => "wrong answers to slow clients",
+            Self::LostTunnels => "tunnels lost",
+            Self::TakesEffect => "time until a new configuration is in effect",
+            Self::RssGrowth => "growth of resident memory",
         }
     }
 
@@ -237,26 +328,51 @@ impl Metric {
             | Self::P95
             | Self::P95Plain
             | Self::FailedUnsent
+            | Self::OpenDescriptors
+            | Self::Tunnels
+            | Self::SlowEnded
+            | Self::SlowWrong
+            | Self::LostTunnels
             | Self::ProbesPerSecond => grouped(value),
-            Self::Detection | Self::Recovery => grouped(value / 1000.0),
-            Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem => format!("{value:.2}"),
-            Self::Longest | Self::CpuPerGib => format!("{:.1}", value / 1000.0),
+            Self::Detection | Self::Recovery | Self::TakesEffect => grouped(value / 1000.0),
+            Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem | Self::OriginPerRequest => {
+                format!("{value:.2}")
+            }
+            Self::Longest | Self::CpuPerGib | Self::ProbeOff => format!("{:.1}", value / 1000.0),
             Self::HeartbeatCpu => format!("{:.3}", value / 1000.0),
             Self::ServiceTime => format!("{:.2}", value / 1000.0),
-            Self::OfDirect | Self::SwitchesPerRequest | Self::ProbeBurst => format!("{value:.2}"),
+            Self::MemoryOfMany => format!("{:.2}", value / 1_073_741_824.0),
+            Self::OfDirect | Self::SwitchesPerRequest | Self::ProbeBurst | Self::CpuOfThousand => {
+                format!("{value:.2}")
+            }
             Self::OfNoPersistence
             | Self::OfCapacity
             | Self::LongestOfIdeal
             | Self::P95OfPlain
+            | Self::P99OfPlain
             | Self::GoneOfLimit
             | Self::LongestOfLimit => format!("{value:.3}"),
-            Self::Rss | Self::Pss => format!("{:.1}", value / 1_048_576.0),
+            Self::Rss
+            | Self::Pss
+            | Self::RssGrowth
+            | Self::BytesPerSecond
+            | Self::MemoryHeap
+            | Self::MemoryStack
+            | Self::MemoryShared
+            | Self::MemoryFile
+            | Self::MemoryOther => format!("{:.1}", value / 1_048_576.0),
             // Not rounded up: 100 means that nothing failed.
-            Self::Availability | Self::AvailabilityAfter | Self::Kept => {
+            Self::Availability | Self::AvailabilityAfter | Self::Kept | Self::SlowWhole => {
                 format!("{:.3}", (value * 1000.0).floor() / 1000.0)
             }
             Self::MovedOnRemoval | Self::MovedOnReturn => format!("{value:.2}"),
-            Self::ClientCpu | Self::TargetCpu | Self::ForeignCpu | Self::Stolen => format!("{value:.1}"),
+            Self::ClientCpu
+            | Self::OriginCpu
+            | Self::DriverCpu
+            | Self::TargetCpu
+            | Self::ForeignCpu
+            | Self::CpuOfMany
+            | Self::Stolen => format!("{value:.1}"),
         }
     }
 
@@ -269,17 +385,26 @@ impl Metric {
             Self::P50 | Self::P95 | Self::P95Plain | Self::P99 | Self::P999 | Self::LatenessP99 => {
                 format!("{number} µs")
             }
-            Self::Longest | Self::ServiceTime | Self::Detection | Self::Recovery | Self::CpuPerGib => {
-                format!("{number} ms")
-            }
+            Self::Longest
+            | Self::ServiceTime
+            | Self::Detection
+            | Self::Recovery
+            | Self::TakesEffect
+            | Self::ProbeOff
+            | Self::CpuPerGib => format!("{number} ms"),
+            Self::BytesPerSecond => format!("{number} MiB/s"),
+            Self::MemoryOfMany => format!("{number} GiB"),
             Self::HeartbeatCpu => format!("{number} ms per second"),
-            Self::Rss | Self::Pss => format!("{number} MiB"),
+            Self::Rss | Self::Pss | Self::RssGrowth => format!("{number} MiB"),
             Self::MemoryPerClient => format!("{number} bytes"),
             Self::Availability
             | Self::AvailabilityAfter
             | Self::Kept
             | Self::MovedOnRemoval
             | Self::MovedOnReturn
+            | Self::SlowWhole
+            | Self::CpuOfThousand
+            | Self::CpuOfMany
             | Self::ClientCpu
             | Self::TargetCpu
             | Self::ForeignCpu

@@ -1,8 +1,8 @@
 //! What a process tree and a CPU did between two moments, from `/proc`.
 //!
 //! `metric` names the figures and their units. `cpu`: time on CPU of every thread of a tree, user and system apart.
-//! `busy`: how busy a whole CPU was. `memory`: resident and anonymous memory of a tree. `sockets`: connections in
-//! TIME_WAIT. Reads only; a snapshot costs well under a millisecond.
+//! `busy`: how busy a whole CPU was. `memory`: resident memory of a tree, and what it is for. `sockets`: connections in
+//! TIME_WAIT and open descriptors. Reads only; a snapshot costs well under a millisecond.
 
 pub mod metric;
 pub mod cpu;

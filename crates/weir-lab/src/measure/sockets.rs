@@ -1,8 +1,18 @@
-//! Connections in TIME_WAIT on this machine, from `/proc/net/sockstat`.
+//! Connections in TIME_WAIT on this machine, from `/proc/net/sockstat`, and descriptors that a process tree has open.
+
+use procfs::process::Process;
+
+use crate::process::tree;
 
 /// Number of connections in TIME_WAIT.
 pub fn time_wait() -> u64 {
     read_time_wait(&std::fs::read_to_string("/proc/net/sockstat").unwrap_or_default())
+}
+
+/// Descriptors open in the tree under `root`.
+pub fn descriptors(root: i32) -> u64 {
+    let count = |pid| Process::new(pid).and_then(|process| process.fd_count()).unwrap_or(0) as u64;
+    tree::members(root).into_iter().map(count).sum()
 }
 
 fn read_time_wait(sockstat: &str) -> u64 {
@@ -17,7 +27,16 @@ fn read_time_wait(sockstat: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::read_time_wait;
+    use super::{descriptors, read_time_wait};
+
+    #[test]
+    fn a_descriptor_that_is_opened_is_counted() {
+        let me = std::process::id() as i32;
+        let open: Vec<_> = (0..200).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+        // Others come and go in the tests beside this one.
+        assert!(descriptors(me) >= open.len() as u64);
+        assert_eq!(descriptors(i32::MAX), 0);
+    }
 
     #[test]
     fn the_kernels_line_is_read() {

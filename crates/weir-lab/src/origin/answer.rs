@@ -14,9 +14,19 @@ use crate::wire::pattern;
 pub(super) struct Shape {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
-    /// Body length in bytes; `None` where a length may not be stated (204).
-    pub(super) len: Option<u64>,
+    pub(super) length: Length,
     pub(super) keep_alive: bool,
+}
+
+/// How the head says where the body ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    /// So many bytes.
+    Bytes(u64),
+    /// By a chunk without content.
+    Chunked,
+    /// It must not say it (204).
+    Unstated,
 }
 
 /// Answers kept ready until the second changes.
@@ -48,7 +58,12 @@ impl Stock {
         let mut page = Vec::with_capacity(1024);
         self.write_head(
             &mut page,
-            Shape { status: 200, content_type: "text/html", len: Some(PAGE_LEN), keep_alive: true },
+            Shape {
+                status: 200,
+                content_type: "text/html",
+                length: Length::Bytes(PAGE_LEN),
+                keep_alive: true,
+            },
         );
         page.extend_from_slice(pattern::run(0, PAGE_LEN as usize));
         self.page = page;
@@ -69,9 +84,10 @@ impl Stock {
             self.date,
             shape.content_type
         )
-        .and_then(|()| match shape.len {
-            Some(len) => write!(out, "Content-Length: {len}\r\nETag: \"65935200-{len:x}\"\r\n"),
-            None => Ok(()),
+        .and_then(|()| match shape.length {
+            Length::Bytes(len) => write!(out, "Content-Length: {len}\r\nETag: \"65935200-{len:x}\"\r\n"),
+            Length::Chunked => write!(out, "Transfer-Encoding: chunked\r\n"),
+            Length::Unstated => Ok(()),
         });
         written.expect("a Vec takes every write");
         out.extend_from_slice(b"Last-Modified: Tue, 02 Jan 2024 00:00:00 GMT\r\nAccept-Ranges: none\r\n");

@@ -9,12 +9,14 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::Counters;
-use super::answer::{Shape, Stock};
+use super::answer::{Length, Shape, Stock};
 use super::journal::Writer;
+use super::pieces::Pieces;
 use super::request::{self, Head, Method};
-use super::wish::{self, Content, Wish};
+use super::wish::{self, Content, Failure, Wish};
+use crate::clock;
 use crate::wire::chunked::Chunked;
-use crate::wire::fields::{Framing, Malformed};
+use crate::wire::fields::{self, Framing, Malformed};
 use crate::wire::{checksum, pattern, websocket};
 
 /// Output held before further requests wait, and largest body that is copied rather than streamed, in bytes.
@@ -47,7 +49,10 @@ impl Desk<'_> {
 #[derive(Debug, Clone)]
 struct Owed {
     wish: Wish,
+    /// How long the work on it takes.
+    delay: Duration,
     is_head: bool,
+    is_1_1: bool,
     keep_alive: bool,
     body_len: u64,
     crc: crc32fast::Hasher,
@@ -87,7 +92,15 @@ pub(super) struct Connection {
     /// The rest of a large body: next position and end.
     tail: Option<(u64, u64)>,
     delayed: Option<Delayed>,
+    /// The rest of a body that is sent piece by piece.
+    pieces: Option<Pieces>,
+    /// The event loop is to be told of the pause before the next piece.
+    pauses: bool,
+    /// Nothing more is said on this connection.
+    silent: bool,
     closing: bool,
+    /// The end is a reset.
+    resets: bool,
     /// Requests are kept that a blocked moment left unread.
     stalled: bool,
 }
@@ -101,14 +114,29 @@ impl Connection {
             sent: 0,
             tail: None,
             delayed: None,
+            pieces: None,
+            pauses: false,
+            silent: false,
             closing: false,
+            resets: false,
             stalled: false,
         }
     }
 
     /// No request is taken before something has been sent or a delay has passed.
     pub(super) fn is_blocked(&self) -> bool {
-        self.delayed.is_some() || self.tail.is_some() || self.out.len() > OUT_MAX || self.closing
+        let owes = self.delayed.is_some() || self.tail.is_some() || self.pieces.is_some();
+        owes || self.out.len() > OUT_MAX || self.closing || self.silent
+    }
+
+    /// Nothing will ever be sent again; the client decides when it is over.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    /// It is to end with a reset.
+    pub(super) fn is_reset(&self) -> bool {
+        self.resets
     }
 
     /// There is something to `resume` now.
@@ -116,11 +144,14 @@ impl Connection {
         self.stalled && !self.is_blocked()
     }
 
-    /// How long the work takes on which the next answer depends; said once.
+    /// How long the work takes on which the next answer, or the next piece of one, depends; said once.
     pub(super) fn take_work(&mut self) -> Option<Duration> {
+        if let Some(pieces) = &self.pieces {
+            return std::mem::take(&mut self.pauses).then_some(pieces.pause);
+        }
         let delayed = self.delayed.as_mut().filter(|delayed| !delayed.is_told)?;
         delayed.is_told = true;
-        Some(delayed.owed.wish.delay)
+        Some(delayed.owed.delay)
     }
 
     /// Notes that this work has begun.
@@ -137,7 +168,7 @@ impl Connection {
 
     /// Nothing is owed to the client.
     pub(super) fn is_flushed(&self) -> bool {
-        self.out.is_empty() && self.tail.is_none() && self.delayed.is_none()
+        self.out.is_empty() && self.tail.is_none() && self.delayed.is_none() && self.pieces.is_none()
     }
 
     /// Takes what arrived.
@@ -159,8 +190,9 @@ impl Connection {
         self.kept.drain(..used);
     }
 
-    /// Writes the delayed answer: the work is done.
+    /// Writes the delayed answer, or the next piece of one: the work is done.
     pub(super) fn finish_work(&mut self, desk: &Desk<'_>) {
+        self.write_piece();
         if let Some(delayed) = self.delayed.take() {
             self.answer(&delayed.owed, desk);
         }
@@ -190,6 +222,19 @@ impl Connection {
         if self.sent == self.out.len() {
             self.out.clear();
             self.sent = 0;
+            match &self.pieces {
+                Some(pieces) if pieces.pause.is_zero() => self.write_piece(),
+                Some(_) => self.pauses = true,
+                None => {}
+            }
+        }
+    }
+
+    fn write_piece(&mut self) {
+        if let Some(pieces) = &mut self.pieces
+            && pieces.write_next(&mut self.out)
+        {
+            self.pieces = None;
         }
     }
 
@@ -274,8 +319,12 @@ impl Connection {
             self.state = State::Frames;
             return;
         }
+        let mut wish = wish::read(head.target);
+        let delay = desk.counters.draw(&mut wish);
         let owed = Owed {
-            wish: wish::read(head.target),
+            wish,
+            delay,
+            is_1_1: head.is_1_1,
             is_head: head.method == Method::Head,
             keep_alive: head.keep_alive,
             body_len: 0,
@@ -298,7 +347,7 @@ impl Connection {
         if is_order {
             desk.counters.hang(owed.wish.hang);
         }
-        if is_order || (owed.wish.delay.is_zero() && desk.counters.hang_left().is_zero()) {
+        if is_order || (owed.delay.is_zero() && desk.counters.hang_left().is_zero()) {
             self.answer(&owed, desk);
         } else {
             self.delayed = Some(Delayed { owed, is_told: false });
@@ -309,11 +358,18 @@ impl Connection {
         if let Some(number) = owed.number {
             desk.note(|journal| journal.done(number));
         }
+        clock::burn(desk.counters.burn);
         if owed.wish == wish::PAGE && owed.keep_alive && !owed.is_head {
             self.out.extend_from_slice(desk.stock.page());
             return;
         }
+        clock::burn(owed.wish.burn);
         self.closing = !owed.keep_alive;
+        if let Some(failure) = owed.wish.failure
+            && !self.goes_on(failure, desk)
+        {
+            return;
+        }
         match owed.wish.content {
             Content::Pattern(len) => self.answer_pattern(owed, len, desk),
             Content::Checksum => {
@@ -329,12 +385,37 @@ impl Connection {
         }
     }
 
+    /// Begins to go wrong; says whether an answer follows at all.
+    fn goes_on(&mut self, failure: Failure, desk: &Desk<'_>) -> bool {
+        self.closing = failure != Failure::Silence;
+        self.resets = matches!(failure, Failure::Reset | Failure::TruncateReset);
+        match failure {
+            Failure::Close | Failure::Reset => {}
+            Failure::Silence => self.silent = true,
+            Failure::Head => {
+                let page = desk.stock.page();
+                let head = fields::head_len(page).unwrap_or(page.len());
+                self.out.extend_from_slice(&page[..head / 2]);
+            }
+            Failure::Garbage => self.out.extend_from_slice(b"\x00\xffthis is not HTTP\r\n\r\n"),
+            Failure::Truncate | Failure::TruncateReset => return true,
+        }
+        false
+    }
+
     fn answer_pattern(&mut self, owed: &Owed, len: u64, desk: &Desk<'_>) {
+        let wish = &owed.wish;
         self.write_head(owed, "text/html", len, desk);
         if !has_body(owed) {
             return;
         }
-        if len <= OUT_MAX as u64 {
+        let chunk = wish.chunk.filter(|_| owed.is_1_1);
+        let pieces = Pieces::new(len, chunk, wish.drip);
+        if wish.failure.is_some() {
+            self.pieces = Some(pieces.cut());
+        } else if chunk.is_some() || !wish.drip.is_zero() {
+            self.pieces = Some(pieces);
+        } else if len <= OUT_MAX as u64 {
             self.out.extend_from_slice(pattern::run(0, len as usize));
         } else {
             self.tail = Some((0, len));
@@ -350,15 +431,22 @@ impl Connection {
 
     fn write_head(&mut self, owed: &Owed, content_type: &'static str, len: u64, desk: &Desk<'_>) {
         let status = owed.wish.status;
-        let len = (status != 204).then_some(len);
-        desk.stock
-            .write_head(&mut self.out, Shape { status, content_type, len, keep_alive: owed.keep_alive });
+        let keep_alive = owed.keep_alive;
+        let is_pattern = matches!(owed.wish.content, Content::Pattern(_));
+        let length = match (status, owed.wish.chunk.filter(|_| owed.is_1_1 && is_pattern)) {
+            (204, _) => Length::Unstated,
+            (_, Some(_)) => Length::Chunked,
+            (_, None) => Length::Bytes(len),
+        };
+        desk.stock.write_head(&mut self.out, Shape { status, content_type, length, keep_alive });
     }
 
     fn refuse(&mut self, rule: Malformed, desk: &Desk<'_>) {
         let owed = Owed {
             wish: Wish { status: 400, ..wish::PAGE },
+            delay: Duration::ZERO,
             is_head: false,
+            is_1_1: true,
             keep_alive: false,
             body_len: 0,
             crc: crc32fast::Hasher::new(),

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, sockopt};
 use slab::Slab;
 
 use super::Counters;
@@ -154,7 +154,9 @@ impl EventLoop {
         let Some(client) = client(&mut self.clients, token) else { return };
         let desk = Desk { stock: &self.stock, counters: &self.counters, journal: self.journal.as_ref() };
         client.ends |= ends;
-        let open = exchange(client, &mut self.buf, &desk);
+        let mut open = exchange(client, &mut self.buf, &desk);
+        // Nobody reads there any more, so its end is not found out by reading.
+        open &= !(client.ends && client.connection.is_silent());
         if let Some(length) = client.connection.take_work()
             && self.work.begin(token, length, clock::now())
         {
@@ -182,7 +184,11 @@ impl EventLoop {
     }
 
     fn close(&mut self, key: usize) {
-        self.clients.remove(key);
+        let client = self.clients.remove(key);
+        if client.connection.is_reset() {
+            // With no time to linger, closing sends RST (`socket(7)`); a client that has gone needs none.
+            let _ = sockopt::set_socket_linger(&client.socket, Some(Duration::ZERO));
+        }
         self.counters.closed.fetch_add(1, Ordering::Relaxed);
     }
 }

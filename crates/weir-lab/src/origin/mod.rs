@@ -1,16 +1,19 @@
 //! The server behind every balancer under test: fast enough not to be the limit, and exact about HTTP/1.1.
 //!
-//! Answers any GET with a fixed page of 612 bytes, takes POST bodies, and lets the URL choose size, delay and
-//! status (`wish`). WebSocket messages come back as they are. A hand-written epoll loop per thread (`event_loop`), no allocation per request. On demand it works on
+//! Answers any GET with a fixed page of 612 bytes, takes POST bodies, and lets the URL choose size, chunks, delay, status and
+//! failure (`wish`). WebSocket messages come back as they are. A hand-written epoll loop per thread (`event_loop`), no allocation per request. On demand it works on
 //! few requests at once (`work`) and keeps a `journal`. It never uses the proxy's HTTP code.
 
 pub mod wish;
+mod delay;
+mod pieces;
 pub mod request;
 mod answer;
 pub mod journal;
 mod connection;
 mod work;
 mod event_loop;
+pub mod command;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +30,9 @@ use rustix::event::EventfdFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 
 use crate::clock;
+use crate::simulate::chance::{Chance, Purpose};
+use crate::simulate::distribution::Distribution;
+use wish::Wish;
 
 /// Size of the page, in bytes: that of nginx's welcome page, which most published comparisons fetch.
 pub const PAGE_LEN: u64 = 612;
@@ -37,6 +43,9 @@ const PORTS_TRIED: usize = 32;
 /// Connections waiting to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
 
+/// The seed where none is given.
+pub const SEED: u64 = 1;
+
 /// What the origin has seen since its start, summed over its threads.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -45,6 +54,12 @@ pub struct Counters {
     requests: AtomicU64,
     /// Until when nothing is answered, in nanoseconds of `clock::uptime_ns`; 0: never was.
     hung_until: AtomicU64,
+    /// Where the randomness of delays and failures begins.
+    seed: u64,
+    /// CPU time to spend on every answer.
+    burn: Duration,
+    /// Requests for which something was drawn.
+    drawn: AtomicU64,
 }
 
 impl Counters {
@@ -59,6 +74,20 @@ impl Counters {
             0 => Duration::ZERO,
             until => Duration::from_nanos(until.saturating_sub(clock::uptime_ns())),
         }
+    }
+
+    /// How long the next request takes, and whether it fails as it wishes to: drawn by its number, in the order in which such
+    /// requests come.
+    fn draw(&self, wish: &mut Wish) -> Duration {
+        if let (Distribution::Constant(ns), None) = (&wish.delay, wish.failure) {
+            return Duration::from_nanos(*ns);
+        }
+        let number = self.drawn.fetch_add(1, Ordering::Relaxed);
+        let mut chance = Chance::new(self.seed, Purpose::Service, [number, 0]);
+        if chance.below(100) >= u64::from(wish.share) {
+            wish.failure = None;
+        }
+        Duration::from_nanos(wish.delay.draw(&mut chance))
     }
 
     /// Connections accepted so far.
@@ -90,12 +119,16 @@ pub struct Setup {
     pub slots: Option<usize>,
     /// The file for its journal; with one thread only.
     pub journal: Option<PathBuf>,
+    /// Where the randomness of delays and failures begins.
+    pub seed: u64,
+    /// CPU time it spends on every answer, besides what it takes.
+    pub burn: Duration,
 }
 
 impl Setup {
     /// An origin like a fast server: as many requests at once as come, no journal.
     pub fn plain(listen: SocketAddr, threads: usize) -> Self {
-        Self { listen, addresses: 1, threads, slots: None, journal: None }
+        Self { listen, addresses: 1, threads, slots: None, journal: None, seed: SEED, burn: Duration::ZERO }
     }
 }
 
@@ -123,7 +156,7 @@ impl Origin {
     /// When an address cannot be bound, the journal not written or a thread not started.
     pub fn start_as(setup: &Setup) -> io::Result<Self> {
         let mut addr = setup.listen;
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters { seed: setup.seed, burn: setup.burn, ..Counters::default() });
         let (mut stop, mut running) = (Vec::new(), Vec::new());
         for index in 0..setup.threads.max(1) {
             let listeners = bind_all(addr, setup.addresses)?;

@@ -23,6 +23,8 @@ pub struct Head<'a> {
     pub method: Method,
     /// Target as received.
     pub target: &'a [u8],
+    /// The client speaks HTTP/1.1, and so understands chunks.
+    pub is_1_1: bool,
     /// Whether the connection may carry another request afterwards.
     pub keep_alive: bool,
     /// How the request body ends; `Unstated` means there is none.
@@ -75,6 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Head<'_>>, Malformed> {
             _ => Method::Other,
         },
         target,
+        is_1_1,
         keep_alive: !fields.close && (is_1_1 || fields.keep_alive),
         framing: fields.framing,
         expects_continue: is_1_1 && fields.expects_continue,

@@ -325,3 +325,123 @@ fn a_frame_that_breaks_the_rules_ends_the_connection() {
         assert!(client.is_closed(), "{frame:?}");
     }
 }
+
+/// All that comes until the connection ends, and how it ends.
+fn rest(client: &mut Client) -> (Vec<u8>, Option<std::io::ErrorKind>) {
+    let mut all = std::mem::take(&mut client.1);
+    let how = client.0.read_to_end(&mut all).err().map(|error| error.kind());
+    (all, how)
+}
+
+#[test]
+fn a_body_may_come_in_chunks_and_slowly() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    let run = pattern::run(0, 2500);
+    let chunks = [
+        b"3e8\r\n",
+        &run[..1000],
+        b"\r\n3e8\r\n",
+        &run[1000..2000],
+        b"\r\n1f4\r\n",
+        &run[2000..],
+        b"\r\n0\r\n\r\n",
+    ]
+    .concat();
+    for target in ["/bytes/2500/chunks/1000", "/bytes/2500/chunks/1000/drip/20"] {
+        let started = clock::now();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        let answer = client.answer_to(false);
+        assert!(answer.head.contains("\r\nTransfer-Encoding: chunked\r\n"), "{}", answer.head);
+        while client.1.len() < chunks.len() {
+            assert_ne!(client.fill(), 0, "closed in the body");
+        }
+        assert!(client.1 == chunks, "{target}");
+        client.1.clear();
+        let least = if target.contains("drip") { 40 } else { 0 };
+        assert!(started.elapsed() >= Duration::from_millis(least), "two pauses of 20 ms");
+    }
+    // The connection goes on, and who does not know chunks gets none.
+    client.send(b"GET /bytes/2500/chunks/7 HTTP/1.0\r\n\r\n");
+    let answer = client.answer();
+    assert!(answer.body == run && answer.head.contains("Content-Length: 2500"), "{}", answer.head);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn an_answer_fails_as_its_url_says() {
+    use std::io::ErrorKind::ConnectionReset;
+    let origin = origin();
+    let page = |kind: &str| format!("GET /bytes/4000/fail/{kind} HTTP/1.1\r\nHost: a\r\n\r\n");
+    for (kind, how) in [
+        ("close", None),
+        ("reset", Some(ConnectionReset)),
+        ("head", None),
+        ("truncate", None),
+        ("truncate-reset", Some(ConnectionReset)),
+        ("garbage", None),
+    ] {
+        let mut client = Client::connect(&origin);
+        client.send(page(kind).as_bytes());
+        let (all, ended) = rest(&mut client);
+        assert_eq!(ended, how, "{kind}");
+        let head = fields::head_len(&all);
+        match kind {
+            "close" | "reset" => assert!(all.is_empty(), "{kind}: {all:?}"),
+            "head" => assert!(all.starts_with(b"HTTP/1.1 200 OK\r\n") && head.is_none(), "{all:?}"),
+            "garbage" => assert!(!all.is_empty() && !all.starts_with(b"HTTP"), "{all:?}"),
+            // What a reset overtakes is lost.
+            "truncate-reset" => assert!(all.len() < 4000, "{}", all.len()),
+            _ => assert_eq!(all.len() - head.unwrap(), 2000, "{kind}"),
+        }
+    }
+}
+
+#[test]
+fn a_silent_connection_is_silent_alone_and_ends_with_its_client() {
+    let origin = origin();
+    let mut silent = Client::connect(&origin);
+    silent.send(b"GET /fail/silence HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(clock::wait_until(Duration::from_secs(20), || origin.counters().requests() == 1));
+    let mut other = Client::connect(&origin);
+    other.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(other.answer().status, 200);
+    silent.0.set_nonblocking(true).unwrap();
+    let nothing = silent.0.read(&mut [0; 16]).unwrap_err().kind();
+    assert_eq!(nothing, std::io::ErrorKind::WouldBlock);
+    drop(silent);
+    assert!(clock::wait_until(Duration::from_secs(20), || origin.counters().open() == 1));
+}
+
+#[test]
+fn failures_fall_on_their_share_of_the_requests_and_on_the_same_ones_again() {
+    let falls = |seed: u64| -> Vec<bool> {
+        let origin = Origin::start_as(&Setup { seed, ..setup() }).unwrap();
+        let fails = |_| {
+            let mut client = Client::connect(&origin);
+            client.send(b"GET /fail/close/share/30 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            rest(&mut client).0.is_empty()
+        };
+        (0..100).map(fails).collect()
+    };
+    let first = falls(1);
+    let count = first.iter().filter(|fails| **fails).count();
+    assert!((10..=50).contains(&count), "30 of 100 expected: {count}");
+    assert_eq!(first, falls(1));
+    assert_ne!(first, falls(2));
+}
+
+#[test]
+fn delays_are_drawn_and_cpu_time_is_burnt() {
+    let origin = origin();
+    let mut client = Client::connect(&origin);
+    let mut took = |target: &str| {
+        let started = clock::now();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        assert_eq!(client.answer().status, 200);
+        started.elapsed()
+    };
+    assert!(took("/burn/20000") >= Duration::from_millis(20));
+    assert!(took("/delay/uniform-30-40") >= Duration::from_millis(30));
+    assert!(took("/delay/bimodal-1-30-100") >= Duration::from_millis(30));
+}

@@ -1,12 +1,16 @@
-//! What a URL asks the origin to do: pairs of segments, in any order and number.
+//! What a URL asks the origin to do: pairs of segments, in any order and number. Everything else is the page.
 //!
-//! `/bytes/N` body size, `/delay/MS` wait before the answer, `/status/N`, `/checksum` answer with length and CRC-32
-//! of the request body, `/counters` answer with what the origin has seen, `/hang/MS` answer this and then nothing for so
-//! long. Everything else is the page.
+//! - `/bytes/N` body size; `/chunks/N` the body in chunks of so many bytes; `/drip/MS` a pause after each piece of it
+//! - `/delay/MS` wait before the answer, constant or drawn (`delay`); `/burn/US` CPU time spent on it
+//! - `/status/N`; `/fail/KIND` how it goes wrong; `/share/PERCENT` for how many of the requests it does
+//! - `/checksum` answer with length and CRC-32 of the request body, `/counters` with what the origin has seen
+//! - `/hang/MS` answer this and then nothing for so long
 
 use std::time::Duration;
 
 use super::PAGE_LEN;
+use super::delay;
+use crate::simulate::distribution::Distribution;
 use crate::wire::fields::decimal;
 
 /// What the answer's body is made of.
@@ -20,28 +24,83 @@ pub enum Content {
     Counters,
 }
 
-/// The answer a URL asks for.
+/// How an answer goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The connection is closed before the answer.
+    Close,
+    /// The connection is reset before the answer.
+    Reset,
+    /// The connection is closed in the middle of the head.
+    Head,
+    /// The connection is closed in the middle of the body.
+    Truncate,
+    /// The connection is reset in the middle of the body.
+    TruncateReset,
+    /// No answer ever comes; other connections are served.
+    Silence,
+    /// What comes is not HTTP.
+    Garbage,
+}
+
+/// Names of the failures in a URL.
+const FAILURES: [(&[u8], Failure); 7] = [
+    (b"close", Failure::Close),
+    (b"reset", Failure::Reset),
+    (b"head", Failure::Head),
+    (b"truncate", Failure::Truncate),
+    (b"truncate-reset", Failure::TruncateReset),
+    (b"silence", Failure::Silence),
+    (b"garbage", Failure::Garbage),
+];
+
+/// The answer a URL asks for.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Wish {
     /// Status code, 200 to 599.
     pub status: u16,
     /// The body.
     pub content: Content,
-    /// How long to wait before answering.
-    pub delay: Duration,
+    /// How long to wait before answering, in nanoseconds.
+    pub(crate) delay: Distribution,
+    /// CPU time to spend on the answer.
+    pub burn: Duration,
     /// How long to answer nothing else afterwards.
     pub hang: Duration,
+    /// Bytes of each chunk; `None`: the body has a length.
+    pub chunk: Option<u64>,
+    /// Pause after each piece of the body.
+    pub drip: Duration,
+    /// How the answer goes wrong.
+    pub failure: Option<Failure>,
+    /// For how many of the requests it does, percent.
+    pub share: u8,
 }
 
 /// The page: what a URL without wishes gets.
-pub const PAGE: Wish =
-    Wish { status: 200, content: Content::Pattern(PAGE_LEN), delay: Duration::ZERO, hang: Duration::ZERO };
+pub const PAGE: Wish = Wish {
+    status: 200,
+    content: Content::Pattern(PAGE_LEN),
+    delay: Distribution::Constant(0),
+    burn: Duration::ZERO,
+    hang: Duration::ZERO,
+    chunk: None,
+    drip: Duration::ZERO,
+    failure: None,
+    share: 100,
+};
 
 /// Largest body one answer may have, in bytes.
 const BYTES_MAX: u64 = 1 << 40;
 
+/// Largest chunk: what is held of one answer, in bytes.
+const CHUNK_MAX: u64 = 64 * 1024;
+
 /// Longest delay one answer may have, and longest time without answers, in milliseconds.
 const DELAY_MAX_MS: u64 = 600_000;
+
+/// Most CPU time that one answer may take, in microseconds.
+const BURN_MAX_US: u64 = 1_000_000;
 
 /// Reads the path of a request target; the query, and segments it does not know, say nothing.
 pub fn read(target: &[u8]) -> Wish {
@@ -55,14 +114,10 @@ pub fn read(target: &[u8]) -> Wish {
         match segment {
             b"checksum" => wish.content = Content::Checksum,
             b"counters" => wish.content = Content::Counters,
-            b"bytes" | b"delay" | b"status" | b"hang" => {
-                let Some(number) = segments.next().and_then(decimal) else { continue };
-                match segment {
-                    b"bytes" => wish.content = Content::Pattern(number.min(BYTES_MAX)),
-                    b"delay" => wish.delay = Duration::from_millis(number.min(DELAY_MAX_MS)),
-                    b"hang" => wish.hang = Duration::from_millis(number.min(DELAY_MAX_MS)),
-                    _ if (200..600).contains(&number) => wish.status = number as u16,
-                    _ => {}
+            b"bytes" | b"chunks" | b"drip" | b"delay" | b"burn" | b"status" | b"hang" | b"fail"
+            | b"share" => {
+                if let Some(value) = segments.next() {
+                    take(&mut wish, segment, value);
                 }
             }
             _ => {}
@@ -71,10 +126,39 @@ pub fn read(target: &[u8]) -> Wish {
     wish
 }
 
+/// Takes one pair of segments into account; a value that is none says nothing.
+fn take(wish: &mut Wish, name: &[u8], value: &[u8]) {
+    match name {
+        b"delay" => wish.delay = delay::read(value, DELAY_MAX_MS).unwrap_or(PAGE.delay),
+        b"fail" => {
+            let named = FAILURES.iter().find(|(name, _)| *name == value);
+            wish.failure = named.map(|(_, failure)| *failure);
+        }
+        _ => {
+            let Some(number) = decimal(value) else { return };
+            match name {
+                b"bytes" => wish.content = Content::Pattern(number.min(BYTES_MAX)),
+                b"chunks" => wish.chunk = Some(number.clamp(1, CHUNK_MAX)),
+                b"drip" => wish.drip = Duration::from_millis(number.min(DELAY_MAX_MS)),
+                b"burn" => wish.burn = Duration::from_micros(number.min(BURN_MAX_US)),
+                b"hang" => wish.hang = Duration::from_millis(number.min(DELAY_MAX_MS)),
+                b"share" => wish.share = number.min(100) as u8,
+                _ if (200..600).contains(&number) => wish.status = number as u16,
+                _ => {}
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Content, PAGE, Wish, read};
+    use super::{CHUNK_MAX, Content, FAILURES, PAGE, Wish, read};
+    use crate::simulate::distribution::Distribution;
     use std::time::Duration;
+
+    fn ms(count: u64) -> Distribution {
+        Distribution::Constant(count * 1_000_000)
+    }
 
     #[test]
     fn urls_say_what_is_wanted() {
@@ -86,25 +170,36 @@ mod tests {
             ("/bytes/0", Wish { content: Content::Pattern(0), ..PAGE }),
             ("/bytes/x", PAGE),
             ("/bytes", PAGE),
-            ("/delay/20", Wish { delay: Duration::from_millis(20), ..PAGE }),
+            ("/delay/20", Wish { delay: ms(20), ..PAGE }),
+            ("/delay/exponential-20", Wish { delay: Distribution::Exponential { mean: 20_000_000 }, ..PAGE }),
+            ("/delay/often", PAGE),
             ("/hang/20", Wish { hang: Duration::from_millis(20), ..PAGE }),
-            ("/delay/20/client/7", Wish { delay: Duration::from_millis(20), ..PAGE }),
+            ("/delay/20/client/7", Wish { delay: ms(20), ..PAGE }),
+            ("/burn/50", Wish { burn: Duration::from_micros(50), ..PAGE }),
             ("/status/503", Wish { status: 503, ..PAGE }),
             ("/status/100", PAGE),
             ("/status/999", PAGE),
             ("/checksum", Wish { content: Content::Checksum, ..PAGE }),
             ("/counters", Wish { content: Content::Counters, ..PAGE }),
+            ("/chunks/100/drip/3", Wish { chunk: Some(100), drip: Duration::from_millis(3), ..PAGE }),
+            ("/chunks/0", Wish { chunk: Some(1), ..PAGE }),
+            ("/chunks/1000000000", Wish { chunk: Some(CHUNK_MAX), ..PAGE }),
+            ("/fail/often", PAGE),
             (
                 "/delay/5/status/404/bytes/7?x=1",
-                Wish {
-                    status: 404,
-                    content: Content::Pattern(7),
-                    delay: Duration::from_millis(5),
-                    hang: Duration::ZERO,
-                },
+                Wish { status: 404, content: Content::Pattern(7), delay: ms(5), ..PAGE },
             ),
         ] {
             assert_eq!(read(target.as_bytes()), wish, "{target}");
+        }
+    }
+
+    #[test]
+    fn every_failure_has_a_name() {
+        for (name, failure) in FAILURES {
+            let target = [b"/bytes/9/share/30/fail/", name].concat();
+            let content = Content::Pattern(9);
+            assert_eq!(read(&target), Wish { content, failure: Some(failure), share: 30, ..PAGE });
         }
     }
 }

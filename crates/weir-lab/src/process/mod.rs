@@ -63,6 +63,8 @@ pub struct Guarded {
     reports: BufReader<ChildStdout>,
     pid: i32,
     log: PathBuf,
+    /// How the program ended, once that has been read.
+    how: Option<String>,
 }
 
 impl Guarded {
@@ -85,7 +87,7 @@ impl Guarded {
             command.spawn().with_context(|| format!("cannot start {}", launcher.program.display()))?;
         let line = guard.stdin.take();
         let reports = BufReader::new(guard.stdout.take().context("the guard's output was not piped")?);
-        let mut guarded = Self { guard, line, reports, pid: 0, log: job.log.clone() };
+        let mut guarded = Self { guard, line, reports, pid: 0, log: job.log.clone(), how: None };
         let mut report = String::new();
         guarded.reports.read_line(&mut report)?;
         match report.trim_end().split_once(' ') {
@@ -103,15 +105,19 @@ impl Guarded {
     /// How the program ended, if it has.
     pub fn ended(&mut self) -> Option<String> {
         self.guard.try_wait().ok().flatten()?;
+        if self.how.is_some() {
+            return self.how.clone();
+        }
         let mut report = String::new();
         // Whatever the pipe still holds; an empty report is one as well.
         let _ = self.reports.read_to_string(&mut report);
         let log = self.log_tail();
-        Some(if log.is_empty() {
+        self.how = Some(if log.is_empty() {
             report.trim_end().to_owned()
         } else {
             format!("{}: {log}", report.trim_end())
-        })
+        });
+        self.how.clone()
     }
 
     /// Waits until the program ends or `limit` has passed; says how it ended.

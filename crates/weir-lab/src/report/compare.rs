@@ -116,5 +116,5 @@ fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<Stri
 
 fn values(run: &Run, row: &Row, metric: Metric) -> Vec<f64> {
     let is_it = |it: &&Measurement| it.failure.is_none() && it.case == row.case && it.target == row.target;
-    run.measurements.iter().filter(is_it).filter_map(|it| it.values.get(&metric).copied()).collect()
+    run.measurements.iter().filter(is_it).filter_map(|it| it.value(metric)).collect()
 }

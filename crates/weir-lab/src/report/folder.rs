@@ -1,10 +1,11 @@
-//! A run on disk: `report.md` and `report.html`, `run.json` with all raw figures, `figures.csv`, and the configurations as files.
+//! A run on disk: `report.md` and `report.html`, `run.json` with all raw figures, `figures.csv`, what was noted of seconds and
+//! requests, the configurations and flame graphs as files.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::{Run, figures, html, markdown};
+use super::{Run, figures, html, markdown, profile};
 
 /// Saves `run` below `root`, in a folder named after its date and scenario; says where.
 ///
@@ -61,7 +62,19 @@ fn write(run: &Run, folder: &Path) -> anyhow::Result<()> {
     };
     save("report.md", markdown::report(run))?;
     save("report.html", html::page(run)?)?;
-    save("figures.csv", figures::csv(run)?)
+    for (name, text) in [("seconds.csv", figures::seconds(run)), ("requests.csv", figures::requests(run))] {
+        text.map_or(Ok(()), |text| save(name, text))?;
+    }
+    save("figures.csv", figures::csv(run)?)?;
+    let drawn: Vec<(String, String)> = run
+        .profiles
+        .iter()
+        .filter_map(|(target, profile)| Some((profile::file_of(target), profile.svg().ok()?)))
+        .collect();
+    if !drawn.is_empty() {
+        std::fs::create_dir_all(folder.join("profiles"))?;
+    }
+    drawn.into_iter().try_for_each(|(file, svg)| save(&format!("profiles/{file}"), svg))
 }
 
 /// `<root>/<date>-<scenario>`, with a number when that is taken.

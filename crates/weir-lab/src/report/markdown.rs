@@ -2,7 +2,7 @@
 
 use super::summary::{Row, rows};
 use super::verdict::verdicts;
-use super::{Run, main_figure, remarks, table};
+use super::{Run, main_figure, memory, profile, remarks, table};
 use crate::measure::metric::Metric;
 
 /// Verdicts, table and notes: what the terminal shows.
@@ -24,7 +24,14 @@ pub fn findings(run: &Run) -> String {
     text.push('\n');
     text.push_str(&table::write(&cells(run, &rows), 1 + usize::from(has_cases(&rows))));
     text.push('\n');
-    for note in run.notes.iter().cloned().chain(remarks::of(run, &rows)) {
+    if let Some(cells) = memory::cells(&rows) {
+        text.push_str(&format!(
+            "Where the memory is:\n\n{}\n{}\n\n",
+            table::write(&cells, 1),
+            memory::CAPTION
+        ));
+    }
+    for note in run.notes.iter().cloned().chain(profile::remarks(run)).chain(remarks::of(run, &rows)) {
         text.push_str(&format!("- {note}\n"));
     }
     text
@@ -90,7 +97,7 @@ fn cells(run: &Run, rows: &[Row]) -> Vec<Vec<String>> {
         }
         for metric in &columns {
             let spread = row.spreads.get(metric);
-            line.push(spread.map_or("-".to_owned(), |spread| metric.format(spread.median)));
+            line.push(spread.map_or(row.blank(*metric).to_owned(), |spread| metric.format(spread.median)));
             if Some(*metric) == main && !has_cases {
                 line.extend(in_full(row, *metric));
             }

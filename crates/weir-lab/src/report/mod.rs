@@ -5,6 +5,8 @@
 
 pub mod summary;
 pub mod verdict;
+mod memory;
+mod profile;
 mod remarks;
 pub(crate) mod table;
 pub mod markdown;
@@ -23,8 +25,10 @@ use crate::clock;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::place::Placement;
-use crate::run::Measurement;
+use crate::profile::Profile;
+use crate::run::capacity::Capacity;
 use crate::run::stand::Record;
+use crate::run::{Length, Measurement};
 use crate::scenario::Scenario;
 use crate::target::{Product, Target, Variant};
 
@@ -41,6 +45,9 @@ pub struct Run {
     pub placement: Option<Placement>,
     /// Only a few seconds long: its figures mean nothing.
     pub short: bool,
+    /// With fewer rounds and shorter windows than the scenario has.
+    #[serde(default)]
+    pub brief: bool,
     /// The lab itself was built for debugging: its figures mean nothing.
     pub debug_build: bool,
     /// Version of the lab.
@@ -53,11 +60,17 @@ pub struct Run {
     pub tools: BTreeMap<String, String>,
     /// All measurements, in the order in which they were made.
     pub measurements: Vec<Measurement>,
+    /// Where targets spend their CPU time, if that was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub profiles: BTreeMap<String, Profile>,
     /// Targets that have no means for what the scenario asks, and what they lack.
     #[serde(default)]
     pub cannot: BTreeMap<String, String>,
     /// Targets, or single loads on them, that failed, and how.
     pub failed: BTreeMap<String, String>,
+    /// What client and origin can do without a target, where that could be found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }
@@ -75,21 +88,24 @@ fn command_line(args: impl Iterator<Item = String>) -> String {
 
 impl Run {
     /// A run that has measured nothing yet.
-    pub fn new(scenario: &Scenario, machine: Machine, placement: Option<Placement>, short: bool) -> Self {
+    pub fn new(scenario: &Scenario, machine: Machine, placement: Option<Placement>, length: Length) -> Self {
         Self {
             scenario: scenario.clone(),
             started: clock::today(),
             machine,
             placement,
-            short,
+            short: length == Length::Trial,
+            brief: length == Length::Brief,
             debug_build: cfg!(debug_assertions),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             command: command_line(std::env::args().skip(1)),
             targets: BTreeMap::new(),
             tools: BTreeMap::new(),
             measurements: Vec::new(),
+            profiles: BTreeMap::new(),
             cannot: BTreeMap::new(),
             failed: BTreeMap::new(),
+            capacity: None,
             notes: Vec::new(),
         }
     }
@@ -137,6 +153,8 @@ impl Run {
             Some("A short run, to see that everything works: these figures mean nothing.")
         } else if self.disturbed() * 2 > self.measurements.len() {
             Some("Other processes used the CPUs during most measurements: repeat on a quiet machine.")
+        } else if self.brief {
+            Some("A brief run, with few rounds and short windows: a first impression, not a verdict.")
         } else {
             None
         }

@@ -1,8 +1,11 @@
 //! What a reader should know beside the figures: how they were taken, and what may be wrong with them.
 
+use std::collections::BTreeMap;
+
 use super::Run;
 use super::summary::Row;
 use crate::measure::metric::Metric;
+use crate::run::Measurement;
 use crate::run::measurement::Limit;
 use crate::scenario::Tool;
 
@@ -34,15 +37,12 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> Vec<String> {
             ""
         }
     ));
-    let saturated: Vec<&str> = rows
-        .iter()
-        .filter(|row| row.limit == Some(Limit::Client) && row.target != "direct")
-        .map(|row| row.target.as_str())
-        .collect();
-    if !saturated.is_empty() {
+    let void: Vec<&str> =
+        rows.iter().filter(|row| !row.void.is_empty()).map(|row| row.target.as_str()).collect();
+    if !void.is_empty() {
         remarks.push(format!(
-            "Client and origin were the limit for {}: their requests per second are a lower bound, CPU per request holds.",
-            saturated.join(", ")
+            "Where a figure is void, the target was not the limit: {} could have done more. CPU per request and memory hold.",
+            void.join(", ")
         ));
     }
     if rows.iter().any(|row| row.limit == Some(Limit::RateMissed)) {
@@ -62,6 +62,7 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> Vec<String> {
             most(Metric::Stolen)
         ));
     }
+    remarks.extend(run.scenario.ladder.as_ref().and_then(|ladder| doubled(run, ladder.errors_max?)));
     for measurement in &run.measurements {
         for note in &measurement.notes {
             let case = if measurement.case.is_empty() { "" } else { ", " };
@@ -72,4 +73,58 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> Vec<String> {
         }
     }
     remarks
+}
+
+/// How many clients each target took before more than `errors_max` percent of the requests failed, in its worst round.
+fn doubled(run: &Run, errors_max: f64) -> Option<String> {
+    let clients = |it: &Measurement| it.case.strip_suffix(" clients")?.parse::<u64>().ok();
+    let most = run.measurements.iter().filter_map(clients).max()?;
+    let mut held: BTreeMap<&str, u64> = BTreeMap::new();
+    for target in run.measurements.iter().map(|it| it.target.as_str()) {
+        let own = || run.measurements.iter().filter(|it| it.target == target);
+        let is_over = |it: &&Measurement| {
+            it.failure.is_some()
+                || it.values.get(&Metric::Availability).is_some_and(|share| *share < 100.0 - errors_max)
+        };
+        let over = own().filter(is_over).filter_map(clients).min().unwrap_or(u64::MAX);
+        held.insert(target, own().filter_map(clients).filter(|number| *number < over).max().unwrap_or(0));
+    }
+    let each: Vec<String> = held
+        .into_iter()
+        .map(|(target, number)| {
+            let end = if number == most { ", where the run ended" } else { "" };
+            format!("{target} {number}{end}")
+        })
+        .collect();
+    Some(format!("Clients with at most {errors_max} % of errors: {}.", each.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BTreeMap, Measurement, Metric, Run, doubled};
+    use crate::machine::Machine;
+    use crate::run::Length;
+    use crate::scenario::catalogue;
+
+    #[test]
+    fn a_target_holds_what_is_below_its_first_failure() {
+        let scenario = catalogue::find("stress-doubling").unwrap();
+        let mut run = Run::new(&scenario, Machine::look(), None, Length::Full);
+        for (target, clients, available) in [
+            ("weir", 1000, 100.0),
+            ("weir", 2000, 99.0),
+            ("nginx", 1000, 90.0),
+            ("nginx", 2000, 89.9),
+            ("caddy", 1000, 3.0),
+        ] {
+            let values = BTreeMap::from([(Metric::Availability, available)]);
+            let (target, case) = (target.to_owned(), format!("{clients} clients"));
+            run.measurements.push(Measurement { target, case, values, ..Measurement::default() });
+        }
+        let said = doubled(&run, 10.0).unwrap();
+        assert_eq!(
+            said,
+            "Clients with at most 10 % of errors: caddy 0; nginx 1000; weir 2000, where the run ended."
+        );
+    }
 }

@@ -22,6 +22,8 @@ pub struct Row {
     pub target: String,
     /// Each figure over the rounds.
     pub spreads: BTreeMap<Metric, Spread>,
+    /// Figures that count in no round, since the target was not the limit.
+    pub void: BTreeSet<Metric>,
     /// Each figure relative to that of the best peer.
     pub ratios: BTreeMap<Metric, Ratio>,
     /// Each figure relative to that of each peer.
@@ -30,6 +32,13 @@ pub struct Row {
     pub limit: Option<Limit>,
     /// Requests that failed, over all rounds.
     pub faults: u64,
+}
+
+impl Row {
+    /// What stands in a table where there is no figure.
+    pub fn blank(&self, metric: Metric) -> &'static str {
+        if self.void.contains(&metric) { "void" } else { "-" }
+    }
 }
 
 /// A figure relative to that of the best peer.
@@ -83,6 +92,7 @@ fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
     Row {
         case: case.to_owned(),
         target: target.to_owned(),
+        void: metrics.iter().copied().filter(|metric| !spreads.contains_key(metric)).collect(),
         spreads,
         ratios,
         peers,
@@ -96,7 +106,7 @@ fn of<'a>(good: &[&'a Measurement], case: &str, target: &str) -> Vec<&'a Measure
 }
 
 fn values(measurements: &[&Measurement], metric: Metric) -> Vec<f64> {
-    measurements.iter().filter_map(|measurement| measurement.values.get(&metric).copied()).collect()
+    measurements.iter().filter_map(|measurement| measurement.value(metric)).collect()
 }
 
 /// The ratio of `own` to `peer` in the same case. Zero has no ratio.
@@ -112,8 +122,8 @@ fn ratio(
         .iter()
         .filter_map(|mine| {
             let other = theirs.iter().find(|theirs| theirs.round == mine.round)?;
-            let (mine, other) = (mine.values.get(&metric)?, other.values.get(&metric)?);
-            (*other != 0.0).then(|| mine / other)
+            let (mine, other) = (mine.value(metric)?, other.value(metric)?);
+            (other != 0.0).then(|| mine / other)
         })
         .collect();
     Some(Ratio { peer, estimate: stats::estimate(&ratios)? })

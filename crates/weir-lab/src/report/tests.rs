@@ -9,6 +9,8 @@ use crate::load::Faults;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::place::Placement;
+use crate::profile::Profile;
+use crate::run::Length;
 use crate::run::Measurement;
 use crate::run::measurement::Limit;
 use crate::run::stand::Record;
@@ -30,7 +32,7 @@ fn machine() -> Machine {
 
 fn empty_run(scenario: &Scenario) -> Run {
     let placement = Placement { client: 0, target: 1, siblings: false };
-    let mut run = Run::new(scenario, machine(), Some(placement), false);
+    let mut run = Run::new(scenario, machine(), Some(placement), Length::Full);
     run.debug_build = false;
     run
 }
@@ -325,9 +327,10 @@ fn a_difference_that_may_be_chance_is_called_that() {
 fn figures_are_one_a_line() {
     let mut run = run_with(&[("weir", &[8.5])]);
     run.measurements[0].case = "a \"b\", c".to_owned();
-    let expected = "case,target,round,figure,value\r\n\
-                    \"a \"\"b\"\", c\",\"weir\",1,requests-per-second,117647.05882352941\r\n\
-                    \"a \"\"b\"\", c\",\"weir\",1,cpu-per-request,8.5\r\n";
+    run.measurements[0].void.insert(Metric::RequestsPerSecond);
+    let expected = "case,target,round,figure,value,counts\r\n\
+                    \"a \"\"b\"\", c\",\"weir\",1,requests-per-second,117647.05882352941,void\r\n\
+                    \"a \"\"b\"\", c\",\"weir\",1,cpu-per-request,8.5,yes\r\n";
     assert_eq!(figures::csv(&run).unwrap(), expected);
 }
 
@@ -335,4 +338,79 @@ fn figures_are_one_a_line() {
 fn a_run_of_nothing_still_has_a_page() {
     let run = empty_run(&catalogue::find("l7-keepalive").unwrap());
     assert!(html::page(&run).unwrap().contains("Not judged"));
+}
+
+#[test]
+fn a_figure_that_is_void_is_called_that_and_judges_nothing() {
+    let mut run = run_with(&[("weir", &[8.0, 8.0]), ("nginx", &[10.0, 10.0])]);
+    for measurement in run.measurements.iter_mut().filter(|it| it.target == "weir") {
+        measurement.void = [Metric::RequestsPerSecond].into();
+        measurement.limit = Some(Limit::Origin);
+    }
+    let rows = rows(&run);
+    assert!(!rows[0].ratios.contains_key(&Metric::RequestsPerSecond), "{:?}", rows[0]);
+    let text = markdown::findings(&run);
+    let line = text.lines().find(|line| line.starts_with("| weir")).unwrap();
+    assert!(line.contains(" void ") && line.contains(" 8.00 ") && line.contains(" origin "), "{line}");
+    assert!(text.contains("the target was not the limit: weir could have done more"), "{text}");
+    assert!(html::page(&run).unwrap().contains("void"));
+    // One round that counts is a figure.
+    run.measurements[0].void.clear();
+    assert!(super::summary::rows(&run)[0].spreads.contains_key(&Metric::RequestsPerSecond));
+}
+
+#[test]
+fn where_the_memory_is_is_told_of_targets_that_were_looked_at() {
+    let mut run = run_with(&[("direct", &[1.0]), ("weir", &[8.0])]);
+    assert!(!markdown::findings(&run).contains("Where the memory is"));
+    let values = &mut run.measurements[1].values;
+    for (metric, mib) in [(Metric::MemoryHeap, 3.5), (Metric::Pss, 9.0), (Metric::MemoryFile, 5.5)] {
+        values.insert(metric, mib * 1_048_576.0);
+    }
+    let text = markdown::findings(&run);
+    let table = text.split("Where the memory is:").nth(1).unwrap();
+    let line = table.lines().find(|line| line.starts_with("| weir")).unwrap();
+    assert!(line.contains("9.0") && line.contains("3.5") && !table.contains("| direct"), "{table}");
+    assert!(html::page(&run).unwrap().contains("<h2>Where the memory is</h2>"));
+}
+
+#[test]
+fn profiles_are_drawn_in_the_page_and_beside_it_or_their_lack_is_explained() {
+    let mut run = run_with(&[("weir", &[8.0])]);
+    let stacks = BTreeMap::from([("weir;main;send_[k]".to_owned(), 3), ("weir;main".to_owned(), 1)]);
+    run.profiles.insert("weir".to_owned(), Profile::Stacks(stacks));
+    run.profiles
+        .insert("nginx/tuned".to_owned(), Profile::Missing("perf is not installed: get it".to_owned()));
+    let page = html::page(&run).unwrap();
+    assert!(
+        page.contains("weir: 4 samples, 75 % of them in the kernel") && page.contains("send_[k]: 3 samples"),
+        "{page}"
+    );
+    assert!(
+        page.contains("nginx/tuned: no profile: perf is not installed: get it") && !page.contains("<script"),
+        "{page}"
+    );
+    let root = tempfile::tempdir().unwrap();
+    folder::save_as(&run, root.path()).unwrap();
+    assert!(std::fs::read_to_string(root.path().join("profiles/weir.svg")).unwrap().starts_with("<svg"));
+    assert_eq!(std::fs::read_dir(root.path().join("profiles")).unwrap().count(), 1);
+    assert!(markdown::findings(&run).contains("75 % of them in the kernel (profiles/weir.svg)."));
+    assert_eq!(folder::load(root.path()).unwrap().profiles, run.profiles);
+}
+
+#[test]
+fn seconds_and_requests_are_files_where_they_were_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = run_with(&[("weir", &[8.0])]);
+    folder::save_as(&run, folder.path()).unwrap();
+    assert!(!folder.path().join("seconds.csv").exists() && !folder.path().join("requests.csv").exists());
+    let second = crate::load::Second { requests: 7, errors: 1, p50: 20.5, p99: 30.0 };
+    run.measurements[0].seconds = vec![second, second];
+    run.measurements[0].responses = vec![900, 1000];
+    folder::save_as(&run, folder.path()).unwrap();
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(read("seconds.csv").lines().last(), Some("\"\",\"weir\",1,2,7,1,20.5,30"));
+    assert_eq!(read("requests.csv").lines().last(), Some("\"\",\"weir\",1,2,1000"));
+    assert!(read("run.json").contains("\"responses\": \"900 1000\""));
+    assert_eq!(folder::load(folder.path()).unwrap(), run);
 }

@@ -1,6 +1,7 @@
 //! One load of a scenario that has several, as it stands in the table.
 
 use crate::scenario::Tool;
+use crate::scenario::listener::Suite;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub(super) enum Case {
     Crowd { tool: Tool, clients: usize },
     /// So many clients.
     Clients(usize),
+    /// Clients that offer this suite.
+    Suite(Suite),
     /// Requests with a body of so many bytes; 0: GET.
     Body(usize),
 }
@@ -20,6 +23,7 @@ impl std::fmt::Display for Case {
                 write!(f, "{}, {clients} clients", if tool == Tool::Ab { "ab -k" } else { tool.name() })
             }
             Self::Clients(clients) => write!(f, "{clients} clients"),
+            Self::Suite(suite) => f.write_str(suite.name()),
             Self::Body(0) => f.write_str("GET"),
             Self::Body(len) => write!(f, "POST of {len} bytes"),
         }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::footprint;
 use super::measurement::Measurement;
 use super::stand::{Bench, Stand};
 use crate::load::exchange::{Shape, prepare};
 use crate::load::tool::{HOW_TO_GET, Order, Tally, installed};
 use crate::load::{Arrival, Choice, Connections, Plan, Progress, driver};
-use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::scenario::{Rounds, Tool};
@@ -28,15 +28,20 @@ pub(super) fn measure(
     rounds: &Rounds,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand(target, clients as u64)?;
+    let mut stand = bench.stand_with_servers(target, clients)?;
     let tally = match tool {
         Tool::Driver => drive(bench, &stand, clients, rounds)?,
         other => {
             let installed =
                 installed(other).with_context(|| format!("{} is missing: {}", other.name(), HOW_TO_GET))?;
-            let order =
-                Order { authority: &stand.authority, clients, window: rounds.window, dir: bench.dir.path() };
-            crate::load::tool::run(other, &installed, &order, &bench.options.runner(&[]))?
+            let order = Order {
+                authority: &stand.authority,
+                clients,
+                rate: None,
+                window: rounds.window,
+                dir: bench.dir.path(),
+            };
+            crate::load::tool::run(other, &installed, &order, &bench.options.runner(&bench.client_cpus()))?
         }
     };
     anyhow::ensure!(!bench.options.is_interrupted(), "interrupted");
@@ -66,6 +71,7 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
         timeout: TIMEOUT,
         faults_max: u64::MAX,
         trace: false,
+        pace: None,
     };
     let progress = Progress::default();
     let outcome = std::thread::scope(|scope| {
@@ -90,6 +96,9 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
 
 fn note(stand: &Stand, tally: Tally) -> Measurement {
     let mut measurement = Measurement::default();
+    if let Some(child) = &stand.target {
+        footprint::note(&mut measurement, child.pid());
+    }
     let asked = tally.answered + tally.faults.total;
     let values = &mut measurement.values;
     values.insert(Metric::Availability, 100.0 * tally.answered as f64 / asked.max(1) as f64);
@@ -99,9 +108,6 @@ fn note(stand: &Stand, tally: Tally) -> Measurement {
         if let Some(value) = value {
             values.insert(metric, value);
         }
-    }
-    if let Some(child) = &stand.target {
-        values.insert(Metric::Rss, memory::of_tree(child.pid()).rss as f64);
     }
     if tally.hung > 0 {
         measurement

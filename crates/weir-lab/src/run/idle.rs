@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 
+use super::footprint;
 use super::mark::{Mark, mark, note_cost, note_limit};
 use super::measurement::Measurement;
 use super::server::Server;
@@ -48,7 +49,25 @@ pub(super) fn measure(
     if let Some(slope) = stats::slope(&measurement.series) {
         measurement.values.insert(Metric::MemoryPerClient, slope);
     }
+    if let Some(many) = idle.extrapolate {
+        extrapolate(&mut measurement, many);
+    }
     Ok(measurement)
+}
+
+/// What `many` would take, if each one more took as much as those that were opened.
+fn extrapolate(measurement: &mut Measurement, many: usize) {
+    let Some((most, bytes)) = measurement.series.last().copied() else { return };
+    let values = &mut measurement.values;
+    values.insert(Metric::Tunnels, most);
+    if let Some(each) = values.get(&Metric::MemoryPerClient).copied() {
+        values.insert(Metric::MemoryOfMany, bytes + each * (many as f64 - most));
+    }
+    if let Some(micros) = values.get(&Metric::HeartbeatCpu).copied() {
+        // 10 000 us of each second are a percent of a CPU.
+        values.insert(Metric::CpuOfThousand, micros / 10_000.0);
+        values.insert(Metric::CpuOfMany, micros / 10_000.0 * many as f64 / 1000.0);
+    }
 }
 
 /// Memory of a fresh target once `clients` idle on it. `pulse`: interval of a heartbeat, and for how long there is one
@@ -73,6 +92,10 @@ fn with_clients(
         None => stand.servers.first().and_then(Server::pid).context("the origin runs")?,
     };
     let memory = memory::of_tree(pid);
+    if stand.target.is_some() {
+        // Of the largest number in the end.
+        footprint::note(measurement, pid);
+    }
     if let Some((interval, length)) = pulse {
         let before = mark(&stand, bench.placement, 0);
         let beats = held.beat(interval, length, || bench.options.is_interrupted());
@@ -115,5 +138,22 @@ fn note_pulse(measurement: &mut Measurement, clients: usize, is_placed: bool, be
         // Percent of a CPU are 10 000 us of each second.
         let of_thousand = percent * 10_000.0 * 1000.0 / clients as f64;
         measurement.values.insert(Metric::HeartbeatCpu, of_thousand);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Measurement, Metric, extrapolate};
+
+    #[test]
+    fn what_many_take_follows_from_the_slope() {
+        let mut measurement =
+            Measurement { series: vec![(1000.0, 6e6), (2000.0, 10e6)], ..Measurement::default() };
+        measurement.values.insert(Metric::MemoryPerClient, 4000.0);
+        measurement.values.insert(Metric::HeartbeatCpu, 5000.0);
+        extrapolate(&mut measurement, 200_000);
+        let of = |metric| measurement.values[&metric];
+        assert_eq!((of(Metric::Tunnels), of(Metric::MemoryOfMany)), (2000.0, 10e6 + 198_000.0 * 4000.0));
+        assert_eq!((of(Metric::CpuOfThousand), of(Metric::CpuOfMany)), (0.5, 100.0));
     }
 }

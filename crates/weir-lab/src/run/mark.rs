@@ -1,17 +1,18 @@
 //! Readings at both ends of a window: what the target and everybody else did with the CPUs in between.
 
+use super::limit::Shares;
 use super::measurement::{Limit, Measurement};
+use super::server::Server;
 use super::stand::Stand;
 use crate::measure::metric::Metric;
 use crate::measure::{busy, cpu};
 use crate::place::Placement;
 
-/// From here on a CPU counts as full.
-const FULL: f64 = 0.95;
-
 /// Readings at one end of the window.
 pub(super) struct Mark {
     target: Option<cpu::Snapshot>,
+    /// The servers.
+    origin: cpu::Snapshot,
     /// The lab with all its children: client, origin and target.
     lab: cpu::Snapshot,
     client: Option<busy::Ticks>,
@@ -23,6 +24,7 @@ pub(super) struct Mark {
 pub(super) fn mark(stand: &Stand, placement: Option<Placement>, exchanges: u64) -> Mark {
     Mark {
         target: stand.target.as_ref().map(|child| cpu::snapshot(child.pid())),
+        origin: cpu::snapshot_all(&stand.servers.iter().filter_map(Server::pid).collect::<Vec<_>>()),
         lab: cpu::snapshot(std::process::id() as i32),
         client: placement.and_then(|placement| busy::ticks(placement.client)),
         other: placement.and_then(|placement| busy::ticks(placement.target)),
@@ -46,25 +48,35 @@ pub(super) fn note_cost(measurement: &mut Measurement, before: &Mark, after: &Ma
     measurement.values.insert(Metric::SwitchesPerRequest, spent.switches as f64 / exchanges as f64);
 }
 
-/// Which CPU was full, and who else used them.
+/// Which CPU was full and with whom, and who else used them.
 pub(super) fn note_limit(measurement: &mut Measurement, before: &Mark, after: &Mark, rate: Option<f64>) {
     let (Some(client), Some(other)) = (before.client.zip(after.client), before.other.zip(after.other)) else {
         return;
     };
     let (client, other) = (busy::between(client.0, client.1), busy::between(other.0, other.1));
-    let target = measurement.values.get(&Metric::TargetCpu).copied().unwrap_or(0.0) / 100.0;
+    let target = measurement.values.get(&Metric::TargetCpu).map(|percent| percent / 100.0);
+    let spent = cpu::between(&before.origin, &after.origin);
+    let origin = spent.cpus();
     let lab = cpu::between(&before.lab, &after.lab).cpus();
     let foreign = (client.busy + other.busy - lab).max(0.0);
     let stolen = client.stolen.max(other.stolen);
     measurement.values.insert(Metric::ClientCpu, client.busy * 100.0);
     measurement.values.insert(Metric::ForeignCpu, foreign * 100.0);
     measurement.values.insert(Metric::Stolen, stolen * 100.0);
-    if rate.is_none() {
-        measurement.limit = Some(match (target >= FULL, client.busy >= FULL) {
-            (true, _) => Limit::Target,
-            (false, _) if measurement.is_disturbed() => Limit::Disturbed,
-            (false, true) => Limit::Client,
-            (false, false) => Limit::Waiting,
-        });
+    let driver = (lab - origin - target.unwrap_or(0.0)).max(0.0);
+    measurement.values.insert(Metric::OriginCpu, origin * 100.0);
+    measurement.values.insert(Metric::DriverCpu, driver * 100.0);
+    let exchanges = after.exchanges.saturating_sub(before.exchanges);
+    if exchanges > 0 && !spent.total.is_zero() {
+        let each = spent.total.as_secs_f64() * 1e6 / exchanges as f64;
+        measurement.values.insert(Metric::OriginPerRequest, each);
+    }
+    let is_disturbed = measurement.is_disturbed();
+    let limit = Shares { target, shared: client.busy, origin, driver, is_disturbed }.limit();
+    // A rate that was missed while the client or the origin had no time left is theirs to answer for.
+    let missed_by_them =
+        measurement.limit == Some(Limit::RateMissed) && matches!(limit, Limit::Client | Limit::Origin);
+    if rate.is_none() || missed_by_them {
+        measurement.limit = Some(limit);
     }
 }

@@ -1,12 +1,17 @@
 //! A run: rounds over targets, each measurement from nothing, the results gathered for the report.
 //!
-//! `stand` starts servers and target for one measurement; `steady` to `unfinished` each know how to measure one kind of
+//! `stand` starts servers and target for one measurement; `steady` to `reload` each know how to measure one kind of
 //! work; `rounds` interleaves them and leaves out what has failed. What is measured is a `Measurement`, whatever the kind.
 
 pub mod measurement;
 pub mod server;
 pub mod stand;
 mod mark;
+mod limit;
+pub mod capacity;
+mod footprint;
+mod profiled;
+mod site;
 mod window;
 mod traced;
 mod steady;
@@ -19,6 +24,9 @@ mod slow;
 mod probes;
 mod persistence;
 mod unfinished;
+mod ladder;
+mod slow_clients;
+mod reload;
 mod case;
 mod peak;
 pub mod rounds;
@@ -27,13 +35,37 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use ladder::fit;
 pub use measurement::Measurement;
 pub use rounds::run;
 
 use crate::load::tool::Runner;
 use crate::process::Launcher;
-use crate::scenario::Tool;
+use crate::scenario::{Scenario, Tool};
 use crate::target::{Product, Target, Url};
+
+/// How long a run is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Length {
+    /// As the scenario says.
+    #[default]
+    Full,
+    /// Fewer rounds and shorter windows; figures with less certainty.
+    Brief,
+    /// A few seconds, to see that everything works.
+    Trial,
+}
+
+impl Length {
+    /// `scenario` at this length.
+    pub fn of(self, scenario: &Scenario) -> Scenario {
+        match self {
+            Self::Full => scenario.clone(),
+            Self::Brief => scenario.brief(),
+            Self::Trial => scenario.shortened(),
+        }
+    }
+}
 
 /// What a user may choose about a run.
 #[derive(Debug, Clone)]
@@ -46,8 +78,8 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// Windows of this length.
     pub window: Option<std::time::Duration>,
-    /// A few seconds instead of the full length.
-    pub short: bool,
+    /// How long the run is.
+    pub length: Length,
     /// Go on without peers and tools that are not installed.
     pub peers_optional: bool,
     /// Where programs are.
@@ -58,6 +90,8 @@ pub struct Options {
     pub tool: Tool,
     /// CPU of client and origin, and of the target.
     pub cpus: Option<(usize, usize)>,
+    /// Profile each target in one more round.
+    pub profile: bool,
     /// Set when the user wants it to end.
     pub interrupted: Arc<AtomicBool>,
 }

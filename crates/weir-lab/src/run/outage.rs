@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::measurement::Measurement;
+use super::probes;
 use super::stand::Bench;
 use super::traced::{self, Load};
 use super::window::Step;
@@ -43,6 +44,7 @@ pub(super) fn measure(
     target: Target,
 ) -> anyhow::Result<Measurement> {
     let mut stand = bench.stand_with_servers(target, work.clients)?;
+    let probing = work.quiet.map(|quiet| probes::alone(bench, &stand, quiet)).transpose()?;
     let Outage { clients, service, .. } = *work;
     let load = Load { clients, service, body_len, arrival: Arrival::Rate(work.rate), timeout: TIMEOUT };
     let plan = load.plan(&stand, rounds);
@@ -53,6 +55,9 @@ pub(super) fn measure(
     let absence = Absence { from: gone.get(), to: back.get() };
     let visits = stand.servers.last().context(NO_SERVER)?.visits()?;
     measurement.values.extend(figures(work, &outcome, &visits, absence));
+    // The cost of the probes, not that of the load.
+    measurement.values.extend(probing.into_iter().flatten());
+    measurement.note_shares(&stand.journals()?);
     Ok(measurement)
 }
 
@@ -139,6 +144,7 @@ mod tests {
             clients: 4,
             service: Duration::from_millis(5),
             bodies: vec![0],
+            quiet: None,
             after: Duration::from_secs(1),
             length: Duration::from_secs(4),
         }

@@ -54,7 +54,9 @@ pub(super) fn measure(
         without: gone.get() + settle..back.get(),
         again: back.get() + settle..u64::MAX,
     };
-    measurement.values.extend(figures(work.clients, &stand.journals()?, &phases));
+    let journals = stand.journals()?;
+    measurement.note_shares(&journals);
+    measurement.values.extend(figures(work.clients, &journals, &phases));
     Ok(measurement)
 }
 

@@ -2,11 +2,14 @@
 //!
 //! One process plays all servers, with an address for each; it wrote down when each probe came.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::mark::{mark, note_cost, note_limit};
 use super::measurement::Measurement;
-use super::stand::Bench;
+use super::queue::mean;
+use super::stand::{Bench, Stand};
 use super::window::wait;
 use crate::clock;
 use crate::measure::memory;
@@ -54,6 +57,38 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
+/// What the probes of `stand` cost when there is nothing else, for so long, and how regular they are.
+pub(super) fn alone(
+    bench: &Bench<'_>,
+    stand: &Stand,
+    length: Duration,
+) -> anyhow::Result<BTreeMap<Metric, f64>> {
+    let is_over = || bench.options.interrupted.load(Ordering::Relaxed);
+    let (before, from) = (mark(stand, bench.placement, 0), clock::uptime_ns());
+    wait(clock::now() + length, is_over);
+    let (after, to) = (mark(stand, bench.placement, 0), clock::uptime_ns());
+    let came: Vec<Vec<u64>> = stand
+        .journals()?
+        .iter()
+        .map(|journal| journal.iter().filter_map(|visit| probe(visit, from, to)).collect())
+        .collect();
+    let mut measurement = Measurement::default();
+    note_cost(&mut measurement, &before, &after);
+    let seconds = (to - from) as f64 / 1e9;
+    let all: usize = came.iter().map(Vec::len).sum();
+    measurement.values.insert(Metric::ProbesPerSecond, all as f64 / seconds);
+    if let Some(off) = bench.upstream.health.and_then(|health| off(&came, health.interval)) {
+        measurement.values.insert(Metric::ProbeOff, off / 1000.0);
+    }
+    Ok(measurement.values)
+}
+
+/// How far the time between two probes of a server is from `interval`, mean over all servers, ns; `None` without two probes.
+fn off(came: &[Vec<u64>], interval: Duration) -> Option<f64> {
+    let interval = interval.as_nanos() as u64;
+    mean(came.iter().flat_map(|came| came.windows(2)).map(|two| (two[1] - two[0]).abs_diff(interval) as f64))
+}
+
 /// When a probe came, if it came in the window.
 fn probe(visit: &Visit, from: u64, to: u64) -> Option<u64> {
     (visit.target == HEALTH_PATH && (from..to).contains(&visit.got)).then_some(visit.got)
@@ -74,7 +109,8 @@ fn burst(came: &[u64], from: u64, to: u64, bin: u64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HEALTH_PATH, Visit, burst, probe};
+    use super::{HEALTH_PATH, Visit, burst, off, probe};
+    use std::time::Duration;
 
     const MS: u64 = 1_000_000;
 
@@ -89,6 +125,15 @@ mod tests {
         let all_at_once = vec![42 * MS; 1000];
         assert_eq!(burst(&all_at_once, 7 * MS, 1007 * MS, 10 * MS), Some(100.0));
         assert_eq!(burst(&[], 0, 1000 * MS, 10 * MS), None);
+    }
+
+    #[test]
+    fn regular_probes_are_as_far_apart_as_they_should() {
+        let second = Duration::from_secs(1);
+        assert_eq!(off(&[vec![0, 1000 * MS, 2000 * MS], vec![7 * MS]], second), Some(0.0));
+        // 100 ms late, then 50 ms early.
+        assert_eq!(off(&[vec![0, 1100 * MS, 2050 * MS], vec![]], second), Some(75.0 * MS as f64));
+        assert_eq!(off(&[vec![5], vec![]], second), None);
     }
 
     #[test]

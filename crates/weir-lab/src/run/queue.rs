@@ -40,6 +40,8 @@ pub(super) fn measure(
     let plan = load.plan(&stand, rounds);
     let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut [])?;
     let journals = stand.journals()?;
+    measurement.note_shares(&journals);
+    measurement.note_responses(&outcome.trace);
     measurement.values.extend(figures(&outcome, rounds.warm_up, clients, &bench.upstream, &journals));
     Ok(measurement)
 }
@@ -60,10 +62,11 @@ fn figures(
     let in_window = |event: &&Event| (from..to).contains(&event.ended);
     let asked = outcome.trace.iter().filter(in_window).count();
     figures.insert(Metric::Availability, 100.0 * outcome.exchanges as f64 / asked.max(1) as f64);
+    let per_second = outcome.exchanges as f64 / outcome.window.as_secs_f64();
+    figures.insert(Metric::RequestsPerSecond, per_second);
     let all = journals.iter().flatten();
     let worked = all.clone().filter(|visit| visit.got >= outcome.started_ns + from);
     if let Some(service_ns) = mean(worked.filter_map(service_ns)) {
-        let per_second = outcome.exchanges as f64 / outcome.window.as_secs_f64();
         figures.insert(Metric::ServiceTime, service_ns / 1000.0);
         figures.insert(Metric::OfCapacity, per_second * service_ns / 1e9 / places as f64);
         // In order of arrival the last of all clients has so many turns of all places before it is done.

@@ -2,8 +2,8 @@
 //!
 //! A target that fails is named, left out of the remaining rounds, and does not stop the others.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, bail, ensure};
 
@@ -11,7 +11,8 @@ use super::case::Case;
 use super::measurement::Measurement;
 use super::stand::Bench;
 use super::{
-    Options, crowd, idle, outage, overload, peak, persistence, probes, queue, slow, steady, unfinished,
+    Options, capacity, crowd, idle, ladder, outage, overload, peak, persistence, probes, profiled, queue,
+    reload, slow, slow_clients, steady, unfinished,
 };
 use crate::clock;
 use crate::load::tool;
@@ -21,7 +22,7 @@ use crate::place::{self, Pinned, Placement};
 use crate::report::Run;
 use crate::scenario::{Rate, Scenario, Tool};
 use crate::target::installed::{self, Catalogue};
-use crate::target::{Cannot, Certificate, Class, Product, Target};
+use crate::target::{Cannot, Certificate, Class, Installed, Product, Target};
 
 /// Runs `scenario`.
 ///
@@ -29,9 +30,13 @@ use crate::target::{Cannot, Certificate, Class, Product, Target};
 /// When it cannot begin, or was interrupted. What goes wrong with single targets is in the result.
 pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     place::raise_descriptor_limit();
-    let mut scenario = if options.short { scenario.shortened() } else { scenario.clone() };
-    let mut notes = Vec::new();
-    let products = installed::find_products(&options.programs)?;
+    let mut scenario = scenario.clone();
+    let mut notes = Vec::from_iter(ladder::fit(&mut scenario));
+    let mut scenario = options.length.of(&scenario);
+    let mut products = installed::find_products(&options.programs)?;
+    let (program, version) = (options.launcher.program.clone(), env!("CARGO_PKG_VERSION"));
+    let relay = Installed { program, version: format!("weir-lab {version}"), ..Installed::default() };
+    products.insert(Product::Relay.name(), relay);
     choose_targets(&mut scenario, options, &products, &mut notes)?;
     scenario.rounds.count = options.rounds.unwrap_or(scenario.rounds.count);
     scenario.rounds.window = options.window.unwrap_or(scenario.rounds.window);
@@ -44,10 +49,11 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
         products,
         class: scenario.class,
         listener: scenario.listener,
+        suite: Cell::new(None),
         traffic: scenario.traffic(),
         upstream: scenario.upstream,
         journal: scenario.needs_journal(),
-        needs_servers: scenario.steady.is_none() && scenario.crowd.is_none(),
+        needs_servers: !scenario.is_only_seen_from_outside(),
         placement: placement(&scenario, options)?,
         certificate,
         dir,
@@ -56,7 +62,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     let pinned = bench.placement.map(|placement| Pinned::to(placement.client)).transpose();
     let _pinned = pinned.context("cannot pin the client to its CPU")?;
     let cannot = leave_out_who_cannot(&mut scenario, &bench)?;
-    let mut run = Run::new(&scenario, machine, bench.placement, options.short);
+    let mut run = Run::new(&scenario, machine, bench.placement, options.length);
     run.cannot = cannot;
     run.notes = notes;
     run.tools = tools;
@@ -154,16 +160,17 @@ fn choose_tools(
     notes: &mut Vec<String>,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     let mut wanted: Vec<Tool> = scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
-    if let (Some(steady), Tool::Wrk) = (&scenario.steady, options.tool) {
-        let plain = steady.keep_alive && steady.body == 0 && steady.rate.is_none();
-        let plain = plain && scenario.listener.tls.is_none();
+    if let (Some(steady), tool @ (Tool::Wrk | Tool::Vegeta)) = (&scenario.steady, options.tool) {
+        let name = tool.name();
+        let plain = steady.keep_alive && steady.body == 0 && scenario.listener.tls.is_none();
         ensure!(
             plain && steady.message.is_none() && !scenario.is_bulk(),
-            "wrk plays kept connections with GET of the page in a closed loop only"
+            "{name} plays kept connections with GET of the page only"
         );
+        ensure!(tool == Tool::Vegeta || steady.rate.is_none(), "wrk holds no rate; vegeta does");
         let cookies = steady.cookie.is_some() || scenario.upstream.persistence_cookie;
-        ensure!(!cookies, "wrk sends no cookies");
-        wanted.push(Tool::Wrk);
+        ensure!(!cookies, "{name} sends no cookies");
+        wanted.push(tool);
     }
     let mut versions = BTreeMap::new();
     for tool in wanted {
@@ -204,17 +211,59 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
         run.notes.push(sentence);
         rate = Some(found);
     }
+    // Without a target there is nobody to end TLS, and another tool is not the lab's to prove.
+    if let Some(steady) = &scenario.steady
+        && bench.placement.is_some()
+        && bench.listener.tls.is_none()
+        && bench.options.tool == Tool::Driver
+    {
+        run.capacity = capacity::measure(bench, steady, &scenario.rounds)?;
+    }
     let cases = cases(scenario);
     for round in 1..=scenario.rounds.count {
+        // Those that have had enough of it, where clients are doubled until then.
+        let mut over = BTreeSet::new();
         for case in &cases {
             for target in &scenario.targets {
-                if run.failed.contains_key(&name_of(*target, *case)) {
+                if run.failed.contains_key(&name_of(*target, *case)) || over.contains(target) {
                     continue;
                 }
                 let result = measure(bench, scenario, *case, rate, *target);
                 ensure!(!bench.options.is_interrupted(), "interrupted");
                 note(run, round, *case, *target, result);
+                if run.measurements.last().is_some_and(|last| ladder::is_over(scenario, last)) {
+                    over.insert(*target);
+                }
             }
+        }
+    }
+    if bench.options.profile {
+        note_profiles(bench, scenario, rate, run)?;
+    }
+    if let Some(capacity) = run.capacity {
+        run.notes.push(capacity.sentence(&run.measurements));
+    }
+    Ok(())
+}
+
+/// Profiles the targets that are programs and have not failed.
+fn note_profiles(
+    bench: &Bench<'_>,
+    scenario: &Scenario,
+    rate: Option<f64>,
+    run: &mut Run,
+) -> anyhow::Result<()> {
+    let Some(steady) = &scenario.steady else {
+        run.notes.push("There are no profiles: they are taken under a steady load only.".to_owned());
+        return Ok(());
+    };
+    for target in scenario.targets.iter().filter(|target| target.product.is_program()) {
+        let name = target.to_string();
+        if !run.failed.contains_key(&name) {
+            let profile = profiled::profile(bench, steady, &scenario.rounds, rate, *target);
+            ensure!(!bench.options.is_interrupted(), "interrupted");
+            eprintln!("{} profile   {name:<18} {}", time_of_day(), profile.sentence());
+            run.profiles.insert(name, profile);
         }
     }
     Ok(())
@@ -228,6 +277,12 @@ fn cases(scenario: &Scenario) -> Vec<Option<Case>> {
             crowd.clients.iter().map(move |clients| Some(Case::Crowd { tool, clients: *clients }))
         };
         return crowd.tools.iter().flat_map(of).collect();
+    }
+    if let Some(ladder) = &scenario.ladder {
+        return ladder.clients.iter().map(|clients| Some(Case::Clients(*clients))).collect();
+    }
+    if let Some(steady) = scenario.steady.as_ref().filter(|steady| !steady.suites.is_empty()) {
+        return steady.suites.iter().map(|suite| Some(Case::Suite(*suite))).collect();
     }
     if let Some(queue) = &scenario.queue {
         return queue.clients.iter().map(|clients| Some(Case::Clients(*clients))).collect();
@@ -247,6 +302,7 @@ fn measure(
 ) -> anyhow::Result<Measurement> {
     let rounds = &scenario.rounds;
     if let Some(work) = &scenario.steady {
+        bench.suite.set(if let Some(Case::Suite(suite)) = case { Some(suite) } else { None });
         return steady::measure(bench, work, rounds, rate, target);
     }
     if let Some(work) = &scenario.idle {
@@ -266,6 +322,15 @@ fn measure(
     }
     if let Some(work) = &scenario.unfinished {
         return unfinished::measure(bench, work, target);
+    }
+    if let Some(work) = &scenario.slow_clients {
+        return slow_clients::measure(bench, work, rounds, target);
+    }
+    if let Some(work) = &scenario.reload {
+        return reload::measure(bench, work, rounds, target);
+    }
+    if let (Some(_), Some(Case::Clients(clients))) = (&scenario.ladder, case) {
+        return ladder::measure(bench, clients, rounds, target);
     }
     if let (Some(work), Some(Case::Body(len))) = (&scenario.outage, case) {
         return outage::measure(bench, work, rounds, len, target);
@@ -294,6 +359,10 @@ fn note(run: &mut Run, round: u32, case: Option<Case>, target: Target, result: a
     eprintln!("{}", progress_line(run, &measurement));
     if let Some(failure) = &measurement.failure {
         run.failed.insert(name_of(target, case), format!("round {round}: {failure}"));
+    }
+    if round > 1 {
+        // One round of single requests shows what there is to see.
+        measurement.responses.clear();
     }
     run.measurements.push(measurement);
 }
@@ -331,6 +400,10 @@ fn progress_line(run: &Run, measurement: &Measurement) -> String {
         Metric::Kept,
         Metric::MovedOnRemoval,
         Metric::MovedOnReturn,
+        Metric::P99OfPlain,
+        Metric::SlowWhole,
+        Metric::LostTunnels,
+        Metric::TakesEffect,
     ];
     for metric in shown {
         if let Some(value) = measurement.values.get(&metric) {

@@ -2,8 +2,10 @@
 //!
 //! Its journal, when it keeps one, outlives it: what it saw is read when the measurement is over.
 
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,10 +13,13 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
+use super::site;
 use super::stand::Bench;
 use crate::clock;
 use crate::origin::journal::{self, Visit};
 use crate::process::{Guarded, Job};
+use crate::target::Product;
+use tempfile::TempDir;
 
 /// Longest wait for a server to listen, to answer, and to be gone.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -28,6 +33,8 @@ pub struct Kind {
     pub addresses: u32,
     /// It keeps a journal.
     pub journal: bool,
+    /// CPU time it spends on every answer.
+    pub burn: Option<Duration>,
 }
 
 /// See the module.
@@ -41,6 +48,8 @@ pub struct Server {
     pub addr: SocketAddr,
     job: Job,
     journal: Option<PathBuf>,
+    /// The folder of a web server; the lab's own origin needs none.
+    site: Option<TempDir>,
 }
 
 impl Server {
@@ -56,6 +65,9 @@ impl Server {
         }
         if kind.addresses > 1 {
             args.extend(["--addresses".to_owned(), kind.addresses.to_string()]);
+        }
+        if let Some(burn) = kind.burn {
+            args.extend(["--burn".to_owned(), format!("{}ns", burn.as_nanos())]);
         }
         let journal = kind.journal.then(|| bench.dir.path().join(format!("journal-{number}")));
         if let Some(path) = &journal {
@@ -75,9 +87,29 @@ impl Server {
                 ..Job::default()
             },
             journal,
+            site: None,
         };
         server.come_back(bench)?;
         Ok(server)
+    }
+
+    /// Starts a web server with the page.
+    ///
+    /// # Errors
+    /// When it is not installed or does not start.
+    pub fn start_site(bench: &Bench<'_>, product: Product) -> anyhow::Result<Self> {
+        let installed = bench.products.get(product.name());
+        let installed = installed
+            .with_context(|| format!("{} is missing as origin: {}", product.name(), product.how_to_get()))?;
+        // Its workers may run as nobody.
+        let readable = Permissions::from_mode(0o755);
+        let dir = tempfile::Builder::new().prefix("weir-lab-origin-").permissions(readable).tempdir()?;
+        let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let job = Job { cpus: bench.client_cpus(), ..site::job(product, installed, addr, dir.path())? };
+        let mut process = Guarded::start(&bench.options.launcher, &job)?;
+        process.wait_listening(addr, LIMIT)?;
+        let (process, killed) = (Some(process), Vec::new());
+        Ok(Self { process, killed, addr, job, journal: None, site: Some(dir) })
     }
 
     /// Starts it, at its address.
@@ -122,8 +154,11 @@ impl Server {
         Ok(())
     }
 
-    /// Connections it has accepted, as it says itself.
+    /// Connections it has accepted, as it says itself; a web server does not.
     pub fn accepted(&self) -> Option<f64> {
+        if self.site.is_some() {
+            return None;
+        }
         let answer = self.ask("/counters").ok()?;
         let json: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1)?).ok()?;
         // This connection is not the target's.

@@ -3,18 +3,20 @@
 //! Fresh each time, so that no measurement inherits memory, connections or address layout from another, and chance in
 //! these falls on all targets alike. Proven to answer correctly before any load.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use rustix::process::{Pid, kill_process};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::Options;
 use super::server::{Kind, Server};
+use super::site;
 use crate::clock::wait_until;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::{Secure, probe};
@@ -22,7 +24,7 @@ use crate::origin::journal::Visit;
 use crate::origin::{PAGE_LEN, nth_addr};
 use crate::place::Placement;
 use crate::process::{Guarded, Job};
-use crate::scenario::listener::Listener;
+use crate::scenario::listener::{Listener, Suite, Tls};
 use crate::scenario::upstream::Upstream;
 use crate::target::certificate;
 use crate::target::installed::{Catalogue, Installed};
@@ -84,6 +86,8 @@ pub struct Bench<'a> {
     pub listener: Listener,
     /// What they show clients that speak TLS.
     pub certificate: Option<Certificate>,
+    /// The suite that clients offer now, where the scenario has several.
+    pub suite: Cell<Option<Suite>>,
     /// What passes through them.
     pub traffic: Traffic,
     /// The servers behind them.
@@ -197,13 +201,20 @@ impl Bench<'_> {
     /// What the TLS library says against it.
     pub fn secure(&self) -> anyhow::Result<Option<Secure>> {
         let given = self.listener.tls.zip(self.certificate.as_ref());
-        given.map(|(tls, certificate)| Secure::new(tls, &certificate.der, certificate::NAME)).transpose()
+        let offer = |(tls, certificate): (Tls, &Certificate)| {
+            let tls = Tls { suite: self.suite.get().unwrap_or(tls.suite), ..tls };
+            Secure::new(tls, &certificate.der, certificate::NAME)
+        };
+        given.map(offer).transpose()
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<Server>> {
-        let Upstream { servers, slots, one_process, .. } = self.upstream;
+        if let Some(product) = site::product(self.upstream.origin) {
+            return (0..self.upstream.servers).map(|_| Server::start_site(self, product)).collect();
+        }
+        let Upstream { servers, slots, burn, one_process, .. } = self.upstream;
         let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };
-        let kind = Kind { slots, addresses, journal: self.journal };
+        let kind = Kind { slots, addresses, journal: self.journal, burn };
         (1..=processes).map(|number| Server::start(self, number, kind)).collect()
     }
 
@@ -238,19 +249,22 @@ impl Bench<'_> {
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let name = target.product.name();
         let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
-        let dir = self.dir.path().join(target.to_string().replace('/', "-"));
+        let dir = self.dir_of(target);
         std::fs::create_dir_all(&dir)?;
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let rendered = self
-            .render(target, installed, addr, servers, room, &dir)
+            .render(target, installed, addr, (servers, &self.upstream), room)
             .map_err(|Cannot(why)| anyhow::anyhow!("it {why}"))?;
         std::fs::write(dir.join(rendered.file), &rendered.text)?;
         if let Some((file, text)) = &rendered.second {
             std::fs::write(dir.join(file), text)?;
         }
+        // The lab's own program may itself be a part of another one.
+        let launcher = &self.options.launcher;
+        let prefix = if target.product == Product::Relay { &launcher.prefix[..] } else { &[] };
         let job = Job {
             program: installed.program.clone(),
-            args: rendered.args.clone(),
+            args: [prefix, &rendered.args].concat(),
             env: rendered.env.clone(),
             cpus: self.target_cpus(),
             log: dir.join("output.log"),
@@ -264,28 +278,66 @@ impl Bench<'_> {
             config: self.told(&rendered.text),
             second: rendered.second.as_ref().map(|(file, text)| ((*file).to_owned(), self.told(text))),
         });
-        let mut child = Guarded::start(&self.options.launcher, &job)?;
+        let mut child = Guarded::start(launcher, &job)?;
         child.wait_listening(addr, START_LIMIT)?;
         Ok((child, addr))
     }
 }
 
 impl Bench<'_> {
-    /// The description of the run in the words of `target`.
+    /// Gives a target that runs another configuration, with these servers and what is to be done with them, and tells it so as
+    /// its product wants it.
+    ///
+    /// # Errors
+    /// When the product has no means for that, or the target is gone.
+    pub fn reload(
+        &self,
+        target: Target,
+        stand: &Stand,
+        servers: &[SocketAddr],
+        upstream: &Upstream,
+        room: Room,
+    ) -> anyhow::Result<()> {
+        let name = target.product.name();
+        let cannot = |Cannot(why)| anyhow::anyhow!("it {why}");
+        let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
+        let rendered =
+            self.render(target, installed, stand.addr, (servers, upstream), room).map_err(cannot)?;
+        let dir = self.dir_of(target);
+        let second = rendered.second.as_ref().map(|(file, text)| (*file, text));
+        for (file, text) in std::iter::once((rendered.file, &rendered.text)).chain(second) {
+            // In one step, for those who watch the file.
+            let new = dir.join(format!("{file}.new"));
+            std::fs::write(&new, text)?;
+            std::fs::rename(new, dir.join(file))?;
+        }
+        let child = stand.target.as_ref().context("there is nothing to reload")?;
+        if let Some(signal) = target.product.reload().map_err(cannot)? {
+            let pid = Pid::from_raw(child.pid()).context("a process id")?;
+            kill_process(pid, signal).with_context(|| format!("{name} is gone"))?;
+        }
+        Ok(())
+    }
+
+    /// Where the files of `target` are.
+    fn dir_of(&self, target: Target) -> PathBuf {
+        self.dir.path().join(target.to_string().replace('/', "-"))
+    }
+
+    /// The description of the run in the words of `target`, with these servers and what is to be done with them.
     fn render(
         &self,
         target: Target,
         installed: &Installed,
         listen: SocketAddr,
-        servers: &[SocketAddr],
+        (servers, upstream): (&[SocketAddr], &Upstream),
         room: Room,
-        dir: &Path,
     ) -> Result<Rendered, Cannot> {
         target.product.render(&Description {
             listen,
             listener: &self.listener,
             servers,
-            upstream: &self.upstream,
+            upstream,
             class: target.class(self.class),
             variant: target.variant,
             traffic: self.traffic,
@@ -294,7 +346,7 @@ impl Bench<'_> {
             stream_module: installed.stream_module.as_deref(),
             module_folder: installed.module_folder.as_deref(),
             is_root: rustix::process::geteuid().is_root(),
-            dir,
+            dir: &self.dir_of(target),
         })
     }
 
@@ -308,7 +360,8 @@ impl Bench<'_> {
         let servers: Vec<SocketAddr> =
             (0..self.upstream.servers).map(|number| nth_addr(somewhere, number)).collect();
         let room = Room { clients: 1, servers: 0 };
-        self.render(target, installed, somewhere, &servers, room, self.dir.path()).err()
+        let told = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
+        told.or(self.render(target, installed, somewhere, (&servers, &self.upstream), room).err())
     }
 
     /// What cannot be asked of a balancer that the lab does not start.

@@ -11,22 +11,22 @@ use super::mark::{Mark, mark, note_cost, note_limit};
 use super::measurement::{Limit, Measurement};
 use super::server::Server;
 use super::stand::{Bench, Stand};
-use super::window;
+use super::{footprint, limit, window};
 use crate::load::exchange::{Shape, prepare};
 use crate::load::tool::{self, Tally};
 use crate::load::websocket;
 use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
 use crate::measure::metric::Metric;
-use crate::measure::{memory, sockets};
+use crate::measure::sockets;
 use crate::scenario::listener::Tls;
 use crate::scenario::{Rounds, Steady, Tool};
-use crate::target::{Installed, Room, Target};
+use crate::target::{Installed, Product, Room, Target};
 
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the targets have room for: no limit of theirs is to be felt. In tunnels, clients have a server connection each.
-const ROOM: Room = Room { clients: 4096, servers: 4096 };
+pub(super) const ROOM: Room = Room { clients: 4096, servers: 4096 };
 
 /// Bytes of a GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -49,8 +49,8 @@ pub(super) fn measure(
     let plan = Plan { secure: bench.secure()?, ..plan(&stand, steady, rounds, rate) };
     let mut measurement = Measurement::default();
     let (before, after) = match bench.options.tool {
-        Tool::Wrk => {
-            let ((before, after), tally) = drive_wrk(bench, &mut stand, &plan)?;
+        tool @ (Tool::Wrk | Tool::Vegeta) => {
+            let ((before, after), tally) = drive_tool(bench, &mut stand, &plan, tool)?;
             note_tally(&mut measurement, &tally);
             (before, after)
         }
@@ -70,16 +70,17 @@ pub(super) fn measure(
         measurement.values.insert(Metric::CpuPerGib, per_gib);
     }
     if let Some(child) = &stand.target {
-        let memory = memory::of_tree(child.pid());
-        measurement.values.insert(Metric::Rss, memory.rss as f64);
-        measurement.values.insert(Metric::Pss, memory.pss as f64);
+        footprint::note(&mut measurement, child.pid());
     }
-    if !stand.servers.is_empty() {
-        measurement.values.insert(Metric::OriginConnections, accepted(&stand));
+    if let Some(accepted) = accepted(&stand) {
+        measurement.values.insert(Metric::OriginConnections, accepted);
     }
     measurement.values.insert(Metric::TimeWait, sockets::time_wait() as f64);
     if bench.placement.is_some() {
         note_limit(&mut measurement, &before, &after, rate);
+        if target.product != Product::Direct {
+            limit::note_void(&mut measurement, steady.clients);
+        }
     }
     if !measurement.faults.is_empty() {
         measurement.failure = Some(format!("wrong answers: {}", measurement.faults));
@@ -87,7 +88,8 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
-fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> Plan {
+/// The plan of a steady load on `stand`.
+pub(super) fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> Plan {
     let path = if steady.answer == crate::origin::PAGE_LEN {
         "/".to_owned()
     } else {
@@ -117,24 +119,31 @@ fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> P
         timeout: TIMEOUT,
         faults_max: FAULTS_MAX,
         trace: false,
+        pace: None,
     }
 }
 
-/// Runs wrk, after a warm-up by the driver, since wrk has none.
-fn drive_wrk(bench: &Bench<'_>, stand: &mut Stand, plan: &Plan) -> anyhow::Result<((Mark, Mark), Tally)> {
-    let installed: Installed =
-        tool::installed(Tool::Wrk).with_context(|| format!("wrk is missing: {}", tool::HOW_TO_GET))?;
+/// Runs a tool, after a warm-up by the driver, since tools have none.
+fn drive_tool(
+    bench: &Bench<'_>,
+    stand: &mut Stand,
+    plan: &Plan,
+    which: Tool,
+) -> anyhow::Result<((Mark, Mark), Tally)> {
+    let installed: Installed = tool::installed(which)
+        .with_context(|| format!("{} is missing: {}", which.name(), tool::HOW_TO_GET))?;
     let warm_up = Plan { window: plan.warm_up, warm_up: Duration::ZERO, ..plan.clone() };
     driver::run(&warm_up, &Progress::default())?;
     let order = tool::Order {
         authority: &stand.authority,
         clients: plan.clients,
+        rate: plan.arrival.rate(),
         window: plan.window,
         dir: bench.dir.path(),
     };
     let before = mark(stand, bench.placement, 0);
     let cpus = bench.client_cpus();
-    let tally = tool::run(Tool::Wrk, &installed, &order, &bench.options.runner(&cpus))?;
+    let tally = tool::run(which, &installed, &order, &bench.options.runner(&cpus))?;
     let after = mark(stand, bench.placement, tally.answered);
     Ok(((before, after), tally))
 }
@@ -144,6 +153,7 @@ fn note_outcome(measurement: &mut Measurement, outcome: &Outcome, rate: Option<f
     measurement.values.insert(Metric::RequestsPerSecond, per_second);
     measurement.note_latency(&outcome.latency);
     measurement.faults = outcome.faults.clone();
+    measurement.seconds.clone_from(&outcome.seconds);
     measurement.values.insert(Metric::Failed, outcome.faults.total as f64);
     if outcome.closed_by_target > 0 {
         measurement.notes.push(format!("the target closed {} kept connections", outcome.closed_by_target));
@@ -181,8 +191,10 @@ fn note_tally(measurement: &mut Measurement, tally: &Tally) {
     measurement.values.insert(Metric::Failed, tally.faults.total as f64);
 }
 
-fn accepted(stand: &Stand) -> f64 {
-    stand.servers.iter().filter_map(Server::accepted).sum()
+/// Connections that all servers have accepted, if they know.
+fn accepted(stand: &Stand) -> Option<f64> {
+    let counts: Option<Vec<f64>> = stand.servers.iter().map(Server::accepted).collect();
+    counts.filter(|counts| !counts.is_empty()).map(|counts| counts.iter().sum())
 }
 
 #[cfg(test)]

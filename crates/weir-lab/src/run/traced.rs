@@ -44,6 +44,7 @@ impl Load {
             timeout: self.timeout,
             faults_max: u64::MAX,
             trace: true,
+            pace: None,
         }
     }
 }
@@ -68,6 +69,7 @@ pub(super) fn drive(
         measurement.values.insert(Metric::LatenessP99, late);
     }
     measurement.note_latency(&outcome.latency);
+    measurement.seconds.clone_from(&outcome.seconds);
     measurement.note_failed(outcome.faults.clone());
     Ok((measurement, outcome))
 }

@@ -139,5 +139,6 @@ fn plan(stand: &Stand, work: &Unfinished, secure: Secure, limit: Duration) -> Pl
         timeout: limit,
         faults_max: u64::MAX,
         trace: false,
+        pace: None,
     }
 }

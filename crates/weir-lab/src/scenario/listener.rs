@@ -34,6 +34,17 @@ pub enum Suite {
     Tls13Aes256,
 }
 
+impl Suite {
+    /// Its name, as RFC 8446 and OpenSSL say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tls12Aes256 => "ECDHE-RSA-AES256-GCM-SHA384",
+            Self::Tls12Chacha20 => "ECDHE-RSA-CHACHA20-POLY1305",
+            Self::Tls13Aes256 => "TLS_AES_256_GCM_SHA384",
+        }
+    }
+}
+
 /// The key of the certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -8,7 +8,10 @@ pub mod catalogue;
 pub mod listener;
 pub mod upstream;
 pub mod work;
+pub mod clients;
 mod length;
+mod shorter;
+mod expect;
 
 use std::time::Duration;
 
@@ -16,7 +19,8 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 
 pub use bar::Bar;
-use listener::Listener;
+use clients::{Ladder, Reload, SlowClients};
+use listener::{Key, Listener, Suite};
 use upstream::Upstream;
 use work::{Outage, Overload, Persistence, Probes, Queue, Slow, Unfinished};
 
@@ -35,6 +39,9 @@ pub struct Scenario {
     pub question: String,
     /// Requirements of the project it serves.
     pub requirements: Vec<String>,
+    /// Published comparisons that asked the same, by the numbers that BENCHMARKING.md gives them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<String>,
     /// What is compared, in the order of the rounds.
     pub targets: Vec<Target>,
     /// What is compared besides, as far as it is installed.
@@ -70,6 +77,12 @@ pub struct Scenario {
     pub persistence: Option<Persistence>,
     /// Handshakes that never end.
     pub unfinished: Option<Unfinished>,
+    /// More and more clients.
+    pub ladder: Option<Ladder>,
+    /// Clients that read and write slowly, beside others.
+    pub slow_clients: Option<SlowClients>,
+    /// Targets that are told a new configuration under load.
+    pub reload: Option<Reload>,
     /// What the figures must meet.
     #[serde(default, rename = "bar")]
     pub bars: Vec<Bar>,
@@ -110,6 +123,25 @@ pub struct Steady {
     pub message: Option<usize>,
     /// A constant rate; without it the loop is closed.
     pub rate: Option<Rate>,
+    /// Suites of TLS, each a case of its own, in the place of the listener's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<Suite>,
+}
+
+impl Steady {
+    /// The page, over and over, for so many clients that keep their connections.
+    pub fn of(clients: usize) -> Self {
+        Self {
+            clients,
+            keep_alive: true,
+            body: 0,
+            answer: page_len(),
+            cookie: None,
+            message: None,
+            rate: None,
+            suites: Vec::new(),
+        }
+    }
 }
 
 /// A constant rate.
@@ -138,6 +170,8 @@ pub struct Idle {
     pub settle: Duration,
     /// The clients have a WebSocket tunnel each.
     pub tunnels: Option<Tunnels>,
+    /// What so many would take is told as well, by the slope over those that were opened.
+    pub extrapolate: Option<usize>,
 }
 
 /// WebSocket tunnels in which little happens.
@@ -177,6 +211,8 @@ pub enum Tool {
     Hey,
     /// `h2load`, with HTTP/1.1.
     H2load,
+    /// `vegeta`, at a constant rate where there is one.
+    Vegeta,
 }
 
 impl Tool {
@@ -189,6 +225,7 @@ impl Tool {
             Self::Siege => "siege",
             Self::Hey => "hey",
             Self::H2load => "h2load",
+            Self::Vegeta => "vegeta",
         }
     }
 }
@@ -221,57 +258,6 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// A version of a few seconds that shows that everything works. Its figures mean nothing.
-    pub fn shortened(&self) -> Self {
-        let mut short = self.clone();
-        short.rounds.count = short.rounds.count.min(2);
-        short.rounds.warm_up = short.rounds.warm_up.min(Duration::from_millis(200));
-        short.rounds.window = short.rounds.window.min(Duration::from_millis(800));
-        if let Some(idle) = &mut short.idle {
-            idle.clients.iter_mut().for_each(|clients| *clients = clients.div_ceil(20));
-            idle.settle = idle.settle.min(Duration::from_millis(100));
-            if let Some(tunnels) = &mut idle.tunnels {
-                tunnels.heartbeat = tunnels.heartbeat.min(short.rounds.window);
-            }
-        }
-        if let Some(crowd) = &mut short.crowd {
-            crowd.clients.truncate(1);
-            crowd.clients.iter_mut().for_each(|clients| *clients = clients.div_ceil(10));
-            // siege and ab count in whole seconds.
-            short.rounds.window = Duration::from_secs(1);
-            short.rounds.count = 1;
-        }
-        if let Some(queue) = &mut short.queue {
-            queue.clients.truncate(2);
-        }
-        if let Some(outage) = &mut short.outage {
-            short.rounds.window = Duration::from_secs(1);
-            (outage.after, outage.length) = (Duration::from_millis(200), Duration::from_millis(400));
-        }
-        if let Some(overload) = &mut short.overload {
-            short.upstream.queue_timeout = Some(Duration::from_millis(200));
-            overload.after = Duration::from_millis(800);
-        }
-        if let Some(slow) = &mut short.slow {
-            slow.slow = (4 * slow.service).min(slow.slow);
-        }
-        if short.probes.is_some() {
-            short.upstream.servers = short.upstream.servers.min(100);
-        }
-        if let Some(persistence) = &mut short.persistence {
-            (persistence.clients, persistence.requests) = (100, 10);
-            (persistence.after, persistence.length) =
-                (Duration::from_millis(300), Duration::from_millis(300));
-            persistence.settle = Duration::from_millis(100);
-        }
-        if let (Some(unfinished), Some(tls)) = (&mut short.unfinished, &mut short.listener.tls) {
-            unfinished.clients.iter_mut().for_each(|clients| *clients = clients.div_ceil(50));
-            unfinished.settle = unfinished.settle.min(Duration::from_millis(100));
-            tls.handshake_timeout = tls.handshake_timeout.min(Some(Duration::from_secs(2)));
-        }
-        short
-    }
-
     /// The columns of its table.
     pub fn columns(&self) -> Vec<Metric> {
         use Metric as M;
@@ -279,12 +265,21 @@ impl Scenario {
             self.steady_columns()
         } else if let Some(idle) = &self.idle {
             let pulse = idle.tunnels.map_or(&[][..], |_| &[M::HeartbeatCpu, M::CpuPerRequest]);
-            [&[M::MemoryPerClient], pulse, &[M::Rss, M::Pss]].concat()
+            let many = [M::Tunnels, M::CpuOfThousand, M::MemoryOfMany, M::CpuOfMany];
+            let many = idle.extrapolate.map_or(&[][..], |_| &many);
+            [&[M::MemoryPerClient], many, pulse, &[M::Rss, M::Pss]].concat()
         } else if self.crowd.is_some() {
             vec![M::Availability, M::RequestsPerSecond, M::P50, M::P99, M::Longest, M::Failed]
+        } else if let Some(ladder) = &self.ladder {
+            ladder.columns()
+        } else if let Some(slow) = &self.slow_clients {
+            slow.columns()
+        } else if let Some(reload) = &self.reload {
+            reload.columns()
         } else if self.queue.is_some() {
             let first = [M::OfCapacity, M::LongestOfIdeal, M::Availability, M::Overtaken, M::Overlaps];
-            [&first[..], &[M::ServiceTime, M::P50, M::P99, M::Longest]].concat()
+            let next = [M::RequestsPerSecond, M::ServiceTime, M::P50, M::P99, M::Longest];
+            [&first[..], &next].concat()
         } else if self.overload.is_some() {
             let first = [M::OfCapacity, M::LongestOfLimit, M::AvailabilityAfter, M::Availability];
             [&first[..], &[M::ServiceTime, M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
@@ -299,8 +294,10 @@ impl Scenario {
             let first = [M::Kept, M::MovedOnRemoval, M::MovedOnReturn, M::Availability];
             [&first[..], &[M::P50, M::P99, M::CpuPerRequest]].concat()
         } else {
+            let quiet = self.outage.as_ref().and_then(|outage| outage.quiet);
+            let quiet = quiet.map_or(&[][..], |_| &[M::TargetCpu, M::ProbeOff, M::ProbesPerSecond]);
             let first = [M::Failed, M::FailedUnsent, M::Availability, M::Detection, M::Recovery];
-            [&first[..], &[M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
+            [&first[..], quiet, &[M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
         }
     }
 
@@ -336,15 +333,21 @@ impl Scenario {
         let has_ab = self.crowd.as_ref().is_some_and(|crowd| crowd.tools.contains(&Tool::Ab));
         Traffic {
             is_bulk: self.is_bulk(),
-            upgrades: in_steady.is_some() || in_idle.is_some(),
+            upgrades: in_steady.is_some() || in_idle.is_some() || self.reload.is_some(),
             is_http_1_0: has_ab,
+            is_reloaded: self.reload.is_some(),
         }
     }
 
     /// Whether the servers are to keep a journal: it says what a client cannot see.
     pub fn needs_journal(&self) -> bool {
-        let sees_all = self.steady.is_some() || self.idle.is_some() || self.crowd.is_some();
-        !sees_all && self.unfinished.is_none()
+        !self.is_only_seen_from_outside() && self.idle.is_none() && self.unfinished.is_none()
+    }
+
+    /// Whether all that is measured of the servers is what their clients see.
+    pub fn is_only_seen_from_outside(&self) -> bool {
+        let steady = self.steady.is_some() || self.ladder.is_some() || self.slow_clients.is_some();
+        steady || self.crowd.is_some()
     }
 
     fn has_variant(&self, variant: Variant) -> bool {
@@ -371,6 +374,9 @@ impl Scenario {
             self.probes.is_some(),
             self.persistence.is_some(),
             self.unfinished.is_some(),
+            self.ladder.is_some(),
+            self.slow_clients.is_some(),
+            self.reload.is_some(),
         ];
         ensure!(
             works.iter().filter(|is| **is).count() == 1,
@@ -419,6 +425,14 @@ impl Scenario {
             ensure!(!crowd.clients.is_empty() && !crowd.tools.is_empty(), "no clients or no tools");
         }
         self.upstream.check()?;
+        let gets_pages = match &self.steady {
+            Some(steady) => steady.body == 0 && steady.answer == page_len() && steady.message.is_none(),
+            None => self.crowd.is_some() || self.idle.as_ref().is_some_and(|idle| idle.tunnels.is_none()),
+        };
+        ensure!(
+            gets_pages || self.upstream.origin == upstream::Origin::Own,
+            "a web server as origin has the page and nothing else: a steady load of it, idle clients or a crowd"
+        );
         self.listener.check(self)?;
         self.check_work()?;
         self.bars.iter().try_for_each(Bar::check)
@@ -428,12 +442,20 @@ impl Scenario {
 impl Scenario {
     fn check_work(&self) -> anyhow::Result<()> {
         let upstream = &self.upstream;
+        ensure!(
+            self.steady.iter().all(|steady| steady.suites.is_empty())
+                || self.listener.tls.is_some_and(|tls| tls.key == Key::Rsa2048),
+            "`suites` are of a listener with `tls` and an RSA key, which all of them can have"
+        );
         self.queue.iter().try_for_each(|work| work.check(upstream))?;
         self.outage.iter().try_for_each(|work| work.check(upstream))?;
         self.overload.iter().try_for_each(|work| work.check(upstream))?;
         self.slow.iter().try_for_each(|work| work.check(upstream))?;
         self.probes.iter().try_for_each(|work| work.check(upstream))?;
         self.persistence.iter().try_for_each(|work| work.check(upstream))?;
+        self.ladder.iter().try_for_each(Ladder::check)?;
+        self.slow_clients.iter().try_for_each(SlowClients::check)?;
+        self.reload.iter().try_for_each(|work| work.check(upstream))?;
         self.unfinished.iter().try_for_each(|work| work.check(&self.listener))
     }
 }

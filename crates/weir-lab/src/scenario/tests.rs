@@ -93,6 +93,17 @@ fn mistakes_are_named() {
             "[upstream]\nslots = 1\n[slow]\nrate = 1.0\nclients = 1\nservice = \"20ms\"\nslow = \"20ms\"\none-in = 100\n",
             "slower than the others",
         ),
+        ("[steady]\nclients = 1\nsuites = [\"TLS_AES_256_GCM_SHA384\"]\n", "an RSA key"),
+        ("[ladder]\nclients = [2, 1]\n", "rising"),
+        ("[ladder]\nclients = [1]\nerrors-max = 100.0\n", "a percentage"),
+        (
+            "[slow-clients]\nrate = 1.0\nclients = 1\nreaders = 1\nanswer = 1\nwriters = 1\nbody = 0\npace = 1\n",
+            "write something",
+        ),
+        (
+            "[reload]\nrate = 1.0\nclients = 1\nshort-rate = 1.0\ntunnels = 1\ntimes = 1\nevery = \"1s\"\n",
+            "three servers or more",
+        ),
         ("[listener]\nprotocol = \"tcp\"\n[steady]\nclients = 1\n", "without variants"),
         ("[listener]\nprotocol = \"udp\"\n[steady]\nclients = 1\n", "unknown variant `udp`"),
         (

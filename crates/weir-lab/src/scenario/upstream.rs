@@ -21,6 +21,25 @@ pub enum Balance {
     ConsistentHash,
 }
 
+/// What the servers are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The lab's own, which can be asked for anything.
+    #[default]
+    Own,
+    /// nginx, with the page as a file.
+    Nginx,
+    /// Apache, with the page as a file.
+    Apache,
+}
+
+impl Origin {
+    fn is_own(&self) -> bool {
+        *self == Self::Own
+    }
+}
+
 /// Probes that find out whether servers answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -44,11 +63,17 @@ pub struct Upstream {
     /// How many servers, each a process of its own.
     #[serde(default = "one")]
     pub servers: u32,
+    /// What they are.
+    #[serde(default, skip_serializing_if = "Origin::is_own")]
+    pub origin: Origin,
     /// One process plays all of them, with an address for each.
     #[serde(default)]
     pub one_process: bool,
     /// Requests that a server works on at once; others wait inside it. Without it, as many as come.
     pub slots: Option<usize>,
+    /// CPU time that a server spends on every answer; the lab's own spends next to none.
+    #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
+    pub burn: Option<Duration>,
     /// How a server is chosen.
     pub balance: Option<Balance>,
     /// The requests of a client stay on one server, by a cookie that the target gives it and keeps from the servers.
@@ -78,8 +103,10 @@ impl Default for Upstream {
     fn default() -> Self {
         Self {
             servers: one(),
+            origin: Origin::Own,
             one_process: false,
             slots: None,
+            burn: None,
             balance: None,
             persistence_cookie: false,
             max_requests: None,
@@ -94,6 +121,10 @@ impl Default for Upstream {
 impl Upstream {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         ensure!(self.servers > 0, "an upstream has servers");
+        ensure!(
+            self.origin == Origin::Own || (self.slots.is_none() && self.burn.is_none() && !self.one_process),
+            "a web server as origin has neither slots nor anything else that the lab's own can be told"
+        );
         ensure!(self.slots != Some(0) && self.max_requests != Some(0), "a server takes at least one request");
         if let Some(health) = self.health {
             ensure!(

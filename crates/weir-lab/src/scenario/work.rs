@@ -45,6 +45,9 @@ pub struct Outage {
     pub service: Duration,
     /// Bytes of request body, 0 for GET; each is a case.
     pub bodies: Vec<usize>,
+    /// Time before the load in which there are only probes, whose cost and regularity are measured.
+    #[serde(default, with = "length::optional")]
+    pub quiet: Option<Duration>,
     /// When it happens, after the start of the window.
     #[serde(with = "length")]
     pub after: Duration,
@@ -156,6 +159,10 @@ impl Outage {
         ensure!(self.rate > 0.0 && self.clients > 0 && !self.bodies.is_empty(), "no rate, clients or bodies");
         ensure!(!self.service.is_zero() && !self.length.is_zero(), "a length of time is missing");
         ensure!(upstream.servers > 1 && !upstream.one_process, "the other servers have to be there");
+        ensure!(
+            self.quiet.is_none() || upstream.health.is_some(),
+            "`quiet` is about probes, and there are none"
+        );
         Ok(())
     }
 }

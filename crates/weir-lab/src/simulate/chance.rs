@@ -6,7 +6,7 @@
 /// What a stream is for: two purposes never share numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// When the requests of a class begin.
     Arrival = 1,
     /// How much work a request is.
@@ -21,15 +21,17 @@ pub(super) enum Purpose {
     Balancer,
     /// The jitter of probes.
     Probe,
+    /// How long the origin of a measurement works on a request, and whether it fails.
+    Service,
 }
 
 /// A stream of random words (SplitMix64, Steele, Lea, Flood 2014).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
     /// The stream for `purpose` at `coordinates`: the same for the same seed, unrelated to all others.
-    pub(super) fn new(seed: u64, purpose: Purpose, coordinates: [u64; 2]) -> Self {
+    pub(crate) fn new(seed: u64, purpose: Purpose, coordinates: [u64; 2]) -> Self {
         let purposed = mix(seed.wrapping_add((purpose as u64).wrapping_mul(GOLDEN)));
         let placed = coordinates
             .iter()
@@ -38,19 +40,19 @@ impl Chance {
     }
 
     /// 64 random bits.
-    pub(super) fn word(&mut self) -> u64 {
+    pub(crate) fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
     /// A number above 0 and at most 1.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         // 53 bits are what a float holds exactly.
         ((self.word() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
     /// A number below `bound`, which is above 0.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
     }
 }

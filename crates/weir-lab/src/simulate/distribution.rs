@@ -1,15 +1,15 @@
-//! How long something takes: the distributions of service and think times.
+//! How long something takes: the distributions of service and think times, here and in the origin of measurements.
 //!
 //! Times are nanoseconds. Every draw takes its randomness from the stream that it is given, and nothing else.
 
 use super::chance::Chance;
 
 /// Longest time that is drawn: heavy tails end here.
-pub(super) const DRAW_MAX_NS: u64 = 3_600_000_000_000;
+pub(crate) const DRAW_MAX_NS: u64 = 3_600_000_000_000;
 
 /// A distribution of times, parameters in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Distribution {
+pub(crate) enum Distribution {
     /// Always the same.
     Constant(u64),
     /// Anything between two times, equally likely.
@@ -38,19 +38,35 @@ pub(super) enum Distribution {
         /// The tail index: the smaller, the heavier. Up to 1 there is no mean.
         shape: f64,
     },
+    /// Two kinds of work: most of it fast, some of it slow.
+    Bimodal {
+        /// What most of it takes.
+        fast: u64,
+        /// What the rest takes.
+        slow: u64,
+        /// How much is slow, 0 to 1.
+        slow_share: f64,
+    },
     /// One of these, equally likely: what somebody measured.
     OneOf(Vec<u64>),
 }
 
 impl Distribution {
     /// One draw in nanoseconds.
-    pub(super) fn draw(&self, chance: &mut Chance) -> u64 {
+    pub(crate) fn draw(&self, chance: &mut Chance) -> u64 {
         let drawn = match *self {
             Self::Constant(time) => return time,
             Self::Uniform { min, max } => min + chance.below(max - min + 1),
             Self::Exponential { mean } => (mean as f64 * -chance.unit().ln()) as u64,
             Self::LogNormal { median, sigma } => (median as f64 * (sigma * normal(chance)).exp()) as u64,
             Self::Pareto { min, shape } => (min as f64 * chance.unit().powf(-1.0 / shape)) as u64,
+            Self::Bimodal { fast, slow, slow_share } => {
+                if chance.unit() <= slow_share {
+                    slow
+                } else {
+                    fast
+                }
+            }
             Self::OneOf(ref times) => times[chance.below(times.len() as u64) as usize],
         };
         drawn.min(DRAW_MAX_NS)
@@ -114,6 +130,17 @@ mod tests {
         assert_eq!(counts.iter().sum::<usize>(), DRAWS);
         assert!(counts.iter().all(|count| count.abs_diff(DRAWS / 3) < 1300), "{counts:?}");
         assert!(draws(&Distribution::Constant(7)).iter().all(|draw| *draw == 7.0));
+    }
+
+    #[test]
+    fn a_share_of_the_work_is_slow() {
+        let drawn = draws(&Distribution::Bimodal { fast: 1, slow: 9, slow_share: 0.05 });
+        let slow = drawn.iter().filter(|draw| **draw == 9.0).count();
+        // 10 000 expected; six standard deviations are 585.
+        assert!(
+            slow.abs_diff(DRAWS / 20) < 585 && drawn.iter().all(|draw| *draw == 1.0 || *draw == 9.0),
+            "{slow}"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! (`tally`) and told side by side (`report`). This is the one place of the lab that uses a crate of Weir, `weir-traffic`:
 //! what is asked here is what its decisions do, and a copy of them would answer for the copy.
 
-mod chance;
-mod distribution;
+pub(crate) mod chance;
+pub(crate) mod distribution;
 mod agenda;
 mod model;
 mod tally;

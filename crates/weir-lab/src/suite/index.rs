@@ -5,24 +5,33 @@ use std::path::Path;
 use anyhow::Context as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::headline::{self, Cell, Line};
 use super::{Entry, Outcome};
+use crate::report::Run;
 use crate::report::html::{STYLE, word};
-use crate::report::verdict::verdicts;
-use crate::report::{Run, summary};
+use crate::report::verdict::Verdict;
 
 /// Its name.
 pub(super) const FILE: &str = "index.html";
 
+/// The figures of the reports in words.
+const HEADLINE: &str = "headline.md";
+
 /// Writes the page about `entries`, of `count` in all.
 pub(super) fn write(root: &Path, entries: &[Entry], count: usize) -> anyhow::Result<()> {
-    let page = page(entries, count).into_string();
+    let lines = headline::lines(entries);
+    if !lines.is_empty() {
+        let text = headline::markdown(&lines);
+        std::fs::write(root.join(HEADLINE), text).with_context(|| format!("cannot write {HEADLINE}"))?;
+    }
+    let page = page(entries, &lines, count).into_string();
     std::fs::write(root.join(FILE), page).with_context(|| format!("cannot write {FILE}"))
 }
 
-fn page(entries: &[Entry], count: usize) -> Markup {
-    let done = entries.iter().filter(|entry| matches!(entry.outcome, Outcome::Run(_))).count();
+fn page(entries: &[Entry], lines: &[Line], count: usize) -> Markup {
+    let done = entries.iter().filter(|entry| matches!(entry.outcome, Outcome::Run(..))).count();
     let caveat = entries.iter().find_map(|entry| match &entry.outcome {
-        Outcome::Run(run) => run.caveat(),
+        Outcome::Run(run, _) => run.caveat(),
         Outcome::Failed(_) => None,
     });
     html! {
@@ -41,9 +50,49 @@ fn page(entries: &[Entry], count: usize) -> Markup {
                     h1 { "How does Weir compare on this machine?" }
                     @if let Some(caveat) = caveat { p.caveat role="note" { (caveat) } }
                 }
-                main { @for entry in entries { (section(entry)) } }
+                main {
+                    @if !lines.is_empty() { (figures(lines)) }
+                    @for entry in entries { (section(entry)) }
+                }
             }
         }
+    }
+}
+
+/// The figures that the reports name.
+fn figures(lines: &[Line]) -> Markup {
+    html! {
+        section {
+            h2 { "The figures of the field reports, and the same measured here" }
+            p {
+                "Theirs are of their machines, with eight to thirty-two cores; here each target has one. The two in a cell are no \
+                 comparison, those in a row are."
+            }
+            div.wide tabindex="0" role="region" aria-label="Figures of the reports" {
+                table {
+                    thead { tr {
+                        th scope="col" { "figure" }
+                        @for product in headline::PRODUCTS { th.number scope="col" { (product.name()) } }
+                    } }
+                    tbody { @for line in lines {
+                        tr {
+                            th.told scope="row" { (line.what) small { (line.how) } }
+                            @for cell in &line.cells { td.number { (figure(cell)) } }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+fn figure(cell: &Cell) -> Markup {
+    html! {
+        @match &cell.ours {
+            Ok(value) => { (value) }
+            Err(why) => { abbr title=(why) { "-" } small.told { (why) } }
+        }
+        @if let Some(theirs) = cell.theirs { small { "their machine " (theirs) } }
     }
 }
 
@@ -53,8 +102,8 @@ fn section(entry: &Entry) -> Markup {
         section {
             h2 { (entry.scenario.question) }
             @match &entry.outcome {
-                Outcome::Run(run) => {
-                    (answers(run))
+                Outcome::Run(run, verdicts) => {
+                    (answers(run, verdicts))
                     p { a href={ (name) "/report.html" } { (name) ": figures, plots, configurations" } }
                 }
                 Outcome::Failed(why) => {
@@ -66,10 +115,10 @@ fn section(entry: &Entry) -> Markup {
     }
 }
 
-fn answers(run: &Run) -> Markup {
+fn answers(run: &Run, verdicts: &[Verdict]) -> Markup {
     html! {
         ul.verdicts {
-            @for verdict in verdicts(run, &summary::rows(run)) {
+            @for verdict in verdicts {
                 @let (class, mark) = word(verdict.is_met);
                 li class=(class) { strong.mark { (mark) } " " (verdict.sentence) "." }
             }

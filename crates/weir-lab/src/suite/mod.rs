@@ -3,22 +3,29 @@
 //! A scenario that fails is named and does not keep the others from running; what is there already is not run again, so a suite that was
 //! interrupted goes on where it stood. Measures nothing itself.
 
+mod command;
+mod headline;
 mod index;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::report::verdict::verdicts;
+use crate::clock;
+use crate::report::verdict::{Verdict, verdicts};
 use crate::report::{Run, folder, summary};
-use crate::run::{self, Options};
+use crate::run::{self, Length, Options};
 use crate::scenario::Scenario;
+use crate::target::installed::{self, Catalogue};
+
+pub(crate) use command::SuiteArgs;
 
 /// What became of one scenario.
 #[derive(Debug)]
 enum Outcome {
-    /// It was run, now or before.
-    Run(Box<Run>),
+    /// It was run, now or before. Judged once, for the intervals of its ratios take their time.
+    Run(Box<Run>, Vec<Verdict>),
     /// It could not be run.
     Failed(String),
 }
@@ -52,18 +59,45 @@ pub fn run(
     tell: &dyn Fn(&str),
 ) -> anyhow::Result<Summary> {
     std::fs::create_dir_all(root).with_context(|| format!("cannot create {}", root.display()))?;
-    let count = scenarios.len();
+    let products = installed::find_products(&options.programs)?;
+    let before: Vec<Option<Run>> =
+        scenarios.iter().map(|scenario| of_before(root, scenario, options.length)).collect();
+    let mut left: Vec<Duration> = scenarios
+        .iter()
+        .zip(&before)
+        .filter(|(_, before)| before.is_none())
+        .map(|(scenario, _)| expected(scenario, options, &products))
+        .collect();
+    let (count, mut pace) = (scenarios.len(), Pace::default());
+    tell(&format!(
+        "{count} scenarios, of which {} are to be run: about {}",
+        left.len(),
+        told(&left, pace.ratio())
+    ));
     let mut entries = Vec::new();
-    for (index, scenario) in scenarios.into_iter().enumerate() {
+    for (index, (scenario, before)) in scenarios.into_iter().zip(before).enumerate() {
         let name = scenario.name.clone();
-        let outcome = match of_before(root, &scenario, options.short) {
+        let place = format!("[{}/{count}] {name}", index + 1);
+        let outcome = match before {
             Some(run) => {
-                tell(&format!("[{}/{count}] {name}: there already", index + 1));
-                Outcome::Run(Box::new(run))
+                tell(&format!("{place}: there already"));
+                judged(run)
             }
             None => {
-                tell(&format!("[{}/{count}] {name}: {}", index + 1, scenario.question));
-                run_one(&scenario, options, root)
+                let time = told(&left[..1], pace.ratio());
+                tell(&format!(
+                    "{place}: {} (about {time}, all that is left {})",
+                    scenario.question,
+                    told(&left, pace.ratio())
+                ));
+                let (start, expected) = (clock::now(), left.remove(0));
+                let outcome = run_one(&scenario, options, root);
+                // What a machine needs besides, the others will need as well; a scenario that failed at once says nothing.
+                if matches!(outcome, Outcome::Run(..)) {
+                    pace.spent += start.elapsed();
+                    pace.thought += expected;
+                }
+                outcome
             }
         };
         anyhow::ensure!(!options.is_interrupted(), "interrupted; the same command goes on with {name}");
@@ -77,10 +111,49 @@ pub fn run(
     Ok(Summary { page: root.join(index::FILE), failures: failures(&entries), missed: missed(&entries) })
 }
 
+/// What this machine has needed so far, and what was thought that it would.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    spent: Duration,
+    thought: Duration,
+}
+
+impl Pace {
+    /// How many times as long as was thought; 1 as long as nothing is known.
+    fn ratio(self) -> f64 {
+        if self.thought.is_zero() { 1.0 } else { self.spent.as_secs_f64() / self.thought.as_secs_f64() }
+    }
+}
+
+/// How long `scenario` takes with these options, on the products that are there.
+fn expected(scenario: &Scenario, options: &Options, products: &Catalogue) -> Duration {
+    let mut scenario = scenario.clone();
+    let _said_by_the_run = run::fit(&mut scenario);
+    let mut scenario = options.length.of(&scenario);
+    scenario.rounds.count = options.rounds.unwrap_or(scenario.rounds.count);
+    let targets: Vec<_> = match &options.targets {
+        Some(targets) => targets.clone(),
+        None => scenario.targets.iter().chain(&scenario.optional).copied().collect(),
+    };
+    let is_there =
+        |product: crate::target::Product| !product.is_program() || products.contains_key(product.name());
+    scenario.expected(targets.iter().filter(|target| is_there(target.product)).count())
+}
+
+/// The sum of times, in minutes, on a machine that needs `pace` times as long as was thought.
+fn told(times: &[Duration], pace: f64) -> String {
+    let seconds = times.iter().sum::<Duration>().as_secs_f64() * pace;
+    if seconds < 90.0 {
+        format!("{:.0} s", seconds.max(1.0))
+    } else {
+        format!("{:.0} min", (seconds / 60.0).ceil())
+    }
+}
+
 /// A run of the same scenario that is there already, unless it was of the other length.
-fn of_before(root: &Path, scenario: &Scenario, short: bool) -> Option<Run> {
+fn of_before(root: &Path, scenario: &Scenario, length: Length) -> Option<Run> {
     let run = folder::load(&root.join(&scenario.name)).ok()?;
-    (run.short == short).then_some(run)
+    (run.short == (length == Length::Trial) && run.brief == (length == Length::Brief)).then_some(run)
 }
 
 fn run_one(scenario: &Scenario, options: &Options, root: &Path) -> Outcome {
@@ -90,16 +163,21 @@ fn run_one(scenario: &Scenario, options: &Options, root: &Path) -> Outcome {
         Ok(run)
     });
     match saved {
-        Ok(run) => Outcome::Run(Box::new(run)),
+        Ok(run) => judged(run),
         Err(error) => Outcome::Failed(format!("{error:#}")),
     }
+}
+
+fn judged(run: Run) -> Outcome {
+    let verdicts = verdicts(&run, &summary::rows(&run));
+    Outcome::Run(Box::new(run), verdicts)
 }
 
 fn failures(entries: &[Entry]) -> usize {
     entries
         .iter()
         .map(|entry| match &entry.outcome {
-            Outcome::Run(run) => run.failed.len(),
+            Outcome::Run(run, _) => run.failed.len(),
             Outcome::Failed(_) => 1,
         })
         .sum()
@@ -107,10 +185,7 @@ fn failures(entries: &[Entry]) -> usize {
 
 fn missed(entries: &[Entry]) -> usize {
     let of_entry = |entry: &Entry| match &entry.outcome {
-        Outcome::Run(run) => {
-            let verdicts = verdicts(run, &summary::rows(run));
-            verdicts.iter().filter(|verdict| verdict.is_met == Some(false)).count()
-        }
+        Outcome::Run(_, verdicts) => verdicts.iter().filter(|verdict| verdict.is_met == Some(false)).count(),
         Outcome::Failed(_) => 0,
     };
     entries.iter().map(of_entry).sum()
@@ -122,7 +197,7 @@ mod tests {
     use crate::machine::Machine;
     use crate::scenario::catalogue;
 
-    fn machine() -> Machine {
+    pub(super) fn machine() -> Machine {
         Machine {
             cpu: "Test CPU".to_owned(),
             cpus: 2,
@@ -139,13 +214,26 @@ mod tests {
     fn what_is_there_is_not_run_again() {
         let root = tempfile::tempdir().unwrap();
         let scenario = catalogue::find("l7-keepalive").unwrap();
-        assert!(of_before(root.path(), &scenario, true).is_none());
-        let run = Run::new(&scenario, machine(), None, true);
+        assert!(of_before(root.path(), &scenario, Length::Trial).is_none());
+        let run = Run::new(&scenario, machine(), None, Length::Trial);
         folder::save_as(&run, &root.path().join("l7-keepalive")).unwrap();
-        assert_eq!(of_before(root.path(), &scenario, true), Some(run));
+        assert_eq!(of_before(root.path(), &scenario, Length::Trial), Some(run));
         assert!(
-            of_before(root.path(), &scenario, false).is_none(),
-            "a short run does not stand for a whole one"
+            of_before(root.path(), &scenario, Length::Brief).is_none(),
+            "a trial does not stand for a brief run"
+        );
+    }
+
+    #[test]
+    fn the_short_suite_of_the_reports_ends_in_time() {
+        let targets = |scenario: &Scenario| scenario.targets.len() + scenario.optional.len();
+        let seconds = |scenario: &Scenario| scenario.brief().expected(targets(scenario)).as_secs_f64();
+        let scenarios = catalogue::REPORTS.iter().map(|name| catalogue::find(name).unwrap());
+        let sum: f64 = scenarios.map(|scenario| seconds(&scenario)).sum();
+        assert!(sum < 40.0 * 60.0, "{:.1} minutes with every product", sum / 60.0);
+        assert_eq!(
+            [told(&[Duration::from_secs(30); 2], 1.0), told(&[Duration::from_secs(100)], 1.3)],
+            ["60 s", "3 min"]
         );
     }
 
@@ -153,10 +241,10 @@ mod tests {
     fn the_page_has_every_scenario_with_its_answer() {
         let root = tempfile::tempdir().unwrap();
         let [one, other] = ["l7-keepalive", "l7-short"].map(|name| catalogue::find(name).unwrap());
-        let mut run = Run::new(&one, machine(), None, true);
+        let mut run = Run::new(&one, machine(), None, Length::Trial);
         run.failed.insert("nginx".to_owned(), "it <died>".to_owned());
         let entries = [
-            Entry { scenario: one.clone(), outcome: Outcome::Run(Box::new(run)) },
+            Entry { scenario: one.clone(), outcome: judged(run) },
             Entry { scenario: other.clone(), outcome: Outcome::Failed("no CPU".to_owned()) },
         ];
         index::write(root.path(), &entries, 3).unwrap();

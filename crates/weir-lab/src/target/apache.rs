@@ -81,10 +81,15 @@ fn tuned(description: &Description<'_>) -> String {
     } else {
         ""
     };
+    let processes = if description.traffic.is_reloaded {
+        "# Its page: processes that end gracefully take room beside the one that works.\nServerLimit 32\n"
+    } else {
+        "ServerLimit 1\n"
+    };
     format!(
         "# One process for the one CPU of the target, with the threads that its default of 16 processes has in all, or one for each
 # tunnel: connections to servers are kept for each process.
-ServerLimit 1
+{processes}\
 StartServers 1
 ThreadLimit {threads}
 ThreadsPerChild {threads}

@@ -17,6 +17,8 @@ pub struct Traffic {
     pub upgrades: bool,
     /// Some clients speak HTTP/1.0, as `ab` does.
     pub is_http_1_0: bool,
+    /// The target is given other configurations while it runs.
+    pub is_reloaded: bool,
 }
 
 /// How many connections a target must have room for.

@@ -15,7 +15,11 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
         (false, _) => as_shipped(description),
     };
     let path = description.dir.join("haproxy.cfg");
-    let args = vec!["-db".to_owned(), "-f".to_owned(), path.display().to_string()];
+    let mut args = vec!["-db".to_owned(), "-f".to_owned(), path.display().to_string()];
+    if description.traffic.is_reloaded {
+        // A master process that starts new workers beside the old ones, as its package has it.
+        args.insert(0, "-W".to_owned());
+    }
     Rendered { file: "haproxy.cfg", text, args, ..Rendered::default() }
 }
 

@@ -40,7 +40,7 @@ pub fn find_products(given: &[(Product, PathBuf)]) -> anyhow::Result<Catalogue> 
         }
         let found_itself = || match product {
             Product::Weir => beside_the_lab("weir"),
-            _ => product.executables().iter().find_map(|name| on_path(name)),
+            _ => product.executables().iter().find_map(|name| on_path(name).or_else(|| by_go(name))),
         };
         let Some(program) = path.clone().or_else(found_itself) else { continue };
         let installed = look_at(product, &program);
@@ -89,14 +89,36 @@ fn said(program: &Path, flag: &str) -> Option<String> {
 
 /// Finds a load tool on the PATH.
 pub fn find_tool(name: &str) -> Option<Installed> {
-    let program = on_path(name)?;
+    let program = on_path(name).or_else(|| by_go(name))?;
     let version = match name {
+        // Built by `go install`, it has none to tell.
+        "vegeta" => vegeta_version(&said(&program, "-version")?),
         // It has none, and would print its options.
         "hey" => "hey, which does not tell its version".to_owned(),
         "ab" => version::first_with_digit(&said(&program, "-V")?)?,
         _ => version::first_with_digit(&said(&program, "--version")?)?,
     };
     Some(Installed { program, version, ..Installed::default() })
+}
+
+/// Where `go install` puts programs, which is not on the PATH by itself.
+fn by_go(name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("HOME")?).join("go/bin").join(name);
+    path.is_file().then_some(path)
+}
+
+/// What vegeta says about itself.
+fn vegeta_version(said: &str) -> String {
+    let field = |name: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim()).filter(|value| !value.is_empty())
+    };
+    match (field("Version:"), field("Runtime:")) {
+        (Some(version), _) => format!("vegeta {version}"),
+        (None, runtime) => {
+            format!("vegeta, which does not tell its version ({})", runtime.unwrap_or("built with Go"))
+        }
+    }
 }
 
 fn beside_the_lab(name: &str) -> Option<PathBuf> {
@@ -145,8 +167,15 @@ fn openssl_of(module: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::stream_module_of;
+    use super::{stream_module_of, vegeta_version};
     use std::path::Path;
+
+    #[test]
+    fn vegeta_says_what_built_it_where_it_does_not_know_its_version() {
+        let said = "Version: \nCommit: \nRuntime: go1.26.8 linux/amd64\nDate: \n";
+        assert_eq!(vegeta_version(said), "vegeta, which does not tell its version (go1.26.8 linux/amd64)");
+        assert_eq!(vegeta_version("Version: v12.11.1\nCommit: 1\n"), "vegeta v12.11.1");
+    }
 
     #[test]
     fn a_module_is_loaded_where_it_is_not_built_in() {

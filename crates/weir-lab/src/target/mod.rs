@@ -16,6 +16,7 @@ mod envoy;
 mod traefik;
 mod apache;
 mod caddy;
+pub mod relay;
 #[cfg(test)]
 mod tests;
 
@@ -52,10 +53,12 @@ pub enum Variant {
     AsShipped,
     /// Tuned, in a scenario whose targets are as shipped.
     Tuned,
+    /// Slower by a known share of its CPU time.
+    Slower,
 }
 
 /// All variants.
-const VARIANTS: [Variant; 8] = [
+const VARIANTS: [Variant; 9] = [
     Variant::Usual,
     Variant::NoReuse,
     Variant::RoundRobin,
@@ -64,6 +67,7 @@ const VARIANTS: [Variant; 8] = [
     Variant::Copying,
     Variant::AsShipped,
     Variant::Tuned,
+    Variant::Slower,
 ];
 
 impl Variant {
@@ -78,6 +82,7 @@ impl Variant {
             Self::Copying => "/copying",
             Self::AsShipped => "/as-shipped",
             Self::Tuned => "/tuned",
+            Self::Slower => "/slower",
         }
     }
 
@@ -87,6 +92,7 @@ impl Variant {
             Self::Usual => true,
             Self::NewProbes => product == Product::Weir,
             Self::Copying => product == Product::Haproxy,
+            Self::Slower => product == Product::Relay,
             Self::NoReuse | Self::RoundRobin | Self::NoPersistence | Self::AsShipped | Self::Tuned => {
                 product.is_program()
             }
@@ -146,7 +152,7 @@ impl FromStr for Target {
             Some(variant) if variant.suits(product) => Ok(Self { product, variant }),
             _ => bail!(
                 "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence`, `/as-shipped`, \
-                 `/tuned`, of weir `/new-probes` and of haproxy `/copying`"
+                 `/tuned`, of weir `/new-probes`, of haproxy `/copying` and of relay `/slower`"
             ),
         }
     }

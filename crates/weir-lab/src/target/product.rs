@@ -1,5 +1,7 @@
 //! The products the lab knows: names, programs, and how to get them.
 
+use rustix::process::Signal;
+
 use super::description::Cannot;
 
 /// A product, or none.
@@ -21,12 +23,14 @@ pub enum Product {
     Apache,
     /// Caddy.
     Caddy,
+    /// The lab's own relay, whose cost is known.
+    Relay,
     /// A balancer that runs already, somewhere: `--url`.
     Url,
 }
 
 /// All products, in the order of tables.
-pub const PRODUCTS: [Product; 9] = [
+pub const PRODUCTS: [Product; 10] = [
     Product::Direct,
     Product::Weir,
     Product::Nginx,
@@ -35,6 +39,7 @@ pub const PRODUCTS: [Product; 9] = [
     Product::Traefik,
     Product::Apache,
     Product::Caddy,
+    Product::Relay,
     Product::Url,
 ];
 
@@ -50,14 +55,15 @@ impl Product {
             Self::Traefik => "traefik",
             Self::Apache => "apache",
             Self::Caddy => "caddy",
+            Self::Relay => "relay",
             Self::Url => "url",
         }
     }
 
-    /// What its executable may be called, the usual name first; nothing where the lab starts none.
+    /// What its executable may be called, the usual name first; nothing where there is none but the lab's own.
     pub fn executables(self) -> &'static [&'static str] {
         match self {
-            Self::Direct | Self::Url => &[],
+            Self::Direct | Self::Relay | Self::Url => &[],
             Self::Weir => &["weir"],
             Self::Nginx => &["nginx"],
             Self::Haproxy => &["haproxy"],
@@ -69,7 +75,7 @@ impl Product {
         }
     }
 
-    /// Whether the lab starts it.
+    /// Whether it is a program that has to be found.
     pub fn is_program(self) -> bool {
         !self.executables().is_empty()
     }
@@ -95,6 +101,7 @@ impl Product {
             }
             Self::Apache => "apt-get install apache2, or give --target-path apache=PATH",
             Self::Caddy => "apt-get install caddy, or give --target-path caddy=PATH",
+            Self::Relay => "always there: the lab's own, of known cost",
             Self::Url => "a balancer that runs already: give --url URL",
         }
     }
@@ -102,6 +109,26 @@ impl Product {
     /// Whether Weir's bars are held against it: against the two that cost least per request.
     pub fn is_peer(self) -> bool {
         matches!(self, Self::Nginx | Self::Haproxy)
+    }
+
+    /// The signal that tells it to read its configuration anew; `None` where it watches the file.
+    ///
+    /// # Errors
+    /// What it lacks.
+    pub fn reload(self) -> Result<Option<Signal>, Cannot> {
+        match self {
+            Self::Weir | Self::Nginx => Ok(Some(Signal::HUP)),
+            Self::Haproxy => Ok(Some(Signal::USR2)),
+            // "Graceful".
+            Self::Apache => Ok(Some(Signal::USR1)),
+            Self::Traefik => Ok(None),
+            Self::Envoy => Err(Cannot(
+                "takes new servers from a control plane, and a new file by a restart beside itself, only",
+            )),
+            Self::Caddy => Err(Cannot("takes a new configuration through its administration address only")),
+            Self::Relay => Err(Cannot("has no configuration")),
+            Self::Direct | Self::Url => Err(Cannot("is not started by the lab")),
+        }
     }
 
     /// Its words for `description`.
@@ -118,6 +145,7 @@ impl Product {
             Self::Traefik => super::traefik::render(description),
             Self::Apache => super::apache::render(description),
             Self::Caddy => super::caddy::render(description),
+            Self::Relay => super::relay::render(description),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::installed::{Catalogue, Installed, find_products};
 use super::{Cannot, Certificate, Class, Description, PRODUCTS, Product, Room, Target, Traffic, Variant};
 use crate::scenario::listener::{Key, Listener, Protocol, Suite, Tls};
-use crate::scenario::upstream::{Balance, Health, Upstream};
+use crate::scenario::upstream::{Balance, Health, Origin, Upstream};
 
 mod golden;
 
@@ -31,6 +31,7 @@ fn targets_have_names() {
         "traefik",
         "apache/tuned",
         "caddy",
+        "relay/slower",
         "url",
     ] {
         assert_eq!(name.parse::<Target>().unwrap().to_string(), name);
@@ -40,6 +41,8 @@ fn targets_have_names() {
         "nginx/slow",
         "direct/no-reuse",
         "url/tuned",
+        "relay/tuned",
+        "nginx/slower",
         "weir/copying",
         "nginx/",
         "nginx/no-reuse/round-robin",
@@ -102,6 +105,8 @@ fn every_product_is_told_what_to_do_with_several_servers() {
     let servers = addrs(3);
     let second = Duration::from_secs(1);
     let full = Upstream {
+        burn: None,
+        origin: Origin::Own,
         servers: 3,
         one_process: false,
         slots: Some(1),
@@ -297,7 +302,7 @@ fn check_with_the_product(product: Product, description: &Description<'_>) {
         Product::Envoy => [&rendered.args[..], &["--mode", "validate"].map(str::to_owned)].concat(),
         Product::Caddy => [&["validate".to_owned()], &rendered.args[1..]].concat(),
         // Weir's own tests check what it reads; Traefik checks nothing but by serving.
-        Product::Direct | Product::Weir | Product::Traefik | Product::Url => return,
+        Product::Direct | Product::Weir | Product::Traefik | Product::Relay | Product::Url => return,
     };
     let output = Command::new(&installed.program).args(args).envs(rendered.env).output().unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

@@ -11,7 +11,7 @@ pub(super) fn question(product: Product) -> &'static str {
         Product::Nginx => "-V",
         Product::Haproxy => "-vv",
         Product::Traefik | Product::Caddy => "version",
-        Product::Direct | Product::Apache | Product::Url => "-v",
+        Product::Direct | Product::Apache | Product::Relay | Product::Url => "-v",
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn tls_library(product: Product, said: &str) -> Option<String> {
         // Both in what they say about how they were built.
         Product::Traefik => after(said, "Go version:").map(|go| format!("crypto/tls of {go}")),
         Product::Caddy => after(said, "go\t").map(|go| format!("crypto/tls of {go}")),
-        Product::Direct | Product::Apache | Product::Url => None,
+        Product::Direct | Product::Apache | Product::Relay | Product::Url => None,
     }
 }
 

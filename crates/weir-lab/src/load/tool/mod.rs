@@ -7,8 +7,9 @@ pub mod ab;
 pub mod siege;
 pub mod hey;
 pub mod h2load;
+pub mod vegeta;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Order<'a> {
     pub authority: &'a str,
     /// Simulated clients.
     pub clients: usize,
+    /// Requests per second, for a tool that can hold a rate; without one, as many as the clients can.
+    pub rate: Option<f64>,
     /// How long.
     pub window: Duration,
     /// A folder for its files.
@@ -56,7 +59,7 @@ pub struct Tally {
 const GRACE: Duration = Duration::from_secs(40);
 
 /// How to get the tools.
-pub const HOW_TO_GET: &str = "apt-get install wrk siege apache2-utils hey nghttp2-client";
+pub const HOW_TO_GET: &str = "apt-get install wrk siege apache2-utils hey nghttp2-client; go install github.com/tsenart/vegeta/v12@latest";
 
 /// How often a tool is started again that did not end by itself: siege (4.0) now and then waits for itself forever.
 const RETRIES: u32 = 2;
@@ -110,10 +113,14 @@ fn try_once(
             Tool::Siege => siege::args(&order),
             Tool::Hey => hey::args(&order),
             Tool::H2load => h2load::args(&order),
+            Tool::Vegeta => vegeta::args(&installed.program, &order),
             Tool::Driver => bail!("the driver is not a program of its own"),
         };
         let log = order.dir.join(format!("{}-{number}.log", tool.name()));
-        let program = installed.program.clone();
+        let program = match tool {
+            Tool::Vegeta => PathBuf::from("/bin/sh"),
+            _ => installed.program.clone(),
+        };
         let job = Job { program, args, cpus: runner.cpus.to_vec(), log: log.clone(), ..Job::default() };
         running.push((Guarded::start(runner.launcher, &job)?, log));
     }
@@ -149,6 +156,7 @@ fn read(tool: Tool, printed: &str) -> Option<Tally> {
         Tool::Siege => siege::read(printed),
         Tool::Hey => hey::read(printed),
         Tool::H2load => h2load::read(printed),
+        Tool::Vegeta => vegeta::read(printed),
         Tool::Driver => None,
     }
 }

@@ -8,7 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::summary::{Row, rows};
 use super::verdict::{Verdict, verdicts};
-use super::{Run, remarks};
+use super::{Run, memory, profile, remarks};
 use crate::measure::metric::Metric;
 use crate::plot;
 
@@ -43,6 +43,8 @@ pub fn page(run: &Run) -> anyhow::Result<String> {
                 main {
                     (answer(run, &verdicts))
                     (figures(run, &rows))
+                    (where_the_memory_is(&rows))
+                    (profile::section(run))
                     @if !plots.is_empty() {
                         section {
                             h2 { "Plots" }
@@ -132,7 +134,7 @@ fn figures(run: &Run, rows: &[Row]) -> Markup {
 }
 
 fn figure(row: &Row, metric: Metric) -> Markup {
-    let Some(spread) = row.spreads.get(&metric) else { return html! { "-" } };
+    let Some(spread) = row.spreads.get(&metric) else { return html! { (row.blank(metric)) } };
     let ratio = row.ratios.get(&metric).filter(|ratio| ratio.peer != row.target);
     html! {
         (metric.format(spread.median))
@@ -143,6 +145,29 @@ fn figure(row: &Row, metric: Metric) -> Markup {
             @let estimate = ratio.estimate;
             small title={ "relative to " (ratio.peer) } {
                 "× " (format!("{:.2} ({:.2}–{:.2})", estimate.median, estimate.low, estimate.high))
+            }
+        }
+    }
+}
+
+fn where_the_memory_is(rows: &[Row]) -> Markup {
+    let Some(cells) = memory::cells(rows) else { return html! {} };
+    html! {
+        section {
+            h2 { "Where the memory is" }
+            p { (memory::CAPTION) }
+            div.wide tabindex="0" role="region" aria-label="Where the memory is" {
+                table {
+                    @for (index, line) in cells.iter().enumerate() {
+                        @if index == 0 {
+                            thead { tr { @for (place, cell) in line.iter().enumerate() {
+                                th.number[place > 0] scope="col" { (cell) }
+                            } } }
+                        } @else {
+                            tr { th scope="row" { (line[0]) } @for cell in &line[1..] { td.number { (cell) } } }
+                        }
+                    }
+                }
             }
         }
     }

@@ -1,10 +1,12 @@
 //! The plots of a run: how the figure that matters came out round by round, how long answers took, how figures change with the
-//! number of clients.
+//! number of clients. What happened within one round stands in `single`.
+
+mod single;
 
 use plotters::prelude::IntoLogRange as _;
 
 use crate::measure::metric::Metric;
-use crate::plot::{Figure, Line, bounds, draw};
+use crate::plot::{Figure, Line, Marks, bounds, draw};
 use crate::report::summary::Row;
 use crate::report::{Run, main_figure};
 use crate::run::Measurement;
@@ -12,6 +14,9 @@ use crate::target::Product;
 
 /// More cases than this are better read in the table.
 const CASES_MAX: usize = 6;
+
+/// Of more cases than this only the last is shown second by second.
+const SECONDS_MAX: usize = 3;
 
 /// What each plot shows, and the plot as SVG.
 pub(super) type Plot = (String, String);
@@ -26,6 +31,15 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> anyhow::Result<Vec<Plot>> {
         }
         for case in &cases {
             plots.extend(distribution(run, case)?);
+        }
+        for case in &cases {
+            plots.extend(single::responses(run, case)?);
+            plots.extend(single::shares(run, case)?);
+        }
+        // Of a ladder the upper end is what is of interest.
+        let shown = if cases.len() > SECONDS_MAX { &cases[cases.len() - 1..] } else { &cases[..] };
+        for case in shown {
+            plots.extend(single::seconds(run, case)?);
         }
     }
     plots.extend(growth(run)?);
@@ -83,7 +97,8 @@ fn rounds(run: &Run, case: &str) -> anyhow::Result<Option<Plot>> {
     }
     let what = titled(&format!("{} in each round", capital(metric.phrase())), case);
     let y = bounds(&lines).1;
-    let figure = Figure { title: String::new(), x: "round", y: metric.heading(), lines, marked: true };
+    let figure =
+        Figure { title: String::new(), x: "round", y: metric.heading(), lines, marks: Marks::Points };
     Ok(Some((what, draw(&figure, 0.8..rounds + 0.2, 0.0..y.1 * 1.1)?)))
 }
 
@@ -107,8 +122,13 @@ fn distribution(run: &Run, case: &str) -> anyhow::Result<Option<Plot>> {
     }
     let what = titled("How many answers took longer", case);
     let ((fast, slow), _) = bounds(&lines);
-    let figure =
-        Figure { title: String::new(), x: "response time, ms", y: "share of answers", lines, marked: false };
+    let figure = Figure {
+        title: String::new(),
+        x: "response time, ms",
+        y: "share of answers",
+        lines,
+        marks: Marks::Line,
+    };
     let x = (fast * 0.9).max(0.001)..slow * 1.1;
     Ok(Some((what, draw(&figure, x.log_scale(), (0.00008..1.2).log_scale())?)))
 }
@@ -139,7 +159,8 @@ fn ladders(run: &Run, rows: &[Row]) -> anyhow::Result<Vec<Plot>> {
         }
         let what = format!("{} by number of clients", capital(metric.phrase()));
         let ((few, many), (_, most)) = bounds(&lines);
-        let figure = Figure { title: String::new(), x: "clients", y: metric.heading(), lines, marked: true };
+        let figure =
+            Figure { title: String::new(), x: "clients", y: metric.heading(), lines, marks: Marks::Points };
         plots.push((what, draw(&figure, (few * 0.9..many * 1.1).log_scale(), 0.0..most * 1.1)?));
     }
     Ok(plots)
@@ -165,8 +186,13 @@ fn growth(run: &Run) -> anyhow::Result<Option<Plot>> {
     }
     let what = "Memory by number of idle connections".to_owned();
     let ((_, most), (_, largest)) = bounds(&lines);
-    let figure =
-        Figure { title: String::new(), x: "connections", y: "anonymous memory, MiB", lines, marked: true };
+    let figure = Figure {
+        title: String::new(),
+        x: "connections",
+        y: "anonymous memory, MiB",
+        lines,
+        marks: Marks::Points,
+    };
     Ok(Some((what, draw(&figure, 0.0..most * 1.05, 0.0..largest * 1.1)?)))
 }
 

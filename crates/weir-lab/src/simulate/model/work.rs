@@ -99,6 +99,7 @@ impl Distribution {
             | Self::Exponential { mean: time }
             | Self::LogNormal { median: time, .. } => *time,
             Self::Uniform { max: time, .. } | Self::Pareto { min: time, .. } => *time,
+            Self::Bimodal { fast, slow, .. } => *fast.max(slow),
             Self::OneOf(times) => times.iter().copied().max().unwrap_or(0),
         };
         if typical == 0 {

@@ -3,7 +3,7 @@
 use plotters::prelude::IntoLogRange as _;
 
 use super::{Report, StretchFigures, VariantFigures};
-use crate::plot::{Figure, Line, bounds, draw};
+use crate::plot::{Figure, Line, Marks, bounds, draw};
 
 /// Response times: the share of requests that took longer, both axes logarithmic.
 pub(in crate::simulate) fn distribution(report: &Report) -> anyhow::Result<String> {
@@ -15,7 +15,7 @@ pub(in crate::simulate) fn distribution(report: &Report) -> anyhow::Result<Strin
         x: "response time, ms",
         y: "share of requests",
         lines,
-        marked: false,
+        marks: Marks::Line,
     };
     let x = (x.0 * 0.9).max(0.001)..x.1 * 1.1;
     draw(&figure, x.log_scale(), (smallest * 0.8..1.2).log_scale())
@@ -30,7 +30,7 @@ pub(in crate::simulate) fn over_time(report: &Report) -> anyhow::Result<String> 
         x: "time at which requests began, s",
         y: "response time, ms",
         lines,
-        marked: false,
+        marks: Marks::Line,
     };
     draw(&figure, 0.0..report.length_s, ((y.0 * 0.8).max(0.001)..y.1 * 1.25).log_scale())
 }
@@ -44,7 +44,7 @@ pub(in crate::simulate) fn goodput(report: &Report) -> anyhow::Result<String> {
         x: "time, s",
         y: "answers in time per second",
         lines,
-        marked: false,
+        marks: Marks::Line,
     };
     draw(&figure, 0.0..report.length_s, 0.0..y.1 * 1.1)
 }

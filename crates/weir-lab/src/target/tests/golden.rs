@@ -19,6 +19,8 @@ const PLAIN: Case = Case {
     upstream: Upstream {
         servers: 1,
         one_process: false,
+        burn: None,
+        origin: Origin::Own,
         slots: None,
         balance: None,
         persistence_cookie: false,
@@ -28,7 +30,7 @@ const PLAIN: Case = Case {
         retry: false,
         health: None,
     },
-    traffic: Traffic { is_bulk: false, upgrades: false, is_http_1_0: false },
+    traffic: Traffic { is_bulk: false, upgrades: false, is_http_1_0: false, is_reloaded: false },
     variant: Variant::Usual,
 };
 

@@ -6,6 +6,7 @@ mod check;
 mod explain;
 mod demo;
 mod generated;
+mod lab;
 mod start;
 
 use std::path::PathBuf;

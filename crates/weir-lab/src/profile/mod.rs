@@ -1,0 +1,51 @@
+//! Where a target's CPU time goes: its stacks as `perf` sampled them, and the flame graph of them.
+//!
+//! `record` runs perf beside a load, `fold` counts equal stacks, `flame` draws them. Without perf, or without the right to use
+//! it, a profile says why it is missing; nothing else of a run depends on it.
+
+pub mod fold;
+pub mod flame;
+pub mod record;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The profile of one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// How many samples had which stack: frames from the outermost on, between semicolons; those of the kernel end in `_[k]`.
+    Stacks(BTreeMap<String, u64>),
+    /// Why there is none.
+    Missing(String),
+}
+
+/// What a frame of the kernel ends in, as in folded stacks everywhere.
+pub const KERNEL: &str = "_[k]";
+
+impl Profile {
+    /// Its flame graph as SVG.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn svg(&self) -> Result<String, &str> {
+        match self {
+            Self::Stacks(stacks) => Ok(flame::svg(stacks)),
+            Self::Missing(why) => Err(why),
+        }
+    }
+
+    /// What a reader should know of it, in a sentence.
+    pub fn sentence(&self) -> String {
+        let stacks = match self {
+            Self::Stacks(stacks) => stacks,
+            Self::Missing(why) => return format!("no profile: {why}"),
+        };
+        let samples: u64 = stacks.values().sum();
+        let in_kernel =
+            stacks.iter().filter(|(stack, _)| stack.ends_with(KERNEL)).map(|(_, count)| count).sum::<u64>();
+        let share = 100.0 * in_kernel as f64 / samples.max(1) as f64;
+        format!("{samples} samples, {share:.0} % of them in the kernel")
+    }
+}

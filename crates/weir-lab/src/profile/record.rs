@@ -1,0 +1,84 @@
+//! Samples a process tree with `perf` while a load is on it.
+//!
+//! Stacks are unwound by the programs' own tables (`--call-graph dwarf`), which all of them have, optimised or not; frame pointers
+//! most have not.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use super::{Profile, fold};
+use crate::process::{Guarded, Job, Launcher, tree};
+use crate::target::installed;
+
+/// Samples per second and CPU: few enough that what they cost is not seen, and no divisor of the kernel's ticks.
+const PER_SECOND: u32 = 297;
+
+/// Bytes of each stack that are kept for unwinding.
+const STACK_LEN: u32 = 16 * 1024;
+
+/// Longest time for perf to end, and to read what it wrote.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How to get perf.
+pub const HOW_TO_GET: &str = "apt-get install linux-perf";
+
+/// A recording under way.
+#[derive(Debug)]
+pub struct Recording {
+    perf: Guarded,
+    program: PathBuf,
+    data: PathBuf,
+    log: PathBuf,
+}
+
+impl Recording {
+    /// Begins to sample the tree under `pid`, for `length`; files go to `dir`.
+    ///
+    /// # Errors
+    /// When perf is not installed or does not start.
+    pub fn begin(launcher: &Launcher, pid: i32, length: Duration, dir: &Path) -> anyhow::Result<Self> {
+        let installed =
+            installed::find_tool("perf").with_context(|| format!("perf is not installed: {HOW_TO_GET}"))?;
+        let (data, log) = (dir.join("perf.data"), dir.join("perf.log"));
+        let pids: Vec<String> = tree::members(pid).iter().map(i32::to_string).collect();
+        let args = [
+            "record".to_owned(),
+            format!("--freq={PER_SECOND}"),
+            format!("--call-graph=dwarf,{STACK_LEN}"),
+            format!("--output={}", data.display()),
+            format!("--pid={}", pids.join(",")),
+            "--".to_owned(),
+            "sleep".to_owned(),
+            format!("{:.3}", length.as_secs_f64()),
+        ];
+        let program = installed.program;
+        let job = Job { program: program.clone(), args: args.to_vec(), log: log.clone(), ..Job::default() };
+        Ok(Self { perf: Guarded::start(launcher, &job)?, program, data, log })
+    }
+
+    /// Waits for its end and reads it.
+    ///
+    /// # Errors
+    /// When perf was not allowed to sample, or wrote nothing that can be read.
+    pub fn end(mut self, launcher: &Launcher, is_over: impl Fn() -> bool) -> anyhow::Result<Profile> {
+        let how = self.perf.wait(LIMIT, &is_over).context("perf did not end")?;
+        if !how.starts_with("exit status 0") {
+            let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let first = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or(&how);
+            bail!("perf was not able to sample: {first}");
+        }
+        let printed = self.log.with_extension("stacks");
+        let args = ["script", "--no-inline", "-F", "comm,ip,sym", "-i"].map(str::to_owned);
+        let args = args.into_iter().chain(std::iter::once(self.data.display().to_string())).collect();
+        let job = Job { program: self.program.clone(), args, log: printed.clone(), ..Job::default() };
+        let mut reading = Guarded::start(launcher, &job)?;
+        reading.wait(LIMIT, &is_over).context("perf took too long to read its samples")?;
+        let stacks = fold::fold(&String::from_utf8_lossy(&std::fs::read(&printed)?));
+        if stacks.is_empty() {
+            bail!("perf took no samples");
+        }
+        Ok(Profile::Stacks(stacks))
+    }
+}

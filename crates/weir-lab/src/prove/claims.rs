@@ -1,0 +1,190 @@
+//! What the lab claims of itself, and how a claim is held against figures. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{self, Estimate};
+use crate::target::relay::SLOWER;
+
+/// A claim, and what was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// What is claimed.
+    pub claim: String,
+    /// What was found, in figures.
+    pub found: String,
+    /// Whether it holds; `None` when it could not be judged.
+    pub holds: Option<bool>,
+    /// Every figure behind it, by name, in the order of the rounds.
+    pub figures: Vec<(String, Vec<f64>)>,
+}
+
+/// Repeats, in percent, in which the same must be found to be the same.
+const SAME_MIN_PERCENT: usize = 90;
+
+/// What a target slowed by 20 % may be found slower by.
+const SLOWDOWN: (f64, f64) = (1.15, 1.25);
+
+/// How far two clients may be apart in throughput and in P99.
+const APART_MAX: (f64, f64) = (0.05, 0.10);
+
+/// One figure of the same scenario, measured in two runs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Twice {
+    /// Round by round in the first run.
+    pub(super) first: Vec<f64>,
+    /// In the second.
+    pub(super) second: Vec<f64>,
+}
+
+impl Twice {
+    /// Whether `weir-lab compare` would call the difference noise.
+    fn is_same(&self) -> bool {
+        stats::ratio(&self.second, &self.first).is_some_and(|ratio| ratio.low <= 1.0 && ratio.high >= 1.0)
+    }
+}
+
+/// The same scenario twice differs by nothing but noise.
+pub(super) fn repeats(figure: &str, pairs: &[Twice]) -> Claim {
+    let same = pairs.iter().filter(|twice| twice.is_same()).count();
+    let ratio = |twice: &Twice| stats::ratio(&twice.second, &twice.first).map(|ratio| ratio.median);
+    let ratios: Vec<f64> = pairs.iter().filter_map(ratio).collect();
+    let range = stats::spread(&ratios).map_or_else(String::new, |it| {
+        format!("; ratios of the medians from {:.3} to {:.3}", it.min, it.max)
+    });
+    let rounds = pairs.iter().flat_map(|twice| [&twice.first, &twice.second]).cloned().enumerate();
+    Claim {
+        claim: format!(
+            "{figure}: the same scenario twice, and the interval of the ratio has 1 in it in at least 9 of 10 repeats"
+        ),
+        found: format!("in {same} of {} repeats{range}", pairs.len()),
+        holds: (!pairs.is_empty()).then_some(same * 100 >= SAME_MIN_PERCENT * pairs.len()),
+        figures: rounds
+            .map(|(run, values)| (format!("repeat {}, run {}", run / 2 + 1, run % 2 + 1), values))
+            .collect(),
+    }
+}
+
+/// A target that is slower by a known share is found to be.
+pub(super) fn slowdown(plain: &[f64], slower: &[f64]) -> Claim {
+    let ratio = within_rounds(slower, plain);
+    Claim {
+        claim: format!("CPU per request: a target slowed by {SLOWER} % is found slower by 15 to 25 %"),
+        found: ratio.map_or_else(nothing, |ratio| format!("slower by {}", percent(ratio))),
+        holds: ratio.map(|ratio| (SLOWDOWN.0..=SLOWDOWN.1).contains(&ratio.median)),
+        figures: vec![("relay".to_owned(), plain.to_vec()), ("relay/slower".to_owned(), slower.to_vec())],
+    }
+}
+
+/// What one client measured of a target, round by round.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Seen {
+    /// Requests per second.
+    pub(super) rates: Vec<f64>,
+    /// P99, µs.
+    pub(super) p99s: Vec<f64>,
+}
+
+/// The lab's own driver and another client see the same target alike.
+pub(super) fn agreement(load: &str, other: &str, own: &Seen, theirs: &Seen) -> Claim {
+    let ratios = within_rounds(&own.rates, &theirs.rates).zip(within_rounds(&own.p99s, &theirs.p99s));
+    let is_near = |ratio: Estimate, apart: f64| (ratio.median - 1.0).abs() <= apart;
+    Claim {
+        claim: format!(
+            "{load}: the driver and {other} find the same throughput within 5 % and the same P99 within 10 %"
+        ),
+        found: ratios.map_or_else(nothing, |(rate, p99)| {
+            format!("the driver's throughput differs by {}, its P99 by {}", percent(rate), percent(p99))
+        }),
+        holds: ratios.map(|(rate, p99)| is_near(rate, APART_MAX.0) && is_near(p99, APART_MAX.1)),
+        figures: vec![
+            ("driver, req/s".to_owned(), own.rates.clone()),
+            (format!("{other}, req/s"), theirs.rates.clone()),
+            ("driver, P99 µs".to_owned(), own.p99s.clone()),
+            (format!("{other}, P99 µs"), theirs.p99s.clone()),
+        ],
+    }
+}
+
+/// A claim that could not be looked at.
+pub(super) fn skipped(claim: &str, why: &str) -> Claim {
+    Claim { claim: claim.to_owned(), found: format!("skipped: {why}"), holds: None, figures: Vec::new() }
+}
+
+fn nothing() -> String {
+    "nothing that counts was measured".to_owned()
+}
+
+/// The ratio within each round, and its interval.
+fn within_rounds(values: &[f64], base: &[f64]) -> Option<Estimate> {
+    let ratios: Vec<f64> =
+        values.iter().zip(base).filter(|(_, base)| **base > 0.0).map(|(value, base)| value / base).collect();
+    stats::estimate(&ratios)
+}
+
+/// A ratio as a difference in percent, with its interval.
+fn percent(ratio: Estimate) -> String {
+    let of = |ratio: f64| 100.0 * (ratio - 1.0);
+    let Estimate { median, low, high } = ratio;
+    format!("{:.1} % (95 % interval {:.1} to {:.1})", of(median), of(low), of(high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Claim, Seen, Twice, agreement, repeats, slowdown};
+    use crate::simulate::chance::{Chance, Purpose};
+    use crate::simulate::distribution::Distribution;
+
+    /// Rounds around `middle` with the skewed noise of a machine that is sometimes late: sigma 3 %.
+    fn rounds(chance: &mut Chance, middle: f64, count: usize) -> Vec<f64> {
+        let noise = Distribution::LogNormal { median: 1_000_000, sigma: 0.03 };
+        (0..count).map(|_| middle * noise.draw(chance) as f64 / 1e6).collect()
+    }
+
+    fn repeated(seed: u64, second: f64) -> Claim {
+        let mut chance = Chance::new(seed, Purpose::Demand, [0, 0]);
+        let pair = |_| {
+            let first = rounds(&mut chance, 20.0, 5);
+            Twice { first, second: rounds(&mut chance, second, 5) }
+        };
+        repeats("CPU per request", &(0..10).map(pair).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_same_is_found_to_be_the_same_and_what_differs_is_not() {
+        let held = (0..10).filter(|seed| repeated(*seed, 20.0).holds == Some(true)).count();
+        assert!(held >= 9, "{held} of 10 times");
+        let differing = repeated(1, 22.0);
+        assert_eq!(differing.holds, Some(false), "{differing:?}");
+        assert_eq!(differing.figures.len(), 20);
+        assert_eq!(repeats("x", &[]).holds, None);
+    }
+
+    #[test]
+    fn a_known_slowdown_is_found_and_another_one_is_told_from_it() {
+        let mut chance = Chance::new(1, Purpose::Demand, [0, 0]);
+        for (times, holds) in [(1.2, true), (1.0, false), (1.1, false), (1.35, false)] {
+            let plain = rounds(&mut chance, 30.0, 9);
+            let claim = slowdown(&plain, &rounds(&mut chance, 30.0 * times, 9));
+            assert_eq!(claim.holds, Some(holds), "{times}: {claim:?}");
+        }
+        assert_eq!(slowdown(&[], &[]).holds, None);
+        let claim = slowdown(&[10.0; 3], &[12.0; 3]);
+        assert_eq!(claim.found, "slower by 20.0 % (95 % interval 20.0 to 20.0)");
+    }
+
+    #[test]
+    fn clients_agree_within_their_bounds_and_in_both_figures() {
+        let seen = |rate: f64, p99: f64| Seen { rates: vec![rate; 3], p99s: vec![p99; 3] };
+        let own = seen(1000.0, 500.0);
+        for (theirs, holds) in [
+            (seen(1049.0, 545.0), true),
+            (seen(960.0, 460.0), true),
+            (seen(1080.0, 500.0), false),
+            (seen(1000.0, 400.0), false),
+        ] {
+            let claim = agreement("closed loop", "wrk", &own, &theirs);
+            assert_eq!(claim.holds, Some(holds), "{claim:?}");
+        }
+        assert_eq!(agreement("closed loop", "wrk", &own, &Seen::default()).holds, None);
+    }
+}

@@ -1,0 +1,173 @@
+//! The runs behind the claims: the lab measures its own relay, whose cost it knows.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::claims::{self, Claim, Seen, Twice};
+use crate::load::tool;
+use crate::measure::metric::Metric;
+use crate::report::Run;
+use crate::run::{self, Options};
+use crate::scenario::{Scenario, Tool};
+use crate::target::{Product, Target, Variant};
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    /// Repeats of the same scenario.
+    repeats: u32,
+    /// Rounds of everything.
+    rounds: u32,
+    /// Length of a window.
+    window: Duration,
+}
+
+/// A few minutes.
+pub(super) const SHORT: Extent = Extent { repeats: 10, rounds: 5, window: Duration::from_secs(1) };
+
+/// About half an hour.
+pub(super) const FULL: Extent = Extent { repeats: 10, rounds: 9, window: Duration::from_secs(3) };
+
+/// Clients of every load.
+const CLIENTS: usize = 64;
+
+/// The constant rate: what every client can hold beside the origin on one CPU.
+const RATE: f64 = 2000.0;
+
+const RELAY: Target = Target::of(Product::Relay);
+
+/// The scenario of everything: a steady load on the relay.
+fn scenario(rate: Option<f64>, extent: Extent) -> anyhow::Result<Scenario> {
+    let rate = rate.map_or_else(String::new, |rate| format!("rate = {rate:.1}\n"));
+    let text = format!(
+        "question = \"Does the lab find what is there?\"\nrequirements = []\ntargets = [\"relay\"]\nclass = \"tuned\"\n\
+         rounds = {{ count = {}, warm-up = \"{}ms\", window = \"{}ms\" }}\n[steady]\nclients = {CLIENTS}\n{rate}",
+        extent.rounds,
+        extent.window.as_millis() / 4,
+        extent.window.as_millis()
+    );
+    Scenario::read("prove", &text)
+}
+
+/// How many measurements were disturbed by what else ran on the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Disturbed {
+    pub(super) count: usize,
+    pub(super) of: usize,
+}
+
+/// Runs it; a target that fails ends everything.
+fn run(scenario: &Scenario, options: &Options, disturbed: &mut Disturbed) -> anyhow::Result<Run> {
+    let run = run::run(scenario, options)?;
+    disturbed.of += run.measurements.len();
+    disturbed.count += run.disturbed();
+    match run.failed.iter().next() {
+        Some((target, failure)) => anyhow::bail!("{target}: {failure}"),
+        None => Ok(run),
+    }
+}
+
+/// A figure of `target`, round by round, where it counts.
+fn values(run: &Run, target: Target, metric: Metric) -> Vec<f64> {
+    let name = target.to_string();
+    run.measurements.iter().filter(|it| it.target == name).filter_map(|it| it.value(metric)).collect()
+}
+
+/// The same scenario twice, over and over: CPU per request, and throughput.
+pub(super) fn repeats(
+    options: &Options,
+    extent: Extent,
+    disturbed: &mut Disturbed,
+) -> anyhow::Result<[Claim; 2]> {
+    // Half the length: there are twenty runs of it.
+    let scenario = scenario(None, Extent { window: extent.window / 2, ..extent })?;
+    let mut pairs: [Vec<Twice>; 2] = Default::default();
+    for _ in 0..extent.repeats {
+        let (first, second) = (run(&scenario, options, disturbed)?, run(&scenario, options, disturbed)?);
+        for (pairs, metric) in pairs.iter_mut().zip([Metric::CpuPerRequest, Metric::RequestsPerSecond]) {
+            let [first, second] = [&first, &second].map(|run| values(run, RELAY, metric));
+            pairs.push(Twice { first, second });
+        }
+    }
+    let [cost, rate] = pairs;
+    Ok([claims::repeats("CPU per request", &cost), claims::repeats("requests per second", &rate)])
+}
+
+/// The relay and the same one slowed by a known share, in interleaved rounds.
+pub(super) fn slowdown(
+    options: &Options,
+    extent: Extent,
+    disturbed: &mut Disturbed,
+) -> anyhow::Result<Claim> {
+    let slower = Target { variant: Variant::Slower, ..RELAY };
+    let options = Options { targets: Some(vec![RELAY, slower]), ..options.clone() };
+    let run = run(&scenario(None, extent)?, &options, disturbed)?;
+    let [plain, slowed] = [RELAY, slower].map(|target| values(&run, target, Metric::CpuPerRequest));
+    Ok(claims::slowdown(&plain, &slowed))
+}
+
+/// The driver against another client: in a closed loop, or at a constant rate; one round of either in turn.
+pub(super) fn agreement(
+    options: &Options,
+    extent: Extent,
+    other: Tool,
+    is_constant: bool,
+    disturbed: &mut Disturbed,
+) -> anyhow::Result<Claim> {
+    let load = if is_constant { "constant rate" } else { "closed loop" };
+    if tool::installed(other).is_none() {
+        let claim = format!("{load}: the driver and {} find the same throughput and P99", other.name());
+        return Ok(claims::skipped(&claim, &format!("{} is not installed", other.name())));
+    }
+    // wrk counts in whole seconds.
+    let window = Duration::from_secs(extent.window.as_secs().max(1));
+    let scenario = scenario(is_constant.then_some(RATE), Extent { rounds: 1, window, ..extent })?;
+    let mut seen: [Seen; 2] = Default::default();
+    for _ in 0..extent.rounds {
+        for (seen, tool) in seen.iter_mut().zip([Tool::Driver, other]) {
+            let options = Options { tool, ..options.clone() };
+            let run = run(&scenario, &options, disturbed)
+                .with_context(|| format!("the load by {}", tool.name()))?;
+            // A round that does not count is one less for both.
+            let of = |metric| values(&run, RELAY, metric).first().copied().unwrap_or(0.0);
+            seen.rates.push(of(Metric::RequestsPerSecond));
+            seen.p99s.push(of(Metric::P99));
+        }
+    }
+    let [mut own, mut theirs] = seen;
+    leave_out_void(&mut own.rates, &mut theirs.rates);
+    leave_out_void(&mut own.p99s, &mut theirs.p99s);
+    Ok(claims::agreement(load, other.name(), &own, &theirs))
+}
+
+/// Leaves out the rounds in which one of the two has no figure that counts.
+fn leave_out_void(one: &mut Vec<f64>, other: &mut Vec<f64>) {
+    let both = |(one, other): (&f64, &f64)| (*one > 0.0 && *other > 0.0).then_some((*one, *other));
+    (*one, *other) = one.iter().zip(other.iter()).filter_map(both).unzip();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FULL, RATE, SHORT, leave_out_void, scenario};
+
+    #[test]
+    fn the_scenarios_are_sound() {
+        for extent in [SHORT, FULL] {
+            for rate in [None, Some(RATE)] {
+                let scenario = scenario(rate, extent).unwrap();
+                assert_eq!(
+                    (scenario.targets.len(), scenario.steady.unwrap().rate.is_some()),
+                    (1, rate.is_some())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_without_a_figure_count_for_neither() {
+        let (mut one, mut other) = (vec![1.0, 0.0, 3.0, 4.0], vec![5.0, 6.0, 0.0, 8.0]);
+        leave_out_void(&mut one, &mut other);
+        assert_eq!((one, other), (vec![1.0, 4.0], vec![5.0, 8.0]));
+    }
+}

@@ -1,0 +1,119 @@
+//! What client and origin can do without a target, found out before the rounds: the proof that the origin is fast enough.
+//!
+//! Both share a CPU, so the throughput alone says little. CPU time per request of each says what it could do with a CPU of
+//! its own, as much as the target has.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::measurement::Measurement;
+use super::stand::Bench;
+use super::steady;
+use crate::measure::metric::Metric;
+use crate::scenario::{Rounds, Steady};
+use crate::target::{Product, Target};
+
+/// How much faster than any target the origin has to be.
+const FACTOR_MIN: f64 = 2.0;
+
+/// Load before the burst, and the burst.
+const BURST: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(1));
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// Requests per second without a target.
+    pub requests_per_second: f64,
+    /// CPU time of the origin per request, µs.
+    pub origin_us: f64,
+    /// CPU time of what plays the clients per request, µs.
+    pub driver_us: f64,
+}
+
+/// Measures it with the requests of `steady`.
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    steady: &Steady,
+    rounds: &Rounds,
+) -> anyhow::Result<Option<Capacity>> {
+    let (warm_up, window) = (BURST.0.min(rounds.warm_up), BURST.1.min(rounds.window));
+    let rounds = Rounds { count: 1, warm_up, window };
+    let burst = steady::measure(bench, steady, &rounds, None, Target::of(Product::Direct))
+        .context("client and origin alone")?;
+    if let Some(failure) = burst.failure {
+        anyhow::bail!("client and origin alone: {failure}");
+    }
+    let of = |metric: Metric| burst.values.get(&metric).copied().filter(|value| *value > 0.0);
+    let found = of(Metric::RequestsPerSecond).zip(of(Metric::OriginPerRequest)).zip(of(Metric::DriverCpu));
+    Ok(found.map(|((requests_per_second, origin_us), driver)| Capacity {
+        requests_per_second,
+        origin_us,
+        // Percent of a CPU are 10 000 us of each second.
+        driver_us: driver * 10_000.0 / requests_per_second,
+    }))
+}
+
+impl Capacity {
+    /// What the origin could answer per second with a CPU of its own.
+    pub fn of_origin(&self) -> f64 {
+        1e6 / self.origin_us
+    }
+
+    /// How that compares with the fastest target, and the warning when it is too little.
+    pub fn sentence(&self, measurements: &[Measurement]) -> String {
+        let Self { requests_per_second, origin_us, driver_us } = self;
+        let mut text = format!(
+            "Without a target, client and origin did {requests_per_second:.0} req/s on the CPU that they share: {origin_us:.1} µs of the \
+             origin's time per request, so {:.0} req/s with a CPU of its own, and {driver_us:.1} µs of the client's.",
+            self.of_origin()
+        );
+        let through_targets =
+            measurements.iter().filter(|it| it.failure.is_none() && it.target != Product::Direct.name());
+        let fastest = through_targets
+            .filter_map(|it| Some((it.values.get(&Metric::RequestsPerSecond)?, &it.target)))
+            .max_by(|one, other| one.0.total_cmp(other.0));
+        if let Some((rate, target)) = fastest {
+            let factor = self.of_origin() / rate;
+            text.push_str(&format!(
+                " That is {factor:.1} times what the fastest target did ({target}, {rate:.0} req/s)"
+            ));
+            text.push_str(if factor < FACTOR_MIN {
+                "; at least twice as much was to be proven: THE ORIGIN IS TOO SLOW for these targets."
+            } else {
+                "."
+            });
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{Capacity, Measurement, Metric};
+
+    #[test]
+    fn an_origin_that_is_not_twice_as_fast_is_called_too_slow() {
+        let capacity = Capacity { requests_per_second: 80_000.0, origin_us: 5.0, driver_us: 7.0 };
+        let measured = |target: &str, rate: f64| Measurement {
+            target: target.to_owned(),
+            values: BTreeMap::from([(Metric::RequestsPerSecond, rate)]),
+            ..Measurement::default()
+        };
+        let direct = measured("direct", 190_000.0);
+        let said =
+            capacity.sentence(&[direct.clone(), measured("weir", 50_000.0), measured("nginx", 99_000.0)]);
+        assert!(
+            said.ends_with("That is 2.0 times what the fastest target did (nginx, 99000 req/s)."),
+            "{said}"
+        );
+        let said = capacity.sentence(&[direct, measured("weir", 101_000.0)]);
+        assert!(
+            said.contains("2.0 times") && said.ends_with("THE ORIGIN IS TOO SLOW for these targets."),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! What a target holds at one moment: memory and where it is, descriptors. Read when nothing is timed.
+
+use super::measurement::Measurement;
+use crate::measure::memory::{self, Breakdown};
+use crate::measure::metric::Metric;
+use crate::measure::sockets;
+
+/// Notes what the tree under `pid` holds.
+pub(super) fn note(measurement: &mut Measurement, pid: i32) {
+    let whole = memory::of_tree(pid);
+    let Breakdown { heap, stack, shared, file, other } = memory::breakdown(pid);
+    let values = &mut measurement.values;
+    for (metric, bytes) in [
+        (Metric::Rss, whole.rss),
+        (Metric::Pss, whole.pss),
+        (Metric::MemoryHeap, heap),
+        (Metric::MemoryStack, stack),
+        (Metric::MemoryShared, shared),
+        (Metric::MemoryFile, file),
+        (Metric::MemoryOther, other),
+        (Metric::OpenDescriptors, sockets::descriptors(pid)),
+    ] {
+        values.insert(metric, bytes as f64);
+    }
+}

@@ -1,0 +1,125 @@
+//! Works that differ in who the clients are: more and more of them, slow ones among others, and some of every kind while the
+//! target is told a new configuration.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use super::length;
+use super::upstream::Upstream;
+use crate::measure::metric::Metric;
+
+/// The everyday load, with more clients from case to case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Ladder {
+    /// Numbers of clients, rising; each is a case. Those for which there are no descriptors give way to the most that fit.
+    pub clients: Vec<usize>,
+    /// A target with more failed requests than this, in percent, is spared the larger cases.
+    pub errors_max: Option<f64>,
+}
+
+impl Ladder {
+    /// The columns of its table.
+    pub(super) fn columns(&self) -> Vec<Metric> {
+        use Metric as M;
+        let latency = [M::RequestsPerSecond, M::P50, M::P95, M::P99, M::P999];
+        let errors = [M::Availability, M::Failed];
+        let first =
+            if self.errors_max.is_some() { [M::RequestsPerSecond, M::BytesPerSecond] } else { errors };
+        let mut columns = if self.errors_max.is_some() { errors.to_vec() } else { latency.to_vec() };
+        columns.extend(first);
+        if self.errors_max.is_some() {
+            columns.extend([M::P50, M::P99]);
+        }
+        columns.extend([M::CpuPerRequest, M::Rss]);
+        columns
+    }
+
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let rising = self.clients.windows(2).all(|pair| pair[0] < pair[1]);
+        let there = self.clients.first().is_some_and(|first| *first > 0);
+        ensure!(there && rising, "clients of a ladder: one number or more, rising");
+        ensure!(
+            self.errors_max.is_none_or(|max| (0.0..100.0).contains(&max)),
+            "`errors-max` is a percentage"
+        );
+        Ok(())
+    }
+}
+
+/// Clients at a constant rate, and others beside them that take and send little at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SlowClients {
+    /// Requests per second of the usual ones.
+    pub rate: f64,
+    /// How many of them take turns.
+    pub clients: usize,
+    /// Clients that are slow to read an answer.
+    pub readers: usize,
+    /// Bytes of that answer.
+    pub answer: u64,
+    /// Clients that are slow to send a body.
+    pub writers: usize,
+    /// Bytes of that body.
+    pub body: usize,
+    /// Bytes that a slow one reads or writes in a second.
+    pub pace: u64,
+}
+
+impl SlowClients {
+    /// The columns of its table.
+    pub(super) fn columns(&self) -> Vec<Metric> {
+        use Metric as M;
+        let usual = [M::P99, M::P99OfPlain, M::Failed, M::Availability, M::Longest];
+        [&usual[..], &[M::SlowWhole, M::SlowEnded, M::SlowWrong, M::Rss, M::LatenessP99]].concat()
+    }
+
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.rate > 0.0 && self.clients > 0, "no rate or clients");
+        ensure!(self.readers + self.writers > 0 && self.pace > 0, "no slow clients, or none that gets on");
+        ensure!(self.writers == 0 || self.body > 0, "slow writers write something");
+        ensure!(self.readers == 0 || self.answer > 0, "slow readers read something");
+        Ok(())
+    }
+}
+
+/// Clients of three kinds at a constant rate while the target is given one configuration after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Reload {
+    /// Requests per second on kept connections.
+    pub rate: f64,
+    /// Clients that keep their connections.
+    pub clients: usize,
+    /// Requests per second on a connection of their own.
+    pub short_rate: f64,
+    /// WebSocket tunnels that are open all the time.
+    pub tunnels: usize,
+    /// How often the target is reloaded.
+    pub times: u32,
+    /// From one reload to the next.
+    #[serde(with = "length")]
+    pub every: Duration,
+}
+
+impl Reload {
+    /// The columns of its table.
+    pub(super) fn columns(&self) -> Vec<Metric> {
+        use Metric as M;
+        let lost = [M::Failed, M::LostTunnels, M::TakesEffect, M::RssGrowth, M::Rss];
+        [&lost[..], &[M::Availability, M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
+    }
+
+    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+        ensure!(self.rate > 0.0 && self.clients > 0 && self.short_rate > 0.0, "no rate or clients");
+        ensure!(self.times > 0 && !self.every.is_zero(), "nothing is reloaded");
+        ensure!(
+            upstream.servers >= 3 && !upstream.one_process,
+            "three servers or more, each a process: with every configuration one goes and one comes"
+        );
+        Ok(())
+    }
+}

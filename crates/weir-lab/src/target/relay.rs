@@ -1,0 +1,24 @@
+//! The lab's own relay as a target: the one whose cost is known, by which the lab is proven.
+
+use super::{Cannot, Description, Rendered, Variant};
+
+/// CPU time for each request: so much that the relay is the limit and not the client.
+const WORK: &str = "20us";
+
+/// How much more of it the slower one takes, percent.
+pub const SLOWER: u32 = 20;
+
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
+    let &[server] = description.servers else { return Err(Cannot("knows one server")) };
+    if description.certificate.is_some() {
+        return Err(Cannot("ends no TLS"));
+    }
+    if description.has_persistence_cookie() {
+        return Err(Cannot("looks at no byte, and so at no cookie"));
+    }
+    let slower = if description.variant == Variant::Slower { SLOWER } else { 0 };
+    let line = format!("relay --listen {} --to {server} --work {WORK} --slower {slower}", description.listen);
+    let args = line.split(' ').map(str::to_owned).collect();
+    let text = "# All that it is told stands on its command line.\n".to_owned();
+    Ok(Rendered { file: "relay.txt", text, args, ..Rendered::default() })
+}

@@ -1,0 +1,107 @@
+//! The scenarios about clients and reloads on real products, and suites of scenarios.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One test measures at a time: the others would take its CPUs.
+fn measuring() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lab(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir-lab")).args(args).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
+}
+
+/// Runs `scenario` briefly on `targets` into `dir`; gives its measurements.
+fn measured(dir: &Path, scenario: &str, targets: &str) -> Vec<serde_json::Value> {
+    let dir = dir.join(scenario);
+    let save = format!("--save={}", dir.display());
+    let output = lab(&["run", scenario, "--short", "--rounds", "1", "--targets", targets, &save]);
+    assert!(output.status.success(), "{}", text(&output));
+    let folder = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+    let run = std::fs::read_to_string(folder.join("run.json")).unwrap();
+    let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+    run["measurements"].as_array().unwrap().clone()
+}
+
+fn value(measurement: &serde_json::Value, metric: &str) -> f64 {
+    measurement["values"][metric].as_f64().unwrap_or_else(|| panic!("{metric}: {measurement}"))
+}
+
+#[test]
+fn a_reload_is_in_effect_and_tunnels_outlive_it() {
+    let _turn = measuring();
+    let dir = tempfile::tempdir().unwrap();
+    for measurement in measured(dir.path(), "reload-under-load", "nginx,haproxy") {
+        assert_eq!(value(&measurement, "lost-tunnels"), 0.0);
+        assert!(value(&measurement, "takes-effect") > 0.0);
+        let shares = measurement["seconds"].as_array().map_or(0, Vec::len);
+        assert!(shares >= 2, "{measurement}");
+    }
+}
+
+#[test]
+fn slow_clients_get_what_they_came_for_and_a_ladder_has_a_case_for_each_step() {
+    let _turn = measuring();
+    let dir = tempfile::tempdir().unwrap();
+    let slow = measured(dir.path(), "slow-clients", "direct");
+    assert_eq!((value(&slow[0], "slow-whole"), value(&slow[0], "slow-wrong")), (100.0, 0.0));
+    assert!(value(&slow[0], "p99-of-plain") > 0.0);
+    let ladder = measured(dir.path(), "ladder", "direct");
+    let cases: Vec<_> = ladder.iter().filter_map(|it| it["case"].as_str()).collect();
+    assert_eq!(cases, ["10 clients", "50 clients"]);
+    assert!(ladder.iter().all(|it| value(it, "requests-per-second") > 0.0 && value(it, "p95") > 0.0));
+    let suites = measured(dir.path(), "tls-suites", "nginx");
+    let cases: Vec<_> = suites.iter().filter_map(|it| it["case"].as_str()).collect();
+    assert_eq!(
+        cases,
+        ["ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-CHACHA20-POLY1305", "TLS_AES_256_GCM_SHA384"]
+    );
+}
+
+#[test]
+fn a_suite_says_what_is_left_goes_on_where_it_was_and_names_what_failed() {
+    let _turn = measuring();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().display().to_string();
+    let suite = |only: &str| {
+        lab(&[
+            "suite",
+            "reports",
+            "--trial",
+            "--rounds",
+            "1",
+            "--targets",
+            "direct",
+            "--only",
+            only,
+            "--out",
+            &out,
+        ])
+    };
+    let first = suite("l7-keepalive");
+    let said = text(&first);
+    assert!(first.status.success() && said.contains("1 scenarios, of which 1 are to be run"), "{said}");
+    // The second has TLS, which the origin has not: it fails, and the third is run all the same.
+    let second = suite("l7-keepalive,tls-suites,ladder");
+    let said = text(&second);
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    for part in
+        ["of which 2 are to be run", "[1/3] l7-keepalive: there already", "tls-suites could not be run"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let page = std::fs::read_to_string(dir.path().join("index.html")).unwrap();
+    for part in ["2 of 3", "their machine 31 989", "ladder/report.html", "figures of the field reports"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(dir.path().join("headline.md").is_file());
+}
