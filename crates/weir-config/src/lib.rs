@@ -37,9 +37,9 @@ pub use config::{
     CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe,
     IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
     ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol, ProxyProtocol,
-    ProxyVersion, Queue, QueuePriority, Redirect, RedirectPart, RequestId, Retry, Route, RouteTimeouts,
-    Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
-    UpstreamTimeouts, UpstreamTls, WorkerCount,
+    ProxyVersion, Queue, QueuePriority, Redirect, RedirectPart, ReloadTrigger, RequestId, Retry, Route,
+    RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
+    UpstreamLimits, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};

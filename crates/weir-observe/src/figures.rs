@@ -40,26 +40,77 @@ pub struct Figures {
     pub listeners: Vec<ListenerFigures>,
     /// One per upstream.
     pub upstreams: Vec<UpstreamFigures>,
+    /// What became of reloads.
+    pub reload: ReloadFigures,
+}
+
+/// What became of reloads of the config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReloadFigures {
+    /// Those that were taken over.
+    pub succeeded: u64,
+    /// Those that were refused, and changed nothing.
+    pub failed: u64,
+    /// Whether the last one was taken over; true before the first.
+    pub last_succeeded: bool,
+    /// When the config in use was taken over, in seconds since 1970.
+    pub since_seconds: u64,
+    /// Which config is in use: 1 is that of the start, and each reload adds one.
+    pub generation: u64,
+    /// Configs that something still runs on, the one in use included.
+    pub snapshots: u64,
 }
 
 impl Figures {
     /// Adds up the shards of all workers. Parts without a name are left out.
     pub fn collect<'a>(names: &Names, shards: impl IntoIterator<Item = &'a WorkerShard>) -> Figures {
-        let mut figures = Figures {
-            workers: Vec::new(),
-            listeners: names.listeners.iter().map(|name| ListenerFigures::named(name)).collect(),
-            upstreams: names.upstreams.iter().map(UpstreamFigures::named).collect(),
-        };
+        let mut figures = Figures::named(names);
         for shard in shards {
-            figures.workers.push(WorkerFigures::of(shard));
-            for (total, part) in figures.listeners.iter_mut().zip(&shard.listeners) {
-                total.add(part);
+            figures.add_worker(shard);
+            for (listener, part) in shard.listeners.iter().enumerate() {
+                figures.add_listener(listener, part);
             }
-            for (total, part) in figures.upstreams.iter_mut().zip(&shard.upstreams) {
-                total.add(part);
+            for (upstream, part) in shard.upstreams.iter().enumerate() {
+                figures.add_upstream(upstream, part);
             }
         }
         figures
+    }
+
+    /// Nothing counted, of anything that has a name.
+    pub fn named(names: &Names) -> Figures {
+        Figures {
+            listeners: names.listeners.iter().map(|name| ListenerFigures::named(name)).collect(),
+            upstreams: names.upstreams.iter().map(UpstreamFigures::named).collect(),
+            ..Figures::default()
+        }
+    }
+
+    /// Adds what a worker counts of itself.
+    pub fn add_worker(&mut self, shard: &WorkerShard) {
+        self.workers.push(WorkerFigures::of(shard));
+    }
+
+    /// Adds what a worker counts for a listener. Positions without a name are left out, here and below.
+    pub fn add_listener(&mut self, listener: usize, shard: &ListenerShard) {
+        if let Some(total) = self.listeners.get_mut(listener) {
+            total.add(shard);
+        }
+    }
+
+    /// Adds what a worker counts for an upstream and the servers that are part of its shard.
+    pub fn add_upstream(&mut self, upstream: usize, shard: &UpstreamShard) {
+        if let Some(total) = self.upstreams.get_mut(upstream) {
+            total.add(shard);
+        }
+    }
+
+    /// Adds what a worker counts for a server whose shard is none of its upstream's.
+    pub fn add_server(&mut self, upstream: usize, server: usize, shard: &ServerShard) {
+        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
+        if let Some(total) = servers.and_then(|servers| servers.get_mut(server)) {
+            total.add(shard);
+        }
     }
 
     /// Adds what is known of the ejections of a server: whether it is ejected now, and how often it was, by reason. Positions

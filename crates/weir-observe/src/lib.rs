@@ -31,8 +31,8 @@ pub use accept::{Format, choose_format};
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{Cause, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown};
 pub use figures::{
-    CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ServerFigures,
-    UpstreamFigures, UpstreamNames, WorkerFigures,
+    CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ReloadFigures,
+    ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use kept::Kept;

@@ -4,9 +4,11 @@
 //! server. See ARCHITECTURE.md for the map.
 
 mod proxy;
+mod reload;
 mod worker;
 mod snapshot;
 mod view;
+mod turn;
 
 mod downstream;
 mod exchange;
@@ -28,4 +30,5 @@ mod cpus;
 
 pub use downstream::listener::BoundAddress;
 pub use proxy::{Listened, Proxy, StartError, Stopped, workers_by_default};
+pub use reload::Reloaded;
 pub use snapshot::{TlsError, head_limits};

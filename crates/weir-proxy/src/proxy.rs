@@ -10,26 +10,27 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
-use weir_observe::{CertificateFigures, Figures, Names, ShardSizes, UpstreamNames, WorkerShard};
-use weir_traffic::ejection::Grounds;
-use weir_traffic::limit::{ClientLimit, ConnectionLimit};
-use weir_traffic::{Health, ServerId};
+use weir_observe::{Figures, ShardSizes, WorkerShard};
+use weir_traffic::limit::ConnectionLimit;
 
 use crate::clock;
-use crate::control::access_log::AccessLogs;
+use crate::control::access_log::{AccessLogs, LogBatches};
+use crate::control::admin;
+use crate::control::doors::{Doors, Opened};
+use crate::control::figures::collect;
 use crate::control::health::CheckThread;
 use crate::control::modes::Modes;
-use crate::control::{admin, certificates, ejection, names, trust};
+use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
-use crate::downstream::listener::{self, BoundAddress};
-use crate::snapshot::{Snapshot, TlsError, UpstreamPlan};
-use crate::worker::{self, Accepted, Listening, Load, Shared, WorkerStart};
-
-/// Client addresses that are counted at most, for each listener that limits connections per client.
-const CLIENTS_MAX: usize = 1 << 20;
+use crate::downstream::listener::BoundAddress;
+use crate::reload::{Fixed, Reloads};
+use crate::snapshot::{Current, Snapshot, Surroundings, TlsError};
+use crate::turn::Turn;
+use crate::worker::{self, Accepted, Load, Shared, WorkerStart};
 
 /// How much longer than one DNS answer may take the start waits for names.
 const NAMES_GRACE: Duration = Duration::from_millis(500);
@@ -84,16 +85,24 @@ pub struct Stopped {
 
 /// A running proxy. Dropping it stops it at once.
 pub struct Proxy {
-    shared: Arc<Shared>,
-    shards: Vec<Arc<WorkerShard>>,
-    names: Names,
-    listened: Vec<Listened>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) current: Current,
+    pub(crate) around: Surroundings,
+    /// What a reload cannot change.
+    pub(crate) fixed: Fixed,
+    pub(crate) shards: Vec<Arc<WorkerShard>>,
+    pub(crate) doors: Doors,
+    admin: Option<Listened>,
     workers: Vec<JoinHandle<io::Result<()>>>,
     stop_workers: Vec<Arc<Notify>>,
+    /// How each worker hears of another config.
+    pub(crate) turns: Vec<UnboundedSender<Turn>>,
     control: Option<JoinHandle<()>>,
     stop_control: Arc<Notify>,
-    checks: Option<CheckThread>,
-    logs: Option<AccessLogs>,
+    pub(crate) followings: UnboundedSender<Following>,
+    pub(crate) checks: Option<CheckThread>,
+    pub(crate) logs: Option<AccessLogs>,
+    pub(crate) reloads: Arc<Reloads>,
 }
 
 impl Proxy {
@@ -103,7 +112,7 @@ impl Proxy {
     /// When an address, a log or a thread cannot be had; nothing runs then.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         raise_open_files();
-        let worker_count = match config.process.workers {
+        let workers = match config.process.workers {
             WorkerCount::Exactly(count) => count.get(),
             WorkerCount::Auto => cpus::usable().len().min(cpus::quota()).max(1),
         };
@@ -112,27 +121,32 @@ impl Proxy {
             Some(name) => name.to_string(),
             None => format!("weir-{:08x}", seed as u32),
         };
-        let snapshot = Arc::new(Snapshot::new(config, &via_name, seed)?);
-        let (mut listened, mut listening) = bind_all(config, worker_count)?;
+        let around = Surroundings { via_name: via_name.into(), seed, workers };
+        let snapshot = Arc::new(Snapshot::new(config, &around)?);
+        let Opened { doors, turns: mut door_turns, .. } = Doors::default().succeeded_by(config, workers)?;
         let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
 
-        let (senders, inboxes): (Vec<_>, Vec<_>) = (0..worker_count).map(|_| unbounded_channel()).unzip();
-        let shared = Arc::new(share(config, &snapshot, senders, seed));
-        let servers: Vec<usize> = config.upstreams.iter().map(|upstream| upstream.servers.len()).collect();
-        let sizes = ShardSizes { listeners: config.listeners.len(), servers: &servers };
-        let shards: Vec<_> = (0..worker_count).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
-
+        let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let (turns, mut next_turns): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let (followings, next_followings) = unbounded_channel();
+        let sizes = ShardSizes { listeners: 0, servers: &[] };
         let mut proxy = Self {
-            names: names_of(config),
-            shared,
-            shards,
-            listened: Vec::new(),
+            shared: Arc::new(share(config, senders)),
+            current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
+            around,
+            fixed: Fixed::of(config),
+            shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
+            doors,
+            admin: None,
             workers: Vec::new(),
             stop_workers: Vec::new(),
+            turns,
             control: None,
             stop_control: Arc::new(Notify::new()),
+            followings,
             checks: None,
             logs: Some(logs),
+            reloads: Arc::default(),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         for (index, handed_over) in inboxes.into_iter().enumerate() {
@@ -141,14 +155,15 @@ impl Proxy {
                 index,
                 shared: Arc::clone(&proxy.shared),
                 shard: Arc::clone(&proxy.shards[index]),
-                listening: std::mem::take(&mut listening[index]),
+                first: Turn {
+                    snapshot: Arc::clone(&snapshot),
+                    logs: proxy.logs_of(index),
+                    doors: std::mem::take(&mut door_turns[index]),
+                    done: None,
+                },
+                turns: next_turns.remove(0),
                 handed_over,
                 stop: Arc::clone(&stop),
-                logs: proxy
-                    .logs
-                    .as_ref()
-                    .map(|logs| logs.for_worker(&proxy.shards[index]))
-                    .unwrap_or_default(),
                 random_seed: seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             };
             let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
@@ -162,10 +177,7 @@ impl Proxy {
                 },
             )?);
         }
-        if let Some(admin) = proxy.start_control(config, &snapshot, seed)? {
-            listened.push(admin);
-        }
-        proxy.listened = listened;
+        proxy.start_control(config, &snapshot, next_followings)?;
         Ok(proxy)
     }
 
@@ -174,43 +186,51 @@ impl Proxy {
         &mut self,
         config: &Config,
         snapshot: &Arc<Snapshot>,
-        seed: u64,
-    ) -> Result<Option<Listened>, StartError> {
+        followings: UnboundedReceiver<Following>,
+    ) -> Result<(), StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut listened = None;
         if let Some(address) = config.admin.address {
             let (listener, bound) =
                 admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
-            listened = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
-            let (shards, names) = (self.shards.clone(), self.names.clone());
-            let snapshot = Arc::clone(snapshot);
-            let modes = Modes::new(&snapshot);
+            self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
+            let (shards, current) = (self.shards.clone(), Arc::clone(&self.current));
+            let (modes, reloads) = (Modes::new(&self.current), Arc::clone(&self.reloads));
             let metrics = Box::new(move || {
                 let mut text = String::new();
-                weir_observe::prometheus::render(&collect(&names, &shards, &snapshot), &mut text);
+                weir_observe::prometheus::render(&collect(&shards, &current.load(), &reloads), &mut text);
                 text
             });
             let served = admin::Served { metrics, modes, changes: config.admin.changes };
             runtime.spawn(admin::serve(listener, Arc::new(served)));
         }
-        let (asked, all_asked) = channel();
-        runtime.spawn(names::keep_resolved(Arc::clone(snapshot), asked));
-        runtime.spawn(certificates::keep_current(Arc::clone(snapshot)));
-        runtime.spawn(trust::keep_current(Arc::clone(snapshot)));
-        runtime.spawn(ejection::keep_judged(Arc::clone(snapshot), self.shards.clone()));
+        runtime.spawn(keep_up(followings));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control = Some(control.spawn(move || runtime.block_on(stop.notified()))?);
-        // Ends when every name has had its first answer, or with patience: a name may also come up later.
-        let _timed_out = all_asked.recv_timeout(config.dns.timeout + NAMES_GRACE);
+        self.follow_on_control(snapshot);
         // Only now: a server whose name has not been asked for yet is not dead.
-        self.checks = CheckThread::start(Arc::clone(snapshot), seed)?;
-        Ok(listened)
+        self.checks = CheckThread::start(snapshot, self.around.seed)?;
+        Ok(())
     }
 
-    /// The addresses in use, in the order of the config.
-    pub fn listened(&self) -> &[Listened] {
-        &self.listened
+    /// Has the control thread look after what the config names, and waits until every new name has had its first answer, or with
+    /// patience: a name may also come up later.
+    pub(crate) fn follow_on_control(&self, snapshot: &Arc<Snapshot>) {
+        let (asked, all_asked) = channel();
+        let _stopped = self.followings.send(Following { snapshot: Arc::clone(snapshot), asked });
+        let _timed_out = all_asked.recv_timeout(snapshot.dns.timeout + NAMES_GRACE);
+    }
+
+    /// The ends of the access log for a worker.
+    pub(crate) fn logs_of(&self, worker: usize) -> Vec<Option<LogBatches>> {
+        self.logs.as_ref().map(|logs| logs.for_worker(&self.shards[worker])).unwrap_or_default()
+    }
+
+    /// The addresses in use, in the order of the config, that of the admin listener last.
+    pub fn listened(&self) -> Vec<Listened> {
+        let mut listened = self.doors.listened();
+        listened.extend(self.admin.clone());
+        listened
     }
 
     /// How many workers run.
@@ -220,7 +240,7 @@ impl Proxy {
 
     /// The sum of what all workers have counted.
     pub fn figures(&self) -> Figures {
-        collect(&self.names, &self.shards, &self.shared.snapshot)
+        collect(&self.shards, &self.current.load(), &self.reloads)
     }
 
     /// Client connections that are open.
@@ -279,7 +299,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.begin_stop();
         self.stop_control.notify_one();
-        for listened in &self.listened {
+        for listened in self.doors.listened() {
             if let BoundAddress::Unix(path) = &listened.address {
                 let _gone_already = std::fs::remove_file(path);
             }
@@ -287,109 +307,13 @@ impl Drop for Proxy {
     }
 }
 
-type AllBound = (Vec<Listened>, Vec<Vec<Listening>>);
-
 /// What the workers share, made for as many as `hand_over` reaches.
-fn share(
-    config: &Config,
-    snapshot: &Arc<Snapshot>,
-    hand_over: Vec<UnboundedSender<Accepted>>,
-    seed: u64,
-) -> Shared {
+fn share(config: &Config, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
     Shared {
-        snapshot: Arc::clone(snapshot),
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         hand_over: hand_over.into(),
         connections: ConnectionLimit::new(config.process.connections_max.resolve(open_files_max())),
-        listener_connections: config
-            .listeners
-            .iter()
-            .map(|listener| ConnectionLimit::new(listener.connections_max.unwrap_or(u32::MAX)))
-            .collect(),
-        clients: config
-            .listeners
-            .iter()
-            .map(|listener| {
-                listener.connections_per_client_max.map(|max| ClientLimit::new(max, CLIENTS_MAX, seed))
-            })
-            .collect(),
         stopping: AtomicBool::new(false),
-    }
-}
-
-/// Binds everything; gives the addresses, and to each worker its sockets.
-fn bind_all(config: &Config, workers: usize) -> Result<AllBound, StartError> {
-    let mut listened = Vec::new();
-    let mut listening: Vec<Vec<Listening>> = (0..workers).map(|_| Vec::new()).collect();
-    for (index, listener) in config.listeners.iter().enumerate() {
-        for address in &listener.addresses {
-            let bound = listener::bind(listener, address, workers).map_err(|error| StartError::Bind {
-                listener: listener.name.clone(),
-                address: address.to_string(),
-                error,
-            })?;
-            let port = match &bound.address {
-                BoundAddress::Inet(addr) => Some(addr.port()),
-                BoundAddress::Unix(_) => None,
-            };
-            for (worker, socket) in bound.sockets.into_iter().enumerate() {
-                listening[worker].push(Listening { listener: index, port, socket });
-            }
-            listened.push(Listened { listener: listener.name.clone(), address: bound.address });
-        }
-    }
-    Ok((listened, listening))
-}
-
-/// What the workers have counted, and what the health checks and the traffic say of the servers.
-fn collect(names: &Names, shards: &[Arc<WorkerShard>], snapshot: &Snapshot) -> Figures {
-    let mut figures = Figures::collect(names, shards.iter().map(|shard| &**shard));
-    for (index, tls) in snapshot.listeners.iter().map(|listener| &listener.tls).enumerate() {
-        let Some(tls) = tls else { continue };
-        let in_use = tls.certificates.in_use();
-        let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateFigures {
-            file: certificate.files.certificate.display().to_string(),
-            expiry_seconds: certificates::seconds(certificate.not_after),
-        });
-        figures.note_certificates(index, in_use.collect(), tls.certificates.reloads());
-        if let Some(lists) = tls.trusted().and_then(|trusted| trusted.revocations.clone()) {
-            let (file, expiry_seconds) =
-                (lists.file.display().to_string(), certificates::seconds(lists.next_update));
-            figures.note_revocations(index, CertificateFigures { file, expiry_seconds });
-        }
-    }
-    for (upstream, plan) in snapshot.upstreams.iter().enumerate() {
-        for (server, (state, probes)) in plan.balancer().states().iter().zip(&plan.probes).enumerate() {
-            figures.note_mode(upstream, server, state.mode().name());
-            figures.note_health(upstream, server, state.health() == Health::Up, probes.as_deref());
-        }
-        note_ejections(&mut figures, upstream, plan);
-    }
-    figures
-}
-
-fn note_ejections(figures: &mut Figures, upstream: usize, plan: &UpstreamPlan) {
-    let book = plan.ejector.lock();
-    figures.note_panic(upstream, book.is_in_panic());
-    for (server, state) in plan.balancer().states().iter().enumerate() {
-        let counts = book.ejections(ServerId(server as u32));
-        let may_be = plan.config.ejection.is_some() && plan.config.servers[server].ejection;
-        let ejections = Grounds::NAMES.into_iter().zip(counts).filter(|_| may_be);
-        figures.note_ejection(upstream, server, state.is_ejected(), ejections);
-    }
-}
-
-fn names_of(config: &Config) -> Names {
-    Names {
-        listeners: config.listeners.iter().map(|listener| listener.name.to_string()).collect(),
-        upstreams: config
-            .upstreams
-            .iter()
-            .map(|upstream| UpstreamNames {
-                name: upstream.name.to_string(),
-                servers: upstream.servers.iter().map(|server| server.name.to_string()).collect(),
-            })
-            .collect(),
     }
 }
 
@@ -403,7 +327,8 @@ fn raise_open_files() {
     }
 }
 
-fn open_files_max() -> u64 {
+/// How many files the process may open.
+pub(crate) fn open_files_max() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 

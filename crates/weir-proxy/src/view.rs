@@ -1,29 +1,31 @@
-//! One worker's own side of the snapshot: its idle connections and its counters for every listener, upstream and server.
+//! One worker's own side of the config: its idle connections and its counters for every listener, upstream and server.
 //!
-//! An exchange holds the view it began with, so a reload never changes the ground under it.
+//! An exchange holds the view it began with, so a reload never changes the ground under it. What the next view has in
+//! common with this one is the same in both, whoever counts or keeps something last.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_observe::{ListenerShard, ServerShard, UpstreamShard, WorkerShard};
+use weir_observe::{ListenerShard, ServerShard, UpstreamShard};
 
-use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::control::access_log::LogBatches;
+use crate::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan};
 use crate::upstream::idle::{IdleConnections, ServerConnection};
 
 /// The snapshot as one worker sees it.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) listeners: Vec<Arc<ListenerShard>>,
-    pub(crate) upstreams: Vec<LocalUpstream>,
+    pub(crate) upstreams: Vec<Rc<LocalUpstream>>,
 }
 
 /// One worker's side of an upstream.
 #[derive(Debug)]
 pub(crate) struct LocalUpstream {
     pub(crate) shard: Arc<UpstreamShard>,
-    pub(crate) servers: Vec<LocalServer>,
+    pub(crate) servers: Vec<Rc<LocalServer>>,
     /// Requests that the retry budget, which all workers share, has not heard of yet.
     untold: Cell<u32>,
 }
@@ -36,25 +38,138 @@ const TOLD_AT_ONCE: u32 = 16;
 pub(crate) struct LocalServer {
     pub(crate) idle: RefCell<IdleConnections>,
     pub(crate) shard: Arc<ServerShard>,
+    /// Whether it keeps connections no more: the config has changed the way to the server, or forgotten it.
+    is_closed: Cell<bool>,
+}
+
+/// One worker's side of a listener, from its first config to the end of its last session.
+pub(crate) struct LocalListener {
+    pub(crate) state: Arc<ListenerState>,
+    pub(crate) shard: Arc<ListenerShard>,
+    /// As the newest config has it, or the last one that had it.
+    plan: RefCell<Arc<ListenerPlan>>,
+    /// Its place in the snapshot of that config.
+    place: Cell<usize>,
+    log: RefCell<Option<LogBatches>>,
+    /// What is left of a listener that a reload has removed.
+    leaving: RefCell<Option<Leaving>>,
+    sessions: Cell<usize>,
+}
+
+/// A listener that the config does not name any more.
+struct Leaving {
+    /// The last view that had it: requests on its connections still find their routes there.
+    view: Rc<View>,
+    since: Instant,
+    ends_at: Instant,
+}
+
+/// How long a connection may be on its way from the worker that accepted it to another.
+const HAND_OVER_TIME: Duration = Duration::from_secs(2);
+
+impl LocalListener {
+    pub(crate) fn new(
+        plan: &Arc<ListenerPlan>,
+        place: usize,
+        worker: usize,
+        log: Option<LogBatches>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            state: Arc::clone(&plan.state),
+            shard: Arc::clone(&plan.state.shards[worker]),
+            plan: RefCell::new(Arc::clone(plan)),
+            place: Cell::new(place),
+            log: RefCell::new(log),
+            leaving: RefCell::new(None),
+            sessions: Cell::new(0),
+        })
+    }
+
+    /// Goes by the next config, which has it.
+    pub(crate) fn follow(&self, plan: &Arc<ListenerPlan>, place: usize, log: Option<LogBatches>) {
+        self.plan.replace(Arc::clone(plan));
+        self.place.set(place);
+        self.flush_log();
+        self.log.replace(log);
+    }
+
+    /// The next config does not have it: what it has goes on as in `view`, until `ends_at`.
+    pub(crate) fn leave(&self, view: &Rc<View>, since: Instant, ends_at: Instant) {
+        self.leaving.replace(Some(Leaving { view: Rc::clone(view), since, ends_at }));
+    }
+
+    /// Whether something is left of it; if not, it lets go of its last view.
+    pub(crate) fn is_needed(&self, now: Instant) -> bool {
+        let settled =
+            self.leaving.borrow().as_ref().is_some_and(|leaving| now >= leaving.since + HAND_OVER_TIME);
+        let is_needed = self.sessions.get() > 0 || !settled;
+        if !is_needed {
+            self.flush_log();
+            self.leaving.replace(None);
+        }
+        is_needed
+    }
+
+    /// When its last connections end, if the config does not name it any more.
+    pub(crate) fn ends_at(&self) -> Option<Instant> {
+        self.leaving.borrow().as_ref().map(|leaving| leaving.ends_at)
+    }
+
+    /// The config for what happens between exchanges.
+    pub(crate) fn plan(&self) -> Ref<'_, Arc<ListenerPlan>> {
+        self.plan.borrow()
+    }
+
+    /// The view for an exchange that begins now, `present` unless the listener is not in that any more, and the place of the listener in it.
+    pub(crate) fn ground(&self, present: &Rc<View>) -> (Rc<View>, usize) {
+        let leaving = self.leaving.borrow();
+        (Rc::clone(leaving.as_ref().map_or(present, |leaving| &leaving.view)), self.place.get())
+    }
+
+    /// Where the lines of the access log go, if there is one.
+    pub(crate) fn log(&self) -> Ref<'_, Option<LogBatches>> {
+        self.log.borrow()
+    }
+
+    /// Hands over what the log has gathered.
+    pub(crate) fn flush_log(&self) {
+        if let Some(log) = &*self.log.borrow() {
+            log.flush();
+        }
+    }
+
+    /// Counts a session of this worker.
+    pub(crate) fn enter(&self) {
+        self.sessions.set(self.sessions.get() + 1);
+    }
+
+    /// A session has ended.
+    pub(crate) fn exit(&self) {
+        self.sessions.set(self.sessions.get().saturating_sub(1));
+    }
 }
 
 impl View {
-    /// A view without idle connections that counts into `shard`.
-    pub(crate) fn new(snapshot: &Arc<Snapshot>, shard: &WorkerShard) -> Self {
-        let local = |upstream: &Arc<UpstreamShard>| LocalUpstream {
-            servers: upstream
-                .servers
-                .iter()
-                .map(|shard| LocalServer { idle: RefCell::default(), shard: Arc::clone(shard) })
-                .collect(),
-            shard: Arc::clone(upstream),
-            untold: Cell::new(0),
-        };
-        Self {
-            snapshot: Arc::clone(snapshot),
-            listeners: shard.listeners.to_vec(),
-            upstreams: shard.upstreams.iter().map(local).collect(),
+    /// The first view of the worker with this number: no idle connections.
+    pub(crate) fn new(snapshot: &Arc<Snapshot>, worker: usize) -> Self {
+        let upstreams = snapshot.upstreams.iter().map(|plan| LocalUpstream::new(plan, worker, None));
+        Self { snapshot: Arc::clone(snapshot), upstreams: upstreams.collect() }
+    }
+
+    /// The view of the next snapshot, with all idle connections that are still of use.
+    pub(crate) fn succeeded_by(&self, snapshot: &Arc<Snapshot>, worker: usize) -> Self {
+        let upstreams =
+            snapshot.upstreams.iter().map(|plan| match self.snapshot.upstream(&plan.config.name) {
+                Some((index, known)) if Arc::ptr_eq(known, plan) => Rc::clone(&self.upstreams[index]),
+                known => LocalUpstream::new(plan, worker, known.map(|(index, _)| &*self.upstreams[index])),
+            });
+        let upstreams: Vec<_> = upstreams.collect();
+        for (local, plan) in self.upstreams.iter().zip(&self.snapshot.upstreams) {
+            if snapshot.upstream(&plan.config.name).is_none() {
+                local.servers.iter().for_each(|server| server.close());
+            }
         }
+        Self { snapshot: Arc::clone(snapshot), upstreams }
     }
 
     /// Closes idle connections that the server closed or that are over their time.
@@ -72,7 +187,41 @@ impl View {
     }
 }
 
+impl LocalServer {
+    fn new(shard: &Arc<ServerShard>) -> Rc<Self> {
+        Rc::new(Self { idle: RefCell::default(), shard: Arc::clone(shard), is_closed: Cell::new(false) })
+    }
+
+    /// Closes what is idle, and what becomes idle from now on.
+    fn close(&self) {
+        self.is_closed.set(true);
+        *self.idle.borrow_mut() = IdleConnections::default();
+        self.shard.connections_idle.set(0);
+    }
+}
+
 impl LocalUpstream {
+    fn new(plan: &UpstreamPlan, worker: usize, before: Option<&LocalUpstream>) -> Rc<Self> {
+        let local = |(index, shards): (usize, &[Arc<ServerShard>])| {
+            let known = before.and_then(|before| before.servers.get(index));
+            let stays = plan.keeps_idle[index] && plan.leaves_at[index].is_none();
+            match known.filter(|_| stays && plan.shared_idle[index].is_none()) {
+                Some(known) => Rc::clone(known),
+                None => {
+                    known.inspect(|known| known.close());
+                    let server = LocalServer::new(&shards[worker]);
+                    server.is_closed.set(plan.leaves_at[index].is_some());
+                    server
+                }
+            }
+        };
+        Rc::new(Self {
+            servers: plan.server_shards.iter().map(|shards| &**shards).enumerate().map(local).collect(),
+            shard: Arc::clone(&plan.shards[worker]),
+            untold: Cell::new(before.map_or(0, |before| before.untold.get())),
+        })
+    }
+
     /// Counts a request towards the retries that the upstream may have.
     #[inline]
     pub(crate) fn count_towards_retries(&self, plan: &UpstreamPlan, now: Instant) {
@@ -115,13 +264,13 @@ impl LocalUpstream {
         now: Instant,
         announced: Option<Duration>,
     ) {
-        if plan.has_moved(server, connection.opened_at) {
+        let local = &self.servers[server];
+        if plan.has_moved(server, connection.opened_at) || local.is_closed.get() {
             return;
         }
         if let Some(shared) = &plan.shared_idle[server] {
             return shared.keep(connection, now, &plan.idle, announced);
         }
-        let local = &self.servers[server];
         let mut idle = local.idle.borrow_mut();
         idle.keep(connection, now, &plan.idle, announced);
         local.shard.connections_idle.set(idle.len() as i64);

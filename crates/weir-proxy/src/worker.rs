@@ -13,17 +13,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use weir_observe::WorkerShard;
-use weir_traffic::limit::{ClientLimit, ConnectionLimit};
+use weir_traffic::limit::ConnectionLimit;
 
 use crate::buffer::BufferStock;
 use crate::clock;
-use crate::control::access_log::LogBatches;
-use crate::downstream::listener;
+use crate::downstream::listener::{Door, OpenDoor};
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::carrier::Carrier;
-use crate::snapshot::Snapshot;
+use crate::snapshot::ListenerState;
 use crate::timers::Timers;
-use crate::view::View;
+use crate::turn::Turn;
+use crate::view::{LocalListener, View};
 
 /// Sessions by which a worker must be ahead of another before it hands one over: below that, evening out costs more
 /// than it brings.
@@ -38,16 +38,12 @@ const CARRIERS_KEPT_MAX: usize = 256;
 /// What all workers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) snapshot: Arc<Snapshot>,
     /// Sessions per worker, counted from the moment they are assigned.
     pub(crate) loads: Box<[Load]>,
     /// How a worker reaches another to hand a connection over.
     pub(crate) hand_over: Box<[UnboundedSender<Accepted>]>,
-    /// Client connections of the process and of each listener, with their limits.
+    /// Client connections of the process, with their limit.
     pub(crate) connections: ConnectionLimit,
-    pub(crate) listener_connections: Box<[ConnectionLimit]>,
-    /// Sessions per client address, for each listener that limits them.
-    pub(crate) clients: Box<[Option<ClientLimit>]>,
     pub(crate) stopping: AtomicBool,
 }
 
@@ -59,19 +55,11 @@ pub(crate) struct Load(pub(crate) AtomicU32);
 /// A connection on its way from the worker that accepted it to the one that will serve it.
 #[derive(Debug)]
 pub(crate) struct Accepted {
-    pub(crate) listener: usize,
+    pub(crate) listener: Arc<ListenerState>,
     pub(crate) fd: OwnedFd,
     pub(crate) peer: Peer,
     /// The port it came in on; none on a Unix socket.
     pub(crate) port: Option<u16>,
-}
-
-/// A listening socket given to a worker at its start.
-#[derive(Debug)]
-pub(crate) struct Listening {
-    pub(crate) listener: usize,
-    pub(crate) port: Option<u16>,
-    pub(crate) socket: OwnedFd,
 }
 
 /// What a worker thread is started with.
@@ -79,10 +67,11 @@ pub(crate) struct WorkerStart {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) shard: Arc<WorkerShard>,
-    pub(crate) listening: Vec<Listening>,
+    /// The config that it begins with.
+    pub(crate) first: Turn,
+    pub(crate) turns: UnboundedReceiver<Turn>,
     pub(crate) handed_over: UnboundedReceiver<Accepted>,
     pub(crate) stop: Arc<Notify>,
-    pub(crate) logs: Vec<Option<LogBatches>>,
     pub(crate) random_seed: u64,
 }
 
@@ -93,7 +82,11 @@ pub(crate) struct Worker {
     pub(crate) shard: Arc<WorkerShard>,
     pub(crate) stock: Rc<BufferStock>,
     pub(crate) view: RefCell<Rc<View>>,
-    pub(crate) logs: Vec<Option<LogBatches>>,
+    /// Its side of every listener, in the order of the config.
+    pub(crate) listeners: RefCell<Vec<Rc<LocalListener>>>,
+    /// Those that the config does not name any more and that something is left of.
+    pub(crate) leaving: RefCell<Vec<Rc<LocalListener>>>,
+    pub(crate) doors: RefCell<Vec<OpenDoor>>,
     /// One per session; through them they are also told that the worker stops.
     pub(crate) timers: Rc<Timers>,
     carriers: RefCell<Vec<Carrier>>,
@@ -119,14 +112,16 @@ pub(crate) fn run(start: WorkerStart) -> std::io::Result<()> {
 }
 
 async fn serve(start: WorkerStart) {
-    let WorkerStart { index, shared, shard, listening, mut handed_over, stop, logs, random_seed } = start;
-    let process = &shared.snapshot.process;
+    let WorkerStart { index, shared, shard, first, mut turns, mut handed_over, stop, random_seed } = start;
+    let process = &first.snapshot.process;
     let exchanges_max = process.buffers_max / BUFFERS_PER_EXCHANGE / shared.loads.len() as u32;
     let worker = Rc::new(Worker {
         index,
         stock: BufferStock::new(process.buffer_size.as_usize()),
-        view: RefCell::new(Rc::new(View::new(&shared.snapshot, &shard))),
-        logs,
+        view: RefCell::new(Rc::new(View::new(&first.snapshot, index))),
+        listeners: RefCell::default(),
+        leaving: RefCell::default(),
+        doors: RefCell::default(),
         timers: Timers::new(),
         carriers: RefCell::new(Vec::new()),
         exchanges_left: Cell::new(exchanges_max.max(1)),
@@ -139,16 +134,21 @@ async fn serve(start: WorkerStart) {
         shared,
         shard,
     });
-    let mut accepting = Vec::new();
-    for socket in listening {
-        accepting.push(tokio::task::spawn_local(listener::accept(Rc::clone(&worker), socket)));
-    }
+    worker.begin(first);
+    let turning = tokio::task::spawn_local({
+        let worker = Rc::clone(&worker);
+        async move {
+            while let Some(turn) = turns.recv().await {
+                worker.turn(turn).await;
+            }
+        }
+    });
     let inbox = tokio::task::spawn_local({
         let worker = Rc::clone(&worker);
         async move {
             while let Some(accepted) = handed_over.recv().await {
                 worker.shard.sessions_handed_in.increment();
-                worker.start_session(accepted);
+                worker.take_over(accepted);
             }
         }
     });
@@ -156,10 +156,9 @@ async fn serve(start: WorkerStart) {
     let timers = Rc::clone(&worker.timers);
     let clockwork = tokio::task::spawn_local(async move { timers.run().await });
     stop.notified().await;
-    for task in accepting {
-        task.abort();
-        let _aborted = task.await;
-    }
+    turning.abort();
+    let _aborted = turning.await;
+    worker.close_all_doors().await;
     worker.timers.wake_all();
     while worker.timers.len() > 0 {
         worker.drained.notified().await;
@@ -177,8 +176,10 @@ async fn sweep(worker: Rc<Worker>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         let view = Rc::clone(&worker.view.borrow());
-        view.sweep_idle(clock::now());
+        let now = clock::now();
+        view.sweep_idle(now);
         worker.flush_logs();
+        worker.leaving.borrow_mut().retain(|listener| listener.is_needed(now));
     }
 }
 
@@ -209,11 +210,11 @@ impl Worker {
     }
 
     /// Reserves the place of one more connection on a listener, if process and listener may have one.
-    pub(crate) fn try_reserve(&self, listener: usize) -> bool {
+    pub(crate) fn try_reserve(&self, listener: &ListenerState) -> bool {
         if !self.shared.connections.try_acquire() {
             return false;
         }
-        let reserved = self.shared.listener_connections[listener].try_acquire();
+        let reserved = listener.connections.try_acquire();
         if !reserved {
             self.shared.connections.release();
         }
@@ -221,33 +222,38 @@ impl Worker {
     }
 
     /// Gives back what [`Worker::try_reserve`] took.
-    pub(crate) fn unreserve(&self, listener: usize) {
+    pub(crate) fn unreserve(&self, listener: &ListenerState) {
         self.shared.connections.release();
-        self.shared.listener_connections[listener].release();
+        listener.connections.release();
     }
 
     /// Reserves the place of one more connection; those that come meanwhile wait in the backlog of the kernel.
-    pub(crate) async fn reserve(&self, listener: usize) {
-        while !self.try_reserve(listener) {
+    ///
+    /// Gives the listener whose place it is: a reload may give the socket to another one meanwhile.
+    pub(crate) async fn reserve(&self, door: &Door) -> Rc<LocalListener> {
+        loop {
+            let listener = door.listener();
+            if self.try_reserve(&listener.state) {
+                return listener;
+            }
             // Sessions of other workers end without a word to this one: look again now and then.
             let _woken = tokio::time::timeout(Duration::from_millis(20), self.room.notified()).await;
         }
     }
 
     /// Takes an accepted connection, or hands it to another worker that is clearly less busy.
-    pub(crate) fn place(self: &Rc<Self>, accepted: Accepted) {
-        let listener = accepted.listener;
+    pub(crate) fn place(self: &Rc<Self>, listener: &Rc<LocalListener>, accepted: Accepted) {
         self.shard.sessions_accepted.increment();
         let chosen = self.least_busy_of_two();
         self.shared.loads[chosen].0.fetch_add(1, Ordering::Relaxed);
         if chosen == self.index {
-            self.start_session(accepted);
+            self.start_session(Rc::clone(listener), accepted);
             return;
         }
         match self.shared.hand_over[chosen].send(accepted) {
             Ok(()) => self.shard.sessions_handed_out.increment(),
             // The other worker is gone already: the process stops.
-            Err(_) => self.forget(chosen, listener),
+            Err(_) => self.forget(chosen, &listener.state),
         }
     }
 
@@ -262,34 +268,46 @@ impl Worker {
         if mine >= theirs.saturating_add(HAND_OVER_LEAD + theirs / 8) { other } else { self.index }
     }
 
-    fn start_session(self: &Rc<Self>, accepted: Accepted) {
-        let listener = accepted.listener;
-        match Session::open(Rc::clone(self), accepted) {
+    fn start_session(self: &Rc<Self>, listener: Rc<LocalListener>, accepted: Accepted) {
+        let state = Arc::clone(&accepted.listener);
+        match Session::open(Rc::clone(self), listener, accepted) {
             Some(session) => drop(tokio::task::spawn_local(session.run())),
-            None => self.forget(self.index, listener),
+            None => self.forget(self.index, &state),
         }
     }
 
-    fn forget(&self, worker: usize, listener: usize) {
+    /// Takes a connection that another worker has accepted.
+    fn take_over(self: &Rc<Self>, accepted: Accepted) {
+        let is_its = |local: &&Rc<LocalListener>| Arc::ptr_eq(&local.state, &accepted.listener);
+        let local = self.listeners.borrow().iter().find(is_its).cloned();
+        let local = local.or_else(|| self.leaving.borrow().iter().find(is_its).cloned());
+        match local {
+            Some(local) => self.start_session(local, accepted),
+            // Removed by a reload, and nothing has been left of it for long.
+            None => self.forget(self.index, &accepted.listener),
+        }
+    }
+
+    fn forget(&self, worker: usize, listener: &ListenerState) {
         self.shared.loads[worker].0.fetch_sub(1, Ordering::Relaxed);
         self.unreserve(listener);
     }
 
     /// Counts an accept that failed for want of descriptors.
-    pub(crate) fn count_exhausted(&self, listener: usize) {
+    pub(crate) fn count_exhausted(&self, listener: &LocalListener) {
         self.shard.accept_errors.increment();
         tracing::warn!(
-            listener = &*self.shared.snapshot.listeners[listener].config.name,
+            listener = &*listener.plan().config.name,
             "no file descriptor left for a new connection: raise the limit on open files (ulimit -n)"
         );
     }
 
     /// Counts a session that has ended. `entered` says whether it had begun to run.
-    pub(crate) fn leave_session(&self, entered: bool, listener: usize) {
+    pub(crate) fn leave_session(&self, entered: bool, listener: &LocalListener) {
         if entered {
             self.shard.sessions_open.decrement();
         }
-        self.forget(self.index, listener);
+        self.forget(self.index, &listener.state);
         self.room.notify_one();
         if self.is_stopping() && self.timers.len() == 0 {
             self.drained.notify_one();
@@ -327,8 +345,8 @@ impl Worker {
     }
 
     fn flush_logs(&self) {
-        for log in self.logs.iter().flatten() {
-            log.flush();
+        for listener in self.listeners.borrow().iter().chain(self.leaving.borrow().iter()) {
+            listener.flush_log();
         }
     }
 }

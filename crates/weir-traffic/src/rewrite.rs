@@ -7,10 +7,10 @@
 use crate::route::{PathError, Pattern, check_path, has_prefix};
 
 /// How a path is rewritten.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewrite(Kind);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     Prefix { from: Box<[u8]>, to: Box<[u8]> },
     Regex { pattern: Pattern, replacement: Box<[u8]> },

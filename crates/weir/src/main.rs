@@ -8,6 +8,8 @@ mod log;
 mod clock;
 
 mod serve;
+mod reload;
+mod watch;
 mod start;
 mod check;
 mod explain;

@@ -5,9 +5,10 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use weir_config::{Checked, Config, Mistakes};
 use weir_proxy::Proxy;
@@ -16,7 +17,9 @@ use crate::command_line::with_exit_codes;
 use crate::error::{CommandError, FAILED};
 use crate::log;
 use crate::output;
+use crate::reload;
 use crate::start::{self, Origin};
+use crate::watch::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,6 +30,7 @@ Examples:
 const EXIT_CODES: &str = "\
 Signals:
   SIGTERM, SIGINT  stop accepting, let running exchanges end within `process.stop_grace`; the second one ends them at once
+  SIGHUP           read the config again and go over to it, without losing a connection; one with a mistake changes nothing
   SIGUSR1          open the files of the access log again
 
 Exit codes:
@@ -59,7 +63,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));
     }
     log::start(&config.log);
-    serve(&config, arguments.file.as_deref().map_or(Origin::Arguments, Origin::File))
+    let watch = Watch::default();
+    watch.follow(config.process.reload, &warnings);
+    serve(&config, arguments.file.as_deref().map_or(Origin::Arguments, Origin::File), &watch)
 }
 
 fn load(arguments: &ServeArguments) -> Result<(Config, Mistakes), CommandError> {
@@ -77,10 +83,12 @@ fn load(arguments: &ServeArguments) -> Result<(Config, Mistakes), CommandError> 
     }
 }
 
-fn serve(config: &Config, origin: Origin<'_>) -> Result<ExitCode, CommandError> {
+fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
-    let proxy = start::proxy(config, origin)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+    let mut proxy = start::proxy(config, origin)?;
+    watch.start()?;
+    let mut grace = config.process.stop_grace;
     for listened in proxy.listened() {
         output::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
@@ -88,14 +96,18 @@ fn serve(config: &Config, origin: Origin<'_>) -> Result<ExitCode, CommandError> 
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => proxy.reopen_logs(),
+            SIGHUP => {
+                if let Some(config) = reload::run(&mut proxy, origin, watch) {
+                    grace = config.process.stop_grace;
+                }
+            }
             _ => break,
         }
     }
-    Ok(stop(proxy, config, &mut signals))
+    Ok(stop(proxy, grace, &mut signals))
 }
 
-fn stop(proxy: Proxy, config: &Config, signals: &mut Signals) -> ExitCode {
-    let grace = config.process.stop_grace;
+fn stop(proxy: Proxy, grace: Duration, signals: &mut Signals) -> ExitCode {
     let open = proxy.sessions_open();
     tracing::info!(
         sessions = open,
@@ -104,7 +116,7 @@ fn stop(proxy: Proxy, config: &Config, signals: &mut Signals) -> ExitCode {
     );
     let mut hurried = false;
     let stopped = proxy.stop(grace, || {
-        hurried |= signals.pending().any(|signal| signal != SIGUSR1);
+        hurried |= signals.pending().any(|signal| matches!(signal, SIGTERM | SIGINT));
         hurried
     });
     if stopped.sessions_cut > 0 {

@@ -55,7 +55,8 @@ fn is_fast_open_forbidden(allowed: &str) -> bool {
     allowed.trim().parse::<u32>().is_ok_and(|bits| bits & FAST_OPEN_SERVER == 0)
 }
 
-fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
+/// What to do about it.
+pub(crate) fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
     match error {
         StartError::Bind { listener, address, error } => {
             let change = origin.change(&format!("listener.{listener}.address"));

@@ -8,7 +8,7 @@ use crate::key::{choice, section};
 use crate::value::HeaderName;
 
 /// Certificates of the clients of a listener.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ClientCertificates {
     /// Whether every client has to have one.
     pub verify: ClientVerification,

@@ -13,7 +13,7 @@ use crate::text::ListenerText;
 use crate::value::{HeaderName, ListenAddress, Progress, Rate, Size, parse_network};
 
 /// One listener: its sockets, its rules for clients, its routes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Listener {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,

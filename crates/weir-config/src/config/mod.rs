@@ -26,7 +26,9 @@ pub use listener::{
     Trust, TrustedProxies,
 };
 pub use persistence::{CookieMode, CookiePersistence, Secret};
-pub use process::{Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, WorkerCount};
+pub use process::{
+    Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, ReloadTrigger, WorkerCount,
+};
 pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
     Split, UpstreamIndex,

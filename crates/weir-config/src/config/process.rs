@@ -29,9 +29,26 @@ section! {
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
         /// How long running exchanges may go on after SIGTERM or SIGINT. A second signal ends them at once.
         stop_grace: Duration = "30s", in 0..=86_400_000, like "nginx `worker_shutdown_timeout`, HAProxy `hard-stop-after`";
+        /// When the config is read anew: on SIGHUP only, or also when it or a file that it includes has changed. Files of certificates and
+        /// keys are looked at on their own.
+        reload: ReloadTrigger = "on-signal";
+        /// How long tunnels may go on whose server, upstream or listener a reload has removed, and connections of a removed listener. Other
+        /// exchanges have their own time limits.
+        reload_grace: Duration = "5m", in 0..=604_800_000, like "nginx `worker_shutdown_timeout`, HAProxy `hard-stop-after`";
         /// What Weir calls itself in `Via`. Without it, a name is made at start, so that two Weirs in a row do not
         /// take each other for a loop.
         name: Token = optional;
+    }
+}
+
+choice! {
+    /// When the config is read anew.
+    pub enum ReloadTrigger {
+        /// when a SIGHUP comes
+        #[default]
+        OnSignal = "on-signal",
+        /// when a SIGHUP comes, and when the config or a file that it includes has changed
+        OnChange = "on-change",
     }
 }
 

@@ -14,7 +14,7 @@ use crate::value::{HeaderName, HeaderValue, Size};
 pub struct UpstreamIndex(pub usize);
 
 /// One rule of a listener: the requests that it takes and what becomes of them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     /// The name in logs and metrics; unique in its listener. Default: made from host and path.
     pub name: Box<str>,

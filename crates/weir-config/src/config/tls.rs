@@ -9,7 +9,7 @@ use crate::certificate::{Certificate, OcspResponse};
 use crate::key::choice;
 
 /// A certificate that clients are shown, and what its authority says about it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ListenerCertificate {
     /// With its chain and its key.
     pub certificate: Arc<Certificate>,
@@ -18,7 +18,7 @@ pub struct ListenerCertificate {
 }
 
 /// TLS with the clients of a listener.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ListenerTls {
     /// The certificates, the default first. Empty only when the config was read without its files.
     pub certificates: Vec<ListenerCertificate>,

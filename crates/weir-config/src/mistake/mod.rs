@@ -171,6 +171,11 @@ impl Mistakes {
         self.list.iter()
     }
 
+    /// The files that were read: the configuration itself first, then those that it includes.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.sources.files().map(|file| &*file.name)
+    }
+
     /// How many there are, warnings included.
     pub fn len(&self) -> usize {
         self.list.len()

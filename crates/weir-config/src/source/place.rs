@@ -59,6 +59,10 @@ impl Sources {
         &self.files[index.0 as usize]
     }
 
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Source> {
+        self.files.iter()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.files.len()
     }

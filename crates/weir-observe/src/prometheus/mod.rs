@@ -9,7 +9,8 @@ mod tests;
 
 use crate::counter::Level;
 use crate::figures::{
-    FailureFigures, Figures, ListenerFigures, ProbeFigures, ServerFigures, UpstreamFigures, WorkerFigures,
+    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, ServerFigures, UpstreamFigures,
+    WorkerFigures,
 };
 use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;
@@ -49,10 +50,43 @@ enum Kind {
 pub fn render(figures: &Figures, out: &mut String) {
     write_family(out, "weir_build_info", Kind::Gauge, "Version of Weir; the value is always 1.");
     write_sample(out, "weir_build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), &[], 1u8);
+    render_reload(&figures.reload, out);
     render_workers(&figures.workers, out);
     render_listeners(&figures.listeners, out);
     render_upstreams(&figures.upstreams, out);
     render_servers(&figures.upstreams, out);
+}
+
+fn render_reload(reload: &ReloadFigures, out: &mut String) {
+    let name = "weir_config_reloads_total";
+    write_family(out, name, Kind::Counter, "Reloads of the config, by outcome.");
+    write_sample(out, name, "outcome=\"succeeded\"", &[], reload.succeeded);
+    write_sample(out, name, "outcome=\"failed\"", &[], reload.failed);
+    for (name, help, value) in [
+        (
+            "weir_config_last_reload_success",
+            "Whether the last reload was taken over (1) or refused (0); 1 before the first.",
+            u64::from(reload.last_succeeded),
+        ),
+        (
+            "weir_config_since_timestamp_seconds",
+            "When the config in use was taken over, in seconds since 1970.",
+            reload.since_seconds,
+        ),
+        (
+            "weir_config_generation",
+            "Which config is in use: 1 is that of the start, and each reload adds one.",
+            reload.generation,
+        ),
+        (
+            "weir_config_snapshots",
+            "Configs that something still runs on, the one in use included.",
+            reload.snapshots,
+        ),
+    ] {
+        write_family(out, name, Kind::Gauge, help);
+        write_sample(out, name, "", &[], value);
+    }
 }
 
 fn render_workers(workers: &[WorkerFigures], out: &mut String) {
@@ -441,6 +475,10 @@ fn write_sample(
 /// Appends name and labels and the space before the value; `more` needs no escaping.
 fn write_labels(out: &mut String, name: &str, labels: &str, more: &[(&str, &str)]) {
     out.push_str(name);
+    if labels.is_empty() && more.is_empty() {
+        out.push(' ');
+        return;
+    }
     out.push('{');
     out.push_str(labels);
     for (label, value) in more {

@@ -47,8 +47,11 @@ fn read(text: &str) -> Vec<Family> {
 }
 
 fn read_sample(line: &str) -> Sample {
-    let (name, rest) = line.split_once('{').expect("labels");
     let mut labels = BTreeMap::new();
+    let Some((name, rest)) = line.split_once('{') else {
+        let (name, value) = line.split_once(' ').expect("one space");
+        return Sample { name: name.to_owned(), labels, value: value.parse().expect("a number") };
+    };
     let mut chars = rest.chars();
     loop {
         let label: String = chars.by_ref().take_while(|char| *char != '=').collect();

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use weir_config::{AccessLogOutput, Config};
+use weir_config::{AccessLog, AccessLogOutput, Config};
 use weir_http::{ResponseHead, Version};
 use weir_observe::access_log::syslog::{Facility, Framing, Severity};
 use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, LogFormat, TlsRecord, UnixMicros};
@@ -74,10 +74,15 @@ pub(crate) struct LogBatches {
     shard: Arc<weir_observe::WorkerShard>,
 }
 
+/// The writers that run.
+type Outputs = HashMap<AccessLogOutput, Arc<Output>>;
+
 /// All access logs of the process.
 pub(crate) struct AccessLogs {
     listeners: Vec<Option<(Arc<LogFormat>, Arc<Output>)>>,
-    outputs: Vec<Arc<Output>>,
+    outputs: Outputs,
+    /// Held by every writer until it has finished.
+    writing: Sender<Infallible>,
     /// Says nothing, and is disconnected when the last writer has finished.
     finished: Receiver<Infallible>,
 }
@@ -89,46 +94,41 @@ impl AccessLogs {
     /// When an output cannot be opened; the message names it.
     pub(crate) fn open(config: &Config) -> io::Result<Self> {
         let (writing, finished) = channel();
-        let mut logs = Self { listeners: Vec::new(), outputs: Vec::new(), finished };
-        let mut by_output: HashMap<AccessLogOutput, Arc<Output>> = HashMap::new();
-        for listener in &config.listeners {
-            let log = &listener.access_log;
-            let Some(format) = &log.format else {
-                logs.listeners.push(None);
-                continue;
-            };
-            let output = match by_output.get(&log.output) {
-                Some(output) => Arc::clone(output),
-                None => {
-                    let output = logs.start(&log.output, log.lines_max, writing.clone())?;
-                    by_output.insert(log.output.clone(), Arc::clone(&output));
-                    output
-                }
-            };
-            logs.listeners.push(Some((Arc::new(format.format().clone()), output)));
-        }
+        let mut logs = Self { listeners: Vec::new(), outputs: Outputs::new(), writing, finished };
+        logs.follow(config)?;
         Ok(logs)
     }
 
-    /// Starts a writer, which holds `writing` until it has finished.
-    fn start(
-        &mut self,
-        to: &AccessLogOutput,
-        lines_max: usize,
-        writing: Sender<Infallible>,
-    ) -> io::Result<Arc<Output>> {
-        let mut destination = Destination::open(to)?;
-        let (sender, receiver) = channel();
-        let progress = Arc::new(Progress::default());
-        let output = Arc::new(Output { sender, progress: Arc::clone(&progress), lines_max });
-        std::thread::Builder::new().name("weir-access-log".into()).spawn(move || {
-            write_all(&receiver, &mut destination, &progress);
-            drop(writing);
-        })?;
-        self.outputs.push(Arc::clone(&output));
-        Ok(output)
+    /// Opens what the next config names besides. The outputs of before stay open as long as it names them, and their writers end when the
+    /// last worker has let go of them.
+    ///
+    /// # Errors
+    /// As [`AccessLogs::open`]; then nothing has changed.
+    pub(crate) fn follow(&mut self, config: &Config) -> io::Result<()> {
+        let mut outputs = Outputs::new();
+        let mut listeners = Vec::new();
+        for listener in &config.listeners {
+            let log = &listener.access_log;
+            let Some(format) = &log.format else {
+                listeners.push(None);
+                continue;
+            };
+            let known = outputs.get(&log.output).or_else(|| self.known(log));
+            let output = match known {
+                Some(output) => Arc::clone(output),
+                None => start(&log.output, log.lines_max, self.writing.clone())?,
+            };
+            outputs.insert(log.output.clone(), Arc::clone(&output));
+            listeners.push(Some((Arc::new(format.format().clone()), output)));
+        }
+        (self.listeners, self.outputs) = (listeners, outputs);
+        Ok(())
     }
 
+    /// The output of before that takes the lines of `log`.
+    fn known(&self, log: &AccessLog) -> Option<&Arc<Output>> {
+        self.outputs.get(&log.output).filter(|output| output.lines_max == log.lines_max)
+    }
     /// One worker's ends, one for each listener that logs.
     pub(crate) fn for_worker(&self, shard: &Arc<weir_observe::WorkerShard>) -> Vec<Option<LogBatches>> {
         let end = |(format, output): &(Arc<LogFormat>, Arc<Output>)| LogBatches {
@@ -142,7 +142,7 @@ impl AccessLogs {
 
     /// Opens log files again, as after they were renamed by a log rotation.
     pub(crate) fn reopen(&self) {
-        for output in &self.outputs {
+        for output in self.outputs.values() {
             let _writer_gone = output.sender.send(Message::Reopen);
         }
     }
@@ -151,10 +151,24 @@ impl AccessLogs {
     pub(crate) fn close(self) {
         drop(self.listeners);
         drop(self.outputs);
+        drop(self.writing);
         if let Err(RecvTimeoutError::Timeout) = self.finished.recv_timeout(CLOSE_TIME) {
             tracing::warn!("the last lines of the access log are lost: its output takes none");
         }
     }
+}
+
+/// Starts a writer, which holds `writing` until it has finished.
+fn start(to: &AccessLogOutput, lines_max: usize, writing: Sender<Infallible>) -> io::Result<Arc<Output>> {
+    let mut destination = Destination::open(to)?;
+    let (sender, receiver) = channel();
+    let progress = Arc::new(Progress::default());
+    let output = Arc::new(Output { sender, progress: Arc::clone(&progress), lines_max });
+    std::thread::Builder::new().name("weir-access-log".into()).spawn(move || {
+        write_all(&receiver, &mut destination, &progress);
+        drop(writing);
+    })?;
+    Ok(output)
 }
 
 impl LogBatches {
@@ -189,7 +203,8 @@ impl LogBatches {
 
 /// Writes the line of an exchange, if its listener logs.
 pub(crate) fn write(session: &Session, exchange: &Exchange, view: &View) {
-    let Some(log) = &session.worker.logs[session.listener] else { return };
+    let log = session.listener.log();
+    let Some(log) = &*log else { return };
     let full = {
         let mut batch = log.batch.borrow_mut();
         let Batch { text, ends } = &mut *batch;
@@ -229,8 +244,9 @@ fn with_record(
     let snapshot = &view.snapshot;
     let record = &exchange.record;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
-    let listener = &snapshot.listeners[session.listener];
-    let upstream = record.upstream.map(|index| &snapshot.upstreams[index]);
+    let listener = &snapshot.listeners[record.listener()];
+    let upstream =
+        record.upstream.zip(record.served()).map(|(index, served)| &served.snapshot.upstreams[index]);
     let server = upstream.zip(record.server).map(|(upstream, index)| &*upstream.config.servers[index].name);
     let address = |peer: Peer| match peer {
         Peer::Inet(addr) => Some(addr),
@@ -287,16 +303,17 @@ fn with_record(
         }),
         ended_by: record.ended_by,
         phases: record.times,
-        load: load(session, exchange, view),
+        load: load(session, exchange),
     });
 }
 
-fn load(session: &Session, exchange: &Exchange, view: &View) -> Load {
+fn load(session: &Session, exchange: &Exchange) -> Load {
     let shared = &session.worker.shared;
     let process = shared.loads.iter().map(|load| load.0.load(Ordering::Relaxed)).sum();
-    let listener = shared.listener_connections[session.listener].count();
+    let listener = session.listener.state.connections.count();
+    let served = exchange.record.upstream.zip(exchange.record.served());
     let states =
-        exchange.record.upstream.map_or(&[][..], |index| view.snapshot.upstreams[index].balancer().states());
+        served.map_or(&[][..], |(index, served)| served.snapshot.upstreams[index].balancer().states());
     Load {
         process,
         listener,

@@ -14,7 +14,7 @@ use weir_config::{Certificate, CertificateError, CertificateFiles, Listener, Lis
 use super::clients;
 use super::stapling::Responses;
 use crate::clock;
-use crate::snapshot::Snapshot;
+use crate::snapshot::ListenerPlan;
 use crate::tls::certificates::Certificates;
 
 /// How often the date is compared where files are not looked at.
@@ -26,17 +26,12 @@ const EXPIRY_WARNING_DAYS: u64 = 14;
 /// What tells that a file is another one than before; `None` while there is none.
 pub(super) type Mark = Option<(u64, u64, u64, i64, i64)>;
 
-/// Keeps the certificates of every listener current until the task is dropped.
-pub(crate) async fn keep_current(snapshot: Arc<Snapshot>) {
-    let mut watches = tokio::task::JoinSet::new();
-    for (index, listener) in snapshot.listeners.iter().enumerate() {
-        if let (Some(tls), Some(config)) = (&listener.tls, &listener.config.tls) {
-            let watch = Watch::new(&listener.config, Arc::clone(&tls.certificates));
-            watches.spawn(watch.run(config.reload));
-            watches.spawn(clients::keep_current(Arc::clone(&snapshot), index));
-        }
+/// Keeps the certificates of a listener current until the task is dropped.
+pub(super) async fn keep_current(plan: Arc<ListenerPlan>) {
+    if let (Some(tls), Some(config)) = (&plan.tls, &plan.config.tls) {
+        let watch = Watch::new(&plan.config, Arc::clone(&tls.certificates));
+        tokio::join!(watch.run(config.reload), clients::keep_current(&plan));
     }
-    while watches.join_next().await.is_some() {}
 }
 
 /// The certificates of one listener and what is known of their files.

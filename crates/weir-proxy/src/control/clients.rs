@@ -11,13 +11,12 @@ use weir_config::{Authorities, CertificateError, Listener, ListenerTls, Revocati
 
 use super::certificates::{DATE_INTERVAL, Mark, mark, seconds};
 use crate::clock;
-use crate::snapshot::Snapshot;
+use crate::snapshot::ListenerPlan;
 use crate::tls::clients::Trusted;
 use crate::tls::terms::Terms;
 
 /// Keeps what the clients of one listener are verified by current, if they are, until the task is dropped.
-pub(super) async fn keep_current(snapshot: Arc<Snapshot>, index: usize) {
-    let plan = &snapshot.listeners[index];
+pub(super) async fn keep_current(plan: &ListenerPlan) {
     let (Some(terms), Some(tls)) = (&plan.tls, &plan.config.tls) else { return };
     let Some(clients) = &tls.client_certificates else { return };
     // Without them there would be no terms.

@@ -1,15 +1,18 @@
 //! What is not on the request path: certificates and authorities whose files change, names of servers, health checks, the
-//! times of ejections, the writer of the access log, the admin listener.
+//! times of ejections, the writer of the access log, the admin listener, and the addresses that a reload opens and closes.
 
+pub(crate) mod doors;
+pub(crate) mod upkeep;
 pub(crate) mod access_log;
-pub(crate) mod names;
+mod names;
 pub(crate) mod certificates;
 mod clients;
 mod stapling;
-pub(crate) mod trust;
+mod trust;
 pub(crate) mod health;
-pub(crate) mod ejection;
+mod ejection;
 pub(crate) mod slow_start;
 mod history;
 pub(crate) mod modes;
 pub(crate) mod admin;
+pub(crate) mod figures;

@@ -13,16 +13,22 @@ use weir_traffic::drain::{Drain, Step};
 use weir_traffic::{Health, Mode, ServerId, ServerState};
 
 use crate::clock;
-use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::snapshot::{Current, UpstreamPlan};
 
 /// How often a server that leaves service is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// The mode of a server that the config does not name any more, as it is shown.
+pub(crate) const LEAVING: &str = "leaving";
+
+/// The names of an upstream and of one of its servers.
+type ServerName = (Box<str>, Box<str>);
+
 /// The modes of all servers.
 #[derive(Debug)]
 pub(crate) struct Modes {
-    snapshot: Arc<Snapshot>,
-    leaving: Mutex<HashMap<(usize, usize), Leaving>>,
+    current: Current,
+    leaving: Mutex<HashMap<ServerName, Leaving>>,
 }
 
 /// A server that leaves service, and the task that watches it.
@@ -42,8 +48,8 @@ pub(crate) enum Unknown {
 }
 
 impl Modes {
-    pub(crate) fn new(snapshot: &Arc<Snapshot>) -> Arc<Self> {
-        Arc::new(Self { snapshot: Arc::clone(snapshot), leaving: Mutex::default() })
+    pub(crate) fn new(current: &Current) -> Arc<Self> {
+        Arc::new(Self { current: Arc::clone(current), leaving: Mutex::default() })
     }
 
     /// Sets what is wanted of a server; with a `deadline`, one that drains takes no bound requests either after it.
@@ -57,13 +63,13 @@ impl Modes {
         mode: Mode,
         deadline: Option<Duration>,
     ) -> Result<(), Unknown> {
-        let upstreams = &self.snapshot.upstreams;
-        let upstream_at = upstreams.iter().position(|plan| &*plan.config.name == upstream);
-        let upstream_at = upstream_at.ok_or_else(|| Unknown::Upstream(upstream.to_owned()))?;
-        let plan = &upstreams[upstream_at];
-        let server_at = plan.config.servers.iter().position(|one| &*one.name == server);
+        let snapshot = self.current.load_full();
+        let (_, plan) = snapshot.upstream(upstream).ok_or_else(|| Unknown::Upstream(upstream.to_owned()))?;
+        let servers = plan.config.servers.iter().zip(&plan.leaves_at);
+        let server_at =
+            servers.clone().position(|(one, leaves_at)| &*one.name == server && leaves_at.is_none());
         let server_at = server_at.ok_or_else(|| Unknown::Server(upstream.to_owned(), server.to_owned()))?;
-        let key = (upstream_at, server_at);
+        let key = (upstream.into(), server.into());
         let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = leaving.remove(&key) {
             before.watch.abort();
@@ -92,9 +98,13 @@ impl Modes {
         let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text =
             String::from("upstream\tserver\tmode\thealth\tweight\tin_flight\tmode_for\tdeadline_in\n");
-        for (upstream_at, plan) in self.snapshot.upstreams.iter().enumerate() {
+        for plan in &self.current.load().upstreams {
             for (server_at, state) in plan.balancer().states().iter().enumerate() {
-                let drain = leaving.get(&(upstream_at, server_at)).map(|leaving| leaving.drain);
+                if plan.is_vacant(server_at) {
+                    continue;
+                }
+                let key = (plan.config.name.clone(), plan.config.servers[server_at].name.clone());
+                let drain = leaving.get(&key).map(|leaving| leaving.drain);
                 push_line(&mut text, plan, server_at, state, drain);
             }
         }
@@ -112,9 +122,11 @@ fn push_line(
     let now_ms = plan.millis(clock::now());
     let seconds = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{}s", ms.div_ceil(1000)));
     let mode_for = seconds(drain.map(|drain| now_ms.saturating_sub(drain.began_ms)));
-    let deadline_in = seconds(drain.and_then(|drain| drain.deadline_ms).map(|at| at.saturating_sub(now_ms)));
+    let leaves_ms = plan.leaves_at[server].map(|at| plan.millis(at));
+    let deadline_ms = leaves_ms.or(drain.and_then(|drain| drain.deadline_ms));
+    let deadline_in = seconds(deadline_ms.map(|at| at.saturating_sub(now_ms)));
     let name = &plan.config.servers[server].name;
-    let mode = state.mode().name();
+    let mode = if leaves_ms.is_some() { LEAVING } else { state.mode().name() };
     let health = match state.health() {
         Health::Up if state.is_ejected() => "ejected",
         health => health.name(),

@@ -14,34 +14,18 @@ use hickory_resolver::{Resolver, TokioResolver};
 use weir_config::{Dns, ServerAddress};
 
 use crate::clock;
-use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::snapshot::{Place, UpstreamPlan, millis_between};
 use crate::upstream::connect::Endpoint;
 
-/// Resolves every name of the snapshot, then keeps the answers fresh until the task is dropped.
-///
-/// Each name drops its clone of `asked` when it has been answered or refused for the first time.
-pub(crate) async fn keep_resolved(snapshot: Arc<Snapshot>, asked: Sender<()>) {
-    let mut names = tokio::task::JoinSet::new();
-    let resolver = match resolver(&snapshot.dns) {
-        Ok(resolver) => Arc::new(resolver),
-        Err(error) => {
-            tracing::error!(%error, "names of servers cannot be resolved: see the [dns] section");
-            return;
-        }
-    };
-    for upstream in &snapshot.upstreams {
-        for (index, server) in upstream.config.servers.iter().enumerate() {
-            if let ServerAddress::Name { host, port } = &server.address {
-                let name = Name { upstream: Arc::clone(upstream), index, host: host.clone(), port: *port };
-                names.spawn(name.keep_resolved(Arc::clone(&resolver), snapshot.dns.clone(), asked.clone()));
-            }
-        }
-    }
-    drop(asked);
-    while names.join_next().await.is_some() {}
+/// Who is asked for names, as the config says; the log tells when there is nobody.
+pub(super) fn resolver(dns: &Dns) -> Option<Arc<TokioResolver>> {
+    let resolver = new_resolver(dns);
+    let told =
+        |error: &_| tracing::error!(%error, "names of servers cannot be resolved: see the [dns] section");
+    resolver.inspect_err(told).ok().map(Arc::new)
 }
 
-fn resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetError> {
+fn new_resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetError> {
     let provider = TokioRuntimeProvider::default();
     let mut builder = if dns.resolvers.is_empty() {
         TokioResolver::builder(provider)?
@@ -63,15 +47,31 @@ fn resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetError>
 }
 
 /// The name of one server.
-struct Name {
-    upstream: Arc<UpstreamPlan>,
-    index: usize,
+pub(super) struct Name {
+    upstream: Box<str>,
+    place: Arc<Place>,
+    /// Zero of the clock of the place.
+    epoch: Instant,
     host: Box<str>,
     port: u16,
 }
 
 impl Name {
-    async fn keep_resolved(self, resolver: Arc<TokioResolver>, dns: Dns, asked: Sender<()>) {
+    /// That of a server, if it is known by a name.
+    pub(super) fn of(plan: &UpstreamPlan, server: usize) -> Option<Self> {
+        let ServerAddress::Name { host, port } = &plan.config.servers[server].address else { return None };
+        Some(Self {
+            upstream: plan.config.name.clone(),
+            place: Arc::clone(&plan.places[server]),
+            epoch: plan.at_millis(0),
+            host: host.clone(),
+            port: *port,
+        })
+    }
+
+    /// Resolves it, then keeps the answer fresh until the task is dropped. Drops `asked` when it has been answered or refused for
+    /// the first time.
+    pub(super) async fn keep_resolved(self, resolver: Arc<TokioResolver>, dns: Dns, asked: Sender<()>) {
         let mut asked = Some(asked);
         let mut failing = false;
         loop {
@@ -85,7 +85,7 @@ impl Name {
                 Err(error) => {
                     if !failing {
                         tracing::warn!(
-                            upstream = &*self.upstream.config.name, name = &*self.host, %error,
+                            upstream = &*self.upstream, name = &*self.host, %error,
                             "the name of a server cannot be resolved; its last known addresses stay in use"
                         );
                     }
@@ -106,8 +106,8 @@ impl Name {
             return;
         }
         let addresses: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
-        if self.upstream.move_server(self.index, endpoints) {
-            let upstream = &*self.upstream.config.name;
+        if self.place.move_to(endpoints, millis_between(self.epoch, clock::now())) {
+            let upstream = &*self.upstream;
             tracing::info!(
                 upstream,
                 name = &*self.host,

@@ -10,19 +10,15 @@ use weir_traffic::ServerId;
 use weir_traffic::health::SlowStart;
 
 use crate::clock;
-use crate::snapshot::UpstreamPlan;
+use crate::snapshot::{UpstreamPlan, millis_between};
 
-/// The ascent of each server of an upstream, if there is one.
-#[derive(Debug)]
-pub(crate) struct Ascents(Box<[Mutex<Option<AbortHandle>>]>);
+/// The ascent of a server, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Ascent(Mutex<Option<AbortHandle>>);
 
-impl Ascents {
-    pub(crate) fn new(servers: usize) -> Self {
-        Self((0..servers).map(|_| Mutex::default()).collect())
-    }
-
-    fn replace(&self, index: usize, ascent: Option<AbortHandle>) {
-        let mut place = self.0[index].lock().unwrap_or_else(PoisonError::into_inner);
+impl Ascent {
+    fn replace(&self, ascent: Option<AbortHandle>) {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = std::mem::replace(&mut *place, ascent) {
             before.abort();
         }
@@ -35,20 +31,21 @@ pub(super) fn begin(plan: &Arc<UpstreamPlan>, index: usize) {
     let server = ServerId(index as u32);
     let mut now_ms = plan.millis(clock::now());
     let start = SlowStart::new(now_ms, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
-    plan.ascents.replace(index, None);
+    plan.ascents[index].replace(None);
     plan.balancer().state(server).set_ramp(start.ramp(now_ms));
-    let rising = Arc::clone(plan);
+    let rising = Arc::clone(plan.balancer().state(server));
+    let epoch = plan.at_millis(0);
     let task = tokio::spawn(async move {
         while let Some(next_ms) = start.next_ms(now_ms) {
             tokio::time::sleep(Duration::from_millis(next_ms.saturating_sub(now_ms))).await;
-            now_ms = rising.millis(clock::now());
-            rising.balancer().state(server).set_ramp(start.ramp(now_ms));
+            now_ms = millis_between(epoch, clock::now());
+            rising.set_ramp(start.ramp(now_ms));
         }
     });
-    plan.ascents.replace(index, Some(task.abort_handle()));
+    plan.ascents[index].replace(Some(task.abort_handle()));
 }
 
 /// Ends the ascent of a server that is gone again.
 pub(super) fn stop(plan: &UpstreamPlan, index: usize) {
-    plan.ascents.replace(index, None);
+    plan.ascents[index].replace(None);
 }

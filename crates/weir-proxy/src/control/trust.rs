@@ -11,18 +11,12 @@ use weir_config::{Authorities, Certificate, CertificateError, RevocationLists, U
 
 use super::certificates::{DATE_INTERVAL, Mark, days_to_tell, mark, read_if_changed, seconds};
 use crate::clock;
-use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::snapshot::UpstreamPlan;
 use crate::tls::trust::{Material, Trust};
 
-/// Keeps what TLS with the servers of every upstream is based on current until the task is dropped.
-pub(crate) async fn keep_current(snapshot: Arc<Snapshot>) {
-    let mut watches = tokio::task::JoinSet::new();
-    for plan in &snapshot.upstreams {
-        if plan.trust.is_some() {
-            watches.spawn(Watch::new(Arc::clone(plan)).run());
-        }
-    }
-    while watches.join_next().await.is_some() {}
+/// Keeps what TLS with the servers of an upstream is based on current until the task is dropped.
+pub(super) async fn keep_current(plan: Arc<UpstreamPlan>) {
+    Watch::new(plan).run().await;
 }
 
 /// The files of one upstream and what is known of them.

@@ -25,7 +25,7 @@ pub(crate) async fn read_request(
     if let Some(failure) = session.refused.take() {
         return Err(Ended::Failed(failure));
     }
-    let timeout = session.worker.shared.snapshot.listeners[session.listener].config.timeouts.request;
+    let timeout = session.listener.plan().config.timeouts.request;
     let mut waited = false;
     std::future::poll_fn(|cx| {
         loop {

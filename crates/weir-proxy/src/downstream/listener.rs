@@ -3,22 +3,26 @@
 //! The kernel spreads connections over the sockets of a `SO_REUSEPORT` group by hash, which leaves few connections
 //! very uneven; [`Worker::place`] evens that out. Must not read a byte from a client.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{SocketAddrAny, SocketFlags};
 use socket2::{Domain, SockAddr, Type};
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use weir_config::{ListenAddress, Listener};
 
 use super::session::Peer;
 use crate::sys;
-use crate::worker::{Accepted, Listening, Worker};
+use crate::view::LocalListener;
+use crate::worker::{Accepted, Worker};
 
 /// Connections taken in one turn of the event loop, so that accepting does not starve the sessions.
 const ACCEPT_BATCH: usize = 64;
@@ -55,14 +59,21 @@ pub(crate) struct Bound {
 ///
 /// # Errors
 /// Those of `bind(2)` and `listen(2)`; `AddrInUse` also when another process shares its port willingly.
-pub(crate) fn bind(listener: &Listener, address: &ListenAddress, workers: usize) -> io::Result<Bound> {
+pub(crate) fn bind(
+    listener: &Listener,
+    address: &ListenAddress,
+    workers: usize,
+    probe: Probe,
+) -> io::Result<Bound> {
     match address {
-        ListenAddress::Tcp(addr) => bind_inet(listener, *addr, true, workers),
+        ListenAddress::Tcp(addr) => bind_inet(listener, *addr, true, workers, probe),
         ListenAddress::AllTcp { port } => {
             let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-            bind_inet(listener, six, false, workers).or_else(|error| match error.raw_os_error() {
+            bind_inet(listener, six, false, workers, probe).or_else(|error| match error.raw_os_error() {
                 // No IPv6 on this machine.
-                Some(97 | 99) => bind_inet(listener, (Ipv4Addr::UNSPECIFIED, *port).into(), true, workers),
+                Some(97 | 99) => {
+                    bind_inet(listener, (Ipv4Addr::UNSPECIFIED, *port).into(), true, workers, probe)
+                }
                 _ => Err(error),
             })
         }
@@ -70,10 +81,25 @@ pub(crate) fn bind(listener: &Listener, address: &ListenAddress, workers: usize)
     }
 }
 
-fn bind_inet(listener: &Listener, addr: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Bound> {
-    // A probe that shares its port with nobody: otherwise a second process on the same port would go unnoticed.
+/// Whether it is made sure that nobody else has the port: sockets of one user may share one, so that a second process on it would go
+/// unnoticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// By a socket that shares its port with nobody.
+    Done,
+    /// Not: this process has the port itself, on another address.
+    Skipped,
+}
+
+fn bind_inet(
+    listener: &Listener,
+    addr: SocketAddr,
+    only_v6: bool,
+    workers: usize,
+    probe: Probe,
+) -> io::Result<Bound> {
     let mut addr = addr;
-    {
+    if probe == Probe::Done {
         let probe = inet_socket(listener, addr, only_v6)?;
         probe.bind(&addr.into())?;
         if let Some(chosen) = probe.local_addr()?.as_socket() {
@@ -98,7 +124,13 @@ fn inet_socket(listener: &Listener, addr: SocketAddr, only_v6: bool) -> io::Resu
     if addr.is_ipv6() {
         socket.set_only_v6(only_v6)?;
     }
+    set_options(&socket, listener)?;
+    Ok(socket)
+}
+
+fn set_options(socket: &socket2::Socket, listener: &Listener) -> io::Result<()> {
     socket.set_tcp_nodelay(listener.tcp_nodelay)?;
+    socket.set_keepalive(listener.tcp_keepalive.is_some())?;
     if let Some(silence) = listener.tcp_keepalive {
         socket.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(silence))?;
     }
@@ -108,7 +140,7 @@ fn inet_socket(listener: &Listener, addr: SocketAddr, only_v6: bool) -> io::Resu
     if let Some(length) = listener.fast_open {
         sys::set_fast_open(socket.as_fd(), length)?;
     }
-    Ok(socket)
+    Ok(())
 }
 
 fn bind_unix(listener: &Listener, path: &Path) -> io::Result<Bound> {
@@ -132,16 +164,93 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Accepts on one socket until the worker stops.
-pub(crate) async fn accept(worker: Rc<Worker>, listening: Listening) {
-    let Listening { listener, port, socket } = listening;
-    let socket = match sys::watch(socket, Interest::READABLE) {
-        Ok(socket) => socket,
-        Err(error) => {
-            tracing::error!(%error, "a listening socket cannot be watched");
-            return;
+/// A listening socket of one worker, and whose connections come in there.
+pub(crate) struct Door {
+    socket: AsyncFd<OwnedFd>,
+    port: Option<u16>,
+    listener: RefCell<Rc<LocalListener>>,
+}
+
+/// A door that is open until it is closed.
+pub(crate) struct OpenDoor {
+    /// What the whole process knows the address by.
+    pub(crate) id: u64,
+    door: Rc<Door>,
+    accepting: tokio::task::JoinHandle<()>,
+}
+
+impl Door {
+    /// Whose connections come in here now.
+    pub(crate) fn listener(&self) -> Rc<LocalListener> {
+        Rc::clone(&self.listener.borrow())
+    }
+
+    fn accept(&self, listener: &LocalListener) -> rustix::io::Result<Accepted> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (fd, addr) = rustix::net::acceptfrom_with(&self.socket, flags)?;
+        Ok(Accepted { listener: Arc::clone(&listener.state), fd, peer: peer_of(addr), port: self.port })
+    }
+}
+
+impl OpenDoor {
+    /// Accepts on `socket`; `None` when the event loop refuses it.
+    pub(crate) fn open(
+        worker: &Rc<Worker>,
+        id: u64,
+        socket: OwnedFd,
+        port: Option<u16>,
+        listener: &Rc<LocalListener>,
+    ) -> Option<Self> {
+        let socket = sys::watch(socket, Interest::READABLE);
+        let socket =
+            socket.inspect_err(|error| tracing::error!(%error, "a listening socket cannot be watched"));
+        let door = Rc::new(Door { socket: socket.ok()?, port, listener: RefCell::new(Rc::clone(listener)) });
+        let accepting = tokio::task::spawn_local(accept(Rc::clone(worker), Rc::clone(&door)));
+        Some(Self { id, door, accepting })
+    }
+
+    /// Gives the door to a listener, with its options for the connections to come.
+    pub(crate) fn give_to(&self, listener: &Rc<LocalListener>) {
+        let config = &listener.plan().config;
+        if self.port_is_inet()
+            && let Err(error) = adjust(self.door.socket.get_ref().as_fd(), config)
+        {
+            tracing::warn!(listener = &*config.name, %error, "a listening socket keeps its options of before");
         }
-    };
+        self.door.listener.replace(Rc::clone(listener));
+    }
+
+    fn port_is_inet(&self) -> bool {
+        self.door.port.is_some()
+    }
+
+    /// Closes it. Who is in its backlog already is taken, as far as there is room.
+    pub(crate) async fn close(self, worker: &Rc<Worker>) {
+        self.accepting.abort();
+        let _aborted = self.accepting.await;
+        let listener = self.door.listener();
+        while !worker.is_stopping() && worker.try_reserve(&listener.state) {
+            match self.door.accept(&listener) {
+                Ok(accepted) => worker.place(&listener, accepted),
+                Err(_) => {
+                    worker.unreserve(&listener.state);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Changes the options of a socket that listens.
+fn adjust(socket: BorrowedFd<'_>, listener: &Listener) -> io::Result<()> {
+    let socket = socket2::SockRef::from(&socket);
+    set_options(&socket, listener)?;
+    socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))
+}
+
+/// Accepts on one socket until the door is closed.
+async fn accept(worker: Rc<Worker>, door: Rc<Door>) {
+    let socket = &door.socket;
     loop {
         let Ok(mut ready) = socket.readable().await else { return };
         // An accept that finds nobody costs as much as one that does: it makes a socket first. A Unix socket does not
@@ -150,23 +259,23 @@ pub(crate) async fn accept(worker: Rc<Worker>, listening: Listening) {
         let mut all_taken = waiting <= ACCEPT_BATCH;
         for _ in 0..waiting.min(ACCEPT_BATCH) {
             // Before the accept, so that a connection beyond the limit stays in the backlog.
-            worker.reserve(listener).await;
-            match rustix::net::acceptfrom_with(&socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok((fd, addr)) => worker.place(Accepted { listener, fd, peer: peer_of(addr), port }),
+            let listener = worker.reserve(&door).await;
+            match door.accept(&listener) {
+                Ok(accepted) => worker.place(&listener, accepted),
                 Err(rustix::io::Errno::AGAIN) => {
-                    worker.unreserve(listener);
+                    worker.unreserve(&listener.state);
                     all_taken = true;
                     break;
                 }
                 Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                    worker.unreserve(listener);
-                    worker.count_exhausted(listener);
+                    worker.unreserve(&listener.state);
+                    worker.count_exhausted(&listener);
                     all_taken = false;
                     tokio::time::sleep(EXHAUSTED_PAUSE).await;
                     break;
                 }
                 // The client left before it was accepted, or the network failed for it alone.
-                Err(_) => worker.unreserve(listener),
+                Err(_) => worker.unreserve(&listener.state),
             }
         }
         if all_taken {

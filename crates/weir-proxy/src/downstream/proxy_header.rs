@@ -33,17 +33,16 @@ pub(crate) fn is_expected(config: Option<&ProxyProtocol>, peer: Peer) -> bool {
 /// Receives the header of a session that begins with one; whether the session may go on. Otherwise that is counted and
 /// logged, and the connection is to be closed.
 pub(crate) async fn receive(session: &mut Session) -> bool {
-    let snapshot = std::sync::Arc::clone(&session.worker.shared.snapshot);
-    let Some(config) = &snapshot.listeners[session.listener].config.proxy_protocol else { return true };
+    let plan = std::sync::Arc::clone(&session.listener.plan());
+    let Some(config) = &plan.config.proxy_protocol else { return true };
     session.deadline.set(session.now, Some(config.timeout));
     session.client.fill_at_once(&session.worker.stock);
     let outcome = std::future::poll_fn(|cx| poll_header(cx, session, config)).await;
     session.now = clock::now();
     let outcome = outcome.and_then(|()| session.count_client().map_err(Some));
-    let view = std::rc::Rc::clone(&session.worker.view.borrow());
     match outcome {
-        Ok(()) => view.listeners[session.listener].proxy_headers.increment(),
-        Err(Some(failure)) => view.listeners[session.listener].failures.record(failure),
+        Ok(()) => session.listener.shard.proxy_headers.increment(),
+        Err(Some(failure)) => session.listener.shard.failures.record(failure),
         Err(None) => {}
     }
     outcome.is_ok()
@@ -62,7 +61,8 @@ fn poll_header(
             Ok(false) => {}
             Err(fault) => {
                 // From peers of the config only: one that is not set up for it is worth a line each time.
-                let listener = &*session.worker.shared.snapshot.listeners[session.listener].config.name;
+                let plan = std::sync::Arc::clone(&session.listener.plan());
+                let listener = &*plan.config.name;
                 let reason = fault.sentence();
                 tracing::warn!(listener, peer = %shown(session.peer), reason, "a PROXY protocol header was refused");
                 return Poll::Ready(Err(Some(bad)));

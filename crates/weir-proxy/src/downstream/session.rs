@@ -24,6 +24,7 @@ use crate::socket::{PeerState, Socket};
 use crate::tls::clients::ClientCertificate;
 use crate::tls::handshake::{self, Refused};
 use crate::upstream::idle::OwnIdle;
+use crate::view::LocalListener;
 use crate::worker::{Accepted, Worker};
 
 /// After an answer that leaves request bytes unread: how long, and how many bytes, they are still taken in, so that
@@ -61,7 +62,7 @@ impl Peer {
 /// One client connection.
 pub(crate) struct Session {
     pub(crate) worker: Rc<Worker>,
-    pub(crate) listener: usize,
+    pub(crate) listener: Rc<LocalListener>,
     /// What the listener speaks.
     pub(crate) protocol: Protocol,
     pub(crate) client: Connection,
@@ -93,27 +94,30 @@ pub(crate) struct Session {
 
 impl Session {
     /// Takes over an accepted connection; `None` when it cannot be served, which is then counted and logged.
-    pub(crate) fn open(worker: Rc<Worker>, accepted: Accepted) -> Option<Box<Self>> {
-        let Accepted { listener, fd, peer, port } = accepted;
-        let view = Rc::clone(&worker.view.borrow());
-        let shard = &view.listeners[listener];
-        let config = &worker.shared.snapshot.listeners[listener].config;
-        let protocol = config.protocol;
-        let counted = match proxy_header::is_expected(config.proxy_protocol.as_ref(), peer) {
+    pub(crate) fn open(
+        worker: Rc<Worker>,
+        listener: Rc<LocalListener>,
+        accepted: Accepted,
+    ) -> Option<Box<Self>> {
+        let Accepted { fd, peer, port, .. } = accepted;
+        let plan = Arc::clone(&listener.plan());
+        let protocol = plan.config.protocol;
+        let counted = match proxy_header::is_expected(plan.config.proxy_protocol.as_ref(), peer) {
             // Who the client is stands in the header.
             true => false,
-            false => match count(&worker, listener, peer) {
+            false => match count(&listener, peer) {
                 Ok(counted) => counted,
                 Err(failure) => {
-                    shard.failures.record(failure);
+                    listener.shard.failures.record(failure);
                     return None;
                 }
             },
         };
-        shard.sessions.increment();
-        shard.sessions_open.increment();
+        listener.enter();
+        listener.shard.sessions.increment();
+        listener.shard.sessions_open.increment();
         let now = clock::now();
-        let shows_local = worker.logs[listener].as_ref().is_some_and(LogBatches::shows_local);
+        let shows_local = listener.log().as_ref().is_some_and(LogBatches::shows_local);
         let socket = Socket::new(fd);
         let local = if shows_local { socket.local_address().map(Box::new) } else { None };
         Some(Box::new(Self {
@@ -146,10 +150,9 @@ impl Session {
             Poll::Ready(())
         })
         .await;
-        let config = &self.worker.shared.snapshot.listeners[self.listener].config;
-        if proxy_header::is_expected(config.proxy_protocol.as_ref(), self.peer)
-            && !proxy_header::receive(&mut self).await
-        {
+        let has_header =
+            proxy_header::is_expected(self.listener.plan().config.proxy_protocol.as_ref(), self.peer);
+        if has_header && !proxy_header::receive(&mut self).await {
             return;
         }
         if !self.begin_tls().await {
@@ -204,25 +207,25 @@ impl Session {
     /// # Errors
     /// When the client has as many as it may.
     pub(crate) fn count_client(&mut self) -> Result<(), Failure> {
-        self.counted = count(&self.worker, self.listener, self.peer)?;
+        self.counted = count(&self.listener, self.peer)?;
         Ok(())
     }
 
     /// When the age limit of the session ends it, if it has one.
     pub(crate) fn ends_at(&self) -> Option<Instant> {
-        self.worker.shared.snapshot.listeners[self.listener]
-            .config
-            .timeouts
-            .session
-            .map(|age| self.opened_at + age)
+        self.listener.plan().config.timeouts.session.map(|age| self.opened_at + age)
+    }
+
+    /// Whether the connection ends after the present exchange, whatever that says: Weir stops, or the listener is gone.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.worker.is_stopping() || self.listener.ends_at().is_some()
     }
 
     /// Shakes hands where the listener has TLS; `false` when the session is over.
     async fn begin_tls(&mut self) -> bool {
-        let shared = Arc::clone(&self.worker.shared);
-        let Some(tls) = &shared.snapshot.listeners[self.listener].tls else { return true };
+        let Some(tls) = self.listener.plan().tls.clone() else { return true };
         // On the heap, since it is short and would make every session larger.
-        match Box::pin(handshake::accept(self, tls)).await {
+        match Box::pin(handshake::accept(self, &tls)).await {
             Ok(()) => true,
             Err(Refused::Failed(failure)) => {
                 self.refused = Some(failure);
@@ -253,12 +256,15 @@ impl Session {
         {
             return true;
         }
-        let idle = self.worker.shared.snapshot.listeners[self.listener].config.timeouts.idle;
+        let idle = self.listener.plan().config.timeouts.idle;
         let idle_ends = self.now + idle;
         self.deadline.set_at(Some(self.ends_at().map_or(idle_ends, |end| end.min(idle_ends))));
         std::future::poll_fn(|cx| {
             if self.worker.is_stopping() {
                 return Poll::Ready(false);
+            }
+            if let Some(ends_at) = self.listener.ends_at() {
+                self.deadline.set_ceiling(Some(ends_at));
             }
             match self.client.poll_readable(cx) {
                 Poll::Ready(outcome) => Poll::Ready(outcome.is_ok()),
@@ -307,27 +313,29 @@ impl Session {
 }
 
 /// Counts one more connection of a client, if the listener limits them; whether it does.
-fn count(worker: &Worker, listener: usize, client: Peer) -> Result<bool, Failure> {
-    let (Some(limit), Some(ip)) = (&worker.shared.clients[listener], client.ip()) else { return Ok(false) };
+fn count(listener: &LocalListener, client: Peer) -> Result<bool, Failure> {
+    let is_limited = listener.plan().config.connections_per_client_max.is_some();
+    let limit = listener.state.clients().filter(|_| is_limited);
+    let (Some(limit), Some(ip)) = (limit, client.ip()) else { return Ok(false) };
     let counted = limit.try_acquire(ClientKey::from(ip));
     counted.map(|_| true).map_err(|_| Failure::weir(Phase::Accept, Cause::TooManyClientConnections))
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let view = Rc::clone(&self.worker.view.borrow());
-        view.listeners[self.listener].sessions_open.decrement();
+        self.listener.exit();
+        self.listener.shard.sessions_open.decrement();
         if self.counted
-            && let (Some(limit), Some(ip)) = (&self.worker.shared.clients[self.listener], self.peer.ip())
+            && let (Some(limit), Some(ip)) = (self.listener.state.clients(), self.peer.ip())
         {
             limit.release(ClientKey::from(ip));
         }
         if std::thread::panicking() {
             self.worker.shard.panics.increment();
-            view.listeners[self.listener].failures.record(Failure::weir(Phase::Relay, Cause::Panicked));
+            self.listener.shard.failures.record(Failure::weir(Phase::Relay, Cause::Panicked));
         }
         let entered = self.deadline.leave();
-        self.worker.leave_session(entered, self.listener);
+        self.worker.leave_session(entered, &self.listener);
     }
 }
 

@@ -45,5 +45,5 @@ pub(crate) fn request(
 fn may_go_on(session: &Session, exchange: &Exchange, listener: &ListenerPlan) -> bool {
     let used_up = listener.config.limits.requests_per_session.is_some_and(|max| session.requests >= max);
     let aged = session.ends_at().is_some_and(|end| end <= session.now);
-    exchange.request.keep_alive() && !used_up && !aged && !session.worker.is_stopping()
+    exchange.request.keep_alive() && !used_up && !aged && !session.is_ending()
 }

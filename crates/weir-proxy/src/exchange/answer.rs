@@ -39,10 +39,7 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
     let mut body = Vec::new();
     page.render(format, &mut body);
     let status = page.status;
-    if failure.party == Party::Client
-        || !take_buffered_body(session, exchange)
-        || session.worker.is_stopping()
-    {
+    if failure.party == Party::Client || !take_buffered_body(session, exchange) || session.is_ending() {
         // What a client got wrong once leaves doubt about where its next request begins.
         exchange.keep_alive = false;
     }
@@ -179,7 +176,8 @@ async fn send(session: &mut Session, exchange: &mut Exchange, status: u16) -> Re
     exchange.answered = true;
     exchange.to_client.end(!exchange.keep_alive);
     let view = exchange.record.view(session);
-    exchange.patience.begin(&view.snapshot.listeners[session.listener].client_wait_limits());
+    let listener = &view.snapshot.listeners[exchange.record.listener()];
+    exchange.patience.begin(&listener.client_wait_limits());
     std::future::poll_fn(|cx| {
         loop {
             let mut sink = Writer { connection: &mut session.client, outgoing: &mut exchange.to_client };

@@ -29,7 +29,7 @@ use crate::socket::Behind;
 use crate::upstream::admission::Slot;
 use crate::upstream::ejection::Outcome;
 use crate::upstream::handshake::{self, Opening, of_server};
-use crate::upstream::idle::{ServerConnection, SharedIdle};
+use crate::upstream::idle::ServerConnection;
 use crate::upstream::proxy_header;
 use crate::view::{LocalServer, View};
 
@@ -54,6 +54,13 @@ pub(crate) struct Plans<'a> {
     pub(crate) route: &'a RoutePlan,
     pub(crate) upstream: &'a UpstreamPlan,
     pub(crate) upstream_index: usize,
+}
+
+impl<'a> Plans<'a> {
+    /// The same on the ground of another view, in which the upstream has the place `upstream`.
+    pub(crate) fn on(self, view: &'a Rc<View>, upstream: usize) -> Self {
+        Self { view, upstream: &view.snapshot.upstreams[upstream], upstream_index: upstream, ..self }
+    }
 }
 
 /// Sends the request to the server of `slot` and waits for the head of its response. The balancer hears how long it
@@ -212,7 +219,7 @@ impl Attempt {
         let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != RequestBody::None;
         let index = self.slot.server.index();
         if tried.fresh {
-            plans.upstream.shared_idle[index].iter().for_each(SharedIdle::clear);
+            plans.upstream.shared_idle[index].iter().for_each(|shared| shared.clear());
             session.own_idle.clear();
         } else if let Some(server) = take_idle(session, plans, index, careful) {
             local.shard.reuses.increment();
@@ -456,7 +463,7 @@ async fn open(
     plans: Plans<'_>,
     server: usize,
 ) -> Result<Connection, AttemptError> {
-    let endpoints = plans.upstream.endpoints[server].load_full();
+    let endpoints = plans.upstream.places[server].endpoints.load_full();
     // Who connects to a port of TCP may wait for the server to speak first.
     let speaks_now = session.protocol == Protocol::Http || session.client.has_input();
     let behind = if speaks_now { Behind::More } else { Behind::Unknown };

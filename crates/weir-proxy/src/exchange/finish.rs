@@ -53,7 +53,7 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     let view = exchange.record.view(session);
     let record = &mut exchange.record;
     record.bytes_in += exchange.request_body.received();
-    let listener = &view.listeners[session.listener];
+    let listener = &session.listener.shard;
     let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
     if came && session.protocol == Protocol::Http {
         listener.requests.increment();
@@ -66,8 +66,8 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     if let Some(failure) = record.failure {
         listener.failures.record(failure);
     }
-    if let Some(index) = record.upstream {
-        let upstream = &view.upstreams[index];
+    if let (Some(index), Some(served)) = (record.upstream, record.served()) {
+        let upstream = &served.upstreams[index];
         upstream.shard.requests.increment();
         if record.status != 0 {
             upstream.shard.responses.record(record.status);

@@ -56,7 +56,7 @@ pub(crate) async fn run(session: &mut Session, exchange: &mut Exchange) -> After
 /// The phases in their order. An early end is an [`Ended`]; what it means for the client is decided in [`run`].
 async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, Ended> {
     let view = exchange.record.view(session);
-    let listener = &view.snapshot.listeners[session.listener];
+    let listener = &*view.snapshot.listeners[exchange.record.listener()];
 
     // Request: the head, whole and well-formed.
     read_request(session, exchange, &listener.head_limits).await?;
@@ -79,17 +79,20 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     retry::begin(session, exchange, plans);
 
     let mut tried = Tried::new();
-    let mut serving = loop {
-        // Queue: a slot on a server, now or as soon as one is free.
+    let (ground, mut serving) = loop {
+        // Queue: a slot on a server, now or as soon as one is free. After a reload it is one of the new config.
         let slot = admission::admit(session, exchange, plans, &tried.excluded)
             .await
             .map_err(|ended| tried.or_last(ended))?;
+        let ground = slot.ground();
+        let plans = plans.on(&ground.0, ground.1);
         // Connect, Send, Response: one attempt on that server.
         match attempt::run(session, exchange, plans, slot, &tried).await {
-            Ok(serving) => break serving,
+            Ok(serving) => break (ground, serving),
             Err(failed) => retry::again(session, exchange, plans, &mut tried, &failed)?,
         }
     };
+    let plans = plans.on(&ground.0, ground.1);
 
     // Relay: the response on its way to the client, and what is left of the request on its way to the server.
     if exchange.switches_protocols() {

@@ -15,7 +15,10 @@ pub(crate) const REQUEST_ID_LEN: usize = 32;
 /// The figures of one exchange.
 #[derive(Debug)]
 pub(crate) struct Record {
-    view: Option<Rc<View>>,
+    /// The view that the exchange runs on, and the place of its listener in it.
+    ground: Option<(Rc<View>, usize)>,
+    /// The view that `upstream` and `server` are of, once a reload has come between the route and the server.
+    served: Option<Rc<View>>,
     pub(crate) began: Instant,
     /// The moment up to which `times` accounts.
     pub(crate) accounted: Instant,
@@ -45,7 +48,8 @@ impl Record {
     pub(crate) fn new() -> Self {
         let now = clock::now();
         Self {
-            view: None,
+            ground: None,
+            served: None,
             began: now,
             accounted: now,
             times: PhaseTimes::ZERO,
@@ -67,7 +71,7 @@ impl Record {
 
     /// Forgets the exchange.
     pub(crate) fn reset(&mut self) {
-        self.view = None;
+        (self.ground, self.served) = (None, None);
         self.times.reset();
         (self.route, self.upstream, self.server) = (None, None, None);
         self.attempts = 0;
@@ -85,7 +89,39 @@ impl Record {
 
     /// The view that this exchange runs on, to its end: the present one of the worker when it began.
     pub(crate) fn view(&mut self, session: &Session) -> Rc<View> {
-        Rc::clone(self.view.get_or_insert_with(|| Rc::clone(&session.worker.view.borrow())))
+        let begin = || session.listener.ground(&session.worker.view.borrow());
+        Rc::clone(&self.ground.get_or_insert_with(begin).0)
+    }
+
+    /// The place of its listener in that view.
+    pub(crate) fn listener(&self) -> usize {
+        self.ground.as_ref().map_or(0, |(_, listener)| *listener)
+    }
+
+    /// The upstream that it goes to has the place `upstream` in a newer view.
+    pub(crate) fn move_on(&mut self, view: &Rc<View>, upstream: usize) {
+        self.upstream = Some(upstream);
+        self.served = Some(Rc::clone(view));
+    }
+
+    /// The view that `upstream` and `server` are of; `None` before [`Record::view`].
+    pub(crate) fn served(&self) -> Option<&Rc<View>> {
+        self.served.as_ref().or(self.ground.as_ref().map(|(view, _)| view))
+    }
+
+    /// A long exchange lets go of the view that it began on: from now on it is told by the names that `view` has for the same
+    /// things, if it has them all.
+    pub(crate) fn settle_on(&mut self, view: &Rc<View>, listener: usize) {
+        let Some((before, place)) = &self.ground else { return };
+        let (old, new) = (&before.snapshot.listeners[*place], &view.snapshot.listeners[listener]);
+        let route = self.route.map(|route| new.route_named(&old.route_plans[route].config.name));
+        let upstream = self.upstream.zip(self.served()).map(|(upstream, served)| {
+            view.snapshot.upstream(&served.snapshot.upstreams[upstream].config.name).map(|(index, _)| index)
+        });
+        if route != Some(None) && upstream != Some(None) {
+            (self.route, self.upstream) = (route.flatten(), upstream.flatten());
+            (self.ground, self.served) = (Some((Rc::clone(view), listener)), None);
+        }
     }
 
     /// Counts the time since the last call as spent in `phase`.

@@ -82,7 +82,7 @@ fn may_go_on(session: &Session, exchange: &Exchange, plans: Plans<'_>, body_rece
     // A client that began to speak another protocol before it was accepted: its bytes must not be read as a request.
     let upgrade = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route);
     let spoke_early = upgrade.is_some() && session.client.has_input();
-    !early && !spoke_early && !session.worker.is_stopping()
+    !early && !spoke_early && !session.is_ending()
 }
 
 fn poll(

@@ -32,7 +32,7 @@ pub(crate) async fn run(session: &mut Session, exchange: &mut Exchange) -> After
 
 async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, Ended> {
     let view = exchange.record.view(session);
-    let listener = &view.snapshot.listeners[session.listener];
+    let listener = &*view.snapshot.listeners[exchange.record.listener()];
     begin(session, exchange);
 
     // Tls: the name that the client asks for, if a route wants to know.
@@ -56,18 +56,21 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     retry::begin(session, exchange, plans);
 
     let mut tried = Tried::new();
-    let (server, slot) = loop {
+    let (ground, (server, slot)) = loop {
         // Queue: a slot on a server, now or as soon as one is free.
         let slot = admission::admit(session, exchange, plans, &tried.excluded)
             .await
             .map_err(|ended| tried.or_last(ended))?;
+        let ground = slot.ground();
+        let plans = plans.on(&ground.0, ground.1);
         // Connect: one attempt on that server.
         match attempt::connect(session, exchange, plans, slot).await {
-            Ok(connected) => break connected,
+            Ok(connected) => break (ground, connected),
             Err(failed) => retry::again(session, exchange, plans, &mut tried, &failed)?,
         }
     };
 
+    let plans = plans.on(&ground.0, ground.1);
     // Relay: whatever they have to say to each other.
     let ends_at = session.ends_at();
     Ok(After::Tunnel(Tunnelled::new(session, exchange, plans, server, slot, ends_at)))

@@ -33,7 +33,7 @@ const LOOK_MIN: Duration = Duration::from_millis(1);
 /// An exchange that has become a tunnel.
 pub(crate) struct Tunnelled {
     server: ServerConnection,
-    _slot: Slot,
+    slot: Slot,
     tunnel: Tunnel,
     /// How long both sides may be silent.
     idle: Option<Duration>,
@@ -41,8 +41,11 @@ pub(crate) struct Tunnelled {
     active_at: Instant,
     /// When the tunnel ends although it is in use.
     ends_at: Option<Instant>,
-    /// Whether `ends_at` is that of the process.
+    /// Whether it ends sooner, because Weir stops or the config does not name its server any more.
     is_draining: bool,
+    is_stopping: bool,
+    /// The config that it was last adapted to.
+    generation: u64,
     moved: u64,
     record: Record,
     /// Bytes to the server and to the client before the tunnel began.
@@ -85,20 +88,22 @@ impl Tunnelled {
         let limits = &plans.listener.config.limits;
         let throttle =
             |rate: Option<weir_config::Rate>| rate.map(|rate| Throttle::new(rate.bytes_per_second(), now));
-        let is_logged = session.worker.logs[session.listener].is_some();
+        let is_logged = session.listener.log().is_some();
         Box::new(Self {
             server,
-            _slot: slot,
+            slot,
             tunnel: Tunnel::new(throttle(limits.upload_rate), throttle(limits.download_rate)),
             idle: plans.upstream.config.timeouts.tunnel,
             active_at: now,
             ends_at,
             is_draining: false,
+            is_stopping: false,
+            generation: plans.view.snapshot.generation,
             moved: 0,
             record: std::mem::replace(&mut exchange.record, Record::new()),
             sent_before: (exchange.to_server.sent, exchange.to_client.sent),
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
-            _counted: CountedOpen::new(&plans.view.listeners[session.listener]),
+            _counted: CountedOpen::new(&session.listener.shard),
         })
     }
 
@@ -143,9 +148,10 @@ impl Tunnelled {
         if let Poll::Ready(outcome) = self.tunnel.poll(cx, client, server, &stock, &mut resume_at) {
             return Poll::Ready(outcome.map_err(|broken| of_broken(&broken)));
         }
-        if session.worker.is_stopping() && !self.is_draining {
-            self.is_draining = true;
-            let grace = session.worker.shared.snapshot.process.stop_grace;
+        self.follow_reload(session);
+        if session.worker.is_stopping() && !self.is_stopping {
+            (self.is_stopping, self.is_draining) = (true, true);
+            let grace = session.worker.view.borrow().snapshot.process.stop_grace;
             let drained_at = clock::now() + grace.saturating_sub(DRAIN_LEAD);
             let ends_at = self.ends_at.map_or(drained_at, |end| end.min(drained_at));
             session.deadline.set_ceiling(Some(ends_at));
@@ -158,6 +164,25 @@ impl Tunnelled {
             if let Some(cause) = self.over(session) {
                 return Poll::Ready(Err(Failure::weir(Phase::Relay, cause)));
             }
+        }
+    }
+
+    /// Goes by the newest config, if there is another one than before: it may say when the tunnel ends.
+    fn follow_reload(&mut self, session: &mut Session) {
+        let present = session.worker.view.borrow();
+        if present.snapshot.generation == self.generation || self.is_stopping {
+            return;
+        }
+        self.generation = present.snapshot.generation;
+        let server_ends_at = self.slot.follow(&present);
+        let ends_at = [session.listener.ends_at(), server_ends_at].into_iter().flatten().min();
+        if ends_at.is_none() {
+            let (view, listener) = session.listener.ground(&present);
+            self.record.settle_on(&view, listener);
+        }
+        if ends_at.is_some() || self.is_draining {
+            self.is_draining = ends_at.is_some();
+            session.deadline.set_ceiling([self.ends_at, ends_at].into_iter().flatten().min());
         }
     }
 

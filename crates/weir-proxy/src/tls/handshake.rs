@@ -35,7 +35,7 @@ pub(crate) enum Refused {
 /// # Errors
 /// When there is no TLS on the connection. What plain HTTP the client sent is left in its input.
 pub(crate) async fn accept(session: &mut Session, terms: &Terms) -> Result<(), Refused> {
-    let limit = session.worker.shared.snapshot.listeners[session.listener].config.timeouts.tls;
+    let limit = session.listener.plan().config.timeouts.tls;
     let began = session.now;
     session.deadline.set(began, Some(limit));
     let outcome = match first_byte(session).await {
@@ -81,7 +81,7 @@ async fn first_byte(session: &mut Session) -> Result<u8, Refused> {
 async fn take_turn(session: &mut Session, terms: &Terms, latest: Instant) -> Result<(), Refused> {
     let Some(turns) = &terms.turns else { return Ok(()) };
     // All workers count from the same moment.
-    let epoch = session.worker.shared.snapshot.epoch;
+    let epoch = session.worker.view.borrow().snapshot.epoch;
     let nanos =
         |at: Instant| u64::try_from(at.saturating_duration_since(epoch).as_nanos()).unwrap_or(u64::MAX);
     let Some(turn) = turns.try_take(nanos(clock::now()), nanos(latest)) else {
@@ -121,7 +121,8 @@ async fn shake(session: &mut Session, config: Arc<ServerConfig>) -> Result<(), R
 
 /// Whose certificate the client has shown, if it was asked for one.
 fn certificate(session: &Session, records: &Records) -> Result<Option<Box<ClientCertificate>>, Refused> {
-    let tls = session.worker.shared.snapshot.listeners[session.listener].config.tls.as_ref();
+    let plan = Arc::clone(&session.listener.plan());
+    let tls = plan.config.tls.as_ref();
     let clients = tls.and_then(|tls| tls.client_certificates.as_ref());
     let (Some(clients), Some(der)) = (clients, records.peer_certificate()) else { return Ok(None) };
     let rejected = |cause| Refused::Failed(Failure::client(Phase::Tls, cause));
@@ -149,7 +150,7 @@ fn refused(session: &Session, error: &io::Error) -> Refused {
         None => of_io(Phase::Tls, Party::Client, error),
     };
     tracing::debug!(
-        listener = &*session.worker.shared.snapshot.listeners[session.listener].config.name,
+        listener = &*session.listener.plan().config.name,
         peer = ?session.peer,
         reason = failure.reason(),
         %error,
@@ -194,8 +195,7 @@ fn of_certificate(error: &CertificateError) -> Cause {
 }
 
 fn count(session: &Session) {
-    let view = session.worker.view.borrow();
     let Some(tls) = &session.client.tls else { return };
-    let by_version = &view.listeners[session.listener].tls_handshakes[usize::from(tls.is_version_13())];
+    let by_version = &session.listener.shard.tls_handshakes[usize::from(tls.is_version_13())];
     by_version[usize::from(tls.is_resumed())].increment();
 }

@@ -4,6 +4,7 @@
 //! slot that becomes free and that it may use. Must not connect.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -35,6 +36,41 @@ pub(crate) struct Slot {
     pub(crate) server: ServerId,
 }
 
+impl Slot {
+    /// The view that the server is of, and the place of its upstream in it.
+    pub(crate) fn ground(&self) -> (Rc<View>, usize) {
+        (Rc::clone(&self.view), self.upstream)
+    }
+
+    /// When the server has to be free, because the config does not name it any more. After a reload, a slot that is kept for long lets go
+    /// of the old view if the new one, `present`, has the server too.
+    pub(crate) fn follow(&mut self, present: &Rc<View>) -> Option<Instant> {
+        let plan = &self.view.snapshot.upstreams[self.upstream];
+        let state = plan.balancer().state(self.server);
+        let known = present.snapshot.upstream(&plan.config.name).filter(|(_, plan)| {
+            plan.balancer().states().get(self.server.index()).is_some_and(|known| Arc::ptr_eq(known, state))
+        });
+        match known {
+            None => plan.ends_at(self.server),
+            Some((index, plan)) => {
+                let ends_at = plan.ends_at(self.server);
+                (self.view, self.upstream) = (Rc::clone(present), index);
+                ends_at
+            }
+        }
+    }
+}
+
+/// The newest view that has the upstream of `plans`, and its place there; `None`: that of `plans` itself.
+fn newer(session: &Session, plans: Plans<'_>) -> Option<(Rc<View>, usize)> {
+    let present = session.worker.view.borrow();
+    if Rc::ptr_eq(&present, plans.view) {
+        return None;
+    }
+    let (index, _) = present.snapshot.upstream(&plans.upstream.config.name)?;
+    Some((Rc::clone(&present), index))
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
         let plan = &self.view.snapshot.upstreams[self.upstream];
@@ -52,6 +88,11 @@ pub(crate) async fn admit(
     plans: Plans<'_>,
     excluded: &Excluded,
 ) -> Result<Slot, Ended> {
+    let newest = newer(session, plans);
+    if let Some((view, upstream)) = &newest {
+        exchange.record.move_on(view, *upstream);
+    }
+    let plans = newest.as_ref().map_or(plans, |(view, upstream)| plans.on(view, *upstream));
     let Plans { view, upstream: plan, upstream_index: upstream, .. } = plans;
     let balancer = plan.balancer();
     let hash = balancer.hash_key().and_then(|key| key.hash(&exchange.asked(session, plans.listener)));
@@ -72,7 +113,16 @@ pub(crate) async fn admit(
     }
     exchange.record.spend(Phase::Queue, now);
     session.now = now;
-    outcome.map(slot).map_err(Ended::Failed)
+    let server = outcome.map_err(Ended::Failed)?;
+    // Whoever has waited may get a server that only the newest config knows.
+    match newer(session, plans) {
+        Some((view, upstream)) => {
+            exchange.record.move_on(&view, upstream);
+            Ok(Slot { view, upstream, server })
+        }
+        None if server.index() < plan.config.servers.len() => Ok(slot(server)),
+        None => Err(Failure::weir(Phase::Queue, Cause::NoServer).into()),
+    }
 }
 
 /// Waits in the queue until a server is handed over.
@@ -168,7 +218,8 @@ impl Drop for Claim<'_> {
             self.plan.admission.leave(ticket);
             self.receiver.close();
             if let Ok(Ok(server)) = self.receiver.try_recv() {
-                self.plan.release(server);
+                self.plan.admission.give_back(server);
+                self.plan.serve_queue();
             }
         }
         self.shard.queue_length.decrement();

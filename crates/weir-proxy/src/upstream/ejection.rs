@@ -4,14 +4,14 @@
 //! has failed too often, never for a request without trouble. What was decided is logged, and timed, by the control
 //! thread.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::Notify;
-use weir_config::Upstream;
-use weir_traffic::ServerId;
+use weir_config::{Server, Upstream};
 use weir_traffic::balance::Balancer;
-use weir_traffic::ejection::{Ejections, Member};
+use weir_traffic::ejection::{Ejections, Member, Rules};
+use weir_traffic::{ServerId, ServerState};
 
 use crate::clock;
 use crate::exchange::failure::Fault;
@@ -20,15 +20,21 @@ use crate::snapshot::UpstreamPlan;
 /// The book of an upstream and what the data path needs to know of it.
 #[derive(Debug)]
 pub(crate) struct Ejector {
-    book: Mutex<Ejections<Fault>>,
+    shared: Arc<Book>,
     /// Whether anybody is ever ejected.
     is_on: bool,
     /// Status codes that are failures; sorted.
     on_status: Box<[u16]>,
     /// Failures in a row of which the book has to hear at once.
     reported_from: u32,
+}
+
+/// What goes on from one config of an upstream to the next.
+#[derive(Debug)]
+struct Book {
+    ejections: Mutex<Ejections<Fault>>,
     /// Told whenever the control thread has something to tell, or to time.
-    pub(crate) changed: Notify,
+    changed: Notify,
 }
 
 /// How an attempt ended, as far as the server is concerned.
@@ -42,17 +48,50 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
+/// What the config says of ejection.
+struct Rulings {
+    rules: Option<Rules>,
+    panic_percent: Option<u32>,
+    starts_slowly: bool,
+}
+
+impl Rulings {
+    fn of(config: &Upstream) -> Self {
+        Self {
+            rules: config.ejection.as_ref().map(|ejection| ejection.rules),
+            panic_percent: config.panic_threshold.map(weir_config::Percent::percent),
+            starts_slowly: config.slow_start.is_some(),
+        }
+    }
+}
+
+fn members(config: &Upstream, leaves_at: &[Option<Instant>], balancer: &Balancer) -> Vec<Member> {
+    let states = balancer.states().iter().zip(&config.servers).zip(leaves_at);
+    let member = |((state, server), leaves_at): ((&Arc<ServerState>, &Server), &Option<Instant>)| Member {
+        state: Arc::clone(state),
+        backup: server.backup,
+        exempt: !server.ejection,
+        leaving: leaves_at.is_some(),
+    };
+    states.map(member).collect()
+}
+
 impl Ejector {
-    pub(crate) fn new(config: &Upstream, balancer: &Balancer) -> Self {
-        let members = balancer.states().iter().zip(&config.servers).map(|(state, server)| Member {
-            state: state.clone(),
-            backup: server.backup,
-            exempt: !server.ejection,
-        });
+    /// An empty book for the servers of `balancer`, of which some may leave.
+    pub(crate) fn new(config: &Upstream, leaves_at: &[Option<Instant>], balancer: &Balancer) -> Self {
+        let Rulings { rules, panic_percent, starts_slowly } = Rulings::of(config);
+        let members = members(config, leaves_at, balancer);
+        let book = Ejections::new(rules, panic_percent, starts_slowly, members);
+        Self::with(config, Arc::new(Book { ejections: Mutex::new(book), changed: Notify::new() }))
+    }
+
+    /// The same book under the rules of the next config, which hold once it is [changed](Self::change).
+    pub(crate) fn succeeded_by(&self, config: &Upstream) -> Self {
+        Self::with(config, Arc::clone(&self.shared))
+    }
+
+    fn with(config: &Upstream, shared: Arc<Book>) -> Self {
         let rules = config.ejection.as_ref().map(|ejection| ejection.rules);
-        let panic_percent = config.panic_threshold.map(weir_config::Percent::percent);
-        let starts_slowly = config.slow_start.is_some();
-        let book = Ejections::new(rules, panic_percent, starts_slowly, members.collect());
         Self {
             is_on: config.ejection.is_some() && config.servers.len() > 1,
             on_status: config
@@ -60,15 +99,32 @@ impl Ejector {
                 .as_ref()
                 .map(|ejection| ejection.on_status.clone().into())
                 .unwrap_or_default(),
-            reported_from: book.failures_to_report().unwrap_or(u32::MAX),
-            book: Mutex::new(book),
-            changed: Notify::new(),
+            reported_from: rules.as_ref().and_then(Rules::failures_to_report).unwrap_or(u32::MAX),
+            shared,
         }
+    }
+
+    /// Makes the book go by the rules of `plan`, and gives its servers their places.
+    pub(crate) fn change(&self, plan: &UpstreamPlan) {
+        let Rulings { rules, panic_percent, starts_slowly } = Rulings::of(&plan.config);
+        let members = members(&plan.config, &plan.leaves_at, plan.balancer());
+        let now_ms = plan.millis(clock::now());
+        self.lock().change(rules, panic_percent, starts_slowly, members, now_ms);
+        self.tell_change();
+    }
+
+    /// Waits until there is something to tell, or to time.
+    pub(crate) async fn changed(&self) {
+        self.shared.changed.notified().await;
+    }
+
+    fn tell_change(&self) {
+        self.shared.changed.notify_one();
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Ejections<Fault>> {
         // A panic inside leaves a book that is whole: it does not call out while it changes.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.ejections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What an answer with this status says of the server.
@@ -95,7 +151,7 @@ impl UpstreamPlan {
         self.ejector.lock().begin(server, self.millis(clock::now()));
         if self.balancer().state(server).is_ejected() {
             // A trial has begun, and has its time.
-            self.ejector.changed.notify_one();
+            self.ejector.tell_change();
         }
     }
 
@@ -135,7 +191,7 @@ impl UpstreamPlan {
                 book.fail(server, began_ms, now_ms);
             };
             self.enter(fail, began);
-        } else if let Ok(mut book) = self.ejector.book.try_lock() {
+        } else if let Ok(mut book) = self.ejector.shared.ejections.try_lock() {
             // For the history only: nobody waits for that.
             book.remember(server, fault, self.millis(clock::now()));
         }
@@ -148,7 +204,7 @@ impl UpstreamPlan {
         let mut book = self.ejector.lock();
         entry(&mut book, self.millis(began), now_ms);
         if book.has_events() {
-            self.ejector.changed.notify_one();
+            self.ejector.tell_change();
         }
     }
 
@@ -160,6 +216,6 @@ impl UpstreamPlan {
     /// Takes in that what health checks or the operator say of a server has changed, before anybody is told.
     pub(crate) fn settle_ejections(&self) {
         self.ejector.lock().advance(self.millis(clock::now()));
-        self.ejector.changed.notify_one();
+        self.ejector.tell_change();
     }
 }

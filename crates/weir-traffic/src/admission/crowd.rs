@@ -4,6 +4,7 @@
 //! the slots, who releases a slot then looks at the counts, so one of the two sees the other.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::server::ServerId;
 
@@ -12,8 +13,9 @@ pub(super) struct Crowd {
     all: AtomicUsize,
     /// Those who take any server.
     unbound: AtomicUsize,
-    /// Those who wait for one server, by server.
-    bound: Box<[AtomicU32]>,
+    /// Those who wait for one server, by server. Written only when a reload brings more servers, and read only while somebody
+    /// waits: nobody ever waits for this lock but then.
+    bound: RwLock<Vec<AtomicU32>>,
 }
 
 impl Crowd {
@@ -21,7 +23,15 @@ impl Crowd {
         Crowd {
             all: AtomicUsize::new(0),
             unbound: AtomicUsize::new(0),
-            bound: (0..servers).map(|_| AtomicU32::new(0)).collect(),
+            bound: RwLock::new((0..servers).map(|_| AtomicU32::new(0)).collect()),
+        }
+    }
+
+    /// Makes room for so many servers.
+    pub(super) fn grow(&self, servers: usize) {
+        let mut bound = self.bound.write().unwrap_or_else(PoisonError::into_inner);
+        while bound.len() < servers {
+            bound.push(AtomicU32::new(0));
         }
     }
 
@@ -36,25 +46,28 @@ impl Crowd {
 
     /// Whether anybody waits who could take a slot on `server`.
     pub(super) fn waits_for(&self, server: ServerId) -> bool {
-        self.has_unbound() || self.bound[server.index()].load(Ordering::SeqCst) > 0
+        self.has_unbound() || self.bound()[server.index()].load(Ordering::SeqCst) > 0
     }
 
     /// The servers that somebody waits for and no other will do.
-    pub(super) fn wanted(&self) -> impl Iterator<Item = ServerId> {
-        let counts = if self.all.load(Ordering::SeqCst) > self.unbound.load(Ordering::SeqCst) {
-            &self.bound[..]
-        } else {
-            &[]
-        };
+    pub(super) fn wanted(&self) -> Vec<ServerId> {
+        if self.all.load(Ordering::SeqCst) <= self.unbound.load(Ordering::SeqCst) {
+            return Vec::new();
+        }
+        let counts = self.bound();
         let waited_for = counts.iter().enumerate().filter(|(_, count)| count.load(Ordering::SeqCst) > 0);
-        waited_for.map(|(index, _)| ServerId(index as u32))
+        waited_for.map(|(index, _)| ServerId(index as u32)).collect()
+    }
+
+    fn bound(&self) -> RwLockReadGuard<'_, Vec<AtomicU32>> {
+        self.bound.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn enter(&self, own: Option<ServerId>) {
         self.all.fetch_add(1, Ordering::SeqCst);
         match own {
             None => self.unbound.fetch_add(1, Ordering::SeqCst),
-            Some(own) => self.bound[own.index()].fetch_add(1, Ordering::SeqCst) as usize,
+            Some(own) => self.bound()[own.index()].fetch_add(1, Ordering::SeqCst) as usize,
         };
     }
 
@@ -62,13 +75,13 @@ impl Crowd {
         self.all.fetch_sub(1, Ordering::SeqCst);
         match own {
             None => self.unbound.fetch_sub(1, Ordering::SeqCst),
-            Some(own) => self.bound[own.index()].fetch_sub(1, Ordering::SeqCst) as usize,
+            Some(own) => self.bound()[own.index()].fetch_sub(1, Ordering::SeqCst) as usize,
         };
     }
 
     /// One who waited for `own` takes any server from now on.
     pub(super) fn unbind(&self, own: ServerId) {
-        self.bound[own.index()].fetch_sub(1, Ordering::SeqCst);
+        self.bound()[own.index()].fetch_sub(1, Ordering::SeqCst);
         self.unbound.fetch_add(1, Ordering::SeqCst);
     }
 }

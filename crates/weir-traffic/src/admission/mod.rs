@@ -7,7 +7,7 @@
 
 mod crowd;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::balance::{Balancer, Choice, Excluded, Patience, Pick};
 use crate::queue::{DelayTarget, Full, Queue, Standing, Ticket, Turn};
@@ -17,10 +17,23 @@ use crowd::Crowd;
 /// The way in to the servers of one upstream.
 #[derive(Debug)]
 pub struct Admission<T> {
-    balancer: Balancer,
-    queue: Mutex<Queue<Waiter<T>>>,
+    balancer: Arc<Balancer>,
+    line: Arc<Line<T>>,
+}
+
+/// Those who wait: one line over all configs of an upstream, so that a reload costs nobody his place.
+#[derive(Debug)]
+struct Line<T> {
+    waiting: Mutex<Waiting<T>>,
     /// Who waits, to be read without the lock.
     crowd: Crowd,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    queue: Queue<Waiter<T>>,
+    /// That of the newest config, whoever gives back a slot: the servers of an older one may all be gone.
+    balancer: Arc<Balancer>,
 }
 
 /// One request that asks for a server.
@@ -97,7 +110,26 @@ impl<T> Admission<T> {
     /// The servers of `balancer` behind an empty queue; see [`Queue::new`].
     pub fn new(balancer: Balancer, len_max: usize, target: Option<DelayTarget>) -> Admission<T> {
         let crowd = Crowd::new(balancer.states().len());
-        Admission { balancer, queue: Mutex::new(Queue::new(len_max, target)), crowd }
+        let balancer = Arc::new(balancer);
+        let waiting = Waiting { queue: Queue::new(len_max, target), balancer: Arc::clone(&balancer) };
+        Admission { balancer, line: Arc::new(Line { waiting: Mutex::new(waiting), crowd }) }
+    }
+
+    /// The admission of the next config, with the same line. Every server of this balancer has the same [`ServerId`] in that
+    /// one. Those who wait hear of its servers only after [`take_over`](Self::take_over).
+    #[must_use]
+    pub fn succeeded_by(&self, balancer: Balancer) -> Admission<T> {
+        self.line.crowd.grow(balancer.states().len());
+        Admission { balancer: Arc::new(balancer), line: Arc::clone(&self.line) }
+    }
+
+    /// Serves those who wait by this balancer and these limits from now on; whoever calls has to [`serve`](Self::serve)
+    /// afterwards.
+    pub fn take_over(&self, len_max: usize, target: Option<DelayTarget>) {
+        let mut waiting = self.lock();
+        waiting.balancer = Arc::clone(&self.balancer);
+        waiting.queue.set_len_max(len_max);
+        waiting.queue.set_target(target);
     }
 
     /// Who chooses.
@@ -108,7 +140,7 @@ impl<T> Admission<T> {
     /// Takes a slot for a request if one is free and nobody waits who has more right to it. No lock, no allocation.
     #[inline]
     pub fn try_admit(&self, arrival: &Arrival<'_>) -> Answer {
-        if self.crowd.is_empty() { answer(self.choose(arrival)) } else { self.try_pass(arrival) }
+        if self.line.crowd.is_empty() { answer(self.choose(arrival)) } else { self.try_pass(arrival) }
     }
 
     /// Puts one in the queue who was told to wait. Whoever calls has to [`serve`](Self::serve) afterwards: a slot may
@@ -119,23 +151,24 @@ impl<T> Admission<T> {
     pub fn enter(&self, pick: &Pick<'_>, wait: Wait, item: T) -> Result<Entered<T>, Full<T>> {
         let Wait { own, standing, now_ms, deadline_ms } = wait;
         let waiter = Waiter { hash: pick.hash, excluded: *pick.excluded, random: pick.random, own, item };
-        let mut queue = self.lock();
-        let entered = queue.push(waiter, standing, now_ms, deadline_ms).map_err(|full| Full(full.0.item))?;
-        self.crowd.enter(own);
+        let mut waiting = self.lock();
+        let entered = waiting.queue.push(waiter, standing, now_ms, deadline_ms);
+        let entered = entered.map_err(|full| Full(full.0.item))?;
+        self.line.crowd.enter(own);
         let displaced = entered.displaced.map(|displaced| self.take_out(displaced.item));
         Ok(Entered { ticket: entered.ticket, ahead: entered.ahead, displaced })
     }
 
     /// Takes one out of the queue who gives up; `None` when it has left already.
     pub fn leave(&self, ticket: Ticket) -> Option<T> {
-        self.lock().remove(ticket).map(|waiter| self.take_out(waiter.item))
+        self.lock().queue.remove(ticket).map(|waiter| self.take_out(waiter.item))
     }
 
     /// Lets one who waited for a server of its own take any; whoever calls has to [`serve`](Self::serve) afterwards.
     pub fn unbind(&self, ticket: Ticket) {
-        let mut queue = self.lock();
-        if let Some(own) = queue.waiter_mut(ticket).and_then(|waiter| waiter.own.take()) {
-            self.crowd.unbind(own);
+        let mut waiting = self.lock();
+        if let Some(own) = waiting.queue.waiter_mut(ticket).and_then(|waiter| waiter.own.take()) {
+            self.line.crowd.unbind(own);
         }
     }
 
@@ -144,21 +177,26 @@ impl<T> Admission<T> {
     #[must_use = "those who wait have to be served"]
     pub fn release(&self, server: ServerId) -> bool {
         self.balancer.release(server);
-        !self.crowd.is_empty() && self.crowd.waits_for(server)
+        !self.line.crowd.is_empty() && self.line.crowd.waits_for(server)
+    }
+
+    /// Gives back a slot that was handed to one who waited; whoever calls has to [`serve`](Self::serve) afterwards.
+    pub fn give_back(&self, server: ServerId) {
+        self.lock().balancer.release(server);
     }
 
     /// Whether anybody waits.
     pub fn has_waiters(&self) -> bool {
-        !self.crowd.is_empty()
+        !self.line.crowd.is_empty()
     }
 
     /// Hands free slots to those who wait, in their order, as long as there are any of both, and sends away those for
     /// whom there is no hope. `tell` says whether anybody took what it was told; a slot that nobody took goes to the
     /// next.
     pub fn serve(&self, now_ms: u64, mut tell: impl FnMut(T, Outcome) -> bool) {
-        let mut queue = self.lock();
-        self.unbind_lost(&mut queue);
-        if !self.balancer.has_eligible() {
+        let Waiting { queue, balancer } = &mut *self.lock();
+        self.unbind_lost(queue, balancer);
+        if !balancer.has_eligible() {
             // As those who come now: waiting does not help.
             while let Some(waiter) = queue.pop_hopeless(|waiter| waiter.own.is_some()) {
                 tell(self.take_out(waiter.item), Outcome::NoServer);
@@ -167,16 +205,16 @@ impl<T> Admission<T> {
         while let Some(waiter) = queue.pop_overdue(now_ms) {
             tell(self.take_out(waiter.item), Outcome::Overload);
         }
-        while let Some((waiter, server)) = self.next(&mut queue, now_ms) {
+        while let Some((waiter, server)) = self.next(queue, balancer, now_ms) {
             if !tell(self.take_out(waiter), Outcome::Server(server)) {
-                self.balancer.release(server);
+                balancer.release(server);
             }
         }
     }
 
     /// How long one more would wait, in milliseconds; see [`Queue::wait_expected_ms`].
     pub fn wait_expected_ms(&self, now_ms: u64) -> Option<u64> {
-        self.lock().wait_expected_ms(now_ms)
+        self.lock().queue.wait_expected_ms(now_ms)
     }
 
     fn choose(&self, arrival: &Arrival<'_>) -> Choice {
@@ -195,7 +233,7 @@ impl<T> Admission<T> {
     fn try_pass(&self, arrival: &Arrival<'_>) -> Answer {
         let answer = answer(self.choose(arrival));
         let Answer::Server(server) = answer else { return answer };
-        if !self.crowd.waits_for(server) {
+        if !self.line.crowd.waits_for(server) {
             return answer;
         }
         self.balancer.release(server);
@@ -204,17 +242,22 @@ impl<T> Admission<T> {
     }
 
     /// The next who can have a slot, and the slot.
-    fn next(&self, queue: &mut Queue<Waiter<T>>, now_ms: u64) -> Option<(Waiter<T>, ServerId)> {
-        let own_free = self.crowd.wanted().any(|server| !self.balancer.state(server).is_full());
-        let mut any_free = self.crowd.has_unbound();
+    fn next(
+        &self,
+        queue: &mut Queue<Waiter<T>>,
+        balancer: &Balancer,
+        now_ms: u64,
+    ) -> Option<(Waiter<T>, ServerId)> {
+        let own_free = self.line.crowd.wanted().iter().any(|server| !balancer.state(*server).is_full());
+        let mut any_free = self.line.crowd.has_unbound();
         let mut chosen = None;
         let waiter = queue.pop_next(now_ms, |waiter| {
             if !own_free && !any_free {
                 return Turn::Stop;
             }
             let choice = match waiter.own {
-                Some(own) => self.balancer.choose_own(own, &waiter.excluded).unwrap_or(Choice::OwnFull(own)),
-                None if any_free => self.balancer.choose(&waiter.pick(now_ms)),
+                Some(own) => balancer.choose_own(own, &waiter.excluded).unwrap_or(Choice::OwnFull(own)),
+                None if any_free => balancer.choose(&waiter.pick(now_ms)),
                 None => Choice::AllFull,
             };
             match choice {
@@ -232,27 +275,27 @@ impl<T> Admission<T> {
     }
 
     /// Lets those take any server whose own takes no bound requests any more.
-    fn unbind_lost(&self, queue: &mut Queue<Waiter<T>>) {
-        let lost = |server: &ServerId| !self.balancer.state(*server).accepts_bound();
-        if !self.crowd.wanted().any(|server| lost(&server)) {
+    fn unbind_lost(&self, queue: &mut Queue<Waiter<T>>, balancer: &Balancer) {
+        let lost = |server: &ServerId| !balancer.state(*server).accepts_bound();
+        if !self.line.crowd.wanted().iter().any(lost) {
             return;
         }
         queue.for_each_mut(|waiter| {
             if let Some(own) = waiter.own.filter(lost) {
                 waiter.own = None;
-                self.crowd.unbind(own);
+                self.line.crowd.unbind(own);
             }
         });
     }
 
     fn take_out(&self, waiter: Waiter<T>) -> T {
-        self.crowd.leave(waiter.own);
+        self.line.crowd.leave(waiter.own);
         waiter.item
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue<Waiter<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
         // A panic inside leaves a queue that is whole: its operations do not call out while they change it.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

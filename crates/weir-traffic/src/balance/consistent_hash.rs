@@ -13,6 +13,7 @@
 
 use super::least_requests::{LeastRequests, Load};
 use super::policy::LoadFactor;
+use super::rotation::Start;
 use super::{Choice, Patience, Seat};
 use crate::hash::mix;
 
@@ -24,8 +25,12 @@ pub(super) struct ConsistentHash {
 }
 
 impl ConsistentHash {
-    pub(super) fn new(seats: &[Seat], load_factor: LoadFactor, seed: u64) -> ConsistentHash {
-        ConsistentHash { load_factor, keyless: LeastRequests::new(seats, seed) }
+    pub(super) fn new(seats: &[Seat], load_factor: LoadFactor, start: Start) -> ConsistentHash {
+        ConsistentHash { load_factor, keyless: LeastRequests::new(seats, start) }
+    }
+
+    pub(super) fn clock(&self) -> u64 {
+        self.keyless.clock()
     }
 
     /// Chooses among the seats that are `allowed`; with `patience` a full server is answered rather than left out.

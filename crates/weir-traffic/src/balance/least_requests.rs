@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use super::least::{Cost, choose_least};
-use super::rotation::Rotation;
+use super::rotation::{Rotation, Start};
 use super::{Choice, Seat};
 
 #[derive(Debug)]
@@ -41,8 +41,12 @@ impl Cost for Load {
 }
 
 impl LeastRequests {
-    pub(super) fn new(seats: &[Seat], seed: u64) -> LeastRequests {
-        LeastRequests { rotation: Rotation::new(seats, seed) }
+    pub(super) fn new(seats: &[Seat], start: Start) -> LeastRequests {
+        LeastRequests { rotation: Rotation::new(seats, start) }
+    }
+
+    pub(super) fn clock(&self) -> u64 {
+        self.rotation.clock()
     }
 
     /// Chooses among the seats that are `allowed`.

@@ -30,6 +30,7 @@ use least_requests::LeastRequests;
 use peak_ewma::PeakEwma;
 use power_of_two::PowerOfTwo;
 use random::WeightedRandom;
+use rotation::Start;
 use round_robin::RoundRobin;
 
 /// One server as the balancer gets to know it.
@@ -41,17 +42,25 @@ pub struct Member {
     pub key: u64,
     /// Whether it serves only when no other server of the upstream is eligible.
     pub backup: bool,
+    /// Whether the config does not name it any more: it is never chosen, and only has its place as long as something runs
+    /// on it.
+    pub leaving: bool,
 }
 
 impl Member {
     /// A server known as `name` (its address as the config spells it, or a name of its own) to all nodes.
     pub fn new(name: &str, state: Arc<ServerState>) -> Member {
-        Member { state, key: hash_bytes(name.as_bytes()), backup: false }
+        Member { state, key: hash_bytes(name.as_bytes()), backup: false, leaving: false }
     }
 
     /// The same server as a backup.
     pub fn as_backup(self) -> Member {
         Member { backup: true, ..self }
+    }
+
+    /// The same server on its way out.
+    pub fn as_leaving(self) -> Member {
+        Member { leaving: true, ..self }
     }
 }
 
@@ -88,18 +97,29 @@ enum Algorithm {
 }
 
 impl Group {
-    fn new(policy: &Policy, seats: Box<[Seat]>, seed: u64) -> Group {
+    fn new(policy: &Policy, seats: Box<[Seat]>, start: Start) -> Group {
         let algorithm = match policy {
-            Policy::RoundRobin => Algorithm::RoundRobin(RoundRobin::new(&seats, seed)),
-            Policy::LeastRequests => Algorithm::LeastRequests(LeastRequests::new(&seats, seed)),
-            Policy::PeakEwma => Algorithm::PeakEwma(PeakEwma::new(&seats, seed)),
+            Policy::RoundRobin => Algorithm::RoundRobin(RoundRobin::new(&seats, start)),
+            Policy::LeastRequests => Algorithm::LeastRequests(LeastRequests::new(&seats, start)),
+            Policy::PeakEwma => Algorithm::PeakEwma(PeakEwma::new(&seats, start)),
             Policy::PowerOfTwo => Algorithm::PowerOfTwo(PowerOfTwo::new(&seats)),
             Policy::Random => Algorithm::Random(WeightedRandom::new(&seats)),
             Policy::ConsistentHash { load_factor, .. } => {
-                Algorithm::ConsistentHash(ConsistentHash::new(&seats, *load_factor, seed))
+                Algorithm::ConsistentHash(ConsistentHash::new(&seats, *load_factor, start))
             }
         };
         Group { seats, algorithm }
+    }
+
+    /// Where the next group of the same servers goes on; `None` where nobody takes turns.
+    fn clock(&self) -> Option<u64> {
+        match &self.algorithm {
+            Algorithm::RoundRobin(algorithm) => Some(algorithm.clock()),
+            Algorithm::LeastRequests(algorithm) => Some(algorithm.clock()),
+            Algorithm::PeakEwma(algorithm) => Some(algorithm.clock()),
+            Algorithm::ConsistentHash(algorithm) => Some(algorithm.clock()),
+            Algorithm::PowerOfTwo(_) | Algorithm::Random(_) => None,
+        }
     }
 
     #[inline]
@@ -146,6 +166,22 @@ impl Balancer {
     /// `seed` is 64 random bits that decide which server is first, so that many balancers started together do
     /// not begin with the same one. Any constant will do where that does not matter.
     pub fn new(policy: &Policy, members: Vec<Member>, seed: u64) -> Balancer {
+        Balancer::with_clocks(policy, members, seed, [None; 2])
+    }
+
+    /// The balancer of the next config, which goes on where this one is: members that both have keep their turns, so that a
+    /// reload favours nobody.
+    #[must_use]
+    pub fn succeeded_by(&self, policy: &Policy, members: Vec<Member>, seed: u64) -> Balancer {
+        Balancer::with_clocks(policy, members, seed, [self.primaries.clock(), self.backups.clock()])
+    }
+
+    fn with_clocks(
+        policy: &Policy,
+        members: Vec<Member>,
+        seed: u64,
+        [primary_clock, backup_clock]: [Option<u64>; 2],
+    ) -> Balancer {
         let states = members.iter().map(|member| Arc::clone(&member.state)).collect();
         let hash_key = match policy {
             Policy::ConsistentHash { key, .. } => Some(key.clone()),
@@ -154,12 +190,15 @@ impl Balancer {
         let (mut primaries, mut backups) = (Vec::new(), Vec::new());
         for (position, member) in members.into_iter().enumerate() {
             let id = ServerId(u32::try_from(position).expect("an upstream has fewer than 2^32 servers"));
+            if member.leaving {
+                continue;
+            }
             let seat = Seat { id, key: member.key, state: member.state };
             if member.backup { backups.push(seat) } else { primaries.push(seat) }
         }
         Balancer {
-            primaries: Group::new(policy, primaries.into(), seed),
-            backups: Group::new(policy, backups.into(), seed),
+            primaries: Group::new(policy, primaries.into(), Start { seed, clock: primary_clock }),
+            backups: Group::new(policy, backups.into(), Start { seed, clock: backup_clock }),
             states,
             hash_key,
         }

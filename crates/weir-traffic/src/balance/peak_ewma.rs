@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use super::least::{Cost, choose_least};
 use super::least_requests::Load;
-use super::rotation::Rotation;
+use super::rotation::{Rotation, Start};
 use super::{Choice, Seat};
 
 /// Taken for the latency of a server that has a request and never answered one, in microseconds: longer than most, so
@@ -58,8 +58,12 @@ impl Cost for Wait {
 }
 
 impl PeakEwma {
-    pub(super) fn new(seats: &[Seat], seed: u64) -> PeakEwma {
-        PeakEwma { rotation: Rotation::new(seats, seed) }
+    pub(super) fn new(seats: &[Seat], start: Start) -> PeakEwma {
+        PeakEwma { rotation: Rotation::new(seats, start) }
+    }
+
+    pub(super) fn clock(&self) -> u64 {
+        self.rotation.clock()
     }
 
     /// Chooses among the seats that are `allowed`.

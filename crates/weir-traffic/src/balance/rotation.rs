@@ -15,6 +15,15 @@ use crate::server::ServerState;
 /// that rounding a stride down costs less than one part in 2^24.
 const STRIDE_MAX: u64 = 1 << 40;
 
+/// Where a rotation begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    /// Decides who is first.
+    pub(super) seed: u64,
+    /// The clock that it goes on from; `None`: a new one.
+    pub(super) clock: Option<u64>,
+}
+
 /// The virtual clock of one upstream.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -25,15 +34,21 @@ pub(super) struct Rotation {
 impl Rotation {
     /// A clock for `seats`, with their turns spread over one round. `seed` decides who is first, so that a
     /// thousand balancers started at once do not all begin with the same server.
-    pub(super) fn new(seats: &[Seat], seed: u64) -> Rotation {
+    ///
+    /// Where it goes on from another clock, those that were there before keep their turns.
+    pub(super) fn new(seats: &[Seat], start: Start) -> Rotation {
         let step = u64::MAX / (seats.len() as u64).max(1);
-        let mut phase = seed;
+        let clock = start.clock.unwrap_or(0);
+        let mut phase = start.seed;
         for seat in seats {
-            let offset = (u128::from(phase) * u128::from(stride(seat.state.share().max(1)))) >> 64;
-            seat.state.turn().store(offset as u64, Ordering::Relaxed);
+            let is_known = start.clock.is_some() && seat.state.turn().load(Ordering::Relaxed) != 0;
+            if !is_known {
+                let offset = (u128::from(phase) * u128::from(stride(seat.state.share().max(1)))) >> 64;
+                seat.state.turn().store(clock.wrapping_add(offset as u64), Ordering::Relaxed);
+            }
             phase = phase.wrapping_add(step);
         }
-        Rotation { clock: AtomicU64::new(0) }
+        Rotation { clock: AtomicU64::new(clock) }
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! All workers take from one rotation. A server that is down, full or excluded is passed over and its share
 //! goes to all others in proportion, not to its neighbour in the list. Cost: one pass over the servers.
 
-use super::rotation::{Place, Rotation};
+use super::rotation::{Place, Rotation, Start};
 use super::{Choice, Seat};
 
 #[derive(Debug)]
@@ -19,8 +19,12 @@ struct Next<'a> {
 }
 
 impl RoundRobin {
-    pub(super) fn new(seats: &[Seat], seed: u64) -> RoundRobin {
-        RoundRobin { rotation: Rotation::new(seats, seed) }
+    pub(super) fn new(seats: &[Seat], start: Start) -> RoundRobin {
+        RoundRobin { rotation: Rotation::new(seats, start) }
+    }
+
+    pub(super) fn clock(&self) -> u64 {
+        self.rotation.clock()
     }
 
     /// Chooses among the seats that are `allowed`. Lock-free: the loop goes round again only because another

@@ -23,6 +23,8 @@ pub struct Member {
     pub backup: bool,
     /// Whether it stays, whatever it does.
     pub exempt: bool,
+    /// Whether the config does not name it any more.
+    pub leaving: bool,
 }
 
 /// The book of one upstream.
@@ -45,6 +47,10 @@ struct Seat<C> {
 }
 
 impl<C> Seat<C> {
+    fn new(member: Member) -> Seat<C> {
+        Seat { member, record: Record::new(), fails: Fails::default() }
+    }
+
     /// Whether the operator wants it to have requests.
     fn is_wanted(&self) -> bool {
         let state = &self.member.state;
@@ -67,9 +73,48 @@ impl<C> Ejections<C> {
     ) -> Ejections<C> {
         // One alone is never ejected, whatever it does.
         let rules = rules.filter(|_| members.len() > 1);
-        let seat = |member| Seat { member, record: Record::new(), fails: Fails::default() };
-        let seats = members.into_iter().map(seat).collect();
+        let seats = members.into_iter().map(Seat::new).collect();
         Ejections { rules, panic_percent, starts_slowly, seats, in_panic: false, events: Vec::new() }
+    }
+
+    /// Goes on by other rules and for other members. Who was there before, in the same place, keeps its account; under rules
+    /// of another sort everybody starts anew.
+    pub fn change(
+        &mut self,
+        rules: Option<Rules>,
+        panic_percent: Option<u32>,
+        starts_slowly: bool,
+        members: Vec<Member>,
+        now_ms: u64,
+    ) {
+        let serving = members.iter().filter(|member| !member.leaving).count();
+        let rules = rules.filter(|_| serving > 1);
+        let sort = |rules: &Option<Rules>| rules.as_ref().map(std::mem::discriminant);
+        let is_same_sort = sort(&self.rules) == sort(&rules);
+        self.starts_slowly = starts_slowly;
+        if !is_same_sort {
+            for index in 0..self.seats.len() {
+                self.bring_back(index, Return::RulesChanged, now_ms);
+            }
+        }
+        let mut before = std::mem::take(&mut self.seats).into_vec().into_iter();
+        let seat = |member: Member| match before.next() {
+            Some(known) if Arc::ptr_eq(&known.member.state, &member.state) => {
+                let fails = if is_same_sort { known.fails } else { Fails::default() };
+                Seat { member, record: known.record, fails }
+            }
+            _ => Seat::new(member),
+        };
+        self.seats = members.into_iter().map(seat).collect();
+        (self.rules, self.panic_percent) = (rules, panic_percent);
+        for index in 0..self.seats.len() {
+            let member = &self.seats[index].member;
+            member.state.set_panic(self.in_panic);
+            if member.exempt || self.rules.is_none() {
+                self.bring_back(index, Return::RulesChanged, now_ms);
+            }
+        }
+        self.settle(now_ms);
     }
 
     /// How many failures in a row the book has to hear of at once; `None`: of none.
@@ -265,7 +310,8 @@ impl<C> Ejections<C> {
     fn eject_if_possible(&mut self, index: usize, grounds: Grounds, now_ms: u64) {
         let Some(Rules::Outliers(rules)) = self.rules else { return };
         let backup = self.seats[index].member.backup;
-        let of_its_kind = || self.seats.iter().filter(|seat| seat.member.backup == backup);
+        let is_of_its_kind = |seat: &&Seat<C>| seat.member.backup == backup && !seat.member.leaving;
+        let of_its_kind = || self.seats.iter().filter(is_of_its_kind);
         let out = of_its_kind().filter(|seat| !seat.record.is_good()).count();
         let out_max = (of_its_kind().count() * rules.servers_max_percent as usize / 100).max(1);
         let mut others = self.seats.iter().enumerate().filter(|(other, _)| *other != index);

@@ -77,6 +77,8 @@ pub enum Return {
     TrialPassed,
     /// No other server was left.
     LastOne,
+    /// The rules by which it was ejected do not hold any more.
+    RulesChanged,
 }
 
 /// The account of one server.

@@ -47,6 +47,14 @@ impl<C> Verdict<C> {
         Verdict { thresholds, health: Health::Up, against: 0, history: History::default() }
     }
 
+    /// The verdict goes on from what is known already: of a server that was judged by another check, or by other thresholds.
+    pub fn resume(thresholds: Thresholds, before: &Verdict<C>) -> Verdict<C>
+    where
+        C: Clone,
+    {
+        Verdict { thresholds, health: before.health, against: 0, history: before.history.clone() }
+    }
+
     /// What holds now.
     pub fn health(&self) -> Health {
         self.health

@@ -12,6 +12,8 @@ mod tokens;
 pub use attributes::{Attributes, SameSite};
 pub use learned::LearnedLimits;
 
+use std::sync::Arc;
+
 use crate::hash::hash_bytes;
 use crate::server::ServerId;
 use crumbs::{crumbs, set_cookie};
@@ -40,7 +42,7 @@ enum Mode {
         renews: bool,
     },
     Prefix(Tokens),
-    Learn(Learned),
+    Learn(Arc<Learned>),
 }
 
 /// What a request says about where it belongs.
@@ -71,7 +73,18 @@ impl Persistence {
 
     /// The cookie of the application as it is; which server gave it out is remembered.
     pub fn learned(cookie: &str, limits: LearnedLimits) -> Persistence {
-        Persistence { cookie: cookie.into(), mode: Mode::Learn(Learned::new(limits)) }
+        Persistence { cookie: cookie.into(), mode: Mode::Learn(Arc::new(Learned::new(limits))) }
+    }
+
+    /// Goes on with what another one of the same cookie and limits has learned about the same servers.
+    #[must_use]
+    pub fn remembering(self, before: &Persistence) -> Persistence {
+        match (&self.mode, &before.mode) {
+            (Mode::Learn(_), Mode::Learn(learned)) => {
+                Persistence { cookie: self.cookie, mode: Mode::Learn(Arc::clone(learned)) }
+            }
+            _ => self,
+        }
     }
 
     /// Where a request belongs, by the values of its Cookie fields. `now_s` is in seconds on a clock that does not go

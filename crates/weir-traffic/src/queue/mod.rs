@@ -147,6 +147,11 @@ impl<T> Queue<T> {
         self.len_max = len_max.min(NONE as usize);
     }
 
+    /// Changes the wait that is acceptable for good; the same one as before changes nothing.
+    pub fn set_target(&mut self, target: Option<DelayTarget>) {
+        self.overloads.iter_mut().for_each(|overload| overload.set_limits(target));
+    }
+
     /// Puts `item` behind all others of its standing.
     ///
     /// # Errors

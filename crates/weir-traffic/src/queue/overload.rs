@@ -28,6 +28,13 @@ impl Overload {
         Overload { limits, above_since_ms: None, lasting: false }
     }
 
+    /// Goes by other limits, and begins anew if they are others.
+    pub(super) fn set_limits(&mut self, limits: Option<DelayTarget>) {
+        if self.limits != limits {
+            *self = Overload::new(limits);
+        }
+    }
+
     /// Somebody is served who has waited for `wait_ms`.
     pub(super) fn observe(&mut self, wait_ms: u64, now_ms: u64) {
         let Some(DelayTarget { target_ms, interval_ms }) = self.limits else { return };

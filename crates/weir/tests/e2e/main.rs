@@ -43,6 +43,7 @@ mod failures;
 mod access_log;
 mod access_log_drops;
 mod graceful_stop;
+mod reload;
 mod unix_sockets;
 mod proxy_protocol;
 mod first_bytes;

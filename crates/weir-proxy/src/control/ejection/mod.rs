@@ -8,13 +8,13 @@ mod report;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
-use weir_observe::{HistogramSnapshot, UpstreamShard, WorkerShard};
+use tokio::sync::watch;
+use weir_observe::HistogramSnapshot;
 use weir_traffic::ejection::{Change, Rules, Window};
 
 use super::slow_start;
 use crate::clock;
-use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::snapshot::UpstreamPlan;
 
 /// How often it is looked whether health or the operator left nobody but those who are out.
 const LOOK: Duration = Duration::from_secs(1);
@@ -22,28 +22,30 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The longest sleep when nothing is to be done by time.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// Keeps the times of every upstream whose servers may be ejected, or that has a panic threshold, until the task is dropped.
-pub(crate) async fn keep_judged(snapshot: Arc<Snapshot>, shards: Vec<Arc<WorkerShard>>) {
-    let mut upstreams = JoinSet::new();
-    for (index, plan) in snapshot.upstreams.iter().enumerate() {
-        if plan.config.servers.len() > 1 || plan.config.panic_threshold.is_some() {
-            let shards = shards.iter().map(|shard| Arc::clone(&shard.upstreams[index])).collect();
-            upstreams.spawn(JudgedUpstream::new(Arc::clone(plan), shards).keep_judged());
-        }
+/// Keeps the times of an upstream, as its newest plan says, until the task is dropped.
+pub(super) async fn keep_judged(plans: watch::Receiver<Arc<UpstreamPlan>>) {
+    let judged = tokio::spawn(JudgedUpstream::new(plans).keep_judged());
+    let _end = AbortOnDrop(judged.abort_handle());
+    // The loop has no end; when it panics that must not go unnoticed, as nobody would come back.
+    if let Err(error) = judged.await {
+        tracing::error!(%error, "the ejection of servers has ended; those that are ejected stay so");
     }
-    while let Some(ended) = upstreams.join_next().await {
-        // These loops have no end; one that panics must not go unnoticed, as nobody would come back.
-        if let Err(error) = ended {
-            tracing::error!(%error, "the ejection of servers has ended; those that are ejected stay so");
-        }
+}
+
+/// A task that ends with whoever waits for it.
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
 /// One upstream and what its servers had done at the last comparison.
 struct JudgedUpstream {
     plan: Arc<UpstreamPlan>,
-    /// The counters of each worker.
-    shards: Vec<Arc<UpstreamShard>>,
+    /// Where the next plan comes from.
+    plans: watch::Receiver<Arc<UpstreamPlan>>,
     /// How often servers are compared; `None`: never.
     interval: Option<Duration>,
     compared_at: Instant,
@@ -59,19 +61,61 @@ struct Seen {
     latency: Option<HistogramSnapshot>,
 }
 
+impl Seen {
+    /// What a server has done up to now.
+    fn of(plan: &UpstreamPlan, server: usize) -> Self {
+        let rules = plan.config.ejection.as_ref().map(|ejection| ejection.rules);
+        let measures = matches!(rules, Some(Rules::Outliers(rules)) if rules.latency.is_some());
+        let mut total = Self { latency: measures.then(HistogramSnapshot::new), ..Self::default() };
+        for shard in &plan.server_shards[server] {
+            total.attempts += shard.attempts.value();
+            total.faults += shard.faults.value();
+            if let Some(latency) = &mut total.latency {
+                latency.add(&shard.response_time);
+            }
+        }
+        total
+    }
+}
+
+/// How often servers are compared; `None`: never.
+fn interval(plan: &UpstreamPlan) -> Option<Duration> {
+    let ejection = plan.config.ejection.as_ref()?;
+    ejection.compares().then_some(ejection.interval)
+}
+
 impl JudgedUpstream {
-    fn new(plan: Arc<UpstreamPlan>, shards: Vec<Arc<UpstreamShard>>) -> Self {
-        let ejection = plan.config.ejection.as_ref();
-        let interval = ejection.filter(|ejection| ejection.compares()).map(|ejection| ejection.interval);
-        let seen = plan.config.servers.iter().map(|_| Seen::default()).collect();
-        Self { plan, shards, interval, compared_at: clock::now(), seen }
+    fn new(mut plans: watch::Receiver<Arc<UpstreamPlan>>) -> Self {
+        let plan = Arc::clone(&plans.borrow_and_update());
+        let (interval, seen) = (interval(&plan), Vec::new());
+        Self { plan, plans, interval, compared_at: clock::now(), seen }
+    }
+
+    /// Goes on by the next plan, with what was seen of the servers that it has too.
+    fn follow(&mut self) {
+        let plan = Arc::clone(&self.plans.borrow_and_update());
+        for (index, state) in plan.balancer().states().iter().enumerate() {
+            let known = self.plan.balancer().states().get(index);
+            if index >= self.seen.len() {
+                self.seen.push(Seen::of(&plan, index));
+            } else if !known.is_some_and(|known| Arc::ptr_eq(known, state)) {
+                self.seen[index] = Seen::of(&plan, index);
+            }
+        }
+        self.interval = interval(&plan);
+        self.plan = plan;
     }
 
     async fn keep_judged(mut self) {
         self.windows();
         loop {
             let due = tokio::time::Instant::from_std(self.due(clock::now()));
-            let _told_or_due = tokio::time::timeout_at(due, self.plan.ejector.changed.notified()).await;
+            let plan = Arc::clone(&self.plan);
+            tokio::select! {
+                () = plan.ejector.changed() => {}
+                () = tokio::time::sleep_until(due) => {}
+                Ok(()) = self.plans.changed() => self.follow(),
+            }
             let now = clock::now();
             if self.interval.is_some_and(|interval| now >= self.compared_at + interval) {
                 self.compare(now);
@@ -114,18 +158,10 @@ impl JudgedUpstream {
 
     /// What each server did since the last call.
     fn windows(&mut self) -> Vec<Window> {
-        let rules = self.plan.config.ejection.as_ref().map(|ejection| ejection.rules);
-        let measures = matches!(rules, Some(Rules::Outliers(rules)) if rules.latency.is_some());
+        let plan = &self.plan;
+        self.seen.resize_with(plan.config.servers.len(), Seen::default);
         let of_server = |(index, seen): (usize, &mut Seen)| {
-            let mut total = Seen { latency: measures.then(HistogramSnapshot::new), ..Seen::default() };
-            for shard in self.shards.iter().map(|shard| &shard.servers[index]) {
-                total.attempts += shard.attempts.value();
-                total.faults += shard.faults.value();
-                if let Some(latency) = &mut total.latency {
-                    latency.add(&shard.response_time);
-                }
-            }
-            let before = std::mem::replace(seen, total);
+            let before = std::mem::replace(seen, Seen::of(plan, index));
             let latency = match (&seen.latency, &before.latency) {
                 (Some(now), Some(before)) => now.since(before).quantile(0.5),
                 _ => None,

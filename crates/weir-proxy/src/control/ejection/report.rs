@@ -33,6 +33,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
             let why = match how {
                 Return::TrialPassed => "the request that it was tried with succeeded",
                 Return::LastOne => "no other is left",
+                Return::RulesChanged => "the rules of ejection have changed",
             };
             tracing::info!(
                 upstream,

@@ -5,15 +5,18 @@
 //! with what effect is decided by `weir_traffic::health`.
 
 mod thread;
+mod checks;
 mod probe;
 mod request;
 mod response;
 mod report;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use weir_observe::ProbeShard;
 use weir_traffic::health::{Change, Outcome, Pacer, Schedule, Verdict};
 use weir_traffic::{Health, ServerId, ServerState};
@@ -21,57 +24,9 @@ use weir_traffic::{Health, ServerId, ServerState};
 use self::probe::Probe;
 pub(crate) use self::thread::CheckThread;
 use super::slow_start;
-use crate::buffer::BufferStock;
 use crate::clock;
 use crate::exchange::failure::Fault;
-use crate::snapshot::{Snapshot, UpstreamPlan};
-
-/// Probes every server of the snapshot that is to be, until the task is dropped. `seed` keeps several processes apart;
-/// probes that are due within `slack` start together.
-async fn keep_checked(snapshot: Arc<Snapshot>, seed: u64, slack: Duration) {
-    let mut servers = JoinSet::new();
-    let epoch = clock::now();
-    let pacer = Arc::new(Mutex::new(Pacer::new(probes_per_second(&snapshot), slack)));
-    let stock = BufferStock::new(snapshot.process.buffer_size.as_usize());
-    let mut turn = 0;
-    for plan in &snapshot.upstreams {
-        let Some(check) = &plan.config.health else { continue };
-        for (index, shard) in plan.probes.iter().enumerate() {
-            let Some(shard) = shard else { continue };
-            servers.spawn_local(
-                CheckedServer {
-                    plan: Arc::clone(plan),
-                    index,
-                    shard: Arc::clone(shard),
-                    probe: Probe::new(check, index, plan, &stock),
-                    schedule: Schedule::new(&check.pace(), turn, seed),
-                    verdict: Verdict::new(check.thresholds()),
-                    random: Random::new(seed ^ u64::from(turn)),
-                    pacer: Arc::clone(&pacer),
-                    interval: check.interval,
-                    epoch,
-                }
-                .keep_checked(),
-            );
-            turn += 1;
-        }
-    }
-    while let Some(ended) = servers.join_next().await {
-        // A probe loop has no end; one that panics must not go unnoticed, as its server would stay what it is for ever.
-        if let Err(error) = ended {
-            tracing::error!(%error, "a health check has ended; its server is no longer probed");
-        }
-    }
-}
-
-/// How many probes the config asks for.
-fn probes_per_second(snapshot: &Snapshot) -> f64 {
-    let of_upstream = |plan: &Arc<UpstreamPlan>| {
-        let check = plan.config.health.as_ref()?;
-        Some(plan.probes.iter().flatten().count() as f64 / check.interval.as_secs_f64())
-    };
-    snapshot.upstreams.iter().filter_map(of_upstream).sum()
-}
+use crate::snapshot::UpstreamPlan;
 
 /// Figures for the servers that are probed; `None` for those that are not.
 pub(crate) fn shards(config: &weir_config::Upstream) -> Box<[Option<Arc<ProbeShard>>]> {
@@ -82,14 +37,17 @@ pub(crate) fn shards(config: &weir_config::Upstream) -> Box<[Option<Arc<ProbeSha
 /// One server and everything that its probes need.
 struct CheckedServer {
     plan: Arc<UpstreamPlan>,
+    /// Where the next plan comes from that has the same check.
+    plans: watch::Receiver<Arc<UpstreamPlan>>,
     index: usize,
     shard: Arc<ProbeShard>,
     probe: Probe,
     schedule: Schedule,
-    verdict: Verdict<Fault>,
+    /// Shared with the check that follows, if the config changes it.
+    verdict: Rc<RefCell<Verdict<Fault>>>,
     random: Random,
     /// Keeps the probes of all servers apart.
-    pacer: Arc<Mutex<Pacer>>,
+    pacer: Rc<RefCell<Pacer>>,
     interval: Duration,
     /// Zero of the clock of schedule and verdict.
     epoch: Instant,
@@ -106,16 +64,19 @@ impl CheckedServer {
                 tokio::time::sleep(put_off).await;
             }
             let began = clock::now();
+            self.plan = Arc::clone(&self.plans.borrow_and_update());
             // Where the server is now, by the latest answer of DNS.
-            let endpoints = self.plan.endpoints[self.index].load_full();
+            let endpoints = self.plan.places[self.index].endpoints.load_full();
             let failure = self.probe.run(endpoints, self.random.next() as usize).await.err();
             let ended = clock::now();
             self.count(ended - began, failure);
             let now_ms = self.millis(ended);
-            if let Some(change) = self.verdict.record(Outcome { at_ms: now_ms, failure }) {
+            let change = self.verdict.borrow_mut().record(Outcome { at_ms: now_ms, failure });
+            if let Some(change) = change {
+                self.plan = Arc::clone(&self.plans.borrow_and_update());
                 self.carry_out(change);
             }
-            let is_changing = self.verdict.is_changing();
+            let is_changing = self.verdict.borrow().is_changing();
             due_ms = self.schedule.next(self.millis(began), now_ms, is_changing, self.random.next());
         }
     }
@@ -124,8 +85,7 @@ impl CheckedServer {
     fn wait_for_turn(&self) -> Duration {
         let since = clock::now().saturating_duration_since(self.epoch);
         let now_us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
-        let mut pacer = self.pacer.lock().unwrap_or_else(PoisonError::into_inner);
-        Duration::from_micros(pacer.wait_us(now_us, self.interval))
+        Duration::from_micros(self.pacer.borrow_mut().wait_us(now_us, self.interval))
     }
 
     fn count(&self, took: Duration, failure: Option<Fault>) {
@@ -157,7 +117,7 @@ impl CheckedServer {
         }
         self.state().set_health(change.health);
         self.plan.settle_ejections();
-        report::tell(&self.plan, self.index, change, &self.verdict);
+        report::tell(&self.plan, self.index, change, &self.verdict.borrow());
         self.plan.serve_queue();
     }
 

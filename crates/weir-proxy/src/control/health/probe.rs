@@ -18,7 +18,7 @@ use crate::connection::Connection;
 use crate::exchange::failure::Fault;
 use crate::snapshot::UpstreamPlan;
 use crate::socket::Behind;
-use crate::tls::trust::Introduction;
+use crate::tls::trust::{Introduction, Trust};
 use crate::upstream::connect::Endpoint;
 use crate::upstream::handshake::{self, Opening, of_server};
 use crate::upstream::proxy_header::{self, Header};
@@ -27,7 +27,7 @@ use crate::upstream::proxy_header::{self, Header};
 #[derive(Debug)]
 pub(super) struct Probe {
     timeout: Duration,
-    plan: Arc<UpstreamPlan>,
+    trust: Option<Arc<Trust>>,
     /// Which server it is.
     index: usize,
     stock: Rc<BufferStock>,
@@ -84,7 +84,7 @@ impl Probe {
         let version = plan.config.proxy_protocol.filter(|_| port.is_none());
         Self {
             timeout: check.timeout,
-            plan: Arc::clone(plan),
+            trust: plan.trust.clone(),
             index,
             stock: Rc::clone(stock),
             http,
@@ -151,7 +151,7 @@ impl Probe {
 
     async fn open(&self, endpoints: &[Endpoint], first: usize) -> Result<Connection, Failure> {
         let of_traffic = match self.privacy {
-            Privacy::OfTraffic => self.plan.trust.as_ref().map(|trust| trust.for_probe(self.index)),
+            Privacy::OfTraffic => self.trust.as_ref().map(|trust| trust.for_probe(self.index)),
             Privacy::None | Privacy::Blind(_) => None,
         };
         let introduction = match &self.privacy {

@@ -6,12 +6,14 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::{keep_checked, probes_per_second};
+use super::checks::{keep_checked, probes_per_second};
 use crate::clock;
 use crate::snapshot::Snapshot;
 
@@ -21,9 +23,30 @@ const BUSY: f64 = 200.0;
 /// How long it rests, and by how much a probe may then start late and seem to last longer.
 const REST: Duration = Duration::from_millis(8);
 
+/// How long the thread rests between its looks, in milliseconds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rest(Arc<AtomicU64>);
+
+impl Rest {
+    /// Makes it right for so many probes per second; gives it.
+    pub(super) fn set_for(&self, per_second: f64) -> Duration {
+        let rest = if per_second < BUSY { Duration::ZERO } else { REST };
+        self.0.store(rest.as_millis() as u64, Ordering::Relaxed);
+        rest
+    }
+
+    fn take(&self) {
+        let millis = self.0.load(Ordering::Relaxed);
+        if millis > 0 {
+            clock::pause(Duration::from_millis(millis));
+        }
+    }
+}
+
 /// The running thread; stopped and waited for when dropped.
 #[derive(Debug)]
 pub(crate) struct CheckThread {
+    snapshots: UnboundedSender<Arc<Snapshot>>,
     stop: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
@@ -33,30 +56,34 @@ impl CheckThread {
     ///
     /// # Errors
     /// When the system refuses a thread or an event loop.
-    pub(crate) fn start(snapshot: Arc<Snapshot>, seed: u64) -> io::Result<Option<Self>> {
-        let per_second = probes_per_second(&snapshot);
-        if per_second == 0.0 {
+    pub(crate) fn start(snapshot: &Arc<Snapshot>, seed: u64) -> io::Result<Option<Self>> {
+        if probes_per_second(snapshot) == 0.0 {
             return Ok(None);
         }
+        let (snapshots, next) = unbounded_channel();
+        let rest = Rest::default();
+        let resting = rest.clone();
         let mut runtime = tokio::runtime::Builder::new_current_thread();
-        runtime.enable_all();
-        let rest = if per_second < BUSY { Duration::ZERO } else { REST };
-        if !rest.is_zero() {
-            runtime.on_thread_park(move || clock::pause(rest));
-        }
-        let runtime = runtime.build()?;
+        let runtime = runtime.enable_all().on_thread_park(move || resting.take()).build()?;
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("weir-health".into()).spawn(move || {
             // Connections stay on their thread, and so do probes.
             tokio::task::LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
-                    () = keep_checked(snapshot, seed, rest) => {}
+                    () = keep_checked(next, seed, rest) => {}
                     () = stopped.notified() => {}
                 }
             });
         })?;
-        Ok(Some(Self { stop, thread: Some(thread) }))
+        let started = Self { snapshots, stop, thread: Some(thread) };
+        started.follow(snapshot);
+        Ok(Some(started))
+    }
+
+    /// Probes what the next config says.
+    pub(crate) fn follow(&self, snapshot: &Arc<Snapshot>) {
+        let _ended = self.snapshots.send(Arc::clone(snapshot));
     }
 }
 

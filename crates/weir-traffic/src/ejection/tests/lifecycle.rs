@@ -189,8 +189,9 @@ fn the_last_is_the_last_that_gets_requests() {
 fn an_exempt_server_stays() {
     let states = [(); 2].map(|()| Arc::new(ServerState::new(1, 0)));
     let members = states.iter().zip([true, false]);
-    let members =
-        members.map(|(state, exempt)| Member { state: Arc::clone(state), backup: false, exempt }).collect();
+    let members = members
+        .map(|(state, exempt)| Member { state: Arc::clone(state), backup: false, exempt, leaving: false })
+        .collect();
     let book = Ejections::new(Some(RULES()), None, false, members);
     let mut upstream = Upstream { book, states: states.to_vec(), now_ms: 0 };
     upstream.fail(0, 10);
@@ -268,8 +269,12 @@ fn windows_are_compared_of_those_who_were_there() {
 #[test]
 fn slow_start_begins_with_the_return() {
     let states = [(); 2].map(|()| Arc::new(ServerState::new(100, 0)));
-    let members =
-        states.iter().map(|state| Member { state: Arc::clone(state), backup: false, exempt: false });
+    let members = states.iter().map(|state| Member {
+        state: Arc::clone(state),
+        backup: false,
+        exempt: false,
+        leaving: false,
+    });
     let book = Ejections::new(Some(RULES()), None, true, members.collect());
     let mut upstream = Upstream { book, states: states.to_vec(), now_ms: 0 };
     upstream.fail(0, 3);

@@ -42,6 +42,7 @@ impl Upstream {
             state: Arc::clone(state),
             backup: index >= servers - backups,
             exempt: false,
+            leaving: false,
         };
         let members = states.iter().enumerate().map(member).collect();
         Upstream { book: Ejections::new(rules, panic_percent, false, members), states, now_ms: 1_000_000 }

@@ -164,6 +164,42 @@ impl Weir {
         found.expect("it was just found")
     }
 
+    /// Puts `text` in the place of the config, as [`Weir::start`] takes it.
+    pub(crate) fn write_config(&self, text: &str) {
+        let text = text.replace("{dir}", self.folder().to_str().expect("temporary paths are UTF-8"));
+        // Renamed into its place: whoever looks meanwhile sees either the old one or the new one.
+        let new = self.folder().join("weir.toml.new");
+        std::fs::write(&new, text).expect("the test's own folder takes a file");
+        std::fs::rename(&new, self.folder().join("weir.toml")).expect("it was just written");
+    }
+
+    /// Puts `text` in the place of the config and has it reloaded; waits until that is done.
+    pub(crate) fn reload(&self, text: &str) {
+        self.write_config(text);
+        self.hang_up("the config was reloaded");
+    }
+
+    /// The same with a config that is refused.
+    pub(crate) fn reload_in_vain(&self, text: &str) {
+        self.write_config(text);
+        self.hang_up("the config was not reloaded");
+    }
+
+    /// Sends SIGHUP and waits until the log has one more line with `outcome`.
+    pub(crate) fn hang_up(&self, outcome: &str) {
+        let lines = || self.stderr().lines().filter(|line| line.contains(outcome)).count();
+        let before = lines();
+        self.signal(Signal::HUP);
+        eventually(&format!("the log says once more: {outcome}"), || lines() > before);
+    }
+
+    /// The address of a listener that came with a reload.
+    pub(crate) fn new_address(&self, listener: &str) -> SocketAddr {
+        let line = self.line(&[&format!("listening listener={listener} address=")]);
+        let address = line.rsplit('=').next().and_then(|address| address.parse().ok());
+        address.unwrap_or_else(|| panic!("no TCP address: {line}"))
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("the process runs");

@@ -1,0 +1,132 @@
+//! The addresses where the process accepts connections, over all workers, and what a reload makes of them.
+//!
+//! A socket stays open as long as some listener of the config has its address: nobody who waits in its backlog is lost, also when the
+//! listener has another name now. New addresses are bound before anything else changes.
+
+use std::path::PathBuf;
+
+use weir_config::{Config, ListenAddress};
+
+use crate::downstream::listener::{self, BoundAddress, Probe};
+use crate::proxy::{Listened, StartError};
+use crate::turn::DoorTurn;
+
+/// All addresses in use.
+#[derive(Debug, Default)]
+pub(crate) struct Doors {
+    open: Vec<Door>,
+    /// Counts the addresses that were ever bound.
+    bound: u64,
+}
+
+/// An address in use.
+#[derive(Debug, Clone)]
+struct Door {
+    id: u64,
+    listener: Box<str>,
+    /// As the config has it.
+    address: ListenAddress,
+    bound: BoundAddress,
+}
+
+/// The addresses of a config, bound and not yet in use.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) doors: Doors,
+    /// What each worker is told.
+    pub(crate) turns: Vec<Vec<DoorTurn>>,
+    /// Files of sockets that are not used any more.
+    pub(crate) stale_files: Vec<PathBuf>,
+}
+
+impl Doors {
+    /// Binds the addresses of `config` that are not in use yet.
+    ///
+    /// # Errors
+    /// When one cannot be had; then none of them stays bound.
+    pub(crate) fn succeeded_by(&self, config: &Config, workers: usize) -> Result<Opened, StartError> {
+        let of_listener =
+            |listener: usize| config.listeners[listener].addresses.iter().map(move |it| (listener, it));
+        let wanted: Vec<_> = (0..config.listeners.len()).flat_map(of_listener).collect();
+        let known = self.find(config, &wanted);
+        let is_left = |door: &&Door| !known.iter().flatten().any(|known| known.id == door.id);
+        let left: Vec<&Door> = self.open.iter().filter(is_left).collect();
+        let mut doors = Self { open: Vec::new(), bound: self.bound };
+        let mut turns: Vec<Vec<DoorTurn>> = (0..workers).map(|_| Vec::new()).collect();
+        for ((place, address), known) in wanted.into_iter().zip(&known) {
+            let listener = &config.listeners[place];
+            let (door, sockets) = match known {
+                Some(door) => (Door { listener: listener.name.clone(), ..(*door).clone() }, Vec::new()),
+                None => {
+                    // One of ours that is about to go does not stand in the way.
+                    let is_ours = left.iter().any(|door| port(&door.bound) == port_of(address));
+                    let probe = if is_ours { Probe::Skipped } else { Probe::Done };
+                    let bound = listener::bind(listener, address, workers, probe);
+                    let bound = bound.map_err(|error| StartError::Bind {
+                        listener: listener.name.clone(),
+                        address: address.to_string(),
+                        error,
+                    })?;
+                    doors.bound += 1;
+                    let (listener, address) = (listener.name.clone(), address.clone());
+                    (Door { id: doors.bound, listener, address, bound: bound.address }, bound.sockets)
+                }
+            };
+            let (id, port) = (door.id, port(&door.bound));
+            let mut sockets = sockets.into_iter();
+            for turns in &mut turns {
+                turns.push(DoorTurn { id, listener: place, port, socket: sockets.next() });
+            }
+            doors.open.push(door);
+        }
+        let stale_files = left.iter().filter_map(|door| match &door.bound {
+            BoundAddress::Unix(path) => Some(path.clone()),
+            BoundAddress::Inet(_) => None,
+        });
+        let stale_files = stale_files.collect();
+        Ok(Opened { doors, turns, stale_files })
+    }
+
+    /// The address in use that each wanted one is: rather one of the same listener than one of another.
+    fn find(&self, config: &Config, wanted: &[(usize, &ListenAddress)]) -> Vec<Option<&Door>> {
+        let mut free: Vec<&Door> = self.open.iter().collect();
+        let mut take = |is_it: &dyn Fn(&Door) -> bool| {
+            let at = free.iter().position(|door| is_it(door))?;
+            Some(free.remove(at))
+        };
+        let of_same_listener = |(listener, address): &(usize, &ListenAddress)| {
+            let name = &config.listeners[*listener].name;
+            take(&|door| door.listener == *name && door.address == **address)
+        };
+        let mut found: Vec<_> = wanted.iter().map(of_same_listener).collect();
+        for ((_, address), found) in wanted.iter().zip(&mut found) {
+            // Any free port: another listener would get another one.
+            if found.is_none() && port_of(address) != Some(0) {
+                *found = take(&|door| door.address == **address);
+            }
+        }
+        found
+    }
+
+    /// The addresses, in the order of the config.
+    pub(crate) fn listened(&self) -> Vec<Listened> {
+        let listened =
+            |door: &Door| Listened { listener: door.listener.clone(), address: door.bound.clone() };
+        self.open.iter().map(listened).collect()
+    }
+}
+
+fn port(bound: &BoundAddress) -> Option<u16> {
+    match bound {
+        BoundAddress::Inet(addr) => Some(addr.port()),
+        BoundAddress::Unix(_) => None,
+    }
+}
+
+fn port_of(address: &ListenAddress) -> Option<u16> {
+    match address {
+        ListenAddress::Tcp(addr) => Some(addr.port()),
+        ListenAddress::AllTcp { port } => Some(*port),
+        ListenAddress::Unix(_) => None,
+    }
+}

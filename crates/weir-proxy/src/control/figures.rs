@@ -1,0 +1,90 @@
+//! The figures of the whole process at one moment: what the workers have counted, and what is known of servers and certificates.
+
+use std::sync::Arc;
+
+use weir_observe::{CertificateFigures, Figures, Names, UpstreamNames, WorkerShard};
+use weir_traffic::ejection::Grounds;
+use weir_traffic::{Health, ServerId};
+
+use super::{certificates, modes};
+use crate::reload::Reloads;
+use crate::snapshot::{Snapshot, UpstreamPlan};
+
+/// What the workers have counted, and what the health checks and the traffic say of the servers.
+pub(crate) fn collect(shards: &[Arc<WorkerShard>], snapshot: &Snapshot, reloads: &Reloads) -> Figures {
+    let shown: Vec<Vec<usize>> = snapshot.upstreams.iter().map(|plan| shown_servers(plan)).collect();
+    let mut figures = Figures::named(&names_of(snapshot, &shown));
+    figures.reload = reloads.figures(snapshot.generation, snapshot.alive());
+    for shard in shards {
+        figures.add_worker(shard);
+    }
+    for (index, listener) in snapshot.listeners.iter().enumerate() {
+        listener.state.shards.iter().for_each(|shard| figures.add_listener(index, shard));
+    }
+    for (index, tls) in snapshot.listeners.iter().map(|listener| &listener.tls).enumerate() {
+        let Some(tls) = tls else { continue };
+        let in_use = tls.certificates.in_use();
+        let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateFigures {
+            file: certificate.files.certificate.display().to_string(),
+            expiry_seconds: certificates::seconds(certificate.not_after),
+        });
+        figures.note_certificates(index, in_use.collect(), tls.certificates.reloads());
+        if let Some(lists) = tls.trusted().and_then(|trusted| trusted.revocations.clone()) {
+            let (file, expiry_seconds) =
+                (lists.file.display().to_string(), certificates::seconds(lists.next_update));
+            figures.note_revocations(index, CertificateFigures { file, expiry_seconds });
+        }
+    }
+    for (upstream, (plan, shown)) in snapshot.upstreams.iter().zip(&shown).enumerate() {
+        plan.shards.iter().for_each(|shard| figures.add_upstream(upstream, shard));
+        for (server, place) in shown.iter().copied().enumerate() {
+            plan.server_shards[place].iter().for_each(|shard| figures.add_server(upstream, server, shard));
+            let state = &plan.balancer().states()[place];
+            let is_leaving = plan.leaves_at[place].is_some();
+            let mode = if is_leaving { modes::LEAVING } else { state.mode().name() };
+            figures.note_mode(upstream, server, mode);
+            let probes = plan.probes[place].as_deref().filter(|_| !is_leaving);
+            figures.note_health(upstream, server, state.health() == Health::Up, probes);
+        }
+        note_ejections(&mut figures, upstream, plan, shown);
+    }
+    figures
+}
+
+/// The places of the servers that are shown: those of the config, and those that something still runs on. A name stands for one server
+/// only: of two, for the one of the config.
+fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
+    let servers = &plan.config.servers;
+    let of_config = |place: &usize| plan.leaves_at[*place].is_none();
+    let (mut shown, leaving): (Vec<usize>, Vec<usize>) = (0..servers.len()).partition(of_config);
+    for place in leaving {
+        let is_shown = shown.iter().any(|known| servers[*known].name == servers[place].name);
+        if !is_shown && !plan.is_vacant(place) {
+            shown.push(place);
+        }
+    }
+    shown
+}
+
+fn note_ejections(figures: &mut Figures, upstream: usize, plan: &UpstreamPlan, shown: &[usize]) {
+    let book = plan.ejector.lock();
+    figures.note_panic(upstream, book.is_in_panic());
+    for (server, place) in shown.iter().copied().enumerate() {
+        let counts = book.ejections(ServerId(place as u32));
+        let may_be = plan.config.ejection.is_some() && plan.config.servers[place].ejection;
+        let ejections = Grounds::NAMES.into_iter().zip(counts).filter(|_| may_be);
+        figures.note_ejection(upstream, server, plan.balancer().states()[place].is_ejected(), ejections);
+    }
+}
+
+fn names_of(snapshot: &Snapshot, shown: &[Vec<usize>]) -> Names {
+    let name = |plan: &UpstreamPlan, place: &usize| plan.config.servers[*place].name.to_string();
+    let upstream = |(plan, shown): (&Arc<UpstreamPlan>, &Vec<usize>)| UpstreamNames {
+        name: plan.config.name.to_string(),
+        servers: shown.iter().map(|place| name(plan, place)).collect(),
+    };
+    Names {
+        listeners: snapshot.listeners.iter().map(|plan| plan.config.name.to_string()).collect(),
+        upstreams: snapshot.upstreams.iter().zip(shown).map(upstream).collect(),
+    }
+}

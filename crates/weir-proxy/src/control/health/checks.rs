@@ -1,0 +1,168 @@
+//! Which servers are probed: the checks that run, and what a reload makes of them.
+//!
+//! A check whose settings are those of before goes on undisturbed. One with other settings begins anew with what is known of the
+//! server: one that is down stays down until its probes pass.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use weir_traffic::ServerState;
+use weir_traffic::health::{Pacer, Schedule, Verdict};
+
+use super::probe::Probe;
+use super::thread::Rest;
+use super::{CheckedServer, Random};
+use crate::buffer::BufferStock;
+use crate::clock;
+use crate::exchange::failure::Fault;
+use crate::snapshot::{Snapshot, UpstreamPlan};
+
+/// How many probes the config asks for.
+pub(super) fn probes_per_second(snapshot: &Snapshot) -> f64 {
+    let of_upstream = |plan: &Arc<UpstreamPlan>| {
+        let check = plan.config.health.as_ref()?;
+        let probed = (0..plan.probes.len()).filter(|server| is_probed(plan, *server));
+        Some(probed.count() as f64 / check.interval.as_secs_f64())
+    };
+    snapshot.upstreams.iter().filter_map(of_upstream).sum()
+}
+
+fn is_probed(plan: &UpstreamPlan, server: usize) -> bool {
+    plan.probes[server].is_some() && plan.leaves_at[server].is_none()
+}
+
+/// Probes every server of the snapshots that is to be, until the task is dropped. `seed` keeps several processes apart.
+pub(super) async fn keep_checked(mut snapshots: UnboundedReceiver<Arc<Snapshot>>, seed: u64, rest: Rest) {
+    let mut tasks = JoinSet::new();
+    let Some(first) = snapshots.recv().await else { return };
+    let mut checks = Checks {
+        running: Vec::new(),
+        stock: BufferStock::new(first.process.buffer_size.as_usize()),
+        pacer: Rc::new(RefCell::new(Pacer::new(0.0, Duration::ZERO))),
+        epoch: clock::now(),
+        turn: 0,
+        seed,
+    };
+    checks.follow(&first, &rest, &mut tasks);
+    drop(first);
+    loop {
+        tokio::select! {
+            Some(ended) = tasks.join_next() => {
+                // A probe loop has no end; one that panics must not go unnoticed, as its server would stay what it is for ever.
+                if let Err(error) = ended && !error.is_cancelled() {
+                    tracing::error!(%error, "a health check has ended; its server is no longer probed");
+                }
+            }
+            snapshot = snapshots.recv() => {
+                let Some(snapshot) = snapshot else { return };
+                checks.follow(&snapshot, &rest, &mut tasks);
+            }
+        }
+    }
+}
+
+/// The checks that run.
+struct Checks {
+    running: Vec<Check>,
+    stock: Rc<BufferStock>,
+    pacer: Rc<RefCell<Pacer>>,
+    epoch: Instant,
+    /// Counts the servers that were ever probed.
+    turn: u32,
+    seed: u64,
+}
+
+/// The check of one server.
+struct Check {
+    plan: Arc<UpstreamPlan>,
+    plans: watch::Sender<Arc<UpstreamPlan>>,
+    index: usize,
+    verdict: Rc<RefCell<Verdict<Fault>>>,
+    task: AbortHandle,
+}
+
+impl Check {
+    fn state(&self) -> &Arc<ServerState> {
+        &self.plan.balancer().states()[self.index]
+    }
+
+    /// Whether a probe by another plan is the same.
+    fn is_same(&self, plan: &UpstreamPlan) -> bool {
+        let settings = |plan: &UpstreamPlan| {
+            let server = &plan.config.servers[self.index];
+            let trust = plan.trust.as_ref().map(Arc::as_ptr);
+            let limits = (plan.config.limits.clone(), plan.config.proxy_protocol);
+            (plan.config.health.clone(), server.health_port, server.max_requests.is_some(), trust, limits)
+        };
+        settings(&self.plan) == settings(plan)
+    }
+}
+
+impl Checks {
+    /// Makes the checks what the next config says.
+    fn follow(&mut self, snapshot: &Snapshot, rest: &Rest, tasks: &mut JoinSet<()>) {
+        let per_second = probes_per_second(snapshot);
+        self.pacer.replace(Pacer::new(per_second, rest.set_for(per_second)));
+        let mut before = std::mem::take(&mut self.running);
+        for plan in &snapshot.upstreams {
+            for index in (0..plan.probes.len()).filter(|index| is_probed(plan, *index)) {
+                let state = &plan.balancer().states()[index];
+                let known = before.iter().position(|check| Arc::ptr_eq(check.state(), state));
+                let known = known.map(|at| before.swap_remove(at));
+                let check = match known {
+                    Some(check) if check.is_same(plan) => {
+                        check.plans.send_replace(Arc::clone(plan));
+                        Check { plan: Arc::clone(plan), ..check }
+                    }
+                    known => {
+                        let verdict = known.map(|check| {
+                            check.task.abort();
+                            check.verdict
+                        });
+                        self.start(plan, index, verdict, tasks)
+                    }
+                };
+                self.running.push(check);
+            }
+        }
+        before.iter().for_each(|check| check.task.abort());
+    }
+
+    fn start(
+        &mut self,
+        plan: &Arc<UpstreamPlan>,
+        index: usize,
+        before: Option<Rc<RefCell<Verdict<Fault>>>>,
+        tasks: &mut JoinSet<()>,
+    ) -> Check {
+        let check = plan.config.health.as_ref().expect("a server is probed where there is a check");
+        let verdict = match before {
+            Some(before) => Verdict::resume(check.thresholds(), &before.borrow()),
+            None => Verdict::new(check.thresholds()),
+        };
+        let verdict = Rc::new(RefCell::new(verdict));
+        let (plans, next) = watch::channel(Arc::clone(plan));
+        let turn = self.turn;
+        self.turn += 1;
+        let checked = CheckedServer {
+            plan: Arc::clone(plan),
+            plans: next,
+            index,
+            shard: plan.probes[index].clone().expect("it is probed"),
+            probe: Probe::new(check, index, plan, &self.stock),
+            schedule: Schedule::new(&check.pace(), turn, self.seed),
+            verdict: Rc::clone(&verdict),
+            random: Random::new(self.seed ^ u64::from(turn)),
+            pacer: Rc::clone(&self.pacer),
+            interval: check.interval,
+            epoch: self.epoch,
+        };
+        let task = tasks.spawn_local(checked.keep_checked());
+        Check { plan: Arc::clone(plan), plans, index, verdict, task }
+    }
+}

@@ -1,0 +1,133 @@
+//! What runs on the control thread for each listener, upstream and server: one task for each, from its first config to its last.
+//!
+//! A reload leaves alone whatever is as before: a name that was just resolved is not asked for again, a comparison that has begun
+//! goes on. Must not hold a snapshot: it would never be freed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use hickory_resolver::TokioResolver;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinHandle};
+use weir_config::Dns;
+
+use super::names::Name;
+use super::{certificates, ejection, names, trust};
+use crate::snapshot::{Snapshot, UpstreamPlan};
+
+/// A config that the tasks are to follow.
+pub(crate) struct Following {
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// Dropped when every new name has been asked for once.
+    pub(crate) asked: Sender<()>,
+}
+
+/// Follows every config, until the task is dropped.
+pub(crate) async fn keep_up(mut configs: UnboundedReceiver<Following>) {
+    let mut upkeep = Upkeep::default();
+    while let Some(Following { snapshot, asked }) = configs.recv().await {
+        upkeep.follow(&snapshot, &asked);
+    }
+}
+
+/// What a task looks after: the address of something that it holds, and that nobody else has as long as it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Charge {
+    Name(usize),
+    Certificates(usize),
+    Trust(usize),
+}
+
+fn address<T>(thing: &Arc<T>) -> usize {
+    Arc::as_ptr(thing).addr()
+}
+
+/// The tasks that run.
+#[derive(Default)]
+struct Upkeep {
+    tasks: HashMap<Charge, Task>,
+    judged: HashMap<Box<str>, (watch::Sender<Arc<UpstreamPlan>>, Task)>,
+    resolver: Option<(Dns, Arc<TokioResolver>)>,
+}
+
+/// A task that ends when it is dropped.
+struct Task(AbortHandle);
+
+impl From<JoinHandle<()>> for Task {
+    fn from(task: JoinHandle<()>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Upkeep {
+    fn follow(&mut self, snapshot: &Snapshot, asked: &Sender<()>) {
+        let mut before = std::mem::take(&mut self.tasks);
+        if self.resolver.as_ref().is_none_or(|(dns, _)| *dns != snapshot.dns) {
+            before.retain(|charge, _| !matches!(charge, Charge::Name(_)));
+            self.resolver = names::resolver(&snapshot.dns).map(|resolver| (snapshot.dns.clone(), resolver));
+        }
+        for plan in &snapshot.listeners {
+            if let Some(terms) = &plan.tls {
+                let charge = Charge::Certificates(address(terms));
+                let start = || tokio::spawn(certificates::keep_current(Arc::clone(plan))).into();
+                let task = before.remove(&charge).unwrap_or_else(start);
+                self.tasks.insert(charge, task);
+            }
+        }
+        for plan in &snapshot.upstreams {
+            if let Some(trust) = &plan.trust {
+                let charge = Charge::Trust(address(trust));
+                let start = || tokio::spawn(trust::keep_current(Arc::clone(plan))).into();
+                let task = before.remove(&charge).unwrap_or_else(start);
+                self.tasks.insert(charge, task);
+            }
+            self.resolve(plan, &mut before, asked);
+        }
+        self.judge(snapshot);
+    }
+
+    /// Has the names of the servers resolved.
+    fn resolve(&mut self, plan: &UpstreamPlan, before: &mut HashMap<Charge, Task>, asked: &Sender<()>) {
+        let Some((dns, resolver)) = &self.resolver else { return };
+        for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
+            let Some(name) = Name::of(plan, server) else { continue };
+            let charge = Charge::Name(address(&plan.places[server]));
+            let start =
+                || tokio::spawn(name.keep_resolved(Arc::clone(resolver), dns.clone(), asked.clone())).into();
+            let task = before.remove(&charge).unwrap_or_else(start);
+            self.tasks.insert(charge, task);
+        }
+    }
+
+    /// Has every upstream judged whose servers may be ejected, or that has a panic threshold.
+    fn judge(&mut self, snapshot: &Snapshot) {
+        let mut before = std::mem::take(&mut self.judged);
+        for plan in &snapshot.upstreams {
+            if plan.config.servers.len() < 2 && plan.config.panic_threshold.is_none() {
+                continue;
+            }
+            let name = plan.config.name.clone();
+            let task = match before.remove(&name) {
+                Some((plans, task)) => {
+                    if !Arc::ptr_eq(&plans.borrow(), plan) {
+                        plans.send_replace(Arc::clone(plan));
+                    }
+                    (plans, task)
+                }
+                None => {
+                    let (plans, next) = watch::channel(Arc::clone(plan));
+                    (plans, tokio::spawn(ejection::keep_judged(next)).into())
+                }
+            };
+            self.judged.insert(name, task);
+        }
+    }
+}

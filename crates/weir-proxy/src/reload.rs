@@ -1,0 +1,163 @@
+//! A reload: the running proxy goes over to another config.
+//!
+//! First everything that can fail, beside what runs: TLS, addresses, logs. Then the workers turn, each between two steps of its event
+//! loop. Only when all have turned do servers leave and limits change: until then there is a worker that knows no other. What survives
+//! stands in docs/reload.md, and why in docs/decisions/0029.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use weir_config::{Admin, Config, Log, Process};
+use weir_observe::ReloadFigures;
+
+use crate::clock;
+use crate::control::doors::Opened;
+use crate::control::health::CheckThread;
+use crate::proxy::{Proxy, StartError, open_files_max};
+use crate::turn::Turn;
+
+/// How long is waited for the workers to turn, each between two steps of its event loop.
+const TURN_TIME: Duration = Duration::from_secs(10);
+
+/// How a reload went that did not fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Which config is in use now: 1 is that of the start.
+    pub generation: u64,
+    /// Keys whose new values do not hold before Weir is started anew.
+    pub needs_restart: Vec<&'static str>,
+}
+
+/// The sections of a config that hold from the start of the process to its end, or partly so.
+#[derive(Debug, Clone)]
+pub(crate) struct Fixed {
+    process: Process,
+    admin: Admin,
+    log: Log,
+}
+
+impl Fixed {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self { process: config.process.clone(), admin: config.admin.clone(), log: config.log.clone() }
+    }
+
+    /// The keys by which `config` differs and that nothing but a restart can change.
+    fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
+        let (process, next) = (&self.process, &config.process);
+        [
+            ("process.workers", process.workers != next.workers),
+            ("process.pin_workers", process.pin_workers != next.pin_workers),
+            ("process.buffer_size", process.buffer_size != next.buffer_size),
+            ("process.buffers_max", process.buffers_max != next.buffers_max),
+            ("process.name", process.name != next.name),
+            ("log", self.log != config.log),
+            ("admin", self.admin != config.admin),
+        ]
+        .into_iter()
+        .filter_map(|(key, differs)| differs.then_some(key))
+        .collect()
+    }
+}
+
+/// What is counted of reloads.
+#[derive(Debug)]
+pub(crate) struct Reloads {
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    last_succeeded: AtomicBool,
+    /// When the config in use was taken over, in seconds since 1970.
+    since: AtomicU64,
+}
+
+impl Default for Reloads {
+    fn default() -> Self {
+        Self {
+            succeeded: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            last_succeeded: AtomicBool::new(true),
+            since: AtomicU64::new(clock::unix_now().as_secs()),
+        }
+    }
+}
+
+impl Reloads {
+    fn count(&self, succeeded: bool) {
+        self.last_succeeded.store(succeeded, Ordering::Relaxed);
+        if succeeded {
+            self.succeeded.fetch_add(1, Ordering::Relaxed);
+            self.since.store(clock::unix_now().as_secs(), Ordering::Relaxed);
+        } else {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The figures, with what is known of the snapshots.
+    pub(crate) fn figures(&self, generation: u64, snapshots: usize) -> ReloadFigures {
+        ReloadFigures {
+            succeeded: self.succeeded.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            last_succeeded: self.last_succeeded.load(Ordering::Relaxed),
+            since_seconds: self.since.load(Ordering::Relaxed),
+            generation,
+            snapshots: snapshots as u64,
+        }
+    }
+}
+
+impl Proxy {
+    /// Goes over to `config`.
+    ///
+    /// # Errors
+    /// When an address, a log or TLS cannot be had; then nothing has changed.
+    pub fn reload(&mut self, config: &Config) -> Result<Reloaded, StartError> {
+        let reloaded = self.turn_to(config);
+        self.reloads.count(reloaded.is_ok());
+        reloaded
+    }
+
+    /// Takes note of a reload that failed before it began: the config has mistakes.
+    pub fn count_failed_reload(&self) {
+        self.reloads.count(false);
+    }
+
+    fn turn_to(&mut self, config: &Config) -> Result<Reloaded, StartError> {
+        let before = self.current.load_full();
+        let snapshot = Arc::new(before.succeeded_by(config, &self.around)?);
+        let Opened { doors, turns, stale_files } = self.doors.succeeded_by(config, self.around.workers)?;
+        if let Some(logs) = &mut self.logs {
+            logs.follow(config).map_err(StartError::AccessLog)?;
+        }
+        // From here on nothing can fail.
+        snapshot.prepare(&before);
+        self.follow_on_control(&snapshot);
+        self.current.store(Arc::clone(&snapshot));
+        let (done, all_done) = channel::<()>();
+        for (worker, doors) in turns.into_iter().enumerate() {
+            let (snapshot, logs) = (Arc::clone(&snapshot), self.logs_of(worker));
+            let turn = Turn { snapshot, logs, doors, done: Some(done.clone()) };
+            let _stopped = self.turns[worker].send(turn);
+        }
+        drop(done);
+        // Ends when every worker has turned.
+        let _disconnected = all_done.recv_timeout(TURN_TIME);
+        self.shared.connections.set_count_max(config.process.connections_max.resolve(open_files_max()));
+        snapshot.take_effect(&before);
+        if let Some(checks) = &self.checks {
+            checks.follow(&snapshot);
+        } else {
+            let started = CheckThread::start(&snapshot, self.around.seed);
+            self.checks = started.unwrap_or_else(|error| {
+                tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
+                None
+            });
+        }
+        self.doors = doors;
+        for file in stale_files {
+            let _gone_already = std::fs::remove_file(file);
+        }
+        let needs_restart = self.fixed.needs_restart(config);
+        Ok(Reloaded { generation: snapshot.generation, needs_restart })
+    }
+}

@@ -1,0 +1,172 @@
+//! The config made ready for the data path: what every worker reads and none writes.
+//!
+//! Made once per config; an exchange keeps the snapshot it began with. What changes while it is in use (load, health,
+//! addresses, the queue) changes through atomics or behind a lock that is taken only when all servers are full, and goes on in
+//! the next snapshot: what a listener, an upstream or a server has gathered is known again by its name.
+
+mod listener;
+mod upstream;
+mod seats;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use weir_config::{Config, Dns, Process};
+
+pub use self::listener::head_limits;
+pub(crate) use self::listener::{ListenerPlan, ListenerState, RoutePlan};
+pub(crate) use self::upstream::{Place, UpstreamPlan};
+use crate::clock;
+use crate::tls::terms::Unusable;
+
+/// Why TLS cannot be offered.
+#[derive(Debug, thiserror::Error)]
+#[error("TLS of {place} cannot be used: {error}")]
+pub struct TlsError {
+    /// The table of the config, such as ``listener `web` ``.
+    place: String,
+    error: Unusable,
+}
+
+/// Everything a worker needs to know of the config.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// Which config it is: 1 for that of the start, one more with every reload.
+    pub(crate) generation: u64,
+    pub(crate) process: Process,
+    pub(crate) dns: Dns,
+    pub(crate) listeners: Vec<Arc<ListenerPlan>>,
+    pub(crate) upstreams: Vec<Arc<UpstreamPlan>>,
+    /// When the first one was made: where clocks begin that all workers share.
+    pub(crate) epoch: Instant,
+    alive: Alive,
+}
+
+/// The snapshot of the newest config, for those who are not workers.
+pub(crate) type Current = Arc<ArcSwap<Snapshot>>;
+
+/// What does not depend on the config.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    /// What Weir calls itself in `Via`.
+    pub(crate) via_name: Box<str>,
+    /// Decides with which server each balancer begins.
+    pub(crate) seed: u64,
+    pub(crate) workers: usize,
+}
+
+/// Counts a snapshot until the last who uses it is gone.
+#[derive(Debug)]
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Snapshot {
+    /// Makes a checked config ready that nothing went before.
+    ///
+    /// # Errors
+    /// The listener or upstream whose TLS cannot be made ready.
+    pub(crate) fn new(config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
+        Self::make(config, around, None)
+    }
+
+    /// Makes a checked config ready that follows this one. Nothing changes for those who use this one, and nothing is lost when
+    /// it is dropped again.
+    ///
+    /// # Errors
+    /// As [`Snapshot::new`].
+    pub(crate) fn succeeded_by(&self, config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
+        Self::make(config, around, Some(self))
+    }
+
+    fn make(config: &Config, around: &Surroundings, before: Option<&Self>) -> Result<Self, TlsError> {
+        let told = config.client_certificate_headers();
+        let grace_ends = clock::now() + config.process.reload_grace;
+        let listeners = config.listeners.iter().map(|listener| {
+            let before = before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan);
+            ListenerPlan::new(listener, around, &told, before.map(|plan| &**plan)).map(Arc::new)
+        });
+        let upstreams = config.upstreams.iter().map(|upstream| {
+            match before.and_then(|before| before.upstream(&upstream.name)).map(|(_, plan)| plan) {
+                None => UpstreamPlan::new(upstream, around).map(Arc::new),
+                Some(plan) if plan.asked == *upstream => Ok(Arc::clone(plan)),
+                Some(plan) => plan.succeeded_by(upstream, around, grace_ends).map(Arc::new),
+            }
+        });
+        let count = before.map_or_else(Arc::default, |before| Arc::clone(&before.alive.0));
+        Ok(Self {
+            generation: before.map_or(1, |before| before.generation + 1),
+            process: config.process.clone(),
+            dns: config.dns.clone(),
+            listeners: listeners.collect::<Result<_, _>>()?,
+            upstreams: upstreams.collect::<Result<_, _>>()?,
+            epoch: before.map_or_else(clock::now, |before| before.epoch),
+            alive: Alive::new(&count),
+        })
+    }
+
+    /// The listener of this name and its place.
+    pub(crate) fn listener(&self, name: &str) -> Option<(usize, &Arc<ListenerPlan>)> {
+        self.listeners.iter().enumerate().find(|(_, plan)| *plan.config.name == *name)
+    }
+
+    /// The upstream of this name and its place.
+    pub(crate) fn upstream(&self, name: &str) -> Option<(usize, &Arc<UpstreamPlan>)> {
+        self.upstreams.iter().enumerate().find(|(_, plan)| *plan.config.name == *name)
+    }
+
+    /// How many snapshots there are, this one and those of before and after that somebody uses.
+    pub(crate) fn alive(&self) -> usize {
+        self.alive.0.load(Ordering::Relaxed)
+    }
+
+    /// Gets what both have ready for this one, right before it is used: what cannot go wrong, and changes nothing for requests under way.
+    pub(crate) fn prepare(&self, before: &Snapshot) {
+        for plan in &self.upstreams {
+            if let Some((_, known)) = before.upstream(&plan.config.name)
+                && !Arc::ptr_eq(known, plan)
+            {
+                plan.prepare();
+            }
+        }
+        let grace_ends = clock::now() + self.process.reload_grace;
+        for plan in &before.upstreams {
+            if self.upstream(&plan.config.name).is_none() {
+                plan.remove(grace_ends);
+            }
+        }
+    }
+
+    /// Makes it hold for what both have in common, once every worker uses it.
+    pub(crate) fn take_effect(&self, before: &Snapshot) {
+        for plan in &self.listeners {
+            plan.take_effect();
+        }
+        for plan in &self.upstreams {
+            if let Some((_, known)) = before.upstream(&plan.config.name)
+                && !Arc::ptr_eq(known, plan)
+            {
+                plan.take_effect(known);
+            }
+        }
+    }
+}
+
+/// Milliseconds from a moment to a later one.
+pub(crate) fn millis_between(epoch: Instant, at: Instant) -> u64 {
+    let since: Duration = at.saturating_duration_since(epoch);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,413 @@
+//! An upstream of the config made ready: its balancer, addresses and queue, shared by all workers, and handed on to the plan of the next
+//! config.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use weir_config::{Server, ServerAddress, Upstream, UpstreamTls};
+use weir_http::{ChunkedLimits, HeadLimits};
+use weir_observe::{ProbeShard, ServerShard, UpstreamShard};
+use weir_traffic::admission::Admission;
+use weir_traffic::balance::{Balancer, Member, Patience};
+use weir_traffic::persistence::Persistence;
+use weir_traffic::queue::DelayTarget;
+use weir_traffic::retry::{RetryBudget, RetryPolicy};
+use weir_traffic::route::Method;
+use weir_traffic::{Mode, ServerId, ServerState};
+
+use super::seats::Seats;
+use super::{Surroundings, TlsError, millis_between};
+use crate::clock;
+use crate::control::health;
+use crate::control::slow_start::Ascent;
+use crate::exchange::retry::MethodSet;
+use crate::tls::trust::Trust;
+use crate::upstream::admission::Waiter;
+use crate::upstream::connect::Endpoint;
+use crate::upstream::ejection::Ejector;
+use crate::upstream::idle::{IdleLimits, SharedIdle};
+
+/// An upstream, its rules in the form the data path uses.
+#[derive(Debug)]
+pub(crate) struct UpstreamPlan {
+    /// As the config has it.
+    pub(super) asked: Upstream,
+    /// The same with a place for every server, also for those that leave.
+    pub(crate) config: Upstream,
+    /// Of servers that the config does not name any more: when their last tunnels end.
+    pub(crate) leaves_at: Box<[Option<Instant>]>,
+    /// When the last tunnels end, once the config does not name the upstream any more.
+    removed: OnceLock<Instant>,
+    /// How servers are spoken to with TLS.
+    pub(crate) trust: Option<Arc<Trust>>,
+    /// The balancer and the queue.
+    pub(crate) admission: Admission<Waiter>,
+    /// What keeps clients on their servers.
+    pub(crate) persistence: Option<Persistence>,
+    /// Whether requests that belong to a server wait for it when it is full.
+    pub(crate) patience: Patience,
+    /// Where each server is.
+    pub(crate) places: Box<[Arc<Place>]>,
+    pub(crate) head_limits: HeadLimits,
+    pub(crate) chunked_limits: ChunkedLimits,
+    pub(crate) idle: IdleLimits,
+    /// Whether idle connections of the plan before this one may be used, by server.
+    pub(crate) keeps_idle: Box<[bool]>,
+    /// The idle connections of each server that has a limit on its requests.
+    pub(crate) shared_idle: Box<[Option<Arc<SharedIdle>>]>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) retry_budget: Arc<RetryBudget>,
+    /// Methods of requests that may be sent again after a server may have acted on them.
+    pub(crate) retry_methods: MethodSet,
+    /// Bytes of a request body that are kept to be sent again.
+    pub(crate) retry_body_max: usize,
+    /// What is counted of the probes of each server; `None` where there are none.
+    pub(crate) probes: Box<[Option<Arc<ProbeShard>>]>,
+    /// Who is ejected.
+    pub(crate) ejector: Ejector,
+    /// Servers that work their way up.
+    pub(crate) ascents: Box<[Arc<Ascent>]>,
+    /// What each worker counts of the upstream.
+    pub(crate) shards: Box<[Arc<UpstreamShard>]>,
+    /// What each worker counts of each server: by server, then by worker.
+    pub(crate) server_shards: Box<[Box<[Arc<ServerShard>]>]>,
+    epoch: Instant,
+}
+
+/// Where a server is, as far as is known.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Empty until the name is resolved.
+    pub(crate) endpoints: ArcSwap<Vec<Endpoint>>,
+    /// When an address last went away, by [`UpstreamPlan::millis`]; 0 for never.
+    address_gone_ms: AtomicU64,
+}
+
+impl Place {
+    fn new(address: &ServerAddress) -> Self {
+        Self { endpoints: ArcSwap::from_pointee(known(address)), address_gone_ms: AtomicU64::new(0) }
+    }
+
+    /// Takes over new addresses at `now_ms`; whether they are other than before.
+    pub(crate) fn move_to(&self, endpoints: Vec<Endpoint>, now_ms: u64) -> bool {
+        let before = self.endpoints.load_full();
+        if *before == endpoints {
+            return false;
+        }
+        let gone = before.iter().any(|endpoint| !endpoints.contains(endpoint));
+        self.endpoints.store(Arc::new(endpoints));
+        if gone {
+            self.address_gone_ms.store(now_ms, Ordering::Release);
+        }
+        true
+    }
+}
+
+impl UpstreamPlan {
+    /// # Errors
+    /// When TLS with its servers cannot be made ready.
+    pub(super) fn new(config: &Upstream, around: &Surroundings) -> Result<Self, TlsError> {
+        Self::make(config, Seats::first(config), around, None)
+    }
+
+    /// The plan of the next config. Servers that leave now have until `grace_ends`.
+    ///
+    /// # Errors
+    /// As [`UpstreamPlan::new`].
+    pub(super) fn succeeded_by(
+        &self,
+        config: &Upstream,
+        around: &Surroundings,
+        grace_ends: Instant,
+    ) -> Result<Self, TlsError> {
+        Self::make(config, Seats::after(self, config, grace_ends), around, Some(self))
+    }
+
+    fn make(
+        asked: &Upstream,
+        seats: Seats,
+        around: &Surroundings,
+        before: Option<&Self>,
+    ) -> Result<Self, TlsError> {
+        let Seats { servers, leaves_at, is_known } = seats;
+        let names = tls_names(asked, &servers, before);
+        let tls = asked.tls.clone().map(|tls| UpstreamTls { names, ..tls });
+        let config = &Upstream { servers, tls, ..asked.clone() };
+        let known = |index: usize| before.filter(|_| is_known[index]);
+        let each = || config.servers.iter().enumerate();
+
+        let members = each().map(|(index, server)| {
+            let state = known(index).map(|before| Arc::clone(&before.balancer().states()[index]));
+            let member = Member::new(&server.name, state.unwrap_or_else(|| new_state(server)));
+            let member = if server.backup { member.as_backup() } else { member };
+            if leaves_at[index].is_some() { member.as_leaving() } else { member }
+        });
+        let members = members.collect();
+        let keeps_idle: Box<[bool]> = each()
+            .map(|(index, _)| known(index).is_some_and(|before| before.greets_as(config, index)))
+            .collect();
+        let shared_idle = each().map(|(index, server)| {
+            server.max_requests?;
+            let before = before.filter(|_| keeps_idle[index]);
+            Some(before.and_then(|before| before.shared_idle[index].clone()).unwrap_or_default())
+        });
+        let probes = health::shards(config).into_iter().enumerate().map(|(index, shard)| {
+            let before = known(index).and_then(|before| before.probes[index].clone());
+            shard.map(|new| before.unwrap_or(new))
+        });
+        let server_shards = each().map(|(index, server)| {
+            let same_name =
+                |before: &Self| Some(before.server_shards[before.named(&server.name, index)?].clone());
+            before.and_then(same_name).unwrap_or_else(|| one_each(around.workers))
+        });
+        let seed = around.seed;
+        let (ejector, admission) = match before {
+            None => {
+                let balancer = Balancer::new(&config.balance, members, seed);
+                let ejector = Ejector::new(config, &leaves_at, &balancer);
+                (ejector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
+            }
+            Some(before) => {
+                let balancer = before.balancer().succeeded_by(&config.balance, members, seed);
+                let ejector = before.ejector.succeeded_by(config);
+                (ejector, before.admission.succeeded_by(balancer))
+            }
+        };
+        Ok(Self {
+            trust: trust(config, before)?,
+            ejector,
+            admission,
+            persistence: persistence(config, before),
+            patience: match config.queue.own_server {
+                Some(_) => Patience::ForOwn,
+                None => Patience::None,
+            },
+            places: each()
+                .map(|(index, server)| match known(index) {
+                    Some(before) => Arc::clone(&before.places[index]),
+                    None => Arc::new(Place::new(&server.address)),
+                })
+                .collect(),
+            head_limits: head_limits(config),
+            chunked_limits: chunked_limits(config),
+            idle: idle_limits(config),
+            shared_idle: shared_idle.collect(),
+            keeps_idle,
+            retry: config.retry.policy(),
+            retry_budget: retry_budget(config, before),
+            retry_methods: MethodSet::new(config.retry.methods.iter().map(Method::as_str)),
+            retry_body_max: config.retry.body_size.as_usize(),
+            probes: probes.collect(),
+            ascents: each()
+                .map(|(index, _)| known(index).map_or_else(Arc::default, |it| Arc::clone(&it.ascents[index])))
+                .collect(),
+            shards: match before {
+                Some(before) => before.shards.clone(),
+                None => (0..around.workers).map(|_| Arc::new(UpstreamShard::new(0))).collect(),
+            },
+            server_shards: server_shards.collect(),
+            epoch: before.map_or_else(clock::now, |before| before.epoch),
+            removed: OnceLock::new(),
+            leaves_at: leaves_at.into(),
+            asked: asked.clone(),
+            config: config.clone(),
+        })
+    }
+
+    /// The place of the server of this name, if there is one: rather `index` than another.
+    fn named(&self, name: &str, index: usize) -> Option<usize> {
+        let servers = &self.config.servers;
+        let is_it = |index: &usize| servers.get(*index).is_some_and(|server| *server.name == *name);
+        Some(index).filter(is_it).or_else(|| (0..servers.len()).find(is_it))
+    }
+
+    /// Whether a connection to a server that this plan has opened is as one that a plan with this config would open.
+    fn greets_as(&self, config: &Upstream, server: usize) -> bool {
+        let way = |config: &Upstream| {
+            let tls = config.tls.as_ref().map(|tls| (tls.names[server].clone(), without_names(tls)));
+            (tls, config.proxy_protocol)
+        };
+        way(&self.config) == way(config)
+    }
+
+    /// Makes room for its servers in what it shares with the plan before it.
+    pub(super) fn prepare(&self) {
+        self.ejector.change(self);
+    }
+
+    /// Makes its settings hold for what it shares with the plan before it. What an operator has changed while Weir runs stays, unless
+    /// the config says something new about it.
+    pub(super) fn take_effect(&self, before: &UpstreamPlan) {
+        for (index, (state, server)) in self.balancer().states().iter().zip(&self.config.servers).enumerate()
+        {
+            let known = before.balancer().states().get(index).filter(|known| Arc::ptr_eq(known, state));
+            let known = known.map(|_| &before.config.servers[index]);
+            if self.leaves_at[index].is_some() {
+                state.set_mode(Mode::Maintenance);
+                continue;
+            }
+            let Some(known) = known else { continue };
+            if known.weight != server.weight {
+                state.set_weight(u32::from(server.weight));
+            }
+            if known.max_requests != server.max_requests {
+                state.set_max_requests(server.max_requests.unwrap_or(0));
+            }
+            if known.mode != server.mode || before.leaves_at[index].is_some() {
+                state.set_mode(server.mode);
+            }
+            if known.health && !server.health
+                || before.config.health.is_some() && self.config.health.is_none()
+            {
+                // Nobody looks any more: as at the start.
+                state.set_health(weir_traffic::Health::Up);
+            }
+        }
+        self.admission.take_over(self.config.queue.length_max, delay_target(&self.config));
+        self.settle_ejections();
+        self.serve_queue();
+    }
+
+    /// The config does not name the upstream any more; what runs on it has until `grace_ends`.
+    pub(super) fn remove(&self, grace_ends: Instant) {
+        let _removed_before = self.removed.set(grace_ends);
+    }
+
+    /// When tunnels to a server end, because the config does not name it or its upstream any more.
+    pub(crate) fn ends_at(&self, server: ServerId) -> Option<Instant> {
+        self.leaves_at[server.index()].or_else(|| self.removed.get().copied())
+    }
+
+    /// Whether a place is left to a server that is gone.
+    pub(crate) fn is_vacant(&self, server: usize) -> bool {
+        self.leaves_at[server].is_some() && self.balancer().states()[server].in_flight() == 0
+    }
+
+    /// Who chooses among the servers.
+    #[inline]
+    pub(crate) fn balancer(&self) -> &Balancer {
+        self.admission.balancer()
+    }
+
+    /// Milliseconds since this upstream was made: the clock of its queue, its retry budget and its ejections.
+    pub(crate) fn millis(&self, now: Instant) -> u64 {
+        millis_between(self.epoch, now)
+    }
+
+    /// The first moment of a millisecond of [`UpstreamPlan::millis`].
+    pub(crate) fn at_millis(&self, millis: u64) -> Instant {
+        self.epoch + std::time::Duration::from_millis(millis)
+    }
+
+    /// Whether a connection to a server may lead to an address that is none of its any more.
+    ///
+    /// Every one that was opened before an address went away, wherever it leads: to open a few anew costs less than to
+    /// know of each.
+    pub(crate) fn has_moved(&self, server: usize, opened_at: Instant) -> bool {
+        let gone_ms = self.places[server].address_gone_ms.load(Ordering::Acquire);
+        gone_ms != 0 && self.millis(opened_at) <= gone_ms
+    }
+}
+
+fn head_limits(config: &Upstream) -> HeadLimits {
+    HeadLimits {
+        head_bytes_max: config.limits.head_size.as_usize(),
+        fields_max: config.limits.headers,
+        ..HeadLimits::default()
+    }
+}
+
+fn chunked_limits(config: &Upstream) -> ChunkedLimits {
+    ChunkedLimits {
+        extension_bytes_max: config.limits.chunk_extension_size.as_usize(),
+        trailer_bytes_max: config.limits.trailer_size.as_usize(),
+        trailer_fields_max: config.limits.headers,
+    }
+}
+
+fn idle_limits(config: &Upstream) -> IdleLimits {
+    IdleLimits {
+        connections_max: config.idle.connections_max,
+        idle_max: Some(config.timeouts.idle),
+        age_max: config.idle.age_max,
+        requests_max: config.idle.requests_max.unwrap_or(u64::MAX),
+    }
+}
+
+fn new_state(server: &Server) -> Arc<ServerState> {
+    let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
+    state.set_mode(server.mode);
+    Arc::new(state)
+}
+
+fn one_each(workers: usize) -> Box<[Arc<ServerShard>]> {
+    (0..workers).map(|_| Arc::default()).collect()
+}
+
+fn without_names(tls: &UpstreamTls) -> UpstreamTls {
+    UpstreamTls { names: Vec::new(), ..tls.clone() }
+}
+
+/// What the certificate of each server has to be for, by their places. Those that leave are not in the config any more.
+fn tls_names(
+    asked: &Upstream,
+    servers: &[Server],
+    before: Option<&UpstreamPlan>,
+) -> Vec<rustls::pki_types::ServerName<'static>> {
+    let named_in = |config: &Upstream, server: &Server| {
+        let index = config.servers.iter().position(|one| one.name == server.name)?;
+        config.tls.as_ref().map(|tls| tls.names[index].clone())
+    };
+    let name = |server: &Server| {
+        let before = || before.and_then(|before| named_in(&before.config, server));
+        named_in(asked, server).or_else(before).unwrap_or_else(|| server.tls_name())
+    };
+    servers.iter().map(name).collect()
+}
+
+/// How servers are spoken to with TLS; as before, with its sessions, as long as nothing about it has changed.
+fn trust(config: &Upstream, before: Option<&UpstreamPlan>) -> Result<Option<Arc<Trust>>, TlsError> {
+    let Some(tls) = &config.tls else { return Ok(None) };
+    let unchanged = before.filter(|before| before.config.tls.as_ref() == Some(tls));
+    if let Some(trust) = unchanged.and_then(|before| before.trust.clone()) {
+        return Ok(Some(trust));
+    }
+    let trust = Trust::new(tls);
+    let trust = trust.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
+    Ok(Some(Arc::new(trust)))
+}
+
+/// What keeps clients on their servers, with what was learned before.
+fn persistence(config: &Upstream, before: Option<&UpstreamPlan>) -> Option<Persistence> {
+    let new = config.persistence()?;
+    let before = before.filter(|before| before.config.persistence == config.persistence);
+    Some(match before.and_then(|before| before.persistence.as_ref()) {
+        Some(before) => new.remembering(before),
+        None => new,
+    })
+}
+
+fn retry_budget(config: &Upstream, before: Option<&UpstreamPlan>) -> Arc<RetryBudget> {
+    let allows = |config: &Upstream| (config.retry.budget, config.retry.budget_per_second);
+    match before.filter(|before| allows(&before.config) == allows(config)) {
+        Some(before) => Arc::clone(&before.retry_budget),
+        None => Arc::new(config.retry.new_budget()),
+    }
+}
+
+fn delay_target(config: &Upstream) -> Option<DelayTarget> {
+    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let interval_ms = millis(config.queue.delay_interval);
+    config.queue.delay_target.map(|target| DelayTarget { target_ms: millis(target), interval_ms })
+}
+
+/// The addresses that are known without asking anybody.
+fn known(address: &ServerAddress) -> Vec<Endpoint> {
+    match address {
+        ServerAddress::Ip(addr) => vec![Endpoint::Inet(*addr)],
+        ServerAddress::Unix(path) => vec![Endpoint::Unix(path.clone())],
+        ServerAddress::Name { .. } => Vec::new(),
+    }
+}

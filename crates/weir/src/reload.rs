@@ -1,0 +1,56 @@
+//! A reload of the config: read and checked anew, and taken over only when nothing is wrong with it.
+//!
+//! The log says what came of it, with every mistake: nobody sees the standard error of a service but there. Must not stop the process,
+//! whatever the config says.
+
+use weir_config::{Checked, Config};
+use weir_proxy::Proxy;
+
+use crate::output;
+use crate::start::{self, Origin};
+use crate::watch::Watch;
+
+/// Reads the config again and goes over to it; gives it when that is done.
+pub(crate) fn run(proxy: &mut Proxy, origin: Origin<'_>, watch: &Watch) -> Option<Config> {
+    let Origin::File(file) = origin else {
+        tracing::warn!("there is no config to read again: the addresses are on the command line");
+        return None;
+    };
+    let checked = Checked::load(file);
+    for warning in checked.mistakes.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let Some(config) = checked.config else {
+        proxy.count_failed_reload();
+        for mistake in checked.mistakes.errors() {
+            tracing::error!("{mistake}");
+        }
+        let mistakes = checked.mistakes.errors().count();
+        tracing::error!(file = %file.display(), mistakes, "the config was not reloaded: that of before stays in use");
+        return None;
+    };
+    watch.follow(config.process.reload, &checked.mistakes);
+    let before = proxy.listened();
+    match proxy.reload(&config) {
+        Ok(reloaded) => {
+            for key in &reloaded.needs_restart {
+                tracing::warn!(key, "a change of this key holds only after a restart");
+            }
+            for listened in proxy.listened().iter().filter(|listened| !before.contains(listened)) {
+                output::note(&format!(
+                    "listening listener={} address={}",
+                    listened.listener, listened.address
+                ));
+            }
+            let generation = reloaded.generation;
+            tracing::info!(file = %file.display(), generation, "the config was reloaded");
+            Some(config)
+        }
+        Err(error) => {
+            let help = start::help(&error, origin).map(|help| format!(" ({help})")).unwrap_or_default();
+            tracing::error!("{error}{help}");
+            tracing::error!(file = %file.display(), mistakes = 1, "the config was not reloaded: that of before stays in use");
+            None
+        }
+    }
+}

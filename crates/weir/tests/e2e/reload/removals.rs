@@ -1,0 +1,99 @@
+//! Servers and upstreams that the config does not name any more: nobody new comes, and who is there has time.
+
+use super::{assert_alive, config, get, named, tunnel};
+use crate::harness::{Client, End, Gate, Weir, eventually};
+
+#[test]
+fn a_removed_server_finishes_what_it_has() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let weir = Weir::start(&config(&[("a", &a)], ""));
+    let mut held = Client::connect(weir.web());
+    held.send_get("/held");
+    eventually("the request is there", || a.requests().len() == 1);
+    let mut open = tunnel(&weir);
+    weir.reload(&config(&[("b", &b)], ""));
+    for _ in 0..5 {
+        assert_eq!(Client::get(weir.web(), "/").text(), "b");
+    }
+    assert_alive(&mut open);
+    assert_eq!(weir.metrics().sum("weir_server_mode", &["server=\"a\"", "mode=\"leaving\""]), 1.0);
+    gate.open();
+    assert_eq!(held.response().text(), "a");
+    assert_eq!(get(&mut held, "/").text(), "b", "the connection goes on");
+    assert_alive(&mut open);
+    drop(open);
+    eventually("it is gone", || weir.metrics().all("weir_server_mode", &["server=\"a\""]).is_empty());
+    eventually("nothing is left of the old config", || {
+        weir.metrics().sum("weir_config_snapshots", &[]) == 1.0
+    });
+}
+
+#[test]
+fn a_tunnel_to_a_removed_server_ends_in_time() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let grace = "process.reload_grace = \"300ms\"";
+    let weir = Weir::start(&config(&[("a", &a)], grace));
+    let mut open = tunnel(&weir);
+    weir.reload(&config(&[("b", &b)], grace));
+    assert_eq!(open.take_to_end().1, End::Closed);
+    let failures = weir.metrics().sum("weir_listener_failures_total", &["reason=\"relay-draining\""]);
+    assert_eq!(failures, 1.0);
+}
+
+#[test]
+fn a_server_that_comes_back_keeps_its_tunnels() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let grace = "process.reload_grace = \"1s\"";
+    let weir = Weir::start(&config(&[("a", &a)], grace));
+    let mut open = tunnel(&weir);
+    weir.reload(&config(&[("b", &b)], grace));
+    weir.reload(&config(&[("a", &a), ("b", &b)], grace));
+    crate::harness::watchdog::work(std::time::Duration::from_millis(1500));
+    assert_alive(&mut open);
+    assert_eq!(weir.metrics().sum("weir_server_mode", &["server=\"a\"", "mode=\"serving\""]), 1.0);
+}
+
+#[test]
+fn a_removed_upstream_ends_its_tunnels_in_time() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let grace = "process.reload_grace = \"300ms\"";
+    let weir = Weir::start(&config(&[("a", &a)], grace));
+    let mut open = tunnel(&weir);
+    let other = format!(
+        "admin.address = \"127.0.0.1:0\"\nlistener.web = {{ address = \"127.0.0.1:0\", upstream = \"other\" }}\n\
+         upstream.other.servers = [\"{}\"]\n{grace}\n",
+        b.address()
+    );
+    weir.reload(&other);
+    assert_eq!(Client::get(weir.web(), "/").text(), "b");
+    assert_eq!(open.take_to_end().1, End::Closed);
+}
+
+#[test]
+fn old_configs_are_freed() {
+    let gate = Gate::new();
+    let origin = named("a", &gate);
+    let text =
+        |number: u32| config(&[("a", &origin)], &format!("listener.web.limits.headers = {}", 50 + number));
+    let weir = Weir::start(&text(0));
+    let snapshots = || weir.metrics().sum("weir_config_snapshots", &[]);
+    let mut held = Client::connect(weir.web());
+    held.send_get("/held");
+    let mut open = tunnel(&weir);
+    let mut idle = Client::connect(weir.web());
+    assert_eq!(get(&mut idle, "/").status, 200);
+    eventually("the request is there", || origin.requests().len() == 3);
+    for number in 1..=5 {
+        weir.reload(&text(number));
+    }
+    eventually("one exchange holds one old config", || snapshots() == 2.0);
+    gate.open();
+    assert_eq!(held.response().text(), "a");
+    eventually("none is left", || snapshots() == 1.0);
+    assert_alive(&mut open);
+    assert_eq!(get(&mut idle, "/").status, 200);
+}
