@@ -104,6 +104,10 @@ impl Scenario {
                 rounds.window = tunnels.heartbeat;
             }
         }
+        if self.crowd.is_some() {
+            // A tool that hangs on a target that drops connections is waited for and started again, in each round.
+            rounds.count = 1;
+        }
         if let Some(ladder) = &self.ladder {
             rounds.count = 1;
             if ladder.clients.iter().any(|clients| *clients > 1000) {
