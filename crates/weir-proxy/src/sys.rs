@@ -69,24 +69,26 @@ pub(crate) fn backlog(fd: BorrowedFd<'_>) -> io::Result<usize> {
     if outcome == 0 { Ok(info.tcpi_unacked as usize) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A number that the kernel keeps for a TCP socket.
+#[cfg(test)]
+pub(crate) fn tcp(fd: BorrowedFd<'_>, name: libc::c_int) -> u32 {
+    let mut value: libc::c_int = -1;
+    let mut size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the descriptor is open for the life of the borrow, and the kernel writes at most `size` bytes to a live
+    // c_int, and the size to a live socklen_t.
+    let outcome = unsafe {
+        let value = (&raw mut value).cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, name, value, &raw mut size)
+    };
+    assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
+    u32::try_from(value).expect("both options are positive")
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
-
-    fn tcp(fd: BorrowedFd<'_>, name: libc::c_int) -> u32 {
-        let mut value: libc::c_int = -1;
-        let mut size = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: the descriptor is open for the life of the borrow, and the kernel writes at most `size` bytes to a live
-        // c_int, and the size to a live socklen_t.
-        let outcome = unsafe {
-            let value = (&raw mut value).cast();
-            libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, name, value, &raw mut size)
-        };
-        assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
-        u32::try_from(value).expect("both options are positive")
-    }
 
     #[test]
     fn the_kernel_has_what_was_set() {

@@ -241,8 +241,14 @@ impl OpenDoor {
     }
 }
 
-/// Changes the options of a socket that listens.
+/// Changes the options of a socket that listens, to none where the config has none any more.
 fn adjust(socket: BorrowedFd<'_>, listener: &Listener) -> io::Result<()> {
+    if listener.defer_accept.is_none() {
+        sys::set_defer_accept(socket, 0)?;
+    }
+    if listener.fast_open.is_none() {
+        sys::set_fast_open(socket, 0)?;
+    }
     let socket = socket2::SockRef::from(&socket);
     set_options(&socket, listener)?;
     socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))
@@ -292,5 +298,30 @@ fn peer_of(addr: Option<SocketAddrAny>) -> Peer {
     match addr.and_then(|addr| SocketAddr::try_from(addr).ok()) {
         Some(addr) => Peer::Inet(SocketAddr::new(addr.ip().to_canonical(), addr.port())),
         None => Peer::Unix,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::Config;
+
+    use super::*;
+
+    fn listener(settings: &str) -> Listener {
+        let text = format!(
+            "listener.web = {{ address = \":0\", upstream = \"app\"{settings} }}\nupstream.app.servers = [\"127.0.0.1:1\"]\n"
+        );
+        Config::parse(&text, "test.toml").expect("the config is good").listeners.remove(0)
+    }
+
+    #[test]
+    fn what_the_config_switches_off_is_off_on_an_open_socket() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let options =
+            || [libc::TCP_DEFER_ACCEPT, libc::TCP_FASTOPEN].map(|name| sys::tcp(socket.as_fd(), name) > 0);
+        for (settings, is_on) in [(", defer_accept = \"5s\", fast_open = 64", true), ("", false)] {
+            adjust(socket.as_fd(), &listener(settings)).expect("a socket that listens takes its options");
+            assert_eq!(options(), [is_on; 2], "{settings}");
+        }
     }
 }
