@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 use self::answer::Answer;
 use self::request::Received;
 use super::modes::Modes;
+use super::overview::Sources;
 
 /// Requests that run at once; more wait in the backlog.
 const REQUESTS_MAX: usize = 32;
@@ -33,8 +34,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// What is served.
 pub(crate) struct Served {
-    /// Renders what is shown at `/metrics`.
-    pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
+    pub(crate) sources: Arc<Sources>,
     pub(crate) modes: Arc<Modes>,
     /// Whether anything may be changed here.
     pub(crate) changes: bool,

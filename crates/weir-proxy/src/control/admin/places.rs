@@ -8,7 +8,7 @@ use super::answer::Answer;
 use super::request::Request;
 use super::{Served, servers};
 
-const CONTENTS: &str = "Metrics are at /metrics, servers at /servers.\n";
+const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers.\n";
 
 /// Answers a request.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
@@ -25,7 +25,8 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
 fn show(path: &[u8], served: &Served) -> Answer {
     match path {
         b"/" => Answer::plain(200, CONTENTS),
-        b"/metrics" => Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, (served.metrics)()),
+        b"/metrics" => metrics(served),
+        b"/api/overview" => Answer::json(200, &served.sources.overview()),
         b"/servers" => servers::table(served),
         _ => nothing_here(),
     }
@@ -34,7 +35,7 @@ fn show(path: &[u8], served: &Served) -> Answer {
 async fn change(request: &Request, served: &Arc<Served>) -> Answer {
     match request.path() {
         b"/servers" => servers::change_mode(request, served),
-        b"/" | b"/metrics" => not_served("GET, HEAD"),
+        b"/" | b"/metrics" | b"/api/overview" => not_served("GET, HEAD"),
         _ => nothing_here(),
     }
 }
@@ -50,6 +51,12 @@ fn may_change(request: &Request, served: &Served) -> Result<(), Answer> {
         return Err(Answer::plain(403, "Requests from web pages are refused.\n"));
     }
     Ok(())
+}
+
+fn metrics(served: &Served) -> Answer {
+    let mut text = String::new();
+    weir_observe::prometheus::render(&served.sources.figures(), &mut text);
+    Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, text)
 }
 
 fn nothing_here() -> Answer {
