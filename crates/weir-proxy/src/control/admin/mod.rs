@@ -6,6 +6,7 @@
 mod answer;
 mod places;
 mod query;
+mod ready;
 mod request;
 mod servers;
 

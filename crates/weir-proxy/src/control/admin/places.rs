@@ -6,14 +6,14 @@ use weir_http::Method;
 
 use super::answer::Answer;
 use super::request::Request;
-use super::{Served, servers};
+use super::{Served, ready, servers};
 
-const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers.\n";
+const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers, readiness at /ready.\n";
 
 /// Answers a request.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
     match request.method() {
-        Method::Get | Method::Head => show(request.path(), served),
+        Method::Get | Method::Head => show(request, served),
         Method::Post => match may_change(request, served) {
             Ok(()) => change(request, served).await,
             Err(refusal) => refusal,
@@ -22,10 +22,11 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
     }
 }
 
-fn show(path: &[u8], served: &Served) -> Answer {
-    match path {
+fn show(request: &Request, served: &Served) -> Answer {
+    match request.path() {
         b"/" => Answer::plain(200, CONTENTS),
         b"/metrics" => metrics(served),
+        b"/ready" => ready::answer(request, served),
         b"/api/overview" => Answer::json(200, &served.sources.overview()),
         b"/servers" => servers::table(served),
         _ => nothing_here(),
@@ -35,7 +36,7 @@ fn show(path: &[u8], served: &Served) -> Answer {
 async fn change(request: &Request, served: &Arc<Served>) -> Answer {
     match request.path() {
         b"/servers" => servers::change_mode(request, served),
-        b"/" | b"/metrics" | b"/api/overview" => not_served("GET, HEAD"),
+        b"/" | b"/metrics" | b"/ready" | b"/api/overview" => not_served("GET, HEAD"),
         _ => nothing_here(),
     }
 }
