@@ -15,6 +15,7 @@ mod watch;
 mod start;
 mod check;
 mod explain;
+mod why;
 mod demo;
 mod lab;
 mod completions;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Subcommand::Serve(arguments) => serve::run(&arguments),
         Subcommand::Check(arguments) => check::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
+        Subcommand::Why(arguments) => why::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
         Subcommand::Completions(arguments) => completions::run(&arguments),

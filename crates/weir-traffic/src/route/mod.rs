@@ -21,6 +21,7 @@ mod host;
 mod path;
 mod field;
 mod specificity;
+mod sentence;
 mod text_map;
 mod table;
 mod tie;

@@ -4,10 +4,12 @@
 //! reachable through the data path, nor through somebody's browser.
 
 mod answer;
+mod exchanges;
 mod places;
 mod query;
 mod request;
 mod servers;
+mod story;
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,6 +23,7 @@ use tokio::sync::Semaphore;
 use self::answer::Answer;
 use self::request::Received;
 use super::modes::Modes;
+use crate::recorder::Desk;
 
 /// Requests that run at once; more wait in the backlog.
 const REQUESTS_MAX: usize = 32;
@@ -36,6 +39,8 @@ pub(crate) struct Served {
     /// Renders what is shown at `/metrics`.
     pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
     pub(crate) modes: Arc<Modes>,
+    /// Where the recorders of the workers are asked.
+    pub(crate) desk: Arc<Desk>,
     /// Whether anything may be changed here.
     pub(crate) changes: bool,
 }

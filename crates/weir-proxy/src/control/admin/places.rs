@@ -6,14 +6,14 @@ use weir_http::Method;
 
 use super::answer::Answer;
 use super::request::Request;
-use super::{Served, servers};
+use super::{Served, exchanges, servers};
 
 const CONTENTS: &str = "Metrics are at /metrics, servers at /servers.\n";
 
 /// Answers a request.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
     match request.method() {
-        Method::Get | Method::Head => show(request.path(), served),
+        Method::Get | Method::Head => show(request, served).await,
         Method::Post => match may_change(request, served) {
             Ok(()) => change(request, served).await,
             Err(refusal) => refusal,
@@ -22,11 +22,14 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
     }
 }
 
-fn show(path: &[u8], served: &Served) -> Answer {
-    match path {
+async fn show(request: &Request, served: &Served) -> Answer {
+    match request.path() {
         b"/" => Answer::plain(200, CONTENTS),
         b"/metrics" => Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, (served.metrics)()),
         b"/servers" => servers::table(served),
+        b"/api/failures" => exchanges::failures(request, served).await,
+        b"/api/exchanges" => exchanges::recent(request, served).await,
+        path if path.starts_with(exchanges::ONE) => exchanges::one(request, served).await,
         _ => nothing_here(),
     }
 }
