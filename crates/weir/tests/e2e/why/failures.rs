@@ -19,7 +19,7 @@ fn a_server_that_is_not_there() {
             &id,
             "request    GET /app/page for example.test\n",
             "on listener web\n",
-            "route      all of it, which takes every request\n",
+            "route      everything, which takes path prefix /\n",
             "upstream   app, which chooses by least-requests\n",
             &attempt,
             "no connection came about",

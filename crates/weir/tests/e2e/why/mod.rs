@@ -72,11 +72,13 @@ fn get(weir: &Weir, target: &str) -> (Response, String) {
     (response, id)
 }
 
-/// Panics unless all `parts` are in the story, in this order.
+/// Panics unless all `parts` are in the story, in this order, wherever its lines are broken.
 fn assert_told(story: &str, parts: &[&str]) {
-    let mut rest = story;
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = flat(story);
+    let mut rest = told.as_str();
     for part in parts {
-        match rest.split_once(part) {
+        match rest.split_once(&flat(part)) {
             Some((_, after)) => rest = after,
             None => panic!("{part:?} is missing, or at the wrong place:\n{story}"),
         }
@@ -94,7 +96,7 @@ fn weir(servers: &[&str], more: &str) -> Weir {
     let servers: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
     Weir::start(&format!(
         "admin.address = \"127.0.0.1:0\"\nprocess.workers = 1\nlistener.web.address = \"127.0.0.1:0\"\n\
-         listener.web.route = [{{ name = \"all of it\", path = \"/\", upstream = \"app\" }}]\nupstream.app.servers = [{}]\n{more}\n",
+         listener.web.route = [{{ name = \"everything\", path = \"/\", upstream = \"app\" }}]\nupstream.app.servers = [{}]\n{more}\n",
         servers.join(", ")
     ))
 }

@@ -68,7 +68,6 @@ fn one_that_was_tried_again() {
         "connect-refused",
         "then: tried again",
         &second,
-        "on a new connection",
         &failed_on,
         "answer     200 by the server",
         "ended      in order; the connection of the client went on",
@@ -147,7 +146,7 @@ fn a_tunnel_when_it_is_over() {
     client.take_to_end();
     let parts = [
         "GET /socket for a.test, which became a tunnel",
-        "route      all of it",
+        "route      everything",
         "attempt 1",
         "answer     101",
         "ended      the client closed the connection first (FIN)",
