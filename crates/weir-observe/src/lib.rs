@@ -22,6 +22,7 @@ mod shard;
 
 // What a reader makes of it.
 mod figures;
+pub mod overview;
 pub mod prometheus;
 
 // One line per exchange.
@@ -34,14 +35,15 @@ pub use failure::{
 };
 pub use figures::{
     CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ReloadFigures,
-    ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
+    RouteFigures, ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use kept::Kept;
+pub use overview::Overview;
 pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
-    FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, ServerShard, ShardSizes,
-    TLS_VERSIONS, UpstreamShard, WorkerShard,
+    FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard, ServerShard,
+    ShardSizes, TLS_VERSIONS, UpstreamShard, WorkerShard,
 };

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
-use weir_observe::{Figures, ShardSizes, WorkerShard};
+use weir_observe::{Cause, Figures, ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
 use crate::clock;
@@ -24,6 +24,8 @@ use crate::control::doors::{Doors, Opened};
 use crate::control::figures::collect;
 use crate::control::health::CheckThread;
 use crate::control::modes::Modes;
+use crate::control::overview::{ListenedNow, Sources, unix_ms};
+use crate::control::pulse::Pulse;
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
 use crate::downstream::listener::BoundAddress;
@@ -35,6 +37,9 @@ use crate::worker::{self, Accepted, Load, Shared, WorkerStart};
 
 /// How much longer than one DNS answer may take the start waits for names.
 const NAMES_GRACE: Duration = Duration::from_millis(500);
+
+/// How often a stop looks whether it is over.
+const STOP_LOOK: Duration = Duration::from_millis(5);
 
 /// Why the proxy did not start.
 #[derive(Debug, thiserror::Error)]
@@ -80,8 +85,8 @@ pub struct Listened {
 /// How the stop went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
-    /// Sessions that were cut because their time was up.
-    pub sessions_cut: u64,
+    /// Exchanges and tunnels that were cut because their time was up. Idle sessions lose nothing.
+    pub cut: u64,
 }
 
 /// A running proxy. Dropping it stops it at once.
@@ -94,6 +99,8 @@ pub struct Proxy {
     pub(crate) shards: Vec<Arc<WorkerShard>>,
     pub(crate) doors: Doors,
     admin: Option<Listened>,
+    /// What [`Proxy::listened`] says, for the control thread.
+    pub(crate) listened_now: ListenedNow,
     workers: Vec<JoinHandle<io::Result<()>>>,
     stop_workers: Vec<Arc<Notify>>,
     /// How each worker hears of another config.
@@ -143,6 +150,7 @@ impl Proxy {
             shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
             doors,
             admin: None,
+            listened_now: ListenedNow::default(),
             workers: Vec::new(),
             stop_workers: Vec::new(),
             turns,
@@ -201,17 +209,14 @@ impl Proxy {
             let (listener, bound) =
                 admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
             self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
-            let (shards, current) = (self.shards.clone(), Arc::clone(&self.current));
-            let (modes, reloads) = (Modes::new(&self.current), Arc::clone(&self.reloads));
-            let metrics = Box::new(move || {
-                let mut text = String::new();
-                weir_observe::prometheus::render(&collect(&shards, &current.load(), &reloads), &mut text);
-                text
-            });
+            let modes = Modes::new(&self.current);
+            let sources = Arc::new(self.sources(config, &modes));
+            runtime.spawn(Arc::clone(&sources).keep_pulse());
             let desk = Arc::clone(&self.desk);
-            let served = admin::Served { metrics, modes, desk, changes: config.admin.changes };
+            let served = admin::Served { sources, modes, desk, changes: config.admin.changes };
             runtime.spawn(admin::serve(listener, Arc::new(served)));
         }
+        self.listened_now.store(Arc::new(self.listened()));
         runtime.spawn(keep_up(followings));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
@@ -220,6 +225,22 @@ impl Proxy {
         // Only now: a server whose name has not been asked for yet is not dead.
         self.checks = CheckThread::start(snapshot, self.around.seed)?;
         Ok(())
+    }
+
+    /// What an overview is made of.
+    fn sources(&self, config: &Config, modes: &Arc<Modes>) -> Sources {
+        Sources {
+            shards: self.shards.clone(),
+            shared: Arc::clone(&self.shared),
+            current: Arc::clone(&self.current),
+            reloads: Arc::clone(&self.reloads),
+            modes: Arc::clone(modes),
+            listened: Arc::clone(&self.listened_now),
+            via_name: self.around.via_name.clone(),
+            allows_changes: config.admin.changes,
+            started_ms: unix_ms(),
+            pulse: Pulse::default(),
+        }
     }
 
     /// Has the control thread look after what the config names, and waits until every new name has had its first answer, or with
@@ -265,8 +286,19 @@ impl Proxy {
         }
     }
 
+    /// Says where it is asked for that the process is about to stop, and goes on as before for `delay`, or until `hurry` says that there is
+    /// no more time.
+    pub fn announce_stop(&self, delay: Duration, mut hurry: impl FnMut() -> bool) {
+        self.shared.stop_announced.store(true, Ordering::SeqCst);
+        let end = clock::now() + delay;
+        while clock::now() < end && !hurry() {
+            clock::pause(STOP_LOOK);
+        }
+    }
+
     /// Stops accepting and lets idle sessions end; running exchanges go on.
     pub fn begin_stop(&self) {
+        self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
         for stop in &self.stop_workers {
             stop.notify_one();
@@ -278,14 +310,33 @@ impl Proxy {
         self.workers.iter().all(JoinHandle::is_finished)
     }
 
+    /// Exchanges and tunnels that run.
+    fn running(&self) -> u64 {
+        let snapshot = self.current.load();
+        let listeners = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
+        let tunnels = listeners.map(|shard| shard.tunnels_open.value());
+        let exchanges = self.shards.iter().map(|shard| shard.exchanges_open.value());
+        u64::try_from(tunnels.chain(exchanges).sum::<i64>()).unwrap_or(0)
+    }
+
+    /// Tunnels that were ended because their time was up.
+    fn tunnels_drained(&self) -> u64 {
+        let snapshot = self.current.load();
+        let shards = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
+        shards.map(|shard| shard.failures.count_cause(Cause::Drained)).sum()
+    }
+
     /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time.
     pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut() -> bool) -> Stopped {
+        let drained_before = self.tunnels_drained();
         self.begin_stop();
         let end: Instant = clock::now() + grace;
         while !self.is_drained() && clock::now() < end && !hurry() {
-            clock::pause(Duration::from_millis(5));
+            clock::pause(STOP_LOOK);
         }
-        let sessions_cut = if self.is_drained() { 0 } else { self.sessions_open() };
+        // Tunnels end a moment before the grace is over, so that they end properly; they are cut all the same.
+        let tunnels_cut = self.tunnels_drained() - drained_before;
+        let cut = tunnels_cut + if self.is_drained() { 0 } else { self.running() };
         self.stop_control.notify_one();
         self.checks = None;
         if self.is_drained() {
@@ -300,7 +351,7 @@ impl Proxy {
                 logs.close();
             }
         }
-        Stopped { sessions_cut }
+        Stopped { cut }
     }
 }
 
@@ -322,6 +373,7 @@ fn share(config: &Config, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         hand_over: hand_over.into(),
         connections: ConnectionLimit::new(config.process.connections_max.resolve(open_files_max())),
+        stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
     }
 }

@@ -39,7 +39,7 @@ impl Names {
             let routes = plan
                 .route_plans
                 .iter()
-                .map(|route| (route.config.name.clone(), route.config.matches.sentence().into()));
+                .map(|route| (route.config.name.clone(), route.config.matches.to_string().into()));
             let names = ListenerNames { name: plan.config.name.clone(), routes: routes.collect() };
             let known = before.and_then(|before| before.listeners.iter().find(|known| ***known == names));
             known.cloned().unwrap_or_else(|| Arc::new(names))

@@ -14,8 +14,8 @@ use super::explanation::{Key, lossy};
 /// Why a route takes the request, or does not.
 pub(super) fn outcome(outcome: &Outcome, matches: &RouteMatch, asked: &Asked) -> String {
     match outcome {
-        Outcome::Chosen => format!("takes the request: {}", matches.sentence()),
-        Outcome::LessSpecific => format!("matches too, but is less specific: {}", matches.sentence()),
+        Outcome::Chosen => format!("takes the request: {matches}"),
+        Outcome::LessSpecific => format!("matches too, but is less specific: {matches}"),
         Outcome::Host => format!("is for another host: {}", list(&matches.hosts)),
         Outcome::Path => format!("is for another path: {}", matches.path),
         Outcome::Method => format!("is for another method: {}", methods(matches)),

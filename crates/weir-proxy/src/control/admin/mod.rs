@@ -7,6 +7,7 @@ mod answer;
 mod exchanges;
 mod places;
 mod query;
+mod ready;
 mod request;
 mod servers;
 mod story;
@@ -23,6 +24,7 @@ use tokio::sync::Semaphore;
 use self::answer::Answer;
 use self::request::Received;
 use super::modes::Modes;
+use super::overview::Sources;
 use crate::recorder::Desk;
 
 /// Requests that run at once; more wait in the backlog.
@@ -36,8 +38,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// What is served.
 pub(crate) struct Served {
-    /// Renders what is shown at `/metrics`.
-    pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
+    pub(crate) sources: Arc<Sources>,
     pub(crate) modes: Arc<Modes>,
     /// Where the recorders of the workers are asked.
     pub(crate) desk: Arc<Desk>,

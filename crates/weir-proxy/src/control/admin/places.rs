@@ -6,9 +6,9 @@ use weir_http::Method;
 
 use super::answer::Answer;
 use super::request::Request;
-use super::{Served, exchanges, servers};
+use super::{Served, exchanges, ready, servers};
 
-const CONTENTS: &str = "Metrics are at /metrics, servers at /servers.\n";
+const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, the last failures at /api/failures, servers at /servers, readiness at /ready.\n";
 
 /// Answers a request.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
@@ -25,7 +25,9 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
 async fn show(request: &Request, served: &Served) -> Answer {
     match request.path() {
         b"/" => Answer::plain(200, CONTENTS),
-        b"/metrics" => Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, (served.metrics)()),
+        b"/metrics" => metrics(served),
+        b"/ready" => ready::answer(request, served),
+        b"/api/overview" => Answer::json(200, &served.sources.overview()),
         b"/servers" => servers::table(served),
         b"/api/failures" => exchanges::failures(request, served).await,
         b"/api/exchanges" => exchanges::recent(request, served).await,
@@ -37,7 +39,7 @@ async fn show(request: &Request, served: &Served) -> Answer {
 async fn change(request: &Request, served: &Arc<Served>) -> Answer {
     match request.path() {
         b"/servers" => servers::change_mode(request, served),
-        b"/" | b"/metrics" => not_served("GET, HEAD"),
+        b"/" | b"/metrics" | b"/ready" | b"/api/overview" => not_served("GET, HEAD"),
         _ => nothing_here(),
     }
 }
@@ -53,6 +55,12 @@ fn may_change(request: &Request, served: &Served) -> Result<(), Answer> {
         return Err(Answer::plain(403, "Requests from web pages are refused.\n"));
     }
     Ok(())
+}
+
+fn metrics(served: &Served) -> Answer {
+    let mut text = String::new();
+    weir_observe::prometheus::render(&served.sources.figures(), &mut text);
+    Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, text)
 }
 
 fn nothing_here() -> Answer {
