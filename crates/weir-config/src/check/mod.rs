@@ -58,8 +58,9 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
     sockets::check(document, findings);
     tcp::check_upstreams(document, findings);
     check_process(document, findings);
-    let Document { process, log, dns, admin, .. } = text.value;
-    Config { process: process.value, log, dns: dns.value, admin: admin.value, listeners, upstreams }
+    let Document { process, log, dns, admin, recorder, .. } = text.value;
+    let (process, dns, admin) = (process.value, dns.value, admin.value);
+    Config { process, log, dns, admin, recorder, listeners, upstreams }
 }
 
 /// What a listener is checked against.

@@ -27,7 +27,7 @@ pub use listener::{
 };
 pub use persistence::{CookieMode, CookiePersistence, Secret};
 pub use process::{
-    Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, ReloadTrigger, WorkerCount,
+    Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, Recorder, ReloadTrigger, WorkerCount,
 };
 pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
@@ -50,6 +50,8 @@ pub struct Config {
     pub dns: Dns,
     /// Figures about Weir itself.
     pub admin: Admin,
+    /// What is kept of exchanges that are over.
+    pub recorder: Recorder,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Listener>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

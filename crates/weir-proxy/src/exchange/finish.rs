@@ -63,7 +63,7 @@ fn count_route(record: &Record, view: &View, worker: usize) {
     }
 }
 
-/// Counts the exchange and writes its line of the access log.
+/// Counts the exchange, writes its line of the access log, and keeps what the recorder wants of it.
 pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     let view = exchange.record.view(session);
     let record = &mut exchange.record;
@@ -105,4 +105,7 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
         exchange.record.spend(phase, now);
     }
     access_log::write(session, exchange, &view);
+    if let Some(recorder) = &session.worker.recorder {
+        recorder.record(session, exchange, &view);
+    }
 }

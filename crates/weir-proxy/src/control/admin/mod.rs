@@ -4,11 +4,13 @@
 //! reachable through the data path, nor through somebody's browser.
 
 mod answer;
+mod exchanges;
 mod places;
 mod query;
 mod ready;
 mod request;
 mod servers;
+mod story;
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,6 +25,7 @@ use self::answer::Answer;
 use self::request::Received;
 use super::modes::Modes;
 use super::overview::Sources;
+use crate::recorder::Desk;
 
 /// Requests that run at once; more wait in the backlog.
 const REQUESTS_MAX: usize = 32;
@@ -37,6 +40,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 pub(crate) struct Served {
     pub(crate) sources: Arc<Sources>,
     pub(crate) modes: Arc<Modes>,
+    /// Where the recorders of the workers are asked.
+    pub(crate) desk: Arc<Desk>,
     /// Whether anything may be changed here.
     pub(crate) changes: bool,
 }

@@ -6,14 +6,14 @@ use weir_http::Method;
 
 use super::answer::Answer;
 use super::request::Request;
-use super::{Served, ready, servers};
+use super::{Served, exchanges, ready, servers};
 
-const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers, readiness at /ready.\n";
+const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, the last failures at /api/failures, servers at /servers, readiness at /ready.\n";
 
 /// Answers a request.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
     match request.method() {
-        Method::Get | Method::Head => show(request, served),
+        Method::Get | Method::Head => show(request, served).await,
         Method::Post => match may_change(request, served) {
             Ok(()) => change(request, served).await,
             Err(refusal) => refusal,
@@ -22,13 +22,16 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
     }
 }
 
-fn show(request: &Request, served: &Served) -> Answer {
+async fn show(request: &Request, served: &Served) -> Answer {
     match request.path() {
         b"/" => Answer::plain(200, CONTENTS),
         b"/metrics" => metrics(served),
         b"/ready" => ready::answer(request, served),
         b"/api/overview" => Answer::json(200, &served.sources.overview()),
         b"/servers" => servers::table(served),
+        b"/api/failures" => exchanges::failures(request, served).await,
+        b"/api/exchanges" => exchanges::recent(request, served).await,
+        path if path.starts_with(exchanges::ONE) => exchanges::one(request, served).await,
         _ => nothing_here(),
     }
 }
