@@ -3,6 +3,7 @@
 //! Taken by a reader at one moment, off the workers; everything that shows figures (Prometheus, status page, runtime
 //! socket) shows these.
 
+use crate::admin::AdminFigures;
 use crate::counter::{Counter, Level};
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
@@ -42,6 +43,8 @@ pub struct Figures {
     pub upstreams: Vec<UpstreamFigures>,
     /// What became of reloads.
     pub reload: ReloadFigures,
+    /// What the admin listener was asked.
+    pub admin: AdminFigures,
 }
 
 /// What became of reloads of the config.
@@ -274,6 +277,7 @@ pub struct UpstreamFigures {
     pub queued: u64,
     pub queue_length: Level,
     pub queue_time: HistogramSnapshot,
+    pub exchange_time: HistogramSnapshot,
     pub retries: [u64; RETRY_CAUSES.len()],
     pub retries_refused: [u64; RETRY_REFUSALS.len()],
     pub persistence: [u64; Kept::ALL.len()],
@@ -298,6 +302,7 @@ impl UpstreamFigures {
         self.queued += shard.queued.value();
         self.queue_length.merge(shard.queue_length.level());
         self.queue_time.add(&shard.queue_time);
+        self.exchange_time.add(&shard.exchange_time);
         add_each(&mut self.retries, values(&shard.retries));
         add_each(&mut self.retries_refused, values(&shard.retries_refused));
         add_each(&mut self.persistence, values(&shard.persistence));
