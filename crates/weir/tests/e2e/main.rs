@@ -48,6 +48,7 @@ mod unix_sockets;
 mod proxy_protocol;
 mod first_bytes;
 mod dns_names;
+mod prometheus;
 mod many_clients;
 mod hand_over;
 mod config_commands;
