@@ -93,6 +93,7 @@ pub struct Proxy {
     pub(crate) shards: Vec<Arc<WorkerShard>>,
     pub(crate) doors: Doors,
     admin: Option<Listened>,
+    pub(crate) admin_guard: Option<Arc<admin::Guard>>,
     workers: Vec<JoinHandle<io::Result<()>>>,
     stop_workers: Vec<Arc<Notify>>,
     /// How each worker hears of another config.
@@ -138,6 +139,7 @@ impl Proxy {
             shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
             doors,
             admin: None,
+            admin_guard: None,
             workers: Vec::new(),
             stop_workers: Vec::new(),
             turns,
@@ -195,12 +197,17 @@ impl Proxy {
             self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
             let (shards, current) = (self.shards.clone(), Arc::clone(&self.current));
             let (modes, reloads) = (Modes::new(&self.current), Arc::clone(&self.reloads));
+            let guard = Arc::new(admin::Guard::new(config)?);
+            self.admin_guard = Some(Arc::clone(&guard));
+            let asked = Arc::clone(&guard);
             let metrics = Box::new(move || {
                 let mut text = String::new();
-                weir_observe::prometheus::render(&collect(&shards, &current.load(), &reloads), &mut text);
+                let mut figures = collect(&shards, &current.load(), &reloads);
+                figures.admin = asked.figures();
+                weir_observe::prometheus::render(&figures, &mut text);
                 text
             });
-            let served = admin::Served { metrics, modes, changes: config.admin.changes };
+            let served = admin::Served { metrics, modes, guard };
             runtime.spawn(admin::serve(listener, Arc::new(served)));
         }
         runtime.spawn(keep_up(followings));

@@ -40,7 +40,7 @@ fn promtool_has_nothing_against_the_metrics() {
     eventually("a probe has passed", || {
         weir.metrics().sum("weir_server_probes_total", &["result=\"passed\""]) > 0.0
     });
-    let page = Client::get(weir.address("admin"), "/metrics");
+    let page = Client::get_by_address(weir.address("admin"), "/metrics");
     assert_eq!(page.field("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])
