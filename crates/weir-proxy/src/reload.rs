@@ -157,6 +157,7 @@ impl Proxy {
             guard.follow(config);
         }
         self.doors = doors;
+        self.listened_now.store(Arc::new(self.listened()));
         for file in stale_files {
             let _gone_already = std::fs::remove_file(file);
         }

@@ -38,6 +38,13 @@ impl Answer {
         Self::new(status, PLAIN, text)
     }
 
+    /// A value as JSON.
+    pub(crate) fn json(status: u16, value: &impl serde::Serialize) -> Self {
+        let mut text = serde_json::to_vec(value).expect("what is shown has string keys and no failing parts");
+        text.push(b'\n');
+        Self::new(status, "application/json", text)
+    }
+
     pub(crate) fn with_field(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.fields.push((name, value.into()));
         self

@@ -62,6 +62,7 @@ impl Terms {
 }
 
 /// Decides about connections and requests.
+#[derive(Debug)]
 pub(crate) struct Guard {
     terms: ArcSwap<Terms>,
     /// What only a page knows that was read from this process.
@@ -142,7 +143,7 @@ impl Guard {
     }
 
     /// Whether anything may be changed at all.
-    pub(super) fn allows_changes(&self) -> bool {
+    pub(crate) fn allows_changes(&self) -> bool {
         self.terms.load().changes
     }
 

@@ -24,6 +24,7 @@ use self::guard::Refused;
 pub(crate) use self::guard::{Guard, Peer};
 use self::request::Received;
 use super::modes::Modes;
+use super::overview::Sources;
 
 /// How long one request may take from its first byte to its last.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -40,8 +41,7 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 
 /// What is served.
 pub(crate) struct Served {
-    /// Renders what is shown at `/metrics`.
-    pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
+    pub(crate) sources: Arc<Sources>,
     pub(crate) modes: Arc<Modes>,
     pub(crate) guard: Arc<Guard>,
 }

@@ -9,7 +9,7 @@ use super::guard::{Peer, Refused};
 use super::request::Request;
 use super::{Served, servers};
 
-const CONTENTS: &str = "Metrics are at /metrics, servers at /servers.\n";
+const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers.\n";
 
 /// Answers a request that the guard has let in.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {
@@ -26,7 +26,8 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) 
 fn show(path: &[u8], served: &Served) -> Answer {
     match path {
         b"/" => Answer::plain(200, CONTENTS),
-        b"/metrics" => Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, (served.metrics)()),
+        b"/metrics" => metrics(served),
+        b"/api/overview" => Answer::json(200, &served.sources.overview()),
         b"/servers" => servers::table(served),
         _ => nothing_here(),
     }
@@ -35,9 +36,17 @@ fn show(path: &[u8], served: &Served) -> Answer {
 async fn change(request: &Request, served: &Arc<Served>) -> Answer {
     match request.path() {
         b"/servers" => servers::change_mode(request, served),
-        b"/" | b"/metrics" => not_served("GET, HEAD"),
+        b"/" | b"/metrics" | b"/api/overview" => not_served("GET, HEAD"),
         _ => nothing_here(),
     }
+}
+
+fn metrics(served: &Served) -> Answer {
+    let mut figures = served.sources.figures();
+    figures.admin = served.guard.figures();
+    let mut text = String::new();
+    weir_observe::prometheus::render(&figures, &mut text);
+    Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, text)
 }
 
 fn nothing_here() -> Answer {
