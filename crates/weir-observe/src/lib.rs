@@ -24,6 +24,7 @@ mod admin;
 // What a reader makes of it.
 mod figures;
 pub mod overview;
+pub mod status_page;
 pub mod prometheus;
 
 // One line per exchange.

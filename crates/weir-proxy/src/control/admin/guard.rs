@@ -49,6 +49,8 @@ struct Terms {
     credentials: Credentials,
     hosts: Vec<Box<str>>,
     changes: bool,
+    /// The whole of it, without secrets.
+    shown: Box<str>,
 }
 
 impl Terms {
@@ -57,6 +59,7 @@ impl Terms {
             credentials: config.credentials.clone(),
             hosts: config.admin.hosts.clone(),
             changes: config.admin.changes,
+            shown: config.shown.clone(),
         }
     }
 }
@@ -137,9 +140,14 @@ impl Guard {
         self.shard.figures()
     }
 
-    /// What Weir's own page has to send with a change.
-    pub(super) fn page_token(&self) -> &str {
-        &self.page_token
+    /// What Weir's own page has to send with a change; `None` when it can change nothing.
+    pub(super) fn page_token(&self) -> Option<&str> {
+        self.allows_changes().then_some(&*self.page_token)
+    }
+
+    /// The config in use, without secrets.
+    pub(super) fn shown_config(&self) -> Box<str> {
+        self.terms.load().shown.clone()
     }
 
     /// Whether anything may be changed at all.

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use weir_http::Method;
+use weir_observe::status_page::{self, Shown};
 
 use super::answer::Answer;
 use super::guard::{Peer, Refused};
 use super::request::Request;
 use super::{Served, servers};
 
-const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers.\n";
+const HTML: &str = "text/html; charset=utf-8";
+
+const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, servers at /servers.\n";
 
 /// Answers a request that the guard has let in.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {
@@ -25,7 +28,11 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) 
 
 fn show(path: &[u8], served: &Served) -> Answer {
     match path {
-        b"/" => Answer::plain(200, CONTENTS),
+        b"/" | b"/status" => status_page(served),
+        b"/status.css" => Answer::new(200, "text/css; charset=utf-8", status_page::STYLE),
+        b"/status.js" => Answer::new(200, "text/javascript; charset=utf-8", status_page::SCRIPT),
+        b"/failures" => Answer::new(200, HTML, status_page::failures_page()),
+        _ if path.starts_with(b"/failures/") => failure_page(&path[b"/failures/".len()..]),
         b"/metrics" => metrics(served),
         b"/api/overview" => Answer::json(200, &served.sources.overview()),
         b"/servers" => servers::table(served),
@@ -38,6 +45,25 @@ async fn change(request: &Request, served: &Arc<Served>) -> Answer {
         b"/servers" => servers::change_mode(request, served),
         b"/" | b"/metrics" | b"/api/overview" => not_served("GET, HEAD"),
         _ => nothing_here(),
+    }
+}
+
+fn status_page(served: &Served) -> Answer {
+    let config = served.guard.shown_config();
+    let shown = Shown {
+        overview: &served.sources.overview(),
+        admin: served.guard.figures(),
+        config: &config,
+        page_token: served.guard.page_token(),
+    };
+    Answer::new(200, HTML, status_page::page(&shown))
+}
+
+/// What a reason of failures means, by its code.
+fn failure_page(code: &[u8]) -> Answer {
+    match std::str::from_utf8(code).ok().and_then(status_page::failure_page) {
+        Some(page) => Answer::new(200, HTML, page),
+        None => Answer::plain(404, "There is no such reason: /failures lists them all.\n"),
     }
 }
 
