@@ -7,6 +7,9 @@
   const main = document.getElementById("main");
   const state = { shape: null, places: [], overview: null, failures: 0 };
 
+  // Without the name and password that may stand in the address of the page: `fetch` refuses those.
+  const ask = (path, options) => fetch(location.origin + path, options);
+
   // The formats: the same as those of the server, see format.rs.
   const count = n => Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
   const rate = n => n < 9.95 ? n.toFixed(1) : count(n);
@@ -214,7 +217,7 @@
 
   // Takes the markup from Weir once more; what is folded and where the focus is stays.
   const renew = async () => {
-    const response = await fetch("/", { headers: { accept: "text/html" } });
+    const response = await ask("/", { headers: { accept: "text/html" } });
     if (!response.ok) throw new Error(response.status);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     const open = [...main.querySelectorAll("details")].map(details => details.open);
@@ -227,7 +230,7 @@
   };
 
   const poll = async () => {
-    const response = await fetch("/api/overview", { headers: { accept: "application/json" } });
+    const response = await ask("/api/overview", { headers: { accept: "application/json" } });
     if (!response.ok) throw new Error(response.status);
     const overview = await response.json();
     const shape = shapeOf(overview);
@@ -239,7 +242,7 @@
 
   const recent = async () => {
     const section = document.getElementById("failures");
-    const response = await fetch("/api/failures?limit=1000");
+    const response = await ask("/api/failures?limit=1000");
     if (!response.ok) { section.hidden = true; return false; }
     const told = await response.json();
     const failures = Array.isArray(told) ? told : told.failures ?? [];
@@ -314,7 +317,7 @@
       const wish = new URLSearchParams({ ...meant, mode });
       if (mode === "draining" && form.elements.deadline.value.trim()) wish.set("deadline", form.elements.deadline.value.trim());
       try {
-        const response = await fetch("/servers", { method: "POST", headers: { "weir-page-token": token }, body: wish });
+        const response = await ask("/servers", { method: "POST", headers: { "weir-page-token": token }, body: wish });
         if (!response.ok) { put(said, (await response.text()).trim()); return; }
         dialog.close();
         await poll();

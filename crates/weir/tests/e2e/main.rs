@@ -51,6 +51,7 @@ mod first_bytes;
 mod dns_names;
 mod prometheus;
 mod admin_guard;
+mod status_page;
 mod many_clients;
 mod hand_over;
 mod config_commands;
