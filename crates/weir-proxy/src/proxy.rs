@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
-use weir_observe::{Figures, ShardSizes, WorkerShard};
+use weir_observe::{Cause, Figures, ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
 use crate::clock;
@@ -36,6 +36,9 @@ use crate::worker::{self, Accepted, Load, Shared, WorkerStart};
 
 /// How much longer than one DNS answer may take the start waits for names.
 const NAMES_GRACE: Duration = Duration::from_millis(500);
+
+/// How often a stop looks whether it is over.
+const STOP_LOOK: Duration = Duration::from_millis(5);
 
 /// Why the proxy did not start.
 #[derive(Debug, thiserror::Error)]
@@ -81,8 +84,8 @@ pub struct Listened {
 /// How the stop went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
-    /// Sessions that were cut because their time was up.
-    pub sessions_cut: u64,
+    /// Exchanges and tunnels that were cut because their time was up. Idle sessions lose nothing.
+    pub cut: u64,
 }
 
 /// A running proxy. Dropping it stops it at once.
@@ -278,8 +281,19 @@ impl Proxy {
         }
     }
 
+    /// Says where it is asked for that the process is about to stop, and goes on as before for `delay`, or until `hurry` says that there is
+    /// no more time.
+    pub fn announce_stop(&self, delay: Duration, mut hurry: impl FnMut() -> bool) {
+        self.shared.stop_announced.store(true, Ordering::SeqCst);
+        let end = clock::now() + delay;
+        while clock::now() < end && !hurry() {
+            clock::pause(STOP_LOOK);
+        }
+    }
+
     /// Stops accepting and lets idle sessions end; running exchanges go on.
     pub fn begin_stop(&self) {
+        self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
         for stop in &self.stop_workers {
             stop.notify_one();
@@ -291,14 +305,33 @@ impl Proxy {
         self.workers.iter().all(JoinHandle::is_finished)
     }
 
+    /// Exchanges and tunnels that run.
+    fn running(&self) -> u64 {
+        let snapshot = self.current.load();
+        let listeners = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
+        let tunnels = listeners.map(|shard| shard.tunnels_open.value());
+        let exchanges = self.shards.iter().map(|shard| shard.exchanges_open.value());
+        u64::try_from(tunnels.chain(exchanges).sum::<i64>()).unwrap_or(0)
+    }
+
+    /// Tunnels that were ended because their time was up.
+    fn tunnels_drained(&self) -> u64 {
+        let snapshot = self.current.load();
+        let shards = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
+        shards.map(|shard| shard.failures.count_cause(Cause::Drained)).sum()
+    }
+
     /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time.
     pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut() -> bool) -> Stopped {
+        let drained_before = self.tunnels_drained();
         self.begin_stop();
         let end: Instant = clock::now() + grace;
         while !self.is_drained() && clock::now() < end && !hurry() {
-            clock::pause(Duration::from_millis(5));
+            clock::pause(STOP_LOOK);
         }
-        let sessions_cut = if self.is_drained() { 0 } else { self.sessions_open() };
+        // Tunnels end a moment before the grace is over, so that they end properly; they are cut all the same.
+        let tunnels_cut = self.tunnels_drained() - drained_before;
+        let cut = tunnels_cut + if self.is_drained() { 0 } else { self.running() };
         self.stop_control.notify_one();
         self.checks = None;
         if self.is_drained() {
@@ -313,7 +346,7 @@ impl Proxy {
                 logs.close();
             }
         }
-        Stopped { sessions_cut }
+        Stopped { cut }
     }
 }
 
@@ -335,6 +368,7 @@ fn share(config: &Config, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         hand_over: hand_over.into(),
         connections: ConnectionLimit::new(config.process.connections_max.resolve(open_files_max())),
+        stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) hand_over: Box<[UnboundedSender<Accepted>]>,
     /// Client connections of the process, with their limit.
     pub(crate) connections: ConnectionLimit,
+    /// Whether it is known that the process stops soon; it goes on as before.
+    pub(crate) stop_announced: AtomicBool,
     pub(crate) stopping: AtomicBool,
 }
 

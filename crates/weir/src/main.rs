@@ -11,6 +11,7 @@ mod serve;
 mod reload;
 mod watch;
 mod start;
+mod supervisor;
 mod check;
 mod explain;
 mod demo;

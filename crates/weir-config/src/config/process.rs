@@ -27,7 +27,10 @@ section! {
         /// Buffers over all workers, which bounds the memory of all bodies under way: 1 GiB with the defaults. An exchange
         /// that finds none waits for one. Idle connections hold no buffer.
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
-        /// How long running exchanges may go on after SIGTERM or SIGINT. A second signal ends them at once.
+        /// How long Weir goes on as before after SIGTERM or SIGINT, but says at `/ready` of the admin listener that it is about to stop: as
+        /// long as whoever sends it connections takes to notice. A second signal ends it at once.
+        stop_delay: Duration = "0s", in 0..=3_600_000, like "HAProxy `grace`, Envoy `drain`";
+        /// How long running exchanges may go on then, and tunnels; new connections are refused. A second signal ends them at once.
         stop_grace: Duration = "30s", in 0..=86_400_000, like "nginx `worker_shutdown_timeout`, HAProxy `hard-stop-after`";
         /// When the config is read anew: on SIGHUP only, or also when it or a file that it includes has changed. Files of certificates and
         /// keys are looked at on their own.

@@ -261,7 +261,8 @@ impl Session {
         self.deadline.set_at(Some(self.ends_at().map_or(idle_ends, |end| end.min(idle_ends))));
         std::future::poll_fn(|cx| {
             if self.worker.is_stopping() {
-                return Poll::Ready(false);
+                // What has arrived by now is a request that was accepted: it has its answer.
+                return Poll::Ready(!self.client.is_quiet(true));
             }
             if let Some(ends_at) = self.listener.ends_at() {
                 self.deadline.set_ceiling(Some(ends_at));

@@ -7,6 +7,7 @@ mod answer;
 mod guard;
 mod places;
 mod query;
+mod ready;
 mod request;
 mod servers;
 

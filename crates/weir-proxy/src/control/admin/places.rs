@@ -8,16 +8,16 @@ use weir_observe::status_page::{self, Shown};
 use super::answer::Answer;
 use super::guard::{Peer, Refused};
 use super::request::Request;
-use super::{Served, servers};
+use super::{Served, ready, servers};
 
 const HTML: &str = "text/html; charset=utf-8";
 
-const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, servers at /servers.\n";
+const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, servers at /servers, readiness at /ready.\n";
 
 /// Answers a request that the guard has let in.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {
     match request.method() {
-        Method::Get | Method::Head => Ok(show(request.path(), served)),
+        Method::Get | Method::Head => Ok(show(request, served)),
         Method::Post => {
             served.guard.may_change(request, peer)?;
             Ok(change(request, served).await)
@@ -26,14 +26,15 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) 
     }
 }
 
-fn show(path: &[u8], served: &Served) -> Answer {
-    match path {
+fn show(request: &Request, served: &Served) -> Answer {
+    match request.path() {
         b"/" | b"/status" => status_page(served),
         b"/status.css" => Answer::new(200, "text/css; charset=utf-8", status_page::STYLE),
         b"/status.js" => Answer::new(200, "text/javascript; charset=utf-8", status_page::SCRIPT),
         b"/failures" => Answer::new(200, HTML, status_page::failures_page()),
-        _ if path.starts_with(b"/failures/") => failure_page(&path[b"/failures/".len()..]),
+        path if path.starts_with(b"/failures/") => failure_page(&path[b"/failures/".len()..]),
         b"/metrics" => metrics(served),
+        b"/ready" => ready::answer(request, served),
         b"/api/overview" => Answer::json(200, &served.sources.overview()),
         b"/servers" => servers::table(served),
         _ => nothing_here(),
@@ -43,7 +44,7 @@ fn show(path: &[u8], served: &Served) -> Answer {
 async fn change(request: &Request, served: &Arc<Served>) -> Answer {
     match request.path() {
         b"/servers" => servers::change_mode(request, served),
-        b"/" | b"/metrics" | b"/api/overview" => not_served("GET, HEAD"),
+        b"/" | b"/metrics" | b"/ready" | b"/api/overview" => not_served("GET, HEAD"),
         _ => nothing_here(),
     }
 }
