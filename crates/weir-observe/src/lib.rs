@@ -33,7 +33,9 @@ pub mod access_log;
 pub use accept::{Format, choose_format};
 pub use admin::{AdminFigures, AdminRefusal, AdminShard};
 pub use counter::{Counter, Gauge, Level};
-pub use failure::{Cause, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown};
+pub use failure::{
+    Cause, Closing, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown,
+};
 pub use figures::{
     CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ReloadFigures,
     ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,

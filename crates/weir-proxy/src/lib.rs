@@ -14,6 +14,7 @@ mod downstream;
 mod exchange;
 mod relay;
 mod upstream;
+mod recorder;
 mod control;
 
 mod tls;

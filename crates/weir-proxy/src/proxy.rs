@@ -29,6 +29,7 @@ use crate::control::pulse::Pulse;
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
 use crate::downstream::listener::BoundAddress;
+use crate::recorder::Desk;
 use crate::reload::{Fixed, Reloads};
 use crate::snapshot::{Current, Snapshot, Surroundings, TlsError};
 use crate::turn::Turn;
@@ -111,6 +112,8 @@ pub struct Proxy {
     pub(crate) checks: Option<CheckThread>,
     pub(crate) logs: Option<AccessLogs>,
     pub(crate) reloads: Arc<Reloads>,
+    /// Where the recorders of the workers are asked.
+    pub(crate) desk: Arc<Desk>,
 }
 
 impl Proxy {
@@ -137,6 +140,8 @@ impl Proxy {
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (turns, mut next_turns): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (followings, next_followings) = unbounded_channel();
+        let (desk, mut next_asks) = Desk::new(workers, &config.recorder);
+        desk.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
         let mut proxy = Self {
             shared: Arc::new(share(config, senders)),
@@ -157,6 +162,7 @@ impl Proxy {
             checks: None,
             logs: Some(logs),
             reloads: Arc::default(),
+            desk: Arc::new(desk),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         for (index, handed_over) in inboxes.into_iter().enumerate() {
@@ -173,6 +179,8 @@ impl Proxy {
                 },
                 turns: next_turns.remove(0),
                 handed_over,
+                recorder: config.recorder.clone(),
+                asks: next_asks.remove(0),
                 stop: Arc::clone(&stop),
                 random_seed: seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             };
@@ -208,7 +216,8 @@ impl Proxy {
             let modes = Modes::new(&self.current);
             let sources = Arc::new(self.sources(&guard, &modes));
             runtime.spawn(Arc::clone(&sources).keep_pulse());
-            let served = admin::Served { sources, modes, guard };
+            let desk = Arc::clone(&self.desk);
+            let served = admin::Served { sources, modes, desk, guard };
             runtime.spawn(admin::serve(listener, Arc::new(served)));
         }
         self.listened_now.store(Arc::new(self.listened()));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use weir_config::{Admin, Config, Log, Process};
+use weir_config::{Admin, Config, Log, Process, Recorder};
 use weir_observe::ReloadFigures;
 
 use crate::clock;
@@ -36,11 +36,17 @@ pub(crate) struct Fixed {
     process: Process,
     admin: Admin,
     log: Log,
+    recorder: Recorder,
 }
 
 impl Fixed {
     pub(crate) fn of(config: &Config) -> Self {
-        Self { process: config.process.clone(), admin: config.admin.clone(), log: config.log.clone() }
+        Self {
+            process: config.process.clone(),
+            admin: config.admin.clone(),
+            log: config.log.clone(),
+            recorder: config.recorder.clone(),
+        }
     }
 
     /// The keys by which `config` differs and that nothing but a restart can change.
@@ -54,6 +60,7 @@ impl Fixed {
             ("process.name", process.name != next.name),
             ("log", self.log != config.log),
             ("admin.address", self.admin.address != config.admin.address),
+            ("recorder", self.recorder != config.recorder),
         ]
         .into_iter()
         .filter_map(|(key, differs)| differs.then_some(key))
@@ -131,6 +138,7 @@ impl Proxy {
         }
         // From here on nothing can fail.
         snapshot.prepare(&before);
+        self.desk.names.learn(&snapshot);
         self.follow_on_control(&snapshot);
         self.current.store(Arc::clone(&snapshot));
         let (done, all_done) = channel::<()>();

@@ -11,6 +11,7 @@ use crate::explain::ExplainArguments;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
 use crate::serve::ServeArguments;
+use crate::why::WhyArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +42,7 @@ pub(crate) enum Subcommand {
     Serve(ServeArguments),
     Check(CheckArguments),
     Explain(ExplainArguments),
+    Why(WhyArguments),
     Demo(DemoArguments),
     Lab(LabArguments),
     Completions(CompletionsArguments),

@@ -6,6 +6,8 @@ mod mistakes;
 mod output;
 mod log;
 mod clock;
+#[cfg_attr(not(test), expect(dead_code, reason = "not every command that asks a running Weir is there yet"))]
+mod admin_client;
 
 mod serve;
 mod reload;
@@ -14,6 +16,7 @@ mod start;
 mod supervisor;
 mod check;
 mod explain;
+mod why;
 mod demo;
 mod lab;
 mod completions;
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Subcommand::Serve(arguments) => serve::run(&arguments),
         Subcommand::Check(arguments) => check::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
+        Subcommand::Why(arguments) => why::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
         Subcommand::Completions(arguments) => completions::run(&arguments),

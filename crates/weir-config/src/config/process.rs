@@ -218,6 +218,19 @@ section! {
 }
 
 section! {
+    /// The flight recorder: what is kept of exchanges that are over, so that `weir why` can tell their story. Each worker keeps its own, in
+    /// memory that is taken as it is needed; nothing is written to disk.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Recorder at "recorder" {
+        /// Exchanges that each worker keeps, the last ones, at 0.5 KiB each. A sixteenth as many of those that took more than one attempt
+        /// are kept besides. 0 keeps none.
+        exchanges: u32 = 4096, in 0..=1_000_000;
+        /// Failed exchanges that each worker keeps, the last ones, at 1 KiB each, however many others there were since. 0 keeps none.
+        failures: u32 = 1000, in 0..=1_000_000, like "HAProxy `show errors`";
+    }
+}
+
+section! {
     /// How names of servers are resolved. It happens in the background: a request never waits for a name that has been
     /// resolved once.
     #[derive(Debug, Clone, PartialEq, Eq)]

@@ -240,32 +240,40 @@
     say("on", "live");
   };
 
+  // Elements with content; text is text, never markup.
+  const make = (name, properties, ...content) => {
+    const element = Object.assign(document.createElement(name), properties);
+    element.append(...content.flat().filter(one => one != null && one !== ""));
+    return element;
+  };
+  const link = (href, text) => make("a", { href }, text);
+  const cell = (label, ...content) => {
+    const cell = make("td", {}, ...content);
+    cell.dataset.label = label;
+    return cell;
+  };
+  const millis = ms => ms == null ? NOTHING : micros(Math.round(ms * 1000));
+  const reasonOf = failure => link("/failures/" + encodeURIComponent(failure.reason), failure.reason);
+  const asked = one => one.method ? `${one.method} ${one.path ?? ""}` : one.kind;
+
+  // The last failures; 404 where nothing records them.
   const recent = async () => {
     const section = document.getElementById("failures");
     const response = await ask("/api/failures?limit=1000");
-    if (!response.ok) { section.hidden = true; return false; }
-    const told = await response.json();
-    const failures = Array.isArray(told) ? told : told.failures ?? [];
+    if (!response.ok) throw new Error(response.status);
+    const { failures } = await response.json();
+    const newest = failures[0]?.number + "," + failures.length;
+    if (section.dataset.newest === newest) return;
+    section.dataset.newest = newest;
     section.hidden = failures.length === 0;
-    const cell = (name, label, content) => {
-      const cell = document.createElement(name);
-      label ? cell.dataset.label = label : cell.scope = "row";
-      cell.append(content ?? NOTHING);
-      return cell;
-    };
-    const link = (href, text) => Object.assign(document.createElement("a"), { href, textContent: text });
-    section.querySelector("tbody").replaceChildren(...failures.slice(0, 1000).map(failure => {
-      const row = document.createElement("tr"), id = failure.id ?? failure.request_id;
-      row.append(
-        cell("th", "", new Date(failure.at_ms).toLocaleTimeString()),
-        cell("td", "Reason", link("/failures/" + encodeURIComponent(failure.reason), failure.reason)),
-        cell("td", "Where", [failure.upstream, failure.server].filter(Boolean).join(", ") || failure.listener),
-        cell("td", "Status", String(failure.status || NOTHING)),
-        cell("td", "Request", id && link("/why/" + encodeURIComponent(id), id)),
-      );
-      return row;
-    }));
-    return true;
+    section.querySelector("tbody").replaceChildren(...failures.map(one => make("tr", {},
+      make("th", { scope: "row" }, new Date(one.time).toLocaleTimeString()),
+      cell("Request", link("/why/" + encodeURIComponent(one.number), asked(one)), make("span", { className: "small" }, one.host ?? one.client)),
+      cell("Reason", one.failure ? reasonOf(one.failure) : NOTHING),
+      cell("Where", [one.upstream, one.server].filter(Boolean).join(", ") || one.listener || NOTHING),
+      cell("Status", String(one.status ?? NOTHING)),
+      cell("Took", millis(one.total_ms)),
+    )));
   };
 
   // One round after the other, none while nobody looks.
@@ -273,14 +281,13 @@
   const visible = () => document.hidden ? new Promise(resolve => document.addEventListener("visibilitychange", resolve, { once: true })) : null;
   const run = async () => {
     collect();
-    let hasFailures = true;
     for (let round = 0; ; round++) {
       await visible();
       const begun = performance.now();
       try {
         await poll();
         state.failures = 0;
-        if (hasFailures && round % 5 === 0) hasFailures = await recent();
+        if (round % 5 === 0) await recent();
       } catch (error) {
         state.failures++;
         say("off", error instanceof TypeError ? "Weir does not answer" : "refused: " + error.message);
@@ -324,5 +331,45 @@
       } catch { put(said, "Weir does not answer."); }
     });
   }
+  // The page of one exchange.
+  const pairs = list => make("dl", { className: "pairs" }, list.filter(([, value]) => value != null && value !== "")
+    .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+  const table = (heads, rows) => make("div", { className: "scroll" }, make("table", { className: "list" },
+    make("thead", {}, make("tr", {}, heads.map(head => make("th", { scope: "col" }, head)))), make("tbody", {}, rows)));
+  const section = (heading, ...content) => make("section", {}, make("h2", {}, heading), ...content);
+
+  const outcome = one => one.failure ? [reasonOf(one.failure), make("span", { className: "small" }, one.failure.happened)]
+    : one.refused_status ? "answered " + one.refused_status : "answered";
+  const attempts = tries => table(["Server", "Began", "Lasted", "Connection", "Outcome", "Candidates"], tries.map(one => make("tr", {},
+    make("th", { scope: "row" }, one.server ?? "nobody"),
+    cell("Began", "after " + millis(one.began_ms)), cell("Lasted", millis(one.lasted_ms)),
+    cell("Connection", one.connection ? one.connection.reused ? `reused, ${lasting(one.connection.age_ms)} old` : "new" : NOTHING),
+    cell("Outcome", outcome(one)),
+    cell("Candidates", one.candidates.map(other => make("span", { className: "small" }, `${other.server}: ${other.in_flight} running, ${other.chosen ? "chosen" : other.standing}`))),
+  )));
+  const story = one => [
+    section(asked(one) + (one.host ? " for " + one.host : ""), pairs([
+      ["Request id", one.id], ["When", new Date(one.time).toLocaleString()], ["Took", millis(one.total_ms)], ["Status", one.status && `${one.status}, by ${one.answered_by}`],
+      ["Client", one.client], ["Listener", one.listener], ["Route", one.route && `${one.route}: ${one.rule}`], ["Upstream", one.upstream && `${one.upstream}, ${one.balance}`],
+      ["Server", one.server], ["Waited", one.queue.waited_ms ? `${millis(one.queue.waited_ms)}, ${one.queue.ahead} before it` : null],
+      ["Ended", one.ended.by ? `${one.ended.how} by ${one.ended.by}` : one.ended.how],
+    ])),
+    one.failure ? section("Why it failed", make("p", {}, reasonOf(one.failure), `: ${one.failure.happened} (${one.failure.party}, phase ${one.failure.phase})`),
+      make("p", {}, one.failure.change)) : null,
+    one.tries.length ? section("Attempts", attempts(one.tries)) : null,
+    section("Where the time went", table(["Phase", "Time"], one.phases.map(({ phase, ms }) => make("tr", {}, make("th", { scope: "row" }, phase),
+      cell("Time", make("meter", { max: one.total_ms || 1, value: ms, ariaHidden: "true" }), millis(ms)))))),
+  ];
+  const tell = async () => {
+    const said = document.getElementById("why-said");
+    try {
+      const response = await ask("/api/exchanges/" + location.pathname.slice("/why/".length));
+      const told = response.ok || response.status === 404 ? await response.json() : null;
+      put(said, !told ? "refused: " + response.status : told.exchanges ? "" : "Weir does not know this exchange any more: only the last ones are kept.");
+      document.getElementById("why").replaceChildren(...(told?.exchanges ?? []).flatMap(story).filter(Boolean));
+    } catch { put(said, "Weir does not answer."); }
+  };
+
+  if (document.getElementById("why")) tell();
   if (main && live) run();
 })();

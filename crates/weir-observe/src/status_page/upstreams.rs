@@ -134,7 +134,6 @@ fn row(
             td data-label="Runs" {
                 b { (live("in_flight", "count", &format::count(server.in_flight.into()))) }
                 @if let Some(max) = server.max_requests { " of " (format::count(max.into())) }
-                span.small { "peak " (live("attempts_open.peak", "count", &level(figures.attempts_open.peak))) }
             }
             td data-label="Requests per second" {
                 b { (live("rates.requests.now", "rate", &format::rate(server.rates.requests.now))) }
@@ -151,7 +150,7 @@ fn row(
             }
             td data-label="Failed attempts" { (named(&server.failures, "failures")) }
             td data-label="Connections" {
-                (live("connections_open.now", "count", &level(figures.connections_open.now))) " open"
+                (live("connections_open.now", "count", &level(figures.connections_open.now))) " open, peak " (live("connections_open.peak", "count", &level(figures.connections_open.peak)))
                 span.small { (live("connections_idle.now", "count", &level(figures.connections_idle.now))) " idle" }
                 span.small { "reused " (live("reuse_percent", "percent", &format::percent(server.reuse_percent))) }
             }

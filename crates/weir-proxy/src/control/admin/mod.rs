@@ -4,12 +4,14 @@
 //! not be reachable through the data path, nor through the pages of other sites in somebody's browser.
 
 mod answer;
+mod exchanges;
 mod guard;
 mod places;
 mod query;
 mod ready;
 mod request;
 mod servers;
+mod story;
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +28,7 @@ pub(crate) use self::guard::{Guard, Peer};
 use self::request::Received;
 use super::modes::Modes;
 use super::overview::Sources;
+use crate::recorder::Desk;
 
 /// How long one request may take from its first byte to its last.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -45,6 +48,8 @@ pub(crate) struct Served {
     pub(crate) sources: Arc<Sources>,
     pub(crate) modes: Arc<Modes>,
     pub(crate) guard: Arc<Guard>,
+    /// Where the recorders of the workers are asked.
+    pub(crate) desk: Arc<Desk>,
 }
 
 /// Binds the admin address.

@@ -8,7 +8,7 @@ use weir_observe::status_page::{self, Shown};
 use super::answer::Answer;
 use super::guard::{Peer, Refused};
 use super::request::Request;
-use super::{Served, ready, servers};
+use super::{Served, exchanges, ready, servers};
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -17,7 +17,7 @@ const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everyt
 /// Answers a request that the guard has let in.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {
     match request.method() {
-        Method::Get | Method::Head => Ok(show(request, served)),
+        Method::Get | Method::Head => Ok(show(request, served).await),
         Method::Post => {
             served.guard.may_change(request, peer)?;
             Ok(change(request, served).await)
@@ -26,17 +26,21 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) 
     }
 }
 
-fn show(request: &Request, served: &Served) -> Answer {
+async fn show(request: &Request, served: &Served) -> Answer {
     match request.path() {
         b"/" | b"/status" => status_page(served),
         b"/status.css" => Answer::new(200, "text/css; charset=utf-8", status_page::STYLE),
         b"/status.js" => Answer::new(200, "text/javascript; charset=utf-8", status_page::SCRIPT),
         b"/failures" => Answer::new(200, HTML, status_page::failures_page()),
         path if path.starts_with(b"/failures/") => failure_page(&path[b"/failures/".len()..]),
+        path if path.starts_with(b"/why/") => Answer::new(200, HTML, status_page::why_page()),
         b"/metrics" => metrics(served),
         b"/ready" => ready::answer(request, served),
         b"/api/overview" => Answer::json(200, &served.sources.overview()),
         b"/servers" => servers::table(served),
+        b"/api/failures" => exchanges::failures(request, served).await,
+        b"/api/exchanges" => exchanges::recent(request, served).await,
+        path if path.starts_with(exchanges::ONE) => exchanges::one(request, served).await,
         _ => nothing_here(),
     }
 }
