@@ -123,7 +123,10 @@ fn names_survive_a_reload() {
          listener.web.upstream = \"other\"\nupstream.other.servers = [\"{}\"]\n",
         origin.address()
     ));
-    assert_told(&why(&weir, &id), &["path prefix /dead", "upstream   none, which", "attempt 1  on 127.0.0.1:"]);
+    assert_told(
+        &why(&weir, &id),
+        &["path prefix /dead", "upstream   none, which", "attempt 1  on 127.0.0.1:"],
+    );
     let (response, _) = get(&weir, "/dead");
     assert_eq!(response.status, 200);
     let upstream = || ask(&weir, "/api/exchanges")["exchanges"][0]["upstream"].clone();
