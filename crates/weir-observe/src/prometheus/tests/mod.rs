@@ -271,6 +271,19 @@ fn cardinality_is_bounded_by_the_config() {
     assert_eq!(lines(50), lines(0) + 50 * per_server);
 }
 
+/// Lines are put together in place: what is allocated belongs to a server, not to each of its lines.
+#[test]
+fn a_thousand_servers_take_few_allocations() {
+    let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[1000] });
+    let server_names: Vec<String> = (0..1000).map(|index| format!("10.0.0.{index}:80")).collect();
+    let server_names: Vec<&str> = server_names.iter().map(String::as_str).collect();
+    let figures = Figures::collect(&names(&[], &[("api", &server_names)]), [&shard]);
+    let mut lines = 0;
+    let allocated = allocation_counter::measure(|| lines = rendered(&figures).lines().count());
+    assert!(lines > 70_000, "{lines} lines");
+    assert!(allocated.count_total < 10_000, "{} allocations", allocated.count_total);
+}
+
 proptest! {
     #[test]
     fn any_name_and_any_count_are_well_formed(
