@@ -69,7 +69,7 @@
   // Parts that have come or gone change the shape, and with it the markup.
   const shapeOf = overview => JSON.stringify([
     overview.config.generation, overview.process.allows_changes, overview.workers.length,
-    overview.listeners.map(listener => listener.name),
+    overview.listeners.map(listener => [listener.name, listener.routes.length]),
     overview.upstreams.map(upstream => [upstream.name, upstream.queued > 0, upstream.retries_refused.length > 0,
       upstream.servers.map(server => [server.name, server.status === "leaving", server.probes == null])]),
   ]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::figures::{ListenerFigures, ReloadFigures, ServerFigures, UpstreamFigures, WorkerFigures};
+use crate::figures::{ListenerFigures, ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures, WorkerFigures};
 use crate::overview::{
     History, ListenerOverview, NamedCount, ProbeOverview, ProcessOverview, Quantiles, Rate, Rates,
     RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
@@ -77,6 +77,7 @@ fn overview(name: &str, servers: usize) -> Overview {
                 matches: name.to_owned(),
                 action: name.to_owned(),
                 upstreams: Vec::new(),
+                figures: RouteFigures { requests: 5, ..RouteFigures::default() },
             }],
             rates: Rates::default(),
             history: History::default(),
