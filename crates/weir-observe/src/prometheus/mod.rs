@@ -10,8 +10,8 @@ mod tests;
 use crate::admin::{AdminFigures, AdminRefusal};
 use crate::counter::Level;
 use crate::figures::{
-    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures,
-    WorkerFigures,
+    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, RouteFigures, ServerFigures,
+    UpstreamFigures, WorkerFigures,
 };
 use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;

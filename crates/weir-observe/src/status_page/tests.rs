@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::figures::{ListenerFigures, ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures, WorkerFigures};
+use crate::figures::{
+    ListenerFigures, ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures, WorkerFigures,
+};
 use crate::overview::{
     History, ListenerOverview, NamedCount, ProbeOverview, ProcessOverview, Quantiles, Rate, Rates,
     RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,

@@ -45,7 +45,10 @@ fn labels(family: &Family) -> Vec<&str> {
     }
     // Whose it is stands first.
     let rank = |label: &&str| {
-        ["worker", "listener", "route", "upstream", "server"].iter().position(|first| first == label).unwrap_or(9)
+        ["worker", "listener", "route", "upstream", "server"]
+            .iter()
+            .position(|first| first == label)
+            .unwrap_or(9)
     };
     labels.sort_by_key(rank);
     labels
