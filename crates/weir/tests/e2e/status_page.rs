@@ -72,7 +72,7 @@ fn figures_change_without_loading_the_page_anew() {
     });
     assert_eq!(browser.evaluate("window.isStillHere"), json!(true));
     assert_eq!(
-        browser.evaluate("document.querySelectorAll('button').length"),
+        browser.evaluate("document.querySelectorAll('button[data-server]').length"),
         json!(0),
         "nothing may be changed"
     );
