@@ -162,7 +162,7 @@ impl Desk {
                 Ok(Err(_)) | Err(_) => found.silent += 1,
             }
         }
-        found.flights.sort_by(|(_, a), (_, b)| b.entry.ended.cmp(&a.entry.ended));
+        found.flights.sort_by_key(|(_, flight)| std::cmp::Reverse(flight.entry.ended));
         found.flights.truncate(count_max);
         found
     }

@@ -122,4 +122,4 @@ impl Flight {
 }
 
 // What the reference of the config says about the memory.
-const _: () = assert!(size_of::<Entry>() <= 640 && size_of::<Flight>() <= 1152);
+const _: () = assert!(size_of::<Entry>() <= 576 && size_of::<Flight>() <= 1024);

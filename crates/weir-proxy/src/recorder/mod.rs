@@ -185,9 +185,7 @@ fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) 
     entry.ended_by = record.ended_by;
     entry.kept = record.kept;
     entry.tries_seen = exchange.story.seen();
-    if let Some(first) = exchange.story.tries().first() {
-        entry.first_try = *first;
-    }
+    entry.first_try = *exchange.story.first();
     entry.words.set(session, exchange);
 }
 

@@ -115,6 +115,12 @@ impl Story {
         self.seen
     }
 
+    /// The first one; what is left of another exchange when there was none.
+    #[inline]
+    pub(crate) fn first(&self) -> &Try {
+        &self.tries[0]
+    }
+
     /// Those that were noted.
     pub(crate) fn tries(&self) -> &[Try] {
         &self.tries[..usize::from(self.seen).min(TRIES_KEPT)]

@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
+use weir_config::Protocol;
 use weir_http::Method;
+use weir_observe::Phase;
 
 use crate::downstream::session::Session;
 use crate::exchange::Exchange;
@@ -65,13 +67,10 @@ impl Words {
     fn set_without_head(&mut self, session: &Session, exchange: &Exchange, end: usize) {
         self.method = Method::Other;
         self.ends[1] = end as u8;
-        let received = if session.requests == 0
-            && exchange.record.failure.is_some_and(|failure| failure.phase < weir_observe::Phase::Request)
-        {
-            &[][..]
-        } else {
-            session.client.received()
-        };
+        // What the client of a TCP listener says is nobody's business, nor what is not HTTP at all.
+        let is_head = session.protocol == Protocol::Http
+            && exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
+        let received = if is_head { session.client.received() } else { b"" };
         let line = received.split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next().unwrap_or_default();
         let line_end = self.push(end, line);
         self.ends[2] = line_end as u8;

@@ -16,8 +16,6 @@ use super::request::Request;
 use super::story::{Narrator, rfc3339};
 use crate::recorder::{Desk, Filter, Found, Wanted};
 
-const JSON: &str = "application/json";
-
 /// What the path of one exchange begins with; its request id, or its number (`WORKER-NUMBER`), follows.
 pub(super) const ONE: &[u8] = b"/api/exchanges/";
 
@@ -43,17 +41,17 @@ pub(super) async fn one(request: &Request, served: &Served) -> Answer {
     if found.flights.is_empty() {
         let told =
             json!({ "error": "unknown", "id": id, "kept": kept(desk), "silent_workers": found.silent });
-        return answer(404, &told);
+        return Answer::json(404, &told);
     }
     let stories: Vec<Value> =
         found.flights.iter().map(|(worker, flight)| narrator.story(*worker, flight)).collect();
-    answer(200, &json!({ "exchanges": stories, "silent_workers": found.silent }))
+    Answer::json(200, &json!({ "exchanges": stories, "silent_workers": found.silent }))
 }
 
 /// The last failures, the newest first.
 pub(super) async fn failures(request: &Request, served: &Served) -> Answer {
     match Wish::read(request.query(), &["limit"]) {
-        Err(what) => answer(400, &json!({ "error": what })),
+        Err(what) => Answer::json(400, &json!({ "error": what })),
         Ok(wish) => {
             let found = served.desk.ask(Wanted::Failures, wish.limit.unwrap_or(LIMIT_MAX)).await;
             list("failures", &found, &served.desk)
@@ -64,7 +62,7 @@ pub(super) async fn failures(request: &Request, served: &Served) -> Answer {
 /// The last exchanges that the query takes, the newest first.
 pub(super) async fn recent(request: &Request, served: &Served) -> Answer {
     match Wish::read(request.query(), &["limit", "upstream", "server", "status", "min_time"]) {
-        Err(what) => answer(400, &json!({ "error": what })),
+        Err(what) => Answer::json(400, &json!({ "error": what })),
         Ok(wish) => {
             let filter = wish.filter(&served.desk);
             let found = served.desk.ask(Wanted::Any(filter), wish.limit.unwrap_or(LIMIT)).await;
@@ -77,7 +75,7 @@ fn list(name: &str, found: &Found, desk: &Desk) -> Answer {
     let narrator = Narrator::new(desk);
     let lines: Vec<Value> =
         found.flights.iter().map(|(worker, flight)| narrator.line(*worker, flight)).collect();
-    answer(200, &json!({ name: lines, "kept": kept(desk), "silent_workers": found.silent }))
+    Answer::json(200, &json!({ name: lines, "kept": kept(desk), "silent_workers": found.silent }))
 }
 
 /// How much is kept.
@@ -87,12 +85,6 @@ fn kept(desk: &Desk) -> Value {
         "failures_per_worker": desk.limits.failures,
         "since": rfc3339(desk.since),
     })
-}
-
-fn answer(status: u16, told: &Value) -> Answer {
-    let mut body = told.to_string();
-    body.push('\n');
-    Answer::new(status, JSON, body)
 }
 
 /// `2-1841` is number 1841 of worker 2.

@@ -12,7 +12,7 @@ use super::{Served, exchanges, ready, servers};
 
 const HTML: &str = "text/html; charset=utf-8";
 
-const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, servers at /servers, readiness at /ready.\n";
+const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, the last failures at /api/failures, servers at /servers, readiness at /ready.\n";
 
 /// Answers a request that the guard has let in.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {

@@ -168,6 +168,7 @@ fn a_tcp_connection() {
         origin.address()
     ));
     let mut client = Client::connect(weir.web());
+    client.send("secret\r\n");
     client.take(5);
     client.finish();
     client.take_to_end();
@@ -183,5 +184,8 @@ fn a_tcp_connection() {
         "5 bytes to it",
         "ended      the client closed the connection",
     ];
-    assert_told(&why(&weir, &number.expect("it was just found")), &parts);
+    let number = number.expect("it was just found");
+    assert_told(&why(&weir, &number), &parts);
+    let kept = ask(&weir, &format!("/api/exchanges/{number}")).to_string();
+    assert!(!kept.contains("secret"), "{kept}");
 }
