@@ -7,6 +7,7 @@
 
 use serde::Serialize;
 
+use crate::admin::AdminFigures;
 use crate::counter::{Counter, Level};
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
@@ -47,6 +48,8 @@ pub struct Figures {
     pub upstreams: Vec<UpstreamFigures>,
     /// What became of reloads.
     pub reload: ReloadFigures,
+    /// What the admin listener was asked.
+    pub admin: AdminFigures,
 }
 
 /// What became of reloads of the config.
@@ -172,6 +175,14 @@ impl Figures {
         let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
         if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
             server.mode = mode;
+        }
+    }
+
+    /// Adds how many attempts run on a server or wait for a connection to it. Positions without a name are left out.
+    pub fn note_in_flight(&mut self, upstream: usize, server: usize, in_flight: u32) {
+        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
+        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+            server.attempts_open = Level { now: in_flight.into(), peak: in_flight.into() };
         }
     }
 
@@ -320,6 +331,8 @@ pub struct UpstreamFigures {
     #[serde(skip)]
     pub queue_time: HistogramSnapshot,
     #[serde(skip)]
+    pub exchange_time: HistogramSnapshot,
+    #[serde(skip)]
     pub retries: [u64; RETRY_CAUSES.len()],
     #[serde(skip)]
     pub retries_refused: [u64; RETRY_REFUSALS.len()],
@@ -348,6 +361,7 @@ impl UpstreamFigures {
         self.queued += shard.queued.value();
         self.queue_length.merge(shard.queue_length.level());
         self.queue_time.add(&shard.queue_time);
+        self.exchange_time.add(&shard.exchange_time);
         add_each(&mut self.retries, values(&shard.retries));
         add_each(&mut self.retries_refused, values(&shard.retries_refused));
         add_each(&mut self.persistence, values(&shard.persistence));
@@ -365,6 +379,7 @@ pub struct ServerFigures {
     #[serde(skip)]
     pub name: String,
     pub attempts: u64,
+    /// Attempts that run on it or wait for a connection to it; its peak is not known.
     pub attempts_open: Level,
     pub retries: u64,
     pub requests: u64,
@@ -407,7 +422,6 @@ impl ServerFigures {
 
     fn add(&mut self, shard: &ServerShard) {
         self.attempts += shard.attempts.value();
-        self.attempts_open.merge(shard.attempts_open.level());
         self.retries += shard.retries.value();
         self.requests += shard.requests.value();
         add_each(&mut self.responses, shard.responses.values());

@@ -19,16 +19,19 @@ mod page;
 mod counter;
 mod histogram;
 mod shard;
+mod admin;
 
 // What a reader makes of it.
 mod figures;
 pub mod overview;
+pub mod status_page;
 pub mod prometheus;
 
 // One line per exchange.
 pub mod access_log;
 
 pub use accept::{Format, choose_format};
+pub use admin::{AdminFigures, AdminRefusal, AdminShard};
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{
     Cause, Closing, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown,

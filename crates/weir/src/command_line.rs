@@ -11,6 +11,7 @@ use crate::explain::ExplainArguments;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
 use crate::serve::ServeArguments;
+use crate::top::TopArguments;
 use crate::why::WhyArguments;
 
 const EXAMPLES: &str = "\
@@ -43,6 +44,7 @@ pub(crate) enum Subcommand {
     Check(CheckArguments),
     Explain(ExplainArguments),
     Why(WhyArguments),
+    Top(TopArguments),
     Demo(DemoArguments),
     Lab(LabArguments),
     Completions(CompletionsArguments),

@@ -17,6 +17,7 @@ mod supervisor;
 mod check;
 mod explain;
 mod why;
+mod top;
 mod demo;
 mod lab;
 mod completions;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Subcommand::Check(arguments) => check::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Why(arguments) => why::run(&arguments),
+        Subcommand::Top(arguments) => top::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
         Subcommand::Completions(arguments) => completions::run(&arguments),

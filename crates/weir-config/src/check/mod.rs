@@ -5,6 +5,7 @@
 //! only used when there were none.
 
 mod action;
+mod admin;
 mod client_certificates;
 mod ejection;
 mod headers;
@@ -27,6 +28,8 @@ use std::time::Duration;
 use crate::config::{Config, ConnectionLimit, UpstreamIndex};
 use crate::key::{Located, Sectional, Spanned};
 use crate::mistake::{Finding, MistakeKind, did_you_mean};
+use crate::print::print;
+use crate::secrets::without_secrets;
 use crate::text::Document;
 use crate::value::{is_name, print_duration};
 
@@ -58,9 +61,20 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
     sockets::check(document, findings);
     tcp::check_upstreams(document, findings);
     check_process(document, findings);
+    let credentials = admin::check(&document.admin, files, findings);
+    let shown = print(&without_secrets(document)).into();
     let Document { process, log, dns, admin, recorder, .. } = text.value;
-    let (process, dns, admin) = (process.value, dns.value, admin.value);
-    Config { process, log, dns, admin, recorder, listeners, upstreams }
+    Config {
+        process: process.value,
+        log,
+        dns: dns.value,
+        admin: admin.value,
+        credentials,
+        shown,
+        recorder,
+        listeners,
+        upstreams,
+    }
 }
 
 /// What a listener is checked against.

@@ -103,7 +103,7 @@ fn lists_are_filtered() {
     }
     for query in ["status=bad", "limit=0", "limit=100000", "colour=red", "min_time=soon"] {
         assert_eq!(
-            Client::get(weir.address("admin"), &format!("/api/exchanges?{query}")).status,
+            Client::get_by_address(weir.address("admin"), &format!("/api/exchanges?{query}")).status,
             400,
             "{query}"
         );

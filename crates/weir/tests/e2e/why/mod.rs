@@ -40,7 +40,7 @@ fn why(weir: &Weir, id: &str) -> String {
 
 /// What is at `target` of the admin listener.
 fn ask(weir: &Weir, target: &str) -> Value {
-    let response = Client::get(weir.address("admin"), target);
+    let response = Client::get_by_address(weir.address("admin"), target);
     serde_json::from_str(&response.text()).unwrap_or_else(|error| panic!("{error}: {}", response.text()))
 }
 
