@@ -10,6 +10,7 @@ use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
+use crate::plan::PlanArguments;
 use crate::serve::ServeArguments;
 
 const EXAMPLES: &str = "\
@@ -40,6 +41,7 @@ pub(crate) struct CommandLine {
 pub(crate) enum Subcommand {
     Serve(ServeArguments),
     Check(CheckArguments),
+    Plan(PlanArguments),
     Explain(ExplainArguments),
     Demo(DemoArguments),
     Lab(LabArguments),

@@ -12,6 +12,7 @@ mod reload;
 mod watch;
 mod start;
 mod check;
+mod plan;
 mod explain;
 mod demo;
 mod lab;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     let outcome = match CommandLine::parse().subcommand {
         Subcommand::Serve(arguments) => serve::run(&arguments),
         Subcommand::Check(arguments) => check::run(&arguments),
+        Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
