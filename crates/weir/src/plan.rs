@@ -206,14 +206,13 @@ servers = [\"10.0.0.1:80\", \"10.0.0.2:80\"]
         let text = to_text(&difference(&new));
         assert_eq!(
             text,
-            "\
-~ process  (new.toml:9:1)
-    workers: \"auto\" -> 3  (new.toml:10:1)
+            r#"~ process  (new.toml:9:1)
+    workers: "auto" -> 3  (new.toml:10:1)
       changes nothing before a restart
-    reload_grace: \"5m\" -> \"1m\"  (new.toml:11:1)
+    reload_grace: "5m" -> "1m"  (new.toml:11:1)
       holds at once; no connection ends
 ~ upstream `app`  (new.toml:5:1)
-X  (new.toml:7:10)
+    timeouts.response: "1m" -> "5s"  (new.toml:7:10)
       requests under way end as they began; holds from the next request on
 + upstream `app`, server `10.0.0.3:80`  (new.toml:6:27)
     takes part at once; no connection ends
@@ -222,7 +221,7 @@ X  (new.toml:7:10)
 
 4 changes: 1 added, 2 changed, 1 removed
 only after a restart: process.workers
-"
+"#
         );
         let json: Value = serde_json::from_str(&to_json(&difference(&new))).unwrap();
         assert_eq!(json["needs_restart"], json!(["process.workers"]));
