@@ -82,7 +82,7 @@ impl Gauge {
 }
 
 /// What a [`Gauge`] showed at one moment, or the sum of several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Level {
     /// The value.
     pub now: i64,

@@ -1,7 +1,11 @@
 //! The figures of the whole process: the sums over the shards of all workers, as plain numbers with names.
 //!
+//! What is skipped when they are serialised is part of the overview in another form.
+//!
 //! Taken by a reader at one moment, off the workers; everything that shows figures (Prometheus, status page, runtime
 //! socket) shows these.
+
+use serde::Serialize;
 
 use crate::counter::{Counter, Level};
 use crate::failure::Reason;
@@ -45,7 +49,7 @@ pub struct Figures {
 }
 
 /// What became of reloads of the config.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ReloadFigures {
     /// Those that were taken over.
     pub succeeded: u64,
@@ -175,7 +179,7 @@ impl Figures {
 }
 
 /// What one worker counted, apart from its listeners and upstreams; the fields are those of [`WorkerShard`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in WorkerShard")]
 pub struct WorkerFigures {
     pub sessions_accepted: u64,
@@ -210,9 +214,10 @@ impl WorkerFigures {
 }
 
 /// What all workers counted for one listener; the fields are those of [`ListenerShard`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in ListenerShard")]
 pub struct ListenerFigures {
+    #[serde(skip)]
     pub name: String,
     pub sessions: u64,
     pub sessions_open: Level,
@@ -221,6 +226,7 @@ pub struct ListenerFigures {
     pub responses: [u64; 5],
     pub bytes_in: u64,
     pub bytes_out: u64,
+    #[serde(skip)]
     pub tls_handshakes: [[u64; 2]; TLS_VERSIONS.len()],
     /// The certificates that clients are shown now.
     pub certificates: Vec<CertificateFigures>,
@@ -230,11 +236,12 @@ pub struct ListenerFigures {
     pub revocations: Option<CertificateFigures>,
     pub tunnels: u64,
     pub tunnels_open: Level,
+    #[serde(skip)]
     pub failures: FailureFigures,
 }
 
 /// A certificate in use, or a file of lists of revoked ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CertificateFigures {
     /// The file as the config names it.
     pub file: String,
@@ -265,21 +272,28 @@ impl ListenerFigures {
 }
 
 /// What all workers counted for one upstream; the fields are those of [`UpstreamShard`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in UpstreamShard")]
 pub struct UpstreamFigures {
+    #[serde(skip)]
     pub name: String,
     pub requests: u64,
     pub responses: [u64; 5],
     pub queued: u64,
     pub queue_length: Level,
+    #[serde(skip)]
     pub queue_time: HistogramSnapshot,
+    #[serde(skip)]
     pub retries: [u64; RETRY_CAUSES.len()],
+    #[serde(skip)]
     pub retries_refused: [u64; RETRY_REFUSALS.len()],
+    #[serde(skip)]
     pub persistence: [u64; Kept::ALL.len()],
+    #[serde(skip)]
     pub failures: FailureFigures,
     /// Whether all servers get requests because too few are usable.
     pub in_panic: bool,
+    #[serde(skip)]
     pub servers: Vec<ServerFigures>,
 }
 
@@ -309,9 +323,10 @@ impl UpstreamFigures {
 }
 
 /// What all workers counted for one server; the fields are those of [`ServerShard`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in ServerShard")]
 pub struct ServerFigures {
+    #[serde(skip)]
     pub name: String,
     pub attempts: u64,
     pub attempts_open: Level,
@@ -328,19 +343,24 @@ pub struct ServerFigures {
     pub connections_idle: Level,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    #[serde(skip)]
     pub response_time: HistogramSnapshot,
+    #[serde(skip)]
     pub connect_time: HistogramSnapshot,
+    #[serde(skip)]
     pub failures: [u64; Phase::COUNT],
     pub faults: u64,
     /// Whether it gets no requests because of those that failed.
     pub is_ejected: bool,
     /// How often it was ejected, by reason; empty when it never is.
+    #[serde(skip)]
     pub ejections: Vec<(&'static str, u64)>,
     /// What the operator wants of it: serving, draining, maintenance.
     pub mode: &'static str,
     /// Whether its health checks have nothing against it. A server that nobody probes is up.
     pub is_up: bool,
     /// What its probes came to; `None` when it is not probed.
+    #[serde(skip)]
     pub probes: Option<ProbeFigures>,
 }
 

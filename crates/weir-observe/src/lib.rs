@@ -22,6 +22,7 @@ mod shard;
 
 // What a reader makes of it.
 mod figures;
+pub mod overview;
 pub mod prometheus;
 
 // One line per exchange.
@@ -36,6 +37,7 @@ pub use figures::{
 };
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use kept::Kept;
+pub use overview::Overview;
 pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};

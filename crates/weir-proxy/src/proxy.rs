@@ -24,6 +24,8 @@ use crate::control::doors::{Doors, Opened};
 use crate::control::figures::collect;
 use crate::control::health::CheckThread;
 use crate::control::modes::Modes;
+use crate::control::overview::{ListenedNow, Sources, unix_ms};
+use crate::control::pulse::Pulse;
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
 use crate::downstream::listener::BoundAddress;
@@ -93,6 +95,8 @@ pub struct Proxy {
     pub(crate) shards: Vec<Arc<WorkerShard>>,
     pub(crate) doors: Doors,
     admin: Option<Listened>,
+    /// What [`Proxy::listened`] says, for the control thread.
+    pub(crate) listened_now: ListenedNow,
     workers: Vec<JoinHandle<io::Result<()>>>,
     stop_workers: Vec<Arc<Notify>>,
     /// How each worker hears of another config.
@@ -138,6 +142,7 @@ impl Proxy {
             shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
             doors,
             admin: None,
+            listened_now: ListenedNow::default(),
             workers: Vec::new(),
             stop_workers: Vec::new(),
             turns,
@@ -193,16 +198,13 @@ impl Proxy {
             let (listener, bound) =
                 admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
             self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
-            let (shards, current) = (self.shards.clone(), Arc::clone(&self.current));
-            let (modes, reloads) = (Modes::new(&self.current), Arc::clone(&self.reloads));
-            let metrics = Box::new(move || {
-                let mut text = String::new();
-                weir_observe::prometheus::render(&collect(&shards, &current.load(), &reloads), &mut text);
-                text
-            });
-            let served = admin::Served { metrics, modes, changes: config.admin.changes };
+            let modes = Modes::new(&self.current);
+            let sources = Arc::new(self.sources(config, &modes));
+            runtime.spawn(Arc::clone(&sources).keep_pulse());
+            let served = admin::Served { sources, modes, changes: config.admin.changes };
             runtime.spawn(admin::serve(listener, Arc::new(served)));
         }
+        self.listened_now.store(Arc::new(self.listened()));
         runtime.spawn(keep_up(followings));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
@@ -211,6 +213,22 @@ impl Proxy {
         // Only now: a server whose name has not been asked for yet is not dead.
         self.checks = CheckThread::start(snapshot, self.around.seed)?;
         Ok(())
+    }
+
+    /// What an overview is made of.
+    fn sources(&self, config: &Config, modes: &Arc<Modes>) -> Sources {
+        Sources {
+            shards: self.shards.clone(),
+            shared: Arc::clone(&self.shared),
+            current: Arc::clone(&self.current),
+            reloads: Arc::clone(&self.reloads),
+            modes: Arc::clone(modes),
+            listened: Arc::clone(&self.listened_now),
+            via_name: self.around.via_name.clone(),
+            allows_changes: config.admin.changes,
+            started_ms: unix_ms(),
+            pulse: Pulse::default(),
+        }
     }
 
     /// Has the control thread look after what the config names, and waits until every new name has had its first answer, or with

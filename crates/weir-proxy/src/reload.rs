@@ -154,6 +154,7 @@ impl Proxy {
             });
         }
         self.doors = doors;
+        self.listened_now.store(Arc::new(self.listened()));
         for file in stale_files {
             let _gone_already = std::fs::remove_file(file);
         }

@@ -58,8 +58,14 @@ const BORDERS: &[Border] = &[
         reason: "time and randomness are passed in",
     },
     Border {
+        crates: &["weir-http", "weir-traffic"],
+        forbidden: &["serde"],
+        reach: Reach::Direct,
+        reason: "it neither reads nor writes text for people or programs",
+    },
+    Border {
         crates: &["weir-http", "weir-traffic", "weir-observe", "weir-proxy"],
-        forbidden: &["serde", "toml", "toml_edit", "schemars"],
+        forbidden: &["toml", "toml_edit", "schemars"],
         reach: Reach::Direct,
         reason: "of the libraries only weir-config reads text that people write",
     },

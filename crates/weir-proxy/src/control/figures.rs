@@ -53,7 +53,7 @@ pub(crate) fn collect(shards: &[Arc<WorkerShard>], snapshot: &Snapshot, reloads:
 
 /// The places of the servers that are shown: those of the config, and those that something still runs on. A name stands for one server
 /// only: of two, for the one of the config.
-fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
+pub(super) fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
     let servers = &plan.config.servers;
     let of_config = |place: &usize| plan.leaves_at[*place].is_none();
     let (mut shown, leaving): (Vec<usize>, Vec<usize>) = (0..servers.len()).partition(of_config);

@@ -16,3 +16,6 @@ mod history;
 pub(crate) mod modes;
 pub(crate) mod admin;
 pub(crate) mod figures;
+pub(crate) mod overview;
+pub(crate) mod pulse;
+pub(crate) mod standing;

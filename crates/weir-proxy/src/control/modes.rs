@@ -76,6 +76,7 @@ impl Modes {
         }
         let state = plan.balancer().state(ServerId(server_at as u32));
         state.set_mode(mode);
+        plan.standings[server_at].note(format!("an operator set the mode to {}", mode.name()));
         plan.settle_ejections();
         let left = state.in_flight();
         tracing::info!(upstream, server, mode = mode.name(), left, "the mode of the server was changed");
@@ -91,6 +92,13 @@ impl Modes {
         // Those who wait may be served by a server that came back, or must not wait for one that went.
         plan.serve_queue();
         Ok(())
+    }
+
+    /// When what is bound to a server that drains is cut off, in milliseconds from `now_ms` of its upstream.
+    pub(crate) fn deadline_in(&self, upstream: &str, server: &str, now_ms: u64) -> Option<u64> {
+        let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let drain = leaving.get(&(upstream.into(), server.into()))?.drain;
+        drain.deadline_ms.map(|deadline_ms| deadline_ms.saturating_sub(now_ms))
     }
 
     /// One line per server: what is wanted of it, whether it is up, and what runs on it.
@@ -154,6 +162,7 @@ async fn watch(plan: Arc<UpstreamPlan>, server: usize, mut drain: Drain) {
             Step::Close => {
                 drain = drain.closed();
                 state.set_mode(Mode::Maintenance);
+                plan.standings[server].note("the deadline of the drain is over");
                 plan.settle_ejections();
                 plan.serve_queue();
                 tracing::info!(

@@ -22,6 +22,7 @@ use super::{Surroundings, TlsError, millis_between};
 use crate::clock;
 use crate::control::health;
 use crate::control::slow_start::Ascent;
+use crate::control::standing::Standing;
 use crate::exchange::retry::MethodSet;
 use crate::tls::trust::Trust;
 use crate::upstream::admission::Waiter;
@@ -69,6 +70,8 @@ pub(crate) struct UpstreamPlan {
     pub(crate) ejector: Ejector,
     /// Servers that work their way up.
     pub(crate) ascents: Box<[Arc<Ascent>]>,
+    /// Since when what holds of each server holds.
+    pub(crate) standings: Box<[Arc<Standing>]>,
     /// What each worker counts of the upstream.
     pub(crate) shards: Box<[Arc<UpstreamShard>]>,
     /// What each worker counts of each server: by server, then by worker.
@@ -203,6 +206,11 @@ impl UpstreamPlan {
             ascents: each()
                 .map(|(index, _)| known(index).map_or_else(Arc::default, |it| Arc::clone(&it.ascents[index])))
                 .collect(),
+            standings: each()
+                .map(|(index, _)| {
+                    known(index).map_or_else(Arc::default, |it| Arc::clone(&it.standings[index]))
+                })
+                .collect(),
             shards: match before {
                 Some(before) => before.shards.clone(),
                 None => (0..around.workers).map(|_| Arc::new(UpstreamShard::new(0))).collect(),
@@ -246,6 +254,9 @@ impl UpstreamPlan {
             let known = known.map(|_| &before.config.servers[index]);
             if self.leaves_at[index].is_some() {
                 state.set_mode(Mode::Maintenance);
+                if before.leaves_at.get(index).is_some_and(Option::is_none) {
+                    self.standings[index].note("the config does not name it any more");
+                }
                 continue;
             }
             let Some(known) = known else { continue };
@@ -257,6 +268,7 @@ impl UpstreamPlan {
             }
             if known.mode != server.mode || before.leaves_at[index].is_some() {
                 state.set_mode(server.mode);
+                self.standings[index].note(format!("the config says {}", server.mode.name()));
             }
             if known.health && !server.health
                 || before.config.health.is_some() && self.config.health.is_none()

@@ -39,6 +39,8 @@ pub use tie::Tie;
 pub(crate) use field::is_token;
 pub(crate) use path::{check_path, has_prefix};
 
+use std::fmt;
+
 use ipnet::IpNet;
 
 /// The name the caller gives a route.
@@ -69,6 +71,37 @@ pub struct RouteMatch {
     pub sources: Vec<IpNet>,
     /// Decides between routes that are otherwise equally specific; the higher goes first.
     pub priority: i32,
+}
+
+/// What the route asks for, in the order in which routes are compared: `host a.test, path prefix /api/`, or `every request`.
+impl fmt::Display for RouteMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rules = Vec::new();
+        if !self.hosts.is_empty() {
+            rules.push(format!("host {}", either(&self.hosts)));
+        }
+        if self.path != PathMatch::ANY {
+            rules.push(format!("path {}", self.path));
+        }
+        if !self.methods.is_empty() {
+            let methods: Vec<_> = self.methods.iter().map(Method::as_str).collect();
+            rules.push(format!("method {}", methods.join(" or ")));
+        }
+        rules.extend(self.headers.iter().map(|rule| format!("header {} {}", rule.name(), rule.value())));
+        let query = self.query.iter();
+        rules.extend(query.map(|rule| format!("query parameter {} {}", rule.name(), rule.value())));
+        if !self.sources.is_empty() {
+            rules.push(format!("source {}", either(&self.sources)));
+        }
+        if self.priority != 0 {
+            rules.push(format!("priority {}", self.priority));
+        }
+        if rules.is_empty() { f.write_str("every request") } else { f.write_str(&rules.join(", ")) }
+    }
+}
+
+fn either<T: ToString>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(" or ")
 }
 
 /// A request method, in upper case.

@@ -11,35 +11,11 @@ use weir_traffic::route::{Outcome, RouteMatch, RouteRequest, query_value};
 use super::asked::Asked;
 use super::explanation::{Key, lossy};
 
-/// What a route asks for, in the order in which routes are compared.
-pub(super) fn rules(matches: &RouteMatch) -> String {
-    let mut rules = Vec::new();
-    if !matches.hosts.is_empty() {
-        rules.push(format!("host {}", list(&matches.hosts)));
-    }
-    if matches.path != weir_traffic::route::PathMatch::ANY {
-        rules.push(format!("path {}", matches.path));
-    }
-    if !matches.methods.is_empty() {
-        rules.push(format!("method {}", methods(matches)));
-    }
-    rules.extend(matches.headers.iter().map(|rule| format!("header {} {}", rule.name(), rule.value())));
-    rules
-        .extend(matches.query.iter().map(|rule| format!("query parameter {} {}", rule.name(), rule.value())));
-    if !matches.sources.is_empty() {
-        rules.push(format!("source {}", list(&matches.sources)));
-    }
-    if matches.priority != 0 {
-        rules.push(format!("priority {}", matches.priority));
-    }
-    if rules.is_empty() { "every request".to_owned() } else { rules.join(", ") }
-}
-
 /// Why a route takes the request, or does not.
 pub(super) fn outcome(outcome: &Outcome, matches: &RouteMatch, asked: &Asked) -> String {
     match outcome {
-        Outcome::Chosen => format!("takes the request: {}", rules(matches)),
-        Outcome::LessSpecific => format!("matches too, but is less specific: {}", rules(matches)),
+        Outcome::Chosen => format!("takes the request: {matches}"),
+        Outcome::LessSpecific => format!("matches too, but is less specific: {matches}"),
         Outcome::Host => format!("is for another host: {}", list(&matches.hosts)),
         Outcome::Path => format!("is for another path: {}", matches.path),
         Outcome::Method => format!("is for another method: {}", methods(matches)),

@@ -40,6 +40,7 @@ mod limits;
 mod queue;
 mod queue_order;
 mod failures;
+mod overview;
 mod access_log;
 mod access_log_drops;
 mod graceful_stop;

@@ -13,8 +13,9 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
     match event.change {
         Change::Ejected { server, grounds, for_ms, times } => {
             let history = history::describe(plan.ejector.lock().history(server));
-            let (reason, server, seconds) = (grounds.name(), name(server), seconds(for_ms));
-            let why = why(grounds);
+            let (seconds, why) = (seconds(for_ms), why(grounds));
+            plan.standings[server.index()].note(format!("ejected for {seconds}: {why}"));
+            let (reason, server) = (grounds.name(), name(server));
             tracing::warn!(
                 upstream,
                 server,
@@ -35,6 +36,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
                 Return::LastOne => "no other is left",
                 Return::RulesChanged => "the rules of ejection have changed",
             };
+            plan.standings[server.index()].note(why);
             tracing::info!(
                 upstream,
                 server = name(server),

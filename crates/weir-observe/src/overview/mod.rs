@@ -1,0 +1,329 @@
+//! Everything that is shown of a running Weir at one moment: the figures with their names, what holds of each part since when and why,
+//! and what happened in the last seconds.
+//!
+//! The status page, the JSON API, the runtime socket and `weir top` show this and nothing else, so they agree. Times of the clock are
+//! milliseconds since 1970, durations carry their unit in their name.
+
+mod recent;
+
+use serde::Serialize;
+
+pub use self::recent::{History, Moment, Quantiles, Rate, Rates};
+use crate::counter::Level;
+use crate::failure::Reason;
+use crate::figures::{
+    FailureFigures, ListenerFigures, ReloadFigures, ServerFigures, UpstreamFigures, WorkerFigures,
+};
+use crate::kept::Kept;
+use crate::phase::Phase;
+use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
+use crate::shard::TLS_VERSIONS;
+
+/// Everything.
+#[derive(Debug, Clone, Serialize)]
+pub struct Overview {
+    /// The process.
+    pub process: ProcessOverview,
+    /// The config in use.
+    pub config: ReloadFigures,
+    /// One per worker.
+    pub workers: Vec<WorkerOverview>,
+    /// One per listener, in the order of the config.
+    pub listeners: Vec<ListenerOverview>,
+    /// One per upstream, in the order of the config.
+    pub upstreams: Vec<UpstreamOverview>,
+}
+
+/// The process.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProcessOverview {
+    /// The version of Weir.
+    pub version: &'static str,
+    /// What Weir calls itself in `Via`.
+    pub name: String,
+    /// The id of the process.
+    pub pid: u32,
+    /// When this was taken, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// When the process started, in milliseconds since 1970.
+    pub started_ms: u64,
+    /// Whether it goes on, or is about to end.
+    pub is_stopping: bool,
+    /// Client connections that are open.
+    pub sessions_open: Level,
+    /// How many may be.
+    pub sessions_max: u64,
+    /// Descriptors that are open.
+    pub open_files: u64,
+    /// How many may be.
+    pub open_files_max: u64,
+    /// Memory of the process that is in RAM, in bytes.
+    pub memory_bytes: u64,
+    /// Whether servers may be changed through the admin listener.
+    pub allows_changes: bool,
+}
+
+/// A worker.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkerOverview {
+    /// Exchanges begun, by second.
+    pub exchanges_rate: Rate,
+    /// What it counted.
+    #[serde(flatten)]
+    pub figures: WorkerFigures,
+}
+
+/// A listener.
+#[derive(Debug, Clone, Serialize)]
+pub struct ListenerOverview {
+    /// Name in the config.
+    pub name: String,
+    /// Where it listens, as bound.
+    pub addresses: Vec<String>,
+    /// `http` or `tcp`.
+    pub protocol: &'static str,
+    /// Whether its clients speak TLS.
+    pub has_tls: bool,
+    /// Client connections that may be open; `None`: as many as the process may have.
+    pub connections_max: Option<u32>,
+    /// Its routes, in the order of the config.
+    pub routes: Vec<RouteOverview>,
+    /// The last seconds.
+    pub rates: Rates,
+    /// The last minutes.
+    pub history: History,
+    /// Failures by reason.
+    pub failures: Vec<FailureCount>,
+    /// TLS handshakes that were completed.
+    pub tls_handshakes: Vec<HandshakeCount>,
+    /// What it counted.
+    #[serde(flatten)]
+    pub figures: ListenerFigures,
+}
+
+/// A route.
+#[derive(Debug, Clone, Serialize)]
+pub struct RouteOverview {
+    /// Name in the config.
+    pub name: String,
+    /// Which requests it takes.
+    pub matches: String,
+    /// What becomes of them.
+    pub action: String,
+    /// The upstreams that it leads to.
+    pub upstreams: Vec<String>,
+}
+
+/// An upstream.
+#[derive(Debug, Clone, Serialize)]
+pub struct UpstreamOverview {
+    /// Name in the config.
+    pub name: String,
+    /// How a server is chosen, in the word of the config.
+    pub balance: String,
+    /// Servers that are up, not ejected, and take requests.
+    pub servers_usable: usize,
+    /// Requests that may wait.
+    pub queue_length_max: u64,
+    /// How long those waited that waited, since the start.
+    pub queue_time: Quantiles,
+    /// Time to the head of the response, of all servers, over the last seconds.
+    pub response_time: Quantiles,
+    /// The last seconds.
+    pub rates: Rates,
+    /// The last minutes.
+    pub history: History,
+    /// Failures by reason.
+    pub failures: Vec<FailureCount>,
+    /// Attempts beyond the first, by cause.
+    pub retries: Vec<NamedCount>,
+    /// Failed attempts that were not repeated, by what kept them from it.
+    pub retries_refused: Vec<NamedCount>,
+    /// Responses under persistence, by what became of it.
+    pub persistence: Vec<NamedCount>,
+    /// Its servers, in the order of the config, then those that leave.
+    pub servers: Vec<ServerOverview>,
+    /// What it counted.
+    #[serde(flatten)]
+    pub figures: UpstreamFigures,
+}
+
+/// What holds of a server: the first of these that is true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerStatus {
+    /// The config does not name it any more, and something runs on it.
+    Leaving,
+    /// The operator took it out.
+    Maintenance,
+    /// It gets only requests that are bound to it.
+    Draining,
+    /// Its probes failed.
+    Down,
+    /// Too many of its requests failed.
+    Ejected,
+    /// It gets its share.
+    Up,
+}
+
+impl ServerStatus {
+    /// The word that is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ServerStatus::Leaving => "leaving",
+            ServerStatus::Maintenance => "maintenance",
+            ServerStatus::Draining => "draining",
+            ServerStatus::Down => "down",
+            ServerStatus::Ejected => "ejected",
+            ServerStatus::Up => "up",
+        }
+    }
+}
+
+/// A server.
+#[derive(Debug, Clone, Serialize)]
+pub struct ServerOverview {
+    /// Name in the config.
+    pub name: String,
+    /// Where it is, as the config says.
+    pub address: String,
+    /// Where it is, as far as is known; empty until its name is resolved.
+    pub endpoints: Vec<String>,
+    /// What holds of it.
+    pub status: ServerStatus,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// Why, in a sentence.
+    pub why: String,
+    /// Its share, relative to the others.
+    pub weight: u32,
+    /// How much of its share it gets while it works its way up, in percent.
+    pub ramp_percent: u32,
+    /// Whether it only gets requests when no other can take them.
+    pub is_backup: bool,
+    /// Requests that it may work on at once; `None`: any number.
+    pub max_requests: Option<u32>,
+    /// Requests and tunnels that run on it or wait for a connection to it.
+    pub in_flight: u32,
+    /// When what runs on a server that drains or leaves ends, in milliseconds from now.
+    pub deadline_in_ms: Option<u64>,
+    /// Share of its attempts that reused a connection, in percent; `None` without attempts.
+    pub reuse_percent: Option<f64>,
+    /// Time to the head of the response, over the last seconds.
+    pub response_time: Quantiles,
+    /// Time to open a connection, since the start.
+    pub connect_time: Quantiles,
+    /// The last seconds.
+    pub rates: Rates,
+    /// Failed attempts by phase.
+    pub failures: Vec<NamedCount>,
+    /// How often it was ejected, by reason.
+    pub ejections: Vec<NamedCount>,
+    /// What its probes came to; `None` when it is not probed.
+    pub probes: Option<ProbeOverview>,
+    /// What it counted.
+    #[serde(flatten)]
+    pub figures: ServerFigures,
+}
+
+/// The probes of a server.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProbeOverview {
+    /// Those that passed.
+    pub passed: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that failed, by reason.
+    pub failures: Vec<FailureCount>,
+    /// How long the last one took.
+    pub last_us: u64,
+    /// How often they changed what holds of the server.
+    pub changes: u64,
+}
+
+/// A reason of failures, and how often it occurred.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailureCount {
+    /// The reason, as logs and docs call it.
+    pub reason: &'static str,
+    /// Where exchanges stood.
+    pub phases: Vec<&'static str>,
+    /// Whose doing it was.
+    pub party: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+/// Something with a name, and how often it occurred.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NamedCount {
+    /// What.
+    pub name: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+/// TLS handshakes of one version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HandshakeCount {
+    /// The version of TLS.
+    pub version: &'static str,
+    /// Whole ones.
+    pub full: u64,
+    /// Those that went on with an earlier session.
+    pub resumed: u64,
+}
+
+/// The reasons that occurred, the most frequent first.
+pub fn failure_counts(figures: &FailureFigures) -> Vec<FailureCount> {
+    let count = |(reason, count): (Reason, u64)| FailureCount {
+        reason: reason.code(),
+        phases: reason.phases().iter().map(|phase| phase.name()).collect(),
+        party: reason.party().name(),
+        count,
+    };
+    let mut counts: Vec<_> = figures.occurred().map(count).collect();
+    counts.sort_by(|one, other| other.count.cmp(&one.count).then(one.reason.cmp(other.reason)));
+    counts
+}
+
+/// Names with their counts, those at zero left out.
+pub fn named_counts<'a>(
+    names: impl IntoIterator<Item = &'static str>,
+    counts: impl IntoIterator<Item = &'a u64>,
+) -> Vec<NamedCount> {
+    let pairs = names.into_iter().zip(counts).filter(|(_, count)| **count > 0);
+    pairs.map(|(name, count)| NamedCount { name, count: *count }).collect()
+}
+
+impl ListenerOverview {
+    /// TLS handshakes by version, as the figures have them.
+    pub fn handshakes_of(figures: &ListenerFigures) -> Vec<HandshakeCount> {
+        let counts = TLS_VERSIONS.iter().zip(figures.tls_handshakes);
+        counts.map(|(version, [full, resumed])| HandshakeCount { version, full, resumed }).collect()
+    }
+}
+
+impl UpstreamOverview {
+    /// Retries by cause, those refused by what refused them, and responses by what became of persistence.
+    pub fn counts_of(figures: &UpstreamFigures) -> [Vec<NamedCount>; 3] {
+        [
+            named_counts(RETRY_CAUSES, &figures.retries),
+            named_counts(RETRY_REFUSALS, &figures.retries_refused),
+            named_counts(Kept::ALL.map(Kept::name), &figures.persistence),
+        ]
+    }
+}
+
+impl ServerOverview {
+    /// Failed attempts by phase.
+    pub fn failures_of(figures: &ServerFigures) -> Vec<NamedCount> {
+        named_counts(Phase::ALL.map(Phase::name), &figures.failures)
+    }
+
+    /// The share of its attempts that reused a connection, in percent.
+    pub fn reuse_of(figures: &ServerFigures) -> Option<f64> {
+        let taken = figures.reuses + figures.connects;
+        (taken > 0).then(|| (figures.reuses as f64 / taken as f64 * 1000.0).round() / 10.0)
+    }
+}

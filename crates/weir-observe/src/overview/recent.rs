@@ -1,0 +1,163 @@
+//! What happened in the last seconds and minutes, made from figures that were taken a second apart.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use crate::histogram::HistogramSnapshot;
+
+/// Something by second.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Rate {
+    /// In the last second.
+    pub now: f64,
+    /// In the liveliest second so far.
+    pub peak: f64,
+}
+
+impl Rate {
+    /// Takes note of what was counted in a time, in seconds.
+    pub fn note(&mut self, count: u64, seconds: f64) {
+        self.now = if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        self.peak = self.peak.max(self.now);
+    }
+}
+
+/// What is counted of a listener, an upstream or a server, by second.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Rates {
+    /// Sessions of a listener, connections opened to an upstream or server.
+    pub connections: Rate,
+    /// Requests.
+    pub requests: Rate,
+    /// Failures.
+    pub failures: Rate,
+    /// Bytes received.
+    pub bytes_in: Rate,
+    /// Bytes sent.
+    pub bytes_out: Rate,
+}
+
+/// Quantiles of a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Quantiles {
+    /// How many values there are.
+    pub count: u64,
+    /// The mean, in microseconds.
+    pub mean_us: Option<u64>,
+    /// What half of them do not exceed.
+    pub p50_us: Option<u64>,
+    /// What 95 % of them do not exceed.
+    pub p95_us: Option<u64>,
+    /// What 99 % of them do not exceed.
+    pub p99_us: Option<u64>,
+}
+
+impl Quantiles {
+    /// Those of what was recorded.
+    pub fn of(times: &HistogramSnapshot) -> Quantiles {
+        Quantiles {
+            count: times.count(),
+            mean_us: times.mean(),
+            p50_us: times.quantile(0.5),
+            p95_us: times.quantile(0.95),
+            p99_us: times.quantile(0.99),
+        }
+    }
+}
+
+/// One second of a listener or an upstream.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Moment {
+    /// When it ended, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Requests, by second.
+    pub requests: f64,
+    /// Failures, by second.
+    pub failures: f64,
+    /// What half of the response times did not exceed; `None` when nothing was answered, and for listeners.
+    pub p50_us: Option<u64>,
+    /// What 99 % of them did not exceed.
+    pub p99_us: Option<u64>,
+    /// How many response times lie below 64 us, and from there on between one power of two and the next, up to 2^26 us (67 s); empty
+    /// for listeners.
+    pub heat: Vec<u64>,
+}
+
+impl Moment {
+    /// Powers of two, in microseconds, that bound the times of [`Moment::heat`].
+    pub const HEAT_POWERS: std::ops::RangeInclusive<u32> = 6..=26;
+
+    /// Puts the response times of the second in.
+    pub fn with_times(mut self, times: &HistogramSnapshot) -> Moment {
+        if times.count() > 0 {
+            (self.p50_us, self.p99_us) = (times.quantile(0.5), times.quantile(0.99));
+        }
+        let mut before = 0;
+        let each = |below: u64| below - std::mem::replace(&mut before, below);
+        self.heat = times.counts_below_powers(Moment::HEAT_POWERS).map(each).collect();
+        self
+    }
+}
+
+/// The last seconds of a listener or an upstream, the oldest first.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(transparent)]
+pub struct History(VecDeque<Moment>);
+
+impl History {
+    /// How many seconds are kept.
+    pub const SECONDS: usize = 120;
+
+    /// Takes note of a second; the oldest one goes when there are too many.
+    pub fn push(&mut self, moment: Moment) {
+        if self.0.len() == History::SECONDS {
+            self.0.pop_front();
+        }
+        self.0.push_back(moment);
+    }
+
+    /// The seconds, the oldest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Moment> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Histogram;
+
+    #[test]
+    fn a_rate_remembers_its_liveliest_second() {
+        let mut rate = Rate::default();
+        rate.note(30, 2.0);
+        assert_eq!(rate, Rate { now: 15.0, peak: 15.0 });
+        rate.note(1, 1.0);
+        assert_eq!(rate, Rate { now: 1.0, peak: 15.0 });
+        rate.note(1, 0.0);
+        assert_eq!(rate.now, 0.0);
+    }
+
+    #[test]
+    fn the_heat_of_a_second_counts_each_time_once() {
+        let times = Histogram::new();
+        for micros in [3, 63, 64, 127, 128, 1 << 25] {
+            times.record(micros);
+        }
+        let heat = Moment::default().with_times(&times.snapshot()).heat;
+        assert_eq!((heat[0], heat[1], heat[2]), (2, 2, 1));
+        assert_eq!(heat.last(), Some(&1));
+        assert_eq!(heat.iter().sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn a_history_has_an_end() {
+        let mut history = History::default();
+        for at_ms in 0..200 {
+            history.push(Moment { at_ms, ..Moment::default() });
+        }
+        assert_eq!(history.iter().len(), History::SECONDS);
+        assert_eq!(history.iter().next().map(|moment| moment.at_ms), Some(80));
+    }
+}

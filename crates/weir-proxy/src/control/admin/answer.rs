@@ -1,0 +1,59 @@
+//! What the admin listener answers.
+
+use weir_http::{Version, write};
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// A response, whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    status: u16,
+    content_type: &'static str,
+    /// Fields beyond those that every answer has.
+    fields: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, content_type, fields: Vec::new(), body: body.into() }
+    }
+
+    pub(crate) fn plain(status: u16, text: impl Into<Vec<u8>>) -> Self {
+        Self::new(status, PLAIN, text)
+    }
+
+    /// A value as JSON.
+    pub(crate) fn json(status: u16, value: &impl serde::Serialize) -> Self {
+        let mut text = serde_json::to_vec(value).expect("what is shown has string keys and no failing parts");
+        text.push(b'\n');
+        Self::new(status, "application/json", text)
+    }
+
+    pub(crate) fn with_field(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    pub(super) fn into_bytes(self, with_body: bool) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.body.len() + 256);
+        write::status_line(
+            &mut out,
+            Version::Http11,
+            self.status,
+            write::reason_phrase(self.status).as_bytes(),
+        );
+        write::field(&mut out, b"Content-Type", self.content_type.as_bytes());
+        write::decimal_field(&mut out, b"Content-Length", self.body.len() as u64);
+        write::field(&mut out, b"Cache-Control", b"no-store");
+        for (name, value) in &self.fields {
+            write::field(&mut out, name.as_bytes(), value.as_bytes());
+        }
+        write::field(&mut out, b"Connection", b"close");
+        out.extend_from_slice(b"\r\n");
+        if with_body {
+            out.extend_from_slice(&self.body);
+        }
+        out
+    }
+}

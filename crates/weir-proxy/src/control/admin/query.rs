@@ -1,0 +1,33 @@
+//! The parameters of a query.
+
+/// The text of a parameter (RFC 3986 section 2.1). A percent sign without two digits stands for itself.
+pub(super) fn decoded(value: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((&first, tail)) = rest.split_first() {
+        let hex = |at: usize| tail.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        match (first, hex(0), hex(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                rest = &tail[2..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_signs_are_decoded_where_they_mean_something() {
+        for (text, expected) in [("a%2Fb", "a/b"), ("%", "%"), ("%4", "%4"), ("%zz", "%zz"), ("%41%", "A%")] {
+            assert_eq!(decoded(text.as_bytes()), expected);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A request to the admin listener, read whole: a head and a body, both with a bound.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use weir_http::{HeadLimits, Method, Progress, RequestBody, RequestHead, Rule};
+use weir_observe::{Cause, Failure, Phase};
+
+use super::answer::Answer;
+
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// A request, whole.
+#[derive(Debug)]
+pub(crate) struct Request {
+    head: RequestHead,
+    /// The head, then the body.
+    received: Vec<u8>,
+    body_at: usize,
+}
+
+/// What a connection brought.
+pub(super) enum Received {
+    Whole(Box<Request>),
+    Refused(Answer),
+    /// The client went before its request was whole.
+    Gone,
+}
+
+impl Request {
+    pub(crate) fn method(&self) -> Method {
+        self.head.method()
+    }
+
+    /// The path as the client wrote it.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.head.path().of(self.text())
+    }
+
+    /// The query as the client wrote it; empty when there is none.
+    pub(crate) fn query(&self) -> &[u8] {
+        self.head.query().map_or(b"", |query| query.of(self.text()))
+    }
+
+    /// The value of the first field of this name, given in lower case.
+    pub(crate) fn field(&self, name: &str) -> Option<&[u8]> {
+        let field = self.head.fields().get_by_name(self.text(), name)?;
+        Some(field.value.of(self.text()))
+    }
+
+    fn text(&self) -> &[u8] {
+        self.head.text(&self.received)
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.received[self.body_at..]
+    }
+}
+
+/// Reads a request, of which the first bytes may have been read already.
+pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), first: Vec<u8>) -> Received {
+    match read_whole(stream, first).await {
+        Ok(received) => received,
+        Err(_) => Received::Gone,
+    }
+}
+
+async fn read_whole(stream: &mut (impl AsyncRead + Unpin), mut received: Vec<u8>) -> io::Result<Received> {
+    let mut head = RequestHead::new();
+    let limits = HeadLimits { head_bytes_max: HEAD_BYTES_MAX, ..HeadLimits::default() };
+    let body_at = loop {
+        match head.parse(&received, &limits) {
+            Ok(Progress::Incomplete) => {}
+            Ok(Progress::Complete { len }) => break len,
+            Err(rule) => return Ok(Received::Refused(refusal(rule))),
+        }
+        if stream.read_buf(&mut received).await? == 0 {
+            return Ok(Received::Gone);
+        }
+    };
+    let length = match head.body() {
+        RequestBody::None => 0,
+        RequestBody::Length(length) if length <= BODY_BYTES_MAX as u64 => length as usize,
+        RequestBody::Length(_) => {
+            let what = format!("A body has at most {BODY_BYTES_MAX} bytes here.\n");
+            return Ok(Received::Refused(Answer::plain(413, what)));
+        }
+        RequestBody::Chunked => {
+            let what = "A body needs its Content-Length here.\n";
+            return Ok(Received::Refused(Answer::plain(411, what)));
+        }
+    };
+    while received.len() < body_at + length {
+        if stream.read_buf(&mut received).await? == 0 {
+            return Ok(Received::Gone);
+        }
+    }
+    received.truncate(body_at + length);
+    Ok(Received::Whole(Box::new(Request { head, received, body_at })))
+}
+
+/// What is answered to a head that breaks a rule.
+fn refusal(rule: Rule) -> Answer {
+    let reason = Failure::client(Phase::Request, Cause::Rule(rule)).reason_id();
+    Answer::plain(reason.status().unwrap_or(400), format!("{}\n", rule.sentence()))
+}

@@ -1,0 +1,235 @@
+//! The overview of the process at one moment: its figures, its pulse, and what holds of each part.
+//!
+//! Read by whoever shows it, on the control thread; the workers do not notice.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::ArcSwap;
+use weir_config::{Action, Protocol, Redirect, Route};
+use weir_observe::overview::{
+    self, ListenerOverview, Overview, ProbeOverview, ProcessOverview, Quantiles, RouteOverview,
+    ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+};
+use weir_observe::{Figures, Level, ListenerFigures, ServerFigures, UpstreamFigures, WorkerShard};
+use weir_traffic::{Health, Mode};
+
+use super::figures::{self, shown_servers};
+use super::modes::Modes;
+use super::pulse::{BEAT, Pulse};
+use crate::clock;
+use crate::proxy::{Listened, open_files_max};
+use crate::reload::Reloads;
+use crate::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};
+use crate::worker::Shared;
+
+/// The addresses in use, for those who show them.
+pub(crate) type ListenedNow = Arc<ArcSwap<Vec<Listened>>>;
+
+/// Everything that an overview is made of.
+pub(crate) struct Sources {
+    pub(crate) shards: Vec<Arc<WorkerShard>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) current: Current,
+    pub(crate) reloads: Arc<Reloads>,
+    pub(crate) modes: Arc<Modes>,
+    pub(crate) listened: ListenedNow,
+    pub(crate) via_name: Box<str>,
+    pub(crate) allows_changes: bool,
+    pub(crate) started_ms: u64,
+    pub(crate) pulse: Pulse,
+}
+
+impl Sources {
+    /// What was counted so far.
+    pub(crate) fn figures(&self) -> Figures {
+        figures::collect(&self.shards, &self.current.load(), &self.reloads)
+    }
+
+    /// Takes the pulse, until the task is dropped.
+    pub(crate) async fn keep_pulse(self: Arc<Self>) {
+        let mut beats = tokio::time::interval(BEAT);
+        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            beats.tick().await;
+            self.pulse.beat(self.figures());
+        }
+    }
+
+    /// Everything, now.
+    pub(crate) fn overview(&self) -> Overview {
+        let snapshot = self.current.load_full();
+        let figures = figures::collect(&self.shards, &snapshot, &self.reloads);
+        let Figures { workers, listeners, upstreams, reload } = figures;
+        let listened = self.listened.load();
+        let plans = snapshot.listeners.iter().zip(listeners);
+        let listeners = plans.map(|(plan, figures)| self.listener(&snapshot, plan, figures, &listened));
+        let plans = snapshot.upstreams.iter().zip(upstreams);
+        let upstreams = plans.map(|(plan, figures)| self.upstream(plan, figures));
+        let mut sessions_open = Level::default();
+        workers.iter().for_each(|worker| sessions_open.merge(worker.sessions_open));
+        Overview {
+            process: self.process(&snapshot, sessions_open),
+            config: reload,
+            listeners: listeners.collect(),
+            upstreams: upstreams.collect(),
+            workers: (workers.into_iter().enumerate())
+                .map(|(index, figures)| WorkerOverview { exchanges_rate: self.pulse.worker(index), figures })
+                .collect(),
+        }
+    }
+
+    fn process(&self, snapshot: &Snapshot, sessions_open: Level) -> ProcessOverview {
+        let open_files_max = open_files_max();
+        ProcessOverview {
+            version: env!("CARGO_PKG_VERSION"),
+            name: self.via_name.to_string(),
+            pid: std::process::id(),
+            at_ms: unix_ms(),
+            started_ms: self.started_ms,
+            is_stopping: self.shared.stopping.load(Ordering::Relaxed),
+            sessions_open,
+            sessions_max: u64::from(snapshot.process.connections_max.resolve(open_files_max)),
+            open_files: open_files(),
+            open_files_max,
+            memory_bytes: resident_bytes(),
+            allows_changes: self.allows_changes,
+        }
+    }
+
+    fn listener(
+        &self,
+        snapshot: &Snapshot,
+        plan: &ListenerPlan,
+        figures: ListenerFigures,
+        listened: &[Listened],
+    ) -> ListenerOverview {
+        let config = &plan.config;
+        let track = self.pulse.listener(&config.name);
+        let of_listener = listened.iter().filter(|listened| listened.listener == config.name);
+        ListenerOverview {
+            name: config.name.to_string(),
+            addresses: of_listener.map(|listened| listened.address.to_string()).collect(),
+            protocol: if config.protocol == Protocol::Tcp { "tcp" } else { "http" },
+            has_tls: config.tls.is_some(),
+            connections_max: config.connections_max,
+            routes: plan.route_plans.iter().map(|route| route_overview(snapshot, &route.config)).collect(),
+            rates: track.rates,
+            history: track.history,
+            failures: overview::failure_counts(&figures.failures),
+            tls_handshakes: ListenerOverview::handshakes_of(&figures),
+            figures,
+        }
+    }
+
+    fn upstream(&self, plan: &UpstreamPlan, mut figures: UpstreamFigures) -> UpstreamOverview {
+        let track = self.pulse.upstream(&plan.config.name);
+        let servers = std::mem::take(&mut figures.servers).into_iter().zip(shown_servers(plan));
+        let servers: Vec<_> = servers.map(|(figures, place)| self.server(plan, place, figures)).collect();
+        let [retries, retries_refused, persistence] = UpstreamOverview::counts_of(&figures);
+        UpstreamOverview {
+            name: plan.config.name.to_string(),
+            balance: plan.config.balance.name().to_owned(),
+            servers_usable: servers.iter().filter(|server| server.status == ServerStatus::Up).count(),
+            queue_length_max: plan.config.queue.length_max as u64,
+            queue_time: Quantiles::of(&figures.queue_time),
+            response_time: track.response_time(),
+            rates: track.rates,
+            history: track.history,
+            failures: overview::failure_counts(&figures.failures),
+            retries,
+            retries_refused,
+            persistence,
+            servers,
+            figures,
+        }
+    }
+
+    fn server(&self, plan: &UpstreamPlan, place: usize, figures: ServerFigures) -> ServerOverview {
+        let (config, state) = (&plan.config.servers[place], &plan.balancer().states()[place]);
+        let (rates, response_time) = self.pulse.server(&plan.config.name, &config.name);
+        let since = plan.standings[place].since();
+        let now = clock::now();
+        let leaves_in = plan.leaves_at[place].map(|at| at.saturating_duration_since(now));
+        let drains_in = || self.modes.deadline_in(&plan.config.name, &config.name, plan.millis(now));
+        ServerOverview {
+            name: config.name.to_string(),
+            address: config.address.to_string(),
+            endpoints: plan.places[place].endpoints.load().iter().map(ToString::to_string).collect(),
+            status: status_of(plan, place),
+            since_ms: since.at_ms,
+            why: since.why,
+            weight: state.weight(),
+            ramp_percent: state.ramp() * 100 / weir_traffic::RAMP_FULL,
+            is_backup: config.backup,
+            max_requests: Some(state.max_requests()).filter(|max| *max > 0),
+            in_flight: state.in_flight(),
+            deadline_in_ms: leaves_in.map(|left| left.as_millis() as u64).or_else(drains_in),
+            reuse_percent: ServerOverview::reuse_of(&figures),
+            response_time,
+            connect_time: Quantiles::of(&figures.connect_time),
+            rates,
+            failures: ServerOverview::failures_of(&figures),
+            ejections: overview::named_counts(
+                figures.ejections.iter().map(|(name, _)| *name),
+                figures.ejections.iter().map(|(_, count)| count),
+            ),
+            probes: figures.probes.as_ref().map(|probes| ProbeOverview {
+                passed: probes.passed,
+                failed: probes.failures.total(),
+                failures: overview::failure_counts(&probes.failures),
+                last_us: probes.last_micros,
+                changes: probes.changes,
+            }),
+            figures,
+        }
+    }
+}
+
+/// What holds of a server.
+fn status_of(plan: &UpstreamPlan, place: usize) -> ServerStatus {
+    let state = &plan.balancer().states()[place];
+    match state.mode() {
+        _ if plan.leaves_at[place].is_some() => ServerStatus::Leaving,
+        Mode::Maintenance => ServerStatus::Maintenance,
+        Mode::Draining => ServerStatus::Draining,
+        Mode::Serving if state.health() == Health::Down => ServerStatus::Down,
+        Mode::Serving if state.is_ejected() => ServerStatus::Ejected,
+        Mode::Serving => ServerStatus::Up,
+    }
+}
+
+fn route_overview(snapshot: &Snapshot, route: &Route) -> RouteOverview {
+    let name = |place: usize| snapshot.upstreams[place].config.name.to_string();
+    let (action, upstreams) = match &route.action {
+        Action::Upstream(upstream) => {
+            let name = name(upstream.0);
+            (format!("to {name}"), vec![name])
+        }
+        Action::Split(parts) => {
+            let shares = parts.iter().map(|part| format!("{} {}", name(part.upstream.0), part.weight));
+            let shares = shares.collect::<Vec<_>>().join(", ");
+            (format!("split: {shares}"), parts.iter().map(|part| name(part.upstream.0)).collect())
+        }
+        Action::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
+        Action::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
+    };
+    RouteOverview { name: route.name.to_string(), matches: route.matches.to_string(), action, upstreams }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn unix_ms() -> u64 {
+    u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How many descriptors are open; 0 where the system does not tell.
+fn open_files() -> u64 {
+    std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count() as u64)
+}
+
+/// Memory of the process that is in RAM; 0 where the system does not tell.
+fn resident_bytes() -> u64 {
+    let Ok(text) = std::fs::read_to_string("/proc/self/statm") else { return 0 };
+    let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}

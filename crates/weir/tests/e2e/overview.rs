@@ -1,0 +1,95 @@
+//! `/api/overview`: what holds of every part, since when and why, and what happened in the last seconds.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
+
+fn overview(weir: &Weir) -> Value {
+    let response = Client::get(weir.address("admin"), "/api/overview");
+    assert_eq!((response.status, response.field("Content-Type")), (200, Some("application/json")));
+    serde_json::from_str(&response.text()).expect("the overview is JSON")
+}
+
+fn start(origin: &Origin) -> Weir {
+    Weir::start(&format!(
+        "admin = {{ address = \"127.0.0.1:0\", changes = true }}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
+         route = [{{ path = \"/old/\", redirect = {{ to = \"/new\" }} }}, {{ upstream = \"app\" }}]\n[upstream.app]\n\
+         servers = [{{ name = \"one\", address = \"{}\", weight = 7, max_requests = 9 }}]\n",
+        origin.address()
+    ))
+}
+
+#[test]
+fn the_overview_shows_what_was_counted_and_where() {
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send(ok("hello"))?;
+        }
+    });
+    let weir = start(&origin);
+    for _ in 0..3 {
+        assert_eq!(Client::get(weir.web(), "/").text(), "hello");
+    }
+    assert_eq!(Client::get(weir.web(), "/old/a").status, 308);
+    // An exchange is counted right after its last byte has left.
+    eventually("all are counted", || overview(&weir)["listeners"][0]["responses"] == json!([0, 3, 1, 0, 0]));
+    let shown = overview(&weir);
+    let listener = &shown["listeners"][0];
+    assert_eq!((listener["name"].as_str(), listener["requests"].as_u64()), (Some("web"), Some(4)));
+    assert_eq!(listener["addresses"][0], weir.web().to_string());
+    let routes = listener["routes"].as_array().expect("routes are listed");
+    assert_eq!(routes[0]["matches"], "path prefix /old/");
+    assert_eq!((&routes[0]["action"], &routes[1]["action"]), (&"redirect with 308".into(), &"to app".into()));
+    let server = &shown["upstreams"][0]["servers"][0];
+    for (key, value) in
+        [("name", "one"), ("status", "up"), ("mode", "serving"), ("why", "the config names it")]
+    {
+        assert_eq!(server[key], value, "{key}");
+    }
+    for (key, value) in [("weight", 7), ("max_requests", 9), ("attempts", 3), ("connects", 1), ("reuses", 2)]
+    {
+        assert_eq!(server[key], value, "{key}");
+    }
+    assert_eq!(server["reuse_percent"], 66.7);
+    assert_eq!(server["endpoints"][0], origin.address().to_string());
+    assert_eq!(shown["process"]["is_stopping"], false);
+    assert!(shown["process"]["memory_bytes"].as_u64() > Some(1 << 20), "{}", shown["process"]);
+    // The pulse is taken once a second.
+    eventually("the requests are in the history of the upstream", || {
+        let shown = overview(&weir);
+        let history = shown["upstreams"][0]["history"].as_array().cloned().unwrap_or_default();
+        let heat = |moment: &Value| moment["heat"].as_array().cloned().unwrap_or_default();
+        let answered: u64 = history.iter().flat_map(heat).filter_map(|count| count.as_u64()).sum();
+        answered == 3 && shown["upstreams"][0]["response_time"]["count"] == 3
+    });
+}
+
+#[test]
+fn a_server_tells_since_when_and_why() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::start(move |conn| {
+        conn.request()?;
+        held.wait("the server was taken out");
+        conn.send(ok("late"))
+    });
+    let weir = start(&origin);
+    let mut client = Client::connect(weir.web());
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request is on the server", || {
+        overview(&weir)["upstreams"][0]["servers"][0]["in_flight"] == 1
+    });
+    let began = overview(&weir)["upstreams"][0]["servers"][0]["since_ms"].as_u64();
+    let wish = "POST /servers HTTP/1.1\r\nHost: a\r\nContent-Length: 42\r\n\r\nupstream=app&server=one&mode=maintenance\r\n";
+    assert_eq!(Client::exchange(weir.address("admin"), wish).status, 400, "a line break belongs to no mode");
+    let wish = "POST /servers HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\nupstream=app&server=one&mode=maintenance";
+    assert_eq!(Client::exchange(weir.address("admin"), wish).status, 200);
+    let server = overview(&weir)["upstreams"][0]["servers"][0].clone();
+    assert_eq!((&server["status"], &server["in_flight"]), (&"maintenance".into(), &1.into()));
+    assert_eq!(server["why"], "an operator set the mode to maintenance");
+    assert!(server["since_ms"].as_u64() >= began);
+    assert_eq!(overview(&weir)["upstreams"][0]["servers_usable"], 0);
+    gate.open();
+    assert_eq!(client.response().text(), "late");
+}
