@@ -23,6 +23,7 @@ mod shard;
 // What a reader makes of it.
 mod figures;
 pub mod overview;
+pub mod haproxy;
 pub mod prometheus;
 
 // One line per exchange.
