@@ -29,6 +29,7 @@ mod difference;
 
 // Back to text: the effective configuration, the reference, the schema.
 mod print;
+mod secrets;
 mod reference;
 
 pub use certificate::{
@@ -37,8 +38,8 @@ pub use certificate::{
 pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Config, ConnectionLimit, CookieMode,
-    CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe,
-    IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
+    CookiePersistence, Credentials, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck,
+    HttpProbe, IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
     ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol, ProxyProtocol,
     ProxyVersion, Queue, QueuePriority, Redirect, RedirectPart, ReloadTrigger, RequestId, Retry, Route,
     RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,

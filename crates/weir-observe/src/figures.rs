@@ -7,6 +7,7 @@
 
 use serde::Serialize;
 
+use crate::admin::AdminFigures;
 use crate::counter::{Counter, Level};
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
@@ -46,6 +47,8 @@ pub struct Figures {
     pub upstreams: Vec<UpstreamFigures>,
     /// What became of reloads.
     pub reload: ReloadFigures,
+    /// What the admin listener was asked.
+    pub admin: AdminFigures,
 }
 
 /// What became of reloads of the config.
@@ -284,6 +287,8 @@ pub struct UpstreamFigures {
     #[serde(skip)]
     pub queue_time: HistogramSnapshot,
     #[serde(skip)]
+    pub exchange_time: HistogramSnapshot,
+    #[serde(skip)]
     pub retries: [u64; RETRY_CAUSES.len()],
     #[serde(skip)]
     pub retries_refused: [u64; RETRY_REFUSALS.len()],
@@ -312,6 +317,7 @@ impl UpstreamFigures {
         self.queued += shard.queued.value();
         self.queue_length.merge(shard.queue_length.level());
         self.queue_time.add(&shard.queue_time);
+        self.exchange_time.add(&shard.exchange_time);
         add_each(&mut self.retries, values(&shard.retries));
         add_each(&mut self.retries_refused, values(&shard.retries_refused));
         add_each(&mut self.persistence, values(&shard.persistence));

@@ -19,6 +19,7 @@ mod page;
 mod counter;
 mod histogram;
 mod shard;
+mod admin;
 
 // What a reader makes of it.
 mod figures;
@@ -30,6 +31,7 @@ pub mod prometheus;
 pub mod access_log;
 
 pub use accept::{Format, choose_format};
+pub use admin::{AdminFigures, AdminRefusal, AdminShard};
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{Cause, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown};
 pub use figures::{

@@ -133,6 +133,8 @@ pub struct UpstreamShard {
     pub queue_length: Gauge,
     /// Time spent waiting, of those that waited.
     pub queue_time: Histogram,
+    /// Time from the first byte of the request to the last of the response, of exchanges that were answered; tunnels are none.
+    pub exchange_time: Histogram,
     /// Attempts beyond the first of an exchange, by [`RETRY_CAUSES`].
     pub retries: [Counter; RETRY_CAUSES.len()],
     /// Failed attempts that were not repeated, by [`RETRY_REFUSALS`].
@@ -159,6 +161,7 @@ impl UpstreamShard {
             queued: Counter::new(),
             queue_length: Gauge::new(),
             queue_time: Histogram::new(),
+            exchange_time: Histogram::new(),
             retries: Default::default(),
             retries_refused: Default::default(),
             persistence: Default::default(),

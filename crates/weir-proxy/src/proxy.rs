@@ -95,6 +95,7 @@ pub struct Proxy {
     pub(crate) shards: Vec<Arc<WorkerShard>>,
     pub(crate) doors: Doors,
     admin: Option<Listened>,
+    pub(crate) admin_guard: Option<Arc<admin::Guard>>,
     /// What [`Proxy::listened`] says, for the control thread.
     pub(crate) listened_now: ListenedNow,
     workers: Vec<JoinHandle<io::Result<()>>>,
@@ -142,6 +143,7 @@ impl Proxy {
             shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
             doors,
             admin: None,
+            admin_guard: None,
             listened_now: ListenedNow::default(),
             workers: Vec::new(),
             stop_workers: Vec::new(),
@@ -198,10 +200,12 @@ impl Proxy {
             let (listener, bound) =
                 admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
             self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
+            let guard = Arc::new(admin::Guard::new(config)?);
+            self.admin_guard = Some(Arc::clone(&guard));
             let modes = Modes::new(&self.current);
-            let sources = Arc::new(self.sources(config, &modes));
+            let sources = Arc::new(self.sources(&guard, &modes));
             runtime.spawn(Arc::clone(&sources).keep_pulse());
-            let served = admin::Served { sources, modes, changes: config.admin.changes };
+            let served = admin::Served { sources, modes, guard };
             runtime.spawn(admin::serve(listener, Arc::new(served)));
         }
         self.listened_now.store(Arc::new(self.listened()));
@@ -216,7 +220,7 @@ impl Proxy {
     }
 
     /// What an overview is made of.
-    fn sources(&self, config: &Config, modes: &Arc<Modes>) -> Sources {
+    fn sources(&self, guard: &Arc<admin::Guard>, modes: &Arc<Modes>) -> Sources {
         Sources {
             shards: self.shards.clone(),
             shared: Arc::clone(&self.shared),
@@ -225,7 +229,7 @@ impl Proxy {
             modes: Arc::clone(modes),
             listened: Arc::clone(&self.listened_now),
             via_name: self.around.via_name.clone(),
-            allows_changes: config.admin.changes,
+            guard: Arc::clone(guard),
             started_ms: unix_ms(),
             pulse: Pulse::default(),
         }

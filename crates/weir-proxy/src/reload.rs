@@ -53,7 +53,7 @@ impl Fixed {
             ("process.buffers_max", process.buffers_max != next.buffers_max),
             ("process.name", process.name != next.name),
             ("log", self.log != config.log),
-            ("admin", self.admin != config.admin),
+            ("admin.address", self.admin.address != config.admin.address),
         ]
         .into_iter()
         .filter_map(|(key, differs)| differs.then_some(key))
@@ -152,6 +152,9 @@ impl Proxy {
                 tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
                 None
             });
+        }
+        if let Some(guard) = &self.admin_guard {
+            guard.follow(config);
         }
         self.doors = doors;
         self.listened_now.store(Arc::new(self.listened()));

@@ -189,16 +189,28 @@ choice! {
 }
 
 section! {
-    /// The admin listener: figures about Weir itself, served apart from the traffic.
+    /// The admin listener: the status page, metrics and changes while Weir runs, served apart from the traffic.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Admin at "admin" {
-        /// Where metrics are served, at `/metrics` in the Prometheus text format. Whoever can connect can read them, so bind it to
-        /// a loopback or private address.
-        address: Option<SocketAddr> = "off", like "nginx `stub_status`, HAProxy `prometheus-exporter`, Envoy `admin`";
-        /// Whether servers can be drained there and taken out for maintenance: `POST /servers?upstream=NAME&server=NAME&mode=draining`, or
+        /// Where the status page is, at `/`, and the metrics in the Prometheus text format, at `/metrics`. Without credentials, whoever
+        /// can connect can read them, so bind it to a loopback or private address then. It speaks plain HTTP.
+        address: Option<SocketAddr> = "off", like "nginx `stub_status`, HAProxy `stats`, Envoy `admin`";
+        /// Whether servers can be drained there and taken out for maintenance: by the buttons of the status page, or by
+        /// `POST /servers?upstream=NAME&server=NAME&mode=draining`, or
         /// `maintenance`, or `serving`; `&deadline=30s` ends a drain for those too that are bound to the server. `GET /servers` tells how far it
-        /// is. Whoever can connect can do it. Requests that a web page could make are refused.
+        /// is. Without credentials, whoever can connect can do it. Requests that pages of other sites make are refused.
         changes: bool = false, like "HAProxy `stats admin`, Envoy `admin`";
+        /// Who may come in with the password of `password_file` (HTTP Basic authentication).
+        user: Box<str> = optional, like "HAProxy `stats auth`, nginx `auth_basic`";
+        /// A file with the password of `user`, at least 8 characters on one line, relative to this file. It is read at the start and at a
+        /// reload, and only its SHA-256 stays in memory.
+        password_file: Box<str> = optional, like "nginx `auth_basic_user_file`";
+        /// A file with a token, at least 16 characters on one line, for programs that send `Authorization: Bearer TOKEN`. May stand beside a
+        /// user or alone; read like `password_file`.
+        token_file: Box<str> = optional;
+        /// Host names by which the admin listener may be asked without credentials, besides addresses and names without a dot. A web page can
+        /// have its own name lead to any address that its reader reaches; a request that names another host is therefore refused (421).
+        hosts: Vec<Box<str>> = [];
     }
 }
 

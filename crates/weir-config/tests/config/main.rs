@@ -1,5 +1,6 @@
 //! What a configuration means, from the outside: one binary, a file per question.
 
+mod admin;
 mod arguments;
 mod certificates;
 mod client_certificates;

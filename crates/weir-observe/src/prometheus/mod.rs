@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::admin::{AdminFigures, AdminRefusal};
 use crate::counter::Level;
 use crate::figures::{
     FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, ServerFigures, UpstreamFigures,
@@ -37,6 +38,8 @@ struct Simple<T> {
 enum Value<T> {
     Counter(fn(&T) -> u64),
     Gauge(fn(&T) -> Level),
+    /// The highest value of a gauge.
+    Peak(fn(&T) -> Level),
 }
 
 #[derive(Clone, Copy)]
@@ -51,6 +54,7 @@ pub fn render(figures: &Figures, out: &mut String) {
     write_family(out, "weir_build_info", Kind::Gauge, "Version of Weir; the value is always 1.");
     write_sample(out, "weir_build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), &[], 1u8);
     render_reload(&figures.reload, out);
+    render_admin(&figures.admin, out);
     render_workers(&figures.workers, out);
     render_listeners(&figures.listeners, out);
     render_upstreams(&figures.upstreams, out);
@@ -86,6 +90,19 @@ fn render_reload(reload: &ReloadFigures, out: &mut String) {
     ] {
         write_family(out, name, Kind::Gauge, help);
         write_sample(out, name, "", &[], value);
+    }
+}
+
+fn render_admin(admin: &AdminFigures, out: &mut String) {
+    let name = "weir_admin_requests_total";
+    write_family(out, name, Kind::Counter, "Requests to the admin listener that were answered as asked.");
+    write_sample(out, name, "", &[], admin.requests);
+    let name = "weir_admin_refusals_total";
+    let help = "Requests and connections that the admin listener refused, by reason.";
+    write_family(out, name, Kind::Counter, help);
+    for (refusal, count) in AdminRefusal::ALL.into_iter().zip(admin.refusals) {
+        let label = format!("reason=\"{}\"", refusal.name());
+        write_sample(out, name, &label, &[], count);
     }
 }
 
@@ -190,6 +207,9 @@ fn render_upstreams(upstreams: &[UpstreamFigures], out: &mut String) {
     write_persistence(out, &rows);
     let help = "Time that exchanges waited for a server, of those that waited.";
     write_histogram(out, "weir_upstream_queue_time_seconds", help, &rows, |upstream| &upstream.queue_time);
+    let help = "Time from the first byte of the request to the last of the response, of exchanges that were answered.";
+    let name = "weir_upstream_exchange_time_seconds";
+    write_histogram(out, name, help, &rows, |upstream| &upstream.exchange_time);
 }
 
 fn write_retries(out: &mut String, upstreams: &[(String, &UpstreamFigures)]) {
@@ -330,23 +350,27 @@ simple! { WORKER: WorkerFigures {
 simple! { LISTENER: ListenerFigures {
     "weir_listener_sessions_total" Counter sessions, "Client connections begun.";
     "weir_listener_sessions_open" Gauge sessions_open, "Client connections open.";
+    "weir_listener_sessions_peak" Peak sessions_open, "Most client connections open at once; the sum of what each worker had, so an upper bound.";
     "weir_listener_proxy_headers_total" Counter proxy_headers, "Client connections that began with a valid PROXY protocol header.";
     "weir_listener_requests_total" Counter requests, "Requests received.";
     "weir_listener_received_bytes_total" Counter bytes_in, "Bytes received from clients.";
     "weir_listener_sent_bytes_total" Counter bytes_out, "Bytes sent to clients.";
     "weir_listener_tunnels_total" Counter tunnels, "Tunnels begun: upgrades, and connections of TCP listeners.";
     "weir_listener_tunnels_open" Gauge tunnels_open, "Tunnels open.";
+    "weir_listener_tunnels_peak" Peak tunnels_open, "Most tunnels open at once; the sum of what each worker had, so an upper bound.";
 }}
 
 simple! { UPSTREAM: UpstreamFigures {
     "weir_upstream_requests_total" Counter requests, "Exchanges that a route sent to the upstream.";
     "weir_upstream_queued_total" Counter queued, "Exchanges that waited for a server.";
     "weir_upstream_queue_length" Gauge queue_length, "Exchanges that wait for a server.";
+    "weir_upstream_queue_length_peak" Peak queue_length, "Most exchanges that waited at once; the sum of what each worker had, so an upper bound.";
 }}
 
 simple! { SERVER: ServerFigures {
     "weir_server_attempts_total" Counter attempts, "Exchanges that chose the server, retries included.";
     "weir_server_attempts_open" Gauge attempts_open, "Attempts that run.";
+    "weir_server_attempts_peak" Peak attempts_open, "Most attempts that ran at once; the sum of what each worker had, so an upper bound.";
     "weir_server_retries_total" Counter retries, "Attempts that were retries.";
     "weir_server_requests_total" Counter requests, "Requests sent to the server.";
     "weir_server_connects_total" Counter connects, "Connections opened to the server.";
@@ -374,6 +398,12 @@ fn write_simple<T>(out: &mut String, simple: &Simple<T>, rows: &[(String, &T)]) 
             write_family(out, simple.name, Kind::Gauge, simple.help);
             for (labels, figures) in rows {
                 write_sample(out, simple.name, labels, &[], value(figures).now);
+            }
+        }
+        Value::Peak(value) => {
+            write_family(out, simple.name, Kind::Gauge, simple.help);
+            for (labels, figures) in rows {
+                write_sample(out, simple.name, labels, &[], value(figures).peak);
             }
         }
     }

@@ -14,6 +14,7 @@ use weir_observe::overview::{
 use weir_observe::{Figures, Level, ListenerFigures, ServerFigures, UpstreamFigures, WorkerShard};
 use weir_traffic::{Health, Mode};
 
+use super::admin::Guard;
 use super::figures::{self, shown_servers};
 use super::modes::Modes;
 use super::pulse::{BEAT, Pulse};
@@ -35,7 +36,7 @@ pub(crate) struct Sources {
     pub(crate) modes: Arc<Modes>,
     pub(crate) listened: ListenedNow,
     pub(crate) via_name: Box<str>,
-    pub(crate) allows_changes: bool,
+    pub(crate) guard: Arc<Guard>,
     pub(crate) started_ms: u64,
     pub(crate) pulse: Pulse,
 }
@@ -60,7 +61,7 @@ impl Sources {
     pub(crate) fn overview(&self) -> Overview {
         let snapshot = self.current.load_full();
         let figures = figures::collect(&self.shards, &snapshot, &self.reloads);
-        let Figures { workers, listeners, upstreams, reload } = figures;
+        let Figures { workers, listeners, upstreams, reload, .. } = figures;
         let listened = self.listened.load();
         let plans = snapshot.listeners.iter().zip(listeners);
         let listeners = plans.map(|(plan, figures)| self.listener(&snapshot, plan, figures, &listened));
@@ -93,7 +94,7 @@ impl Sources {
             open_files: open_files(),
             open_files_max,
             memory_bytes: resident_bytes(),
-            allows_changes: self.allows_changes,
+            allows_changes: self.guard.allows_changes(),
         }
     }
 

@@ -52,6 +52,12 @@ fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announce
 pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     let view = exchange.record.view(session);
     let record = &mut exchange.record;
+    if let Some(failure) = record.failure {
+        // The phase in which it ended.
+        let now = clock::now();
+        session.now = now;
+        record.spend(failure.phase, now);
+    }
     record.bytes_in += exchange.request_body.received();
     let listener = &session.listener.shard;
     let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
@@ -71,6 +77,10 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
         upstream.shard.requests.increment();
         if record.status != 0 {
             upstream.shard.responses.record(record.status);
+            if record.tunnelled.is_none() {
+                let micros = record.times.between(Phase::Request, Phase::Finish);
+                upstream.shard.exchange_time.record(micros);
+            }
         }
         if let Some(failure) = record.failure {
             upstream.shard.failures.record(failure);
@@ -80,13 +90,6 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
             shard.bytes_in.add(exchange.response_relay.moved);
             shard.bytes_out.add(exchange.to_server.sent);
         }
-    }
-    if record.failure.is_some() {
-        // The phase in which it ended.
-        let now = clock::now();
-        session.now = now;
-        let phase = record.failure.map_or(Phase::Finish, |failure| failure.phase);
-        exchange.record.spend(phase, now);
     }
     access_log::write(session, exchange, &view);
 }

@@ -49,6 +49,8 @@ mod unix_sockets;
 mod proxy_protocol;
 mod first_bytes;
 mod dns_names;
+mod prometheus;
+mod admin_guard;
 mod many_clients;
 mod hand_over;
 mod config_commands;

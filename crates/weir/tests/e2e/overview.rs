@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
 fn overview(weir: &Weir) -> Value {
-    let response = Client::get(weir.address("admin"), "/api/overview");
+    let response = Client::get_by_address(weir.address("admin"), "/api/overview");
     assert_eq!((response.status, response.field("Content-Type")), (200, Some("application/json")));
     serde_json::from_str(&response.text()).expect("the overview is JSON")
 }

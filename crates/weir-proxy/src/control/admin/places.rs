@@ -5,20 +5,21 @@ use std::sync::Arc;
 use weir_http::Method;
 
 use super::answer::Answer;
+use super::guard::{Peer, Refused};
 use super::request::Request;
 use super::{Served, servers};
 
 const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers.\n";
 
-/// Answers a request.
-pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
+/// Answers a request that the guard has let in.
+pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {
     match request.method() {
-        Method::Get | Method::Head => show(request.path(), served),
-        Method::Post => match may_change(request, served) {
-            Ok(()) => change(request, served).await,
-            Err(refusal) => refusal,
-        },
-        _ => not_served("GET, HEAD, POST"),
+        Method::Get | Method::Head => Ok(show(request.path(), served)),
+        Method::Post => {
+            served.guard.may_change(request, peer)?;
+            Ok(change(request, served).await)
+        }
+        _ => Ok(not_served("GET, HEAD, POST")),
     }
 }
 
@@ -40,22 +41,11 @@ async fn change(request: &Request, served: &Arc<Served>) -> Answer {
     }
 }
 
-/// Whether changes may be made here, and by this request.
-fn may_change(request: &Request, served: &Served) -> Result<(), Answer> {
-    if !served.changes {
-        let what = "Changes are not allowed here: `admin.changes` of the config is off.\n";
-        return Err(Answer::plain(403, what));
-    }
-    // Only a browser sends it, and then a web page is behind the request, of this machine or of any other site.
-    if request.field("origin").is_some() {
-        return Err(Answer::plain(403, "Requests from web pages are refused.\n"));
-    }
-    Ok(())
-}
-
 fn metrics(served: &Served) -> Answer {
+    let mut figures = served.sources.figures();
+    figures.admin = served.guard.figures();
     let mut text = String::new();
-    weir_observe::prometheus::render(&served.sources.figures(), &mut text);
+    weir_observe::prometheus::render(&figures, &mut text);
     Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, text)
 }
 

@@ -1,5 +1,7 @@
 //! The rendered text against a strict reader of the exposition format.
 
+mod documents;
+
 use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;
@@ -21,6 +23,7 @@ struct Sample {
 #[derive(Debug)]
 struct Family {
     name: String,
+    help: String,
     kind: String,
     samples: Vec<Sample>,
 }
@@ -38,7 +41,12 @@ fn read(text: &str) -> Vec<Family> {
                 .next()
                 .and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")))
                 .expect("TYPE follows");
-            families.push(Family { name: name.to_owned(), kind: kind.to_owned(), samples: Vec::new() });
+            families.push(Family {
+                name: name.to_owned(),
+                help: help.to_owned(),
+                kind: kind.to_owned(),
+                samples: Vec::new(),
+            });
         } else {
             families.last_mut().expect("a family before its samples").samples.push(read_sample(line));
         }
@@ -89,7 +97,7 @@ fn is_name(name: &str) -> bool {
 fn check(families: &[Family]) {
     let mut names = HashSet::new();
     let mut series = HashSet::new();
-    for Family { name, kind, samples } in families {
+    for Family { name, kind, samples, .. } in families {
         assert!(is_name(name) && name.starts_with("weir_") && names.insert(name), "{name}");
         assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
         for word in name.split('_') {
@@ -160,6 +168,9 @@ fn small_figures() -> Figures {
     listener.responses.record(200);
     listener.responses.record(502);
     listener.failures.record(Failure::server(Phase::Connect, Cause::Refused));
+    shard.upstreams[0].failures.record(Failure::server(Phase::Connect, Cause::Refused));
+    shard.upstreams[0].persistence[0].increment();
+    shard.upstreams[0].exchange_time.record(2_000);
     let server = &shard.upstreams[0].servers[0];
     server.connections_idle.set(5);
     server.failures.record(Phase::Connect);
@@ -173,6 +184,8 @@ fn small_figures() -> Figures {
     probes.changes.increment();
     probes.last_micros.set(2_001_500);
     figures.note_health(0, 0, false, Some(&probes));
+    figures.note_ejection(0, 0, false, [("trial", 2)]);
+    figures.admin.refusals[0] = 3;
     figures.listeners[0].tls_handshakes = [[0, 0], [4, 3]];
     let certificate = CertificateFigures { file: "a.pem".to_owned(), expiry_seconds: 4_102_444_800 };
     figures.note_certificates(0, vec![certificate], [2, 1]);
@@ -191,6 +204,7 @@ fn figures_are_rendered_to_the_letter() {
          weir_worker_sessions_accepted_total{worker=\"0\"} 7\n",
         "weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"in\"} 0\n\
          weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"out\"} 2\n",
+        "weir_admin_refusals_total{reason=\"credentials\"} 3\n",
         "weir_listener_requests_total{listener=\"web\"} 12\n",
         "weir_listener_sent_bytes_total{listener=\"web\"} 4096\n",
         "weir_listener_responses_total{listener=\"web\",class=\"2xx\"} 1\n",
@@ -203,6 +217,7 @@ fn figures_are_rendered_to_the_letter() {
          weir_listener_certificate_reloads_total{listener=\"web\",outcome=\"failed\"} 1\n",
         "# TYPE weir_listener_failures_total counter\n\
          weir_listener_failures_total{listener=\"web\",party=\"server\",reason=\"connect-refused\"} 1\n",
+        "weir_upstream_exchange_time_seconds_sum{upstream=\"api\"} 0.002000\n",
         "# TYPE weir_server_connections_idle gauge\n\
          weir_server_connections_idle{upstream=\"api\",server=\"10.0.0.1:80\"} 5\n",
         "weir_server_failures_total{upstream=\"api\",server=\"10.0.0.1:80\",phase=\"connect\"} 1\n",
@@ -230,7 +245,7 @@ fn figures_are_rendered_to_the_letter() {
 fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_figures());
     let families = read(&text);
-    for (part, fields) in [("worker", 10), ("listener", 14), ("upstream", 10), ("server", 27)] {
+    for (part, fields) in [("worker", 10), ("listener", 16), ("upstream", 12), ("server", 28), ("admin", 2)] {
         let prefix = format!("weir_{part}_");
         let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();
         assert_eq!(found, fields, "families of {part}");
