@@ -50,6 +50,6 @@ pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
 pub use reference::{json_schema, reference_markdown};
 pub use value::{
-    HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size, StatusRange, Token,
-    ValueError, parse_duration, print_duration,
+    FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size,
+    StatusRange, Token, ValueError, parse_duration, print_duration,
 };

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use weir_config::{Admin, Config, Log, Process};
+use weir_config::{Admin, Config, Log, Process, Server};
 use weir_observe::ReloadFigures;
 
 use crate::clock;
@@ -17,6 +17,7 @@ use crate::control::doors::Opened;
 use crate::control::health::CheckThread;
 use crate::proxy::{Proxy, StartError, open_files_max};
 use crate::turn::Turn;
+use crate::wishes::{ServerChange, Unfulfilled};
 
 /// How long is waited for the workers to turn, each between two steps of its event loop.
 const TURN_TIME: Duration = Duration::from_secs(10);
@@ -54,6 +55,8 @@ impl Fixed {
             ("process.name", process.name != next.name),
             ("log", self.log != config.log),
             ("admin.address", self.admin.address != config.admin.address),
+            ("admin.socket", self.admin.socket != config.admin.socket),
+            ("admin.socket_mode", self.admin.socket_mode != config.admin.socket_mode),
         ]
         .into_iter()
         .filter_map(|(key, differs)| differs.then_some(key))
@@ -114,7 +117,34 @@ impl Proxy {
     pub fn reload(&mut self, config: &Config) -> Result<Reloaded, StartError> {
         let reloaded = self.turn_to(config);
         self.reloads.count(reloaded.is_ok());
+        if reloaded.is_ok() {
+            self.written.store(Arc::new(config.clone()));
+            self.in_use = config.clone();
+        }
         reloaded
+    }
+
+    /// Changes a server of the config in use, as a reload would; gives it as it was and as it is. The next reload takes what its file says.
+    ///
+    /// # Errors
+    /// When there is no such server, or it cannot be so; then nothing has changed.
+    pub fn change(&mut self, change: &ServerChange, who: &str) -> Result<(Server, Server), Unfulfilled> {
+        let mut config = self.in_use.clone();
+        let (before, after) = change.apply(&mut config, &self.written.load())?;
+        if before != after {
+            self.turn_to(&config).map_err(|error| Unfulfilled::Refused(error.to_string()))?;
+            self.in_use = config;
+        }
+        tracing::info!(
+            upstream = change.upstream,
+            server = change.server,
+            weight = after.weight,
+            address = %after.address,
+            max_requests = after.max_requests.unwrap_or(0),
+            who,
+            "the server was changed, until the next reload"
+        );
+        Ok((before, after))
     }
 
     /// Takes note of a reload that failed before it began: the config has mistakes.

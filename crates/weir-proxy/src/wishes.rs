@@ -5,10 +5,15 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
-use weir_config::{Server, ServerAddress};
+use weir_config::{Config, Server, ServerAddress};
 
+use crate::control::runtime::address_at;
 use crate::reload::Reloaded;
+
+/// The config as its file has it, for those who show it.
+pub(crate) type Written = Arc<ArcSwap<Config>>;
 
 /// Something that is wanted, and where the outcome goes.
 #[derive(Debug)]
@@ -51,6 +56,45 @@ impl ServerChange {
     /// A change of nothing.
     pub fn of(upstream: &str, server: &str) -> Self {
         Self { upstream: upstream.to_owned(), server: server.to_owned(), ..Self::default() }
+    }
+
+    /// Changes the server in `config`; `written` is the config as its file has it. Gives the server as it was and as it is.
+    ///
+    /// # Errors
+    /// When there is no such server, or it cannot be so.
+    pub(crate) fn apply(
+        &self,
+        config: &mut Config,
+        written: &Config,
+    ) -> Result<(Server, Server), Unfulfilled> {
+        let initial = find(&written.upstreams, self).map(|server| server.weight);
+        let upstream = config.upstreams.iter_mut().find(|upstream| *upstream.name == *self.upstream);
+        let upstream = upstream.ok_or_else(|| Unfulfilled::NoUpstream(self.upstream.clone()))?;
+        let server = upstream.servers.iter_mut().find(|server| *server.name == *self.server);
+        let unknown = || Unfulfilled::NoServer(self.upstream.clone(), self.server.clone());
+        let server = server.ok_or_else(unknown)?;
+        let before = server.clone();
+        if let Some(weight) = self.weight {
+            server.weight = weight;
+        }
+        if let Some(percent) = self.weight_percent {
+            let initial = u32::from(initial.unwrap_or(before.weight));
+            // More than nothing stays more than nothing.
+            let share = (initial * percent / 100).max(u32::from(percent > 0 && initial > 0));
+            server.weight = u16::try_from(share).unwrap_or(u16::MAX);
+        }
+        if let Some(address) = &self.address {
+            server.address = address.clone();
+        }
+        if let Some((ip, port)) = self.ip {
+            let moved = address_at(&before.address, ip, port);
+            let no_port = || Unfulfilled::Refused("the server has no port so far: give one".to_owned());
+            server.address = moved.ok_or_else(no_port)?;
+        }
+        if let Some(max_requests) = self.max_requests {
+            server.max_requests = max_requests;
+        }
+        Ok((before, server.clone()))
     }
 
     /// Whether it changes nothing.
@@ -116,7 +160,11 @@ impl Wishes {
         told.await.map_err(|_| Unfulfilled::Nobody)?
     }
 
-    pub(crate) async fn change(&self, change: ServerChange, who: &str) -> Result<(Server, Server), Unfulfilled> {
+    pub(crate) async fn change(
+        &self,
+        change: ServerChange,
+        who: &str,
+    ) -> Result<(Server, Server), Unfulfilled> {
         let (outcome, told) = oneshot::channel();
         self.send(Wanted::Change(change, outcome), who)?;
         told.await.map_err(|_| Unfulfilled::Nobody)?
@@ -126,4 +174,10 @@ impl Wishes {
         let is_taken = (self.0)(Wish { what, who: who.to_owned() });
         if is_taken { Ok(()) } else { Err(Unfulfilled::Nobody) }
     }
+}
+
+/// The server that a change is about.
+fn find<'a>(upstreams: &'a [weir_config::Upstream], change: &ServerChange) -> Option<&'a Server> {
+    let upstream = upstreams.iter().find(|upstream| *upstream.name == *change.upstream)?;
+    upstream.servers.iter().find(|server| *server.name == *change.server)
 }

@@ -6,6 +6,7 @@ use clap::Parser;
 
 use crate::check::CheckArguments;
 use crate::completions::CompletionsArguments;
+use crate::ctl::CtlArguments;
 use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
 use crate::lab::LabArguments;
@@ -42,6 +43,7 @@ pub(crate) enum Subcommand {
     Serve(ServeArguments),
     Check(CheckArguments),
     Plan(PlanArguments),
+    Ctl(CtlArguments),
     Explain(ExplainArguments),
     Demo(DemoArguments),
     Lab(LabArguments),

@@ -11,10 +11,12 @@ mod admin_client;
 
 mod serve;
 mod reload;
+mod events;
 mod watch;
 mod start;
 mod check;
 mod plan;
+mod ctl;
 mod explain;
 mod demo;
 mod lab;
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let outcome = match CommandLine::parse().subcommand {
         Subcommand::Serve(arguments) => serve::run(&arguments),
         Subcommand::Check(arguments) => check::run(&arguments),
+        Subcommand::Ctl(arguments) => ctl::run(&arguments),
         Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),

@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use weir_config::{Change, Checked, Difference, Effect, KeyChange, Part, What, print_duration};
 
+use crate::admin_client::AdminArguments;
 use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
 use crate::output::{self, counted};
@@ -16,13 +17,15 @@ use crate::output::{self, counted};
 const EXAMPLES: &str = "\
 Examples:
   weir plan new.toml --from weir.toml
-  weir plan new.toml --from weir.toml --json";
+  weir plan new.toml --from weir.toml --json
+  weir plan new.toml --admin unix:/run/weir.sock";
 
 const EXIT_CODES: &str = "\
 Exit codes, as those of diff:
   0  nothing would change
   1  something would change
-  2  one of the configs has a mistake or cannot be read";
+  2  one of the configs has a mistake or cannot be read
+When a running Weir cannot be asked, the code is 1 as well; the reason is on standard error.";
 
 /// Exit code for configs that differ.
 const DIFFERENT: u8 = 1;
@@ -37,16 +40,22 @@ const DIFFERENT: u8 = 1;
 pub(crate) struct PlanArguments {
     /// The config that a reload would go over to.
     file: PathBuf,
-    /// The config that is in use.
-    #[arg(long, value_name = "FILE")]
-    from: PathBuf,
+    /// The config that is in use. Without it, a running Weir is asked for its own.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["admin", "config"])]
+    from: Option<PathBuf>,
     /// One JSON object instead of text.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    admin: AdminArguments,
 }
 
 pub(crate) fn run(arguments: &PlanArguments) -> Result<ExitCode, CommandError> {
-    let (before, after) = (load(&arguments.from)?, load(&arguments.file)?);
+    let after = load(&arguments.file)?;
+    let before = match &arguments.from {
+        Some(file) => load(file)?,
+        None => running(&arguments.admin)?,
+    };
     let difference = Difference::between(&before, &after);
     let text = if arguments.json { to_json(&difference) } else { to_text(&difference) };
     output::print(&text)?;
@@ -56,6 +65,17 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<ExitCode, CommandError> {
 fn load(file: &Path) -> Result<Checked, CommandError> {
     let checked = Checked::load(file);
     if checked.config.is_none() { Err(CommandError::Config(checked.mistakes)) } else { Ok(checked) }
+}
+
+/// The config of a running Weir, as its file had it when it was read. Its secrets are left out, and not compared.
+fn running(admin: &AdminArguments) -> Result<Checked, CommandError> {
+    let answer = admin.client()?.get("/api/config")?;
+    if answer.status != 200 {
+        let what = format!("it does not tell its config ({})", answer.status);
+        return Err(CommandError::Failed { error: anyhow::anyhow!(what), help: None });
+    }
+    let text = String::from_utf8_lossy(&answer.body);
+    Ok(Checked::parse_alone(&text, "the config in use", &|_| None))
 }
 
 fn to_text(difference: &Difference) -> String {

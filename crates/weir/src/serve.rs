@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use signal_hook::iterator::Signals;
 use weir_config::{Checked, Config, Mistakes};
-use weir_proxy::Proxy;
+use weir_proxy::{Proxy, Unfulfilled, Wanted, Wish};
 
 use crate::command_line::with_exit_codes;
 use crate::error::{CommandError, FAILED};
+use crate::events::{Event, Events};
 use crate::log;
 use crate::output;
 use crate::reload;
@@ -85,29 +85,39 @@ fn load(arguments: &ServeArguments) -> Result<(Config, Mistakes), CommandError> 
 
 fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
-    let mut proxy = start::proxy(config, origin)?;
+    let events = Events::start(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+    let mut proxy = start::proxy(config, origin, events.wishes())?;
     watch.start()?;
     let mut grace = config.process.stop_grace;
     for listened in proxy.listened() {
         output::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
     output::note("ready");
-    for signal in signals.forever() {
-        match signal {
-            SIGUSR1 => proxy.reopen_logs(),
-            SIGHUP => {
-                if let Some(config) = reload::run(&mut proxy, origin, watch) {
-                    grace = config.process.stop_grace;
-                }
+    let mut reload = |proxy: &mut Proxy| {
+        let (reloaded, config) = reload::run(proxy, origin, watch)?;
+        grace = config.process.stop_grace;
+        Ok(reloaded)
+    };
+    loop {
+        match events.next() {
+            Event::Signal(SIGUSR1) => proxy.reopen_logs(),
+            Event::Signal(SIGHUP) => {
+                let _told_by_the_log = reload(&mut proxy);
             }
-            _ => break,
+            Event::Signal(_) => break,
+            Event::Wish(Wish { what: Wanted::Reload(outcome), who }) => {
+                tracing::info!(who, "a reload was asked for");
+                let _gone = outcome.send(reload(&mut proxy).map_err(Unfulfilled::Mistakes));
+            }
+            Event::Wish(Wish { what: Wanted::Change(change, outcome), who }) => {
+                let _gone = outcome.send(proxy.change(&change, &who));
+            }
         }
     }
-    Ok(stop(proxy, grace, &mut signals))
+    Ok(stop(proxy, grace, &events))
 }
 
-fn stop(proxy: Proxy, grace: Duration, signals: &mut Signals) -> ExitCode {
+fn stop(proxy: Proxy, grace: Duration, events: &Events) -> ExitCode {
     let open = proxy.sessions_open();
     tracing::info!(
         sessions = open,
@@ -116,7 +126,7 @@ fn stop(proxy: Proxy, grace: Duration, signals: &mut Signals) -> ExitCode {
     );
     let mut hurried = false;
     let stopped = proxy.stop(grace, || {
-        hurried |= signals.pending().any(|signal| matches!(signal, SIGTERM | SIGINT));
+        hurried |= events.pending().any(|event| matches!(event, Event::Signal(SIGTERM | SIGINT)));
         hurried
     });
     if stopped.sessions_cut > 0 {

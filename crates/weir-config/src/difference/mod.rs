@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::load::Checked;
 use crate::mistake::Place;
+use crate::secrets::LEFT_OUT;
 use crate::source::Sources;
 
 pub use effect::{Effect, RESTART_KEYS};
@@ -151,7 +152,9 @@ fn keys(
     let learned = old.value("persistence.mode") == Some("\"learn\"");
     let gone = old.entries.iter().filter(|(key, _)| new.value(key).is_none());
     let all = new.entries.iter().chain(gone).map(|(key, _)| key);
-    all.filter(|key| old.value(key) != new.value(key))
+    // A secret that was left out is not another one.
+    let is_left_out = |key: &&String| old.value(key).is_some_and(|value| value.contains(LEFT_OUT));
+    all.filter(|key| old.value(key) != new.value(key) && !is_left_out(key))
         .map(|key| KeyChange {
             key: key.clone(),
             before: old.value(key).map(|value| shown(key, value)),
@@ -169,5 +172,5 @@ fn shown(key: &str, value: &str) -> String {
 
 /// Whether the value of a key of this name is nobody's business.
 pub(crate) fn is_secret(key: &str) -> bool {
-    matches!(key, "secret" | "password" | "token" | "tokens" | "users")
+    key == "secret"
 }

@@ -9,7 +9,10 @@ pub fn errors(overview: &Overview) -> String {
     let at = UnixMicros(overview.process.at_ms.saturating_mul(1000)).haproxy();
     let failures = || {
         let of = |listener: &'_ crate::overview::ListenerOverview| listener.failures.clone();
-        overview.listeners.iter().flat_map(move |listener| of(listener).into_iter().map(move |failure| (listener, failure)))
+        overview
+            .listeners
+            .iter()
+            .flat_map(move |listener| of(listener).into_iter().map(move |failure| (listener, failure)))
     };
     let total: u64 = failures().map(|(_, failure)| failure.count).sum();
     let mut text = format!("Total events captured on [{}] : {total}\n", String::from_utf8_lossy(&at));

@@ -73,8 +73,7 @@ pub(super) struct Row {
 impl Row {
     fn new(object: Object, proxy: &str, name: &str, (proxy_id, server_id): (u64, u64)) -> Self {
         let values = vec![None; COLUMNS.len()];
-        let mut row =
-            Self { object, proxy_id, server_id, is_in_maintenance: false, is_up: true, values };
+        let mut row = Self { object, proxy_id, server_id, is_in_maintenance: false, is_up: true, values };
         row.text("pxname", proxy);
         row.text("svname", name);
         row.u32("pid", 1);
@@ -111,7 +110,9 @@ impl Row {
     }
 
     fn responses(&mut self, responses: [u64; 5]) {
-        for (column, count) in ["hrsp_1xx", "hrsp_2xx", "hrsp_3xx", "hrsp_4xx", "hrsp_5xx"].iter().zip(responses) {
+        for (column, count) in
+            ["hrsp_1xx", "hrsp_2xx", "hrsp_3xx", "hrsp_4xx", "hrsp_5xx"].iter().zip(responses)
+        {
             self.u64(column, count);
         }
         self.u64("hrsp_other", 0);
@@ -120,7 +121,9 @@ impl Row {
     /// What stands in the row, in the order of the columns.
     pub(super) fn fields(&self) -> impl Iterator<Item = Field> + '_ {
         let values = self.values.iter().zip(COLUMNS).enumerate();
-        values.filter_map(|(place, (value, (name, tags)))| Some(Field { place, name, tags, value: value.clone()? }))
+        values.filter_map(|(place, (value, (name, tags)))| {
+            Some(Field { place, name, tags, value: value.clone()? })
+        })
     }
 
     /// The row as a line of CSV, with a comma behind each value as HAProxy has it.
@@ -187,9 +190,10 @@ fn frontend(overview: &Overview, listener: &ListenerOverview, id: u64) -> Row {
     row.rate(["conn_rate", "conn_rate_max"], listener.rates.connections);
     row.u64("conn_tot", figures.sessions);
     row.u64("eint", failures(&listener.failures, "weir", &[]));
-    let [full, resumed] = listener.tls_handshakes.iter().fold([0, 0], |[full, resumed], count| {
-        [full + count.full, resumed + count.resumed]
-    });
+    let [full, resumed] = listener
+        .tls_handshakes
+        .iter()
+        .fold([0, 0], |[full, resumed], count| [full + count.full, resumed + count.resumed]);
     row.u64("ssl_sess", full + resumed);
     row.u64("ssl_reused_sess", resumed);
     row
@@ -211,7 +215,10 @@ fn backend(overview: &Overview, upstream: &UpstreamOverview, id: u64) -> Row {
     row.text("status", if row.is_up { "UP" } else { "DOWN" });
     let usable = || upstream.servers.iter().filter(|server| server.status == ServerStatus::Up);
     row.u32("weight", usable().filter(|server| !server.is_backup).map(effective_weight).sum());
-    row.u32("uweight", usable().filter(|server| !server.is_backup).map(|server| u64::from(server.weight)).sum());
+    row.u32(
+        "uweight",
+        usable().filter(|server| !server.is_backup).map(|server| u64::from(server.weight)).sum(),
+    );
     row.u32("act", usable().filter(|server| !server.is_backup).count() as u64);
     row.u32("bck", usable().filter(|server| server.is_backup).count() as u64);
     if let Some(since_ms) = upstream.servers.iter().map(|server| server.since_ms).max() {

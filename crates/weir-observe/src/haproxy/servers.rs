@@ -100,7 +100,11 @@ impl Place {
         let at = server.endpoints.first().and_then(|text| split(text)).filter(|(host, _)| is_ip(host));
         let port = at.as_ref().or(named.as_ref()).map_or(0, |(_, port)| *port);
         let none = || "-".to_owned();
-        Self { addr: at.map_or_else(none, |(host, _)| host), port, name: named.map_or_else(none, |(host, _)| host) }
+        Self {
+            addr: at.map_or_else(none, |(host, _)| host),
+            port,
+            name: named.map_or_else(none, |(host, _)| host),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! not be reachable through the data path, nor through the pages of other sites in somebody's browser.
 
 mod answer;
+mod api;
 mod guard;
 mod places;
 mod query;
@@ -25,6 +26,7 @@ pub(crate) use self::guard::{Guard, Peer};
 use self::request::Received;
 use super::modes::Modes;
 use super::overview::Sources;
+use crate::wishes::{Wishes, Written};
 
 /// How long one request may take from its first byte to its last.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -44,6 +46,9 @@ pub(crate) struct Served {
     pub(crate) sources: Arc<Sources>,
     pub(crate) modes: Arc<Modes>,
     pub(crate) guard: Arc<Guard>,
+    pub(crate) wishes: Wishes,
+    /// The config as its file has it.
+    pub(crate) written: Written,
 }
 
 /// Binds the admin address.

@@ -4,43 +4,53 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use weir_config::{Server, ServerAddress};
-use weir_observe::haproxy;
+use weir_observe::{AdminRefusal, haproxy};
 use weir_traffic::Mode;
 
 use super::command::{Command, HELP, ServerName, Weight, Wrong};
 use crate::control::admin::{Peer, Served};
+use crate::control::modes::Unknown;
 use crate::wishes::{ServerChange, Unfulfilled};
 
 /// Answers a command that concerns no session but the process.
-pub(super) async fn answer(command: Command, served: &Arc<Served>, peer: Peer) -> String {
-    if let Err(refusal) = may(&command, served, peer) {
-        return refusal;
+pub(crate) async fn answer(command: Command, served: &Arc<Served>, peer: Peer) -> String {
+    if command.changes() && !served.guard.allows_socket_changes() {
+        served.guard.count_refusal(AdminRefusal::ChangesOff, peer);
+        return line("Permission denied: `admin.socket_changes` of the config does not allow changes here.");
     }
+    obey(command, served, peer).await
+}
+
+/// Answers a command that may be done.
+pub(crate) async fn obey(command: Command, served: &Arc<Served>, peer: Peer) -> String {
     let overview = || served.sources.overview();
     match command {
         Command::ShowInfo(form) => haproxy::info(&overview(), form),
         Command::ShowStat(filter, form) => {
             let overview = overview();
-            if filter.is_vain(&overview) { line("No such proxy.") } else { haproxy::stat(&overview, &filter, form) }
+            if filter.is_vain(&overview) {
+                line("No such proxy.")
+            } else {
+                haproxy::stat(&overview, &filter, form)
+            }
         }
-        Command::ShowServersState(upstream) => {
-            haproxy::servers_state(&overview(), upstream.as_deref()).unwrap_or_else(|| line("Can't find backend."))
-        }
-        Command::ShowServersConn(upstream) => {
-            haproxy::servers_conn(&overview(), upstream.as_deref()).unwrap_or_else(|| line("Can't find backend."))
-        }
+        Command::ShowServersState(upstream) => haproxy::servers_state(&overview(), upstream.as_deref())
+            .unwrap_or_else(|| line("Can't find backend.")),
+        Command::ShowServersConn(upstream) => haproxy::servers_conn(&overview(), upstream.as_deref())
+            .unwrap_or_else(|| line("Can't find backend.")),
         Command::ShowBackend => haproxy::backends(&overview()),
         Command::ShowErrors => haproxy::errors(&overview()),
         Command::ShowSess => haproxy::sessions(&overview()),
         Command::ShowVersion => line(env!("CARGO_PKG_VERSION")),
-        Command::ShowLevel => line(if served.allows_changes(peer) { "admin" } else { "user" }),
+        Command::ShowLevel => line(if served.guard.allows_socket_changes() { "admin" } else { "user" }),
         Command::Help(prefix) => help(&prefix, "The following commands are valid at this level:"),
         Command::SetMode(name, mode) => set_mode(&name, mode, served),
         Command::SetWeight(name, weight) => set_weight(&name, weight, served, peer).await,
         Command::GetWeight(name) => get_weight(&name, served),
         Command::SetAddr(name, ip, port) => set_addr(&name, ip, port, served, peer).await,
         Command::SetMaxRequests(name, count) => {
-            let change = ServerChange { max_requests: Some(Some(count).filter(|count| *count > 0)), ..change(&name) };
+            let change =
+                ServerChange { max_requests: Some(Some(count).filter(|count| *count > 0)), ..change(&name) };
             told(served.wishes.change(change, &peer.to_string()).await.map(|_| String::new()))
         }
         Command::Reload => match served.wishes.reload(&peer.to_string()).await {
@@ -53,7 +63,7 @@ pub(super) async fn answer(command: Command, served: &Arc<Served>, peer: Peer) -
 }
 
 /// Answers a line that is no command.
-pub(super) fn correct(wrong: &Wrong) -> String {
+pub(crate) fn correct(wrong: &Wrong) -> String {
     match wrong {
         Wrong::Said(what) => line(what),
         Wrong::Unknown(words) => {
@@ -72,28 +82,15 @@ fn help(prefix: &str, title: &str) -> String {
     let width = HELP.iter().map(|(usage, _)| usage.len()).max().unwrap_or(0);
     let mut text = line(title);
     let fitting = HELP.iter().filter(|(usage, _)| usage.starts_with(prefix));
-    let all = if HELP.iter().any(|(usage, _)| usage.starts_with(prefix)) { fitting.collect() } else { Vec::from_iter(&HELP) };
+    let all = if HELP.iter().any(|(usage, _)| usage.starts_with(prefix)) {
+        fitting.collect()
+    } else {
+        Vec::from_iter(&HELP)
+    };
     for (usage, about) in all {
         text.push_str(&format!("  {usage:width$} : {about}\n"));
     }
     text
-}
-
-/// Whether a command may be done; otherwise the words of HAProxy for that.
-fn may(command: &Command, served: &Served, peer: Peer) -> Result<(), String> {
-    let changes = matches!(
-        command,
-        Command::SetMode(..)
-            | Command::SetWeight(..)
-            | Command::SetAddr(..)
-            | Command::SetMaxRequests(..)
-            | Command::Reload
-    );
-    if !changes || served.allows_changes(peer) {
-        return Ok(());
-    }
-    served.count_forbidden(peer);
-    Err(line("Permission denied: changes are not allowed here, see `admin.socket_changes` of the config."))
 }
 
 fn line(text: &str) -> String {
@@ -117,8 +114,8 @@ fn change(name: &ServerName) -> ServerChange {
 fn set_mode(name: &ServerName, mode: Mode, served: &Served) -> String {
     match served.modes.set(&name.upstream, &name.server, mode, None) {
         Ok(()) => String::new(),
-        Err(unknown) if unknown.is_upstream() => line("No such backend."),
-        Err(_) => line("No such server."),
+        Err(Unknown::Upstream(_)) => line("No such backend."),
+        Err(Unknown::Server(..)) => line("No such server."),
     }
 }
 
@@ -131,11 +128,19 @@ async fn set_weight(name: &ServerName, weight: Weight, served: &Served, peer: Pe
 }
 
 fn get_weight(name: &ServerName, served: &Served) -> String {
-    match served.modes.weights(&name.upstream, &name.server) {
-        Ok((now, initial)) => format!("{now} (initial {initial})\n"),
-        Err(unknown) if unknown.is_upstream() => line("No such backend."),
-        Err(_) => line("No such server."),
-    }
+    let overview = served.sources.overview();
+    let Some(upstream) = overview.upstreams.iter().find(|upstream| upstream.name == name.upstream) else {
+        return line("No such backend.");
+    };
+    let Some(server) = upstream.servers.iter().find(|server| server.name == name.server) else {
+        return line("No such server.");
+    };
+    let written = served.written.load();
+    let of_upstream = written.upstreams.iter().find(|upstream| *upstream.name == *name.upstream);
+    let written =
+        of_upstream.and_then(|upstream| upstream.servers.iter().find(|server| *server.name == *name.server));
+    let initial = written.map_or(server.weight, |server| u32::from(server.weight));
+    format!("{} (initial {initial})\n", server.weight)
 }
 
 async fn set_addr(name: &ServerName, ip: IpAddr, port: Option<u16>, served: &Served, peer: Peer) -> String {
@@ -181,7 +186,11 @@ mod tests {
     #[test]
     fn a_move_is_told_in_the_words_that_programs_look_for() {
         for (before, after, told) in [
-            ("10.0.0.1:80", "10.0.0.2:80", "IP changed from '10.0.0.1' to '10.0.0.2', no need to change the port"),
+            (
+                "10.0.0.1:80",
+                "10.0.0.2:80",
+                "IP changed from '10.0.0.1' to '10.0.0.2', no need to change the port",
+            ),
             ("10.0.0.1:80", "10.0.0.1:81", "no need to change the addr, port changed from '80' to '81'"),
             ("10.0.0.1:80", "10.0.0.1:80", "no need to change the addr, no need to change the port"),
         ] {
@@ -193,7 +202,11 @@ mod tests {
     #[test]
     fn help_is_for_what_was_begun() {
         let near = correct(&Wrong::Unknown("show nothing".into()));
-        assert!(near.starts_with("Unknown command, but maybe") && near.contains("show stat") && !near.contains("prompt"));
+        assert!(
+            near.starts_with("Unknown command, but maybe")
+                && near.contains("show stat")
+                && !near.contains("prompt")
+        );
         let far = correct(&Wrong::Unknown("bogus".into()));
         assert!(far.starts_with("Unknown command. Please enter") && far.contains("prompt"));
     }

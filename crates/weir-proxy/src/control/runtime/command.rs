@@ -9,10 +9,10 @@ use weir_observe::haproxy::{Form, ProxyName, StatFilter};
 use weir_traffic::Mode;
 
 /// Bytes of a line; the buffer of HAProxy.
-pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;
+pub(crate) const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// Commands in a line.
-pub(super) const COMMANDS_MAX: usize = 64;
+pub(crate) const COMMANDS_MAX: usize = 64;
 
 /// The longest that somebody may be silent, by `set timeout cli`.
 const SILENCE_MAX_SECONDS: u64 = 3600;
@@ -25,14 +25,14 @@ const REQUESTS_MAX: u32 = 10_000_000;
 
 /// A server by the names of its upstream and its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ServerName {
-    pub(super) upstream: String,
-    pub(super) server: String,
+pub(crate) struct ServerName {
+    pub(crate) upstream: String,
+    pub(crate) server: String,
 }
 
 /// A weight as it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(crate) enum Weight {
     Exactly(u16),
     /// Of the weight in the config.
     Percent(u32),
@@ -40,7 +40,7 @@ pub(super) enum Weight {
 
 /// What somebody wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Command {
+pub(crate) enum Command {
     ShowInfo(Form),
     ShowStat(StatFilter, Form),
     ShowServersState(Option<String>),
@@ -62,9 +62,23 @@ pub(super) enum Command {
     Reload,
 }
 
+impl Command {
+    /// Whether it changes anything.
+    pub(crate) const fn changes(&self) -> bool {
+        matches!(
+            self,
+            Self::SetMode(..)
+                | Self::SetWeight(..)
+                | Self::SetAddr(..)
+                | Self::SetMaxRequests(..)
+                | Self::Reload
+        )
+    }
+}
+
 /// Why a line is no command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     /// No command begins so: the words.
     Unknown(String),
     /// The command is known, and what follows makes no sense: the sentence of HAProxy, where it has one.
@@ -72,7 +86,7 @@ pub(super) enum Wrong {
 }
 
 /// Every command with what it does, as `help` shows it.
-pub(super) const HELP: [(&str, &str); 20] = [
+pub(crate) const HELP: [(&str, &str); 20] = [
     ("disable server <bk>/<srv>", "take a server out of service: maintenance"),
     ("enable server <bk>/<srv>", "put a server back into service"),
     ("get weight <bk>/<srv>", "report a server's current weight"),
@@ -113,7 +127,7 @@ pub(super) fn split(line: &str) -> Vec<String> {
 }
 
 /// Reads one command.
-pub(super) fn parse(text: &str) -> Result<Command, Wrong> {
+pub(crate) fn parse(text: &str) -> Result<Command, Wrong> {
     let words = words(text);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -247,16 +261,17 @@ fn set_server(words: &[&str]) -> Result<Command, Wrong> {
         ("state", _) => Err(said("'set server <srv> state' expects 'ready', 'drain' and 'maint'.")),
         ("weight", [weight, ..]) => Ok(Command::SetWeight(name, read_weight(weight)?)),
         ("weight", []) => Err(said("'set server <srv> weight' expects a weight.")),
-        ("addr", []) => {
-            Err(said("set server <b>/<s> addr requires an address and optionally a port."))
-        }
+        ("addr", []) => Err(said("set server <b>/<s> addr requires an address and optionally a port.")),
         ("addr", [addr, rest @ ..]) => {
-            let ip = addr.parse().map_err(|_| said(format!("Invalid addr '{addr}' by 'stats socket command'")))?;
+            let ip =
+                addr.parse().map_err(|_| said(format!("Invalid addr '{addr}' by 'stats socket command'")))?;
             let port = match rest {
                 [] => None,
-                ["port", port, ..] => Some(port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(|| {
-                    said(format!("Invalid port '{port}': it is a number from 1 to 65535."))
-                })?),
+                ["port", port, ..] => {
+                    Some(port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(|| {
+                        said(format!("Invalid port '{port}': it is a number from 1 to 65535."))
+                    })?)
+                }
                 _ => return Err(said("set server <b>/<s> addr requires an address and optionally a port.")),
             };
             Ok(Command::SetAddr(name, ip, port))
@@ -301,7 +316,8 @@ mod tests {
     #[test]
     fn commands_are_read() {
         let unix = ServerName { upstream: "app".into(), server: "unix:/run/a.sock".into() };
-        let by_id = StatFilter { proxy: Some(ProxyName::Id(3)), types: 4, server_id: 1, ..StatFilter::default() };
+        let by_id =
+            StatFilter { proxy: Some(ProxyName::Id(3)), types: 4, server_id: 1, ..StatFilter::default() };
         let by_name = StatFilter { proxy: Some(ProxyName::Name("app".into())), ..StatFilter::default() };
         for (text, command) in [
             ("show info", Command::ShowInfo(Form::Text)),

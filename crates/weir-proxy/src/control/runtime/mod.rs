@@ -3,8 +3,8 @@
 //! Who may connect is decided by the mode of the socket's file, or by being on this machine. Bounded: lines, commands in a line,
 //! connections, silence.
 
-mod answer;
-mod command;
+pub(crate) mod answer;
+pub(crate) mod command;
 mod session;
 
 use std::io;

@@ -26,7 +26,8 @@ const END: &str = "\n";
 const PROMPT: &str = "\n> ";
 
 /// What a line is that begins with one of these.
-const METHODS: [&str; 9] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "TRACE ", "CONNECT "];
+const METHODS: [&str; 9] =
+    ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "TRACE ", "CONNECT "];
 
 /// A session of commands.
 struct Session {
@@ -46,7 +47,7 @@ pub(super) async fn serve(
         let line = match timeout(session.silence, session.line(&mut stream)).await {
             Ok(line) => line?,
             Err(_silent) => {
-                served.count_slow(peer);
+                served.guard.count_refusal(AdminRefusal::TooSlow, peer);
                 return Ok(());
             }
         };
@@ -54,7 +55,7 @@ pub(super) async fn serve(
             Line::Whole(line) if is_http(&line) => {
                 if peer != Peer::Local {
                     // A page in somebody's browser can send this; commands in the body would be next.
-                    served.refuse(AdminRefusal::Malformed, peer);
+                    served.guard.count_refusal(AdminRefusal::Malformed, peer);
                     return Ok(());
                 }
                 let mut first = line;
@@ -68,7 +69,7 @@ pub(super) async fn serve(
                 }
             }
             Line::TooLong => {
-                served.refuse(AdminRefusal::TooLarge, peer);
+                served.guard.count_refusal(AdminRefusal::TooLarge, peer);
                 let what = format!("A line has at most {LINE_BYTES_MAX} bytes.\n{END}");
                 send(&mut stream, &what).await?;
                 break;
@@ -138,7 +139,7 @@ impl Session {
                 Ok(command) => answer(command, served, peer).await,
                 Err(wrong) => correct(&wrong),
             };
-            served.count_answer();
+            served.guard.count_answer();
             let end = if self.is_interactive { PROMPT } else { END };
             send(stream, &(text + end)).await?;
         }
