@@ -35,14 +35,7 @@ pub(crate) struct CtlArguments {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    admin: AdminArgumentsEverywhere,
-}
-
-/// Of all verbs: they may stand before the verb or behind it.
-#[derive(Debug, Args)]
-struct AdminArgumentsEverywhere {
-    #[command(flatten)]
-    arguments: AdminArguments,
+    admin: AdminArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -110,7 +103,7 @@ struct ServerArguments {
 }
 
 pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
-    let client = arguments.admin.arguments.client()?;
+    let client = arguments.admin.client()?;
     let told = match &arguments.verb {
         Verb::Show => look(&client, "/api/overview").map(|text| pretty(&text)),
         Verb::Servers => look(&client, "/servers"),

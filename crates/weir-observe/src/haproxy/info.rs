@@ -8,6 +8,9 @@ use super::rows::whole;
 use crate::counter::Level;
 use crate::overview::{HandshakeCount, Overview, WorkerOverview};
 
+/// The version of HAProxy whose forms these are.
+const SPOKEN: &str = "2.6.12";
+
 /// `show info`.
 pub fn info(overview: &Overview, form: Form) -> String {
     let fields = fields(overview);
@@ -33,8 +36,10 @@ fn fields(overview: &Overview) -> Vec<Field> {
     let large = |place, name, tags, number| Field { place, name, tags, value: Value::U64(number) };
     let text = |place, name, tags, text: &str| Field { place, name, tags, value: Value::text(text) };
     vec![
-        text(0, "Name", "POS", "Weir"),
-        text(1, "Version", "POS", process.version),
+        // Programs look for this very name before they go on.
+        text(0, "Name", "POS", "HAProxy"),
+        // Whose words these are, then who says them.
+        text(1, "Version", "POS", &format!("{SPOKEN}-weir-{}", process.version)),
         // Programs insist on it, and Weir does not know it.
         text(2, "Release_date", "POS", "-"),
         number(3, "Nbthread", "CGS", overview.workers.len() as u64),
@@ -65,6 +70,7 @@ fn fields(overview: &Overview) -> Vec<Field> {
         number(58, "DroppedLogs", "MGP", sum(|worker| worker.figures.log_lines_dropped)),
         large(61, "TotalBytesOut", "MGP", bytes_out),
         large(63, "BytesOutRate", "MRP", bytes_rate.round() as u64),
+        text(66, "Build info", "POS", &format!("Weir {}", process.version)),
         number(70, "Start_time_sec", "MDP", process.started_ms / 1000),
     ]
 }

@@ -226,8 +226,9 @@ fn info_has_what_programs_insist_on() {
     let text = info(&overview(), Form::Text);
     // What hatop cannot do without.
     for line in [
-        "Name: Weir",
-        "Version: 1.2.3",
+        "Name: HAProxy",
+        "Version: 2.6.12-weir-1.2.3",
+        "Build info: Weir 1.2.3",
         "Release_date: -",
         "Nbproc: 1",
         "Process_num: 1",

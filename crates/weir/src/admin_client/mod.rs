@@ -34,16 +34,16 @@ const HOW_TO_NAME_IT: &str = "give --admin ADDRESS (`127.0.0.1:9000`, `unix:/run
 #[command(next_help_heading = "The Weir that is asked")]
 pub(crate) struct AdminArguments {
     /// Where it can be asked: `127.0.0.1:9000` is the address of its admin listener, `unix:/run/weir.sock` its socket.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, global = true, value_name = "ADDRESS")]
     admin: Option<Endpoint>,
     /// The config that it runs on: says where it can be asked.
-    #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
     /// The user to ask as, and the file that holds the password.
-    #[arg(long, value_name = "NAME:PASSWORD-FILE", conflicts_with = "token_file")]
+    #[arg(long, global = true, value_name = "NAME:PASSWORD-FILE", conflicts_with = "token_file")]
     user: Option<String>,
     /// The file that holds the token to ask with.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 

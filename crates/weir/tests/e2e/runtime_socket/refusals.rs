@@ -82,7 +82,7 @@ fn over_tcp_there_are_commands_alone_and_no_changes_unless_asked_for() {
         text(&answer)
     };
     let weir = Weir::start(&on_tcp(""));
-    assert!(said(&weir, "show info\n").starts_with("Name: Weir\n"));
+    assert!(said(&weir, "show info\n").starts_with("Name: HAProxy\n"));
     assert!(said(&weir, "disable server app/a\n").starts_with("Permission denied"));
     let page = "POST / HTTP/1.1\r\nContent-Length: 24\r\n\r\ndisable server app/a\r\n\r\n";
     assert_eq!(said(&weir, page), "", "a page in a browser gets nothing");
@@ -121,7 +121,7 @@ fn a_socket_file_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
             .expect("a socket can be bound"),
     );
     let weir = Weir::start_in(folder, &config(&[&a], "", ""));
-    assert!(ask(&weir, "show info").starts_with("Name: Weir\n"));
+    assert!(ask(&weir, "show info").starts_with("Name: HAProxy\n"));
     let second = weir.folder().join("second.toml");
     let socket = weir.folder().display().to_string();
     std::fs::write(&second, config(&[&a], "", "").replace("{dir}", &socket))
