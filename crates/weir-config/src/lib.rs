@@ -41,8 +41,8 @@ pub use config::{
     CookiePersistence, Credentials, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck,
     HttpProbe, IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
     ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol, ProxyProtocol,
-    ProxyVersion, Queue, QueuePriority, Redirect, RedirectPart, ReloadTrigger, RequestId, Retry, Route,
-    RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
+    ProxyVersion, Queue, QueuePriority, Recorder, Redirect, RedirectPart, ReloadTrigger, RequestId, Retry,
+    Route, RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
     UpstreamLimits, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, What};

@@ -170,6 +170,14 @@ impl Figures {
         }
     }
 
+    /// Adds how many attempts run on a server or wait for a connection to it. Positions without a name are left out.
+    pub fn note_in_flight(&mut self, upstream: usize, server: usize, in_flight: u32) {
+        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
+        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+            server.attempts_open = Level { now: in_flight.into(), peak: in_flight.into() };
+        }
+    }
+
     /// Adds what is known of the health of a server: whether it is up, and of its probes if there are any. Positions
     /// without a name are left out.
     pub fn note_health(&mut self, upstream: usize, server: usize, is_up: bool, probes: Option<&ProbeShard>) {
@@ -335,6 +343,7 @@ pub struct ServerFigures {
     #[serde(skip)]
     pub name: String,
     pub attempts: u64,
+    /// Attempts that run on it or wait for a connection to it; its peak is not known.
     pub attempts_open: Level,
     pub retries: u64,
     pub requests: u64,
@@ -377,7 +386,6 @@ impl ServerFigures {
 
     fn add(&mut self, shard: &ServerShard) {
         self.attempts += shard.attempts.value();
-        self.attempts_open.merge(shard.attempts_open.level());
         self.retries += shard.retries.value();
         self.requests += shard.requests.value();
         add_each(&mut self.responses, shard.responses.values());

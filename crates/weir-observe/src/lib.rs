@@ -25,6 +25,7 @@ mod admin;
 mod figures;
 pub mod overview;
 pub mod haproxy;
+pub mod status_page;
 pub mod prometheus;
 
 // One line per exchange.
@@ -33,7 +34,9 @@ pub mod access_log;
 pub use accept::{Format, choose_format};
 pub use admin::{AdminFigures, AdminRefusal, AdminShard};
 pub use counter::{Counter, Gauge, Level};
-pub use failure::{Cause, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown};
+pub use failure::{
+    Cause, Closing, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown,
+};
 pub use figures::{
     CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ReloadFigures,
     ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,

@@ -177,8 +177,6 @@ impl UpstreamShard {
 pub struct ServerShard {
     /// Attempts begun: exchanges that chose this server, first tries and retries.
     pub attempts: Counter,
-    /// Attempts that run.
-    pub attempts_open: Gauge,
     /// Attempts that were retries of an exchange that failed elsewhere or here.
     pub retries: Counter,
     /// Requests sent whole.

@@ -15,6 +15,7 @@ mod downstream;
 mod exchange;
 mod relay;
 mod upstream;
+mod recorder;
 mod control;
 
 mod tls;

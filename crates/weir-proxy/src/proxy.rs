@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
-use weir_observe::{Figures, ShardSizes, WorkerShard};
+use weir_observe::{Cause, Figures, ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
 use crate::clock;
@@ -30,6 +30,7 @@ use crate::control::runtime;
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
 use crate::downstream::listener::BoundAddress;
+use crate::recorder::Desk;
 use crate::reload::{Fixed, Reloads};
 use crate::snapshot::{Current, Snapshot, Surroundings, TlsError};
 use crate::turn::Turn;
@@ -38,6 +39,9 @@ use crate::worker::{self, Accepted, Load, Shared, WorkerStart};
 
 /// How much longer than one DNS answer may take the start waits for names.
 const NAMES_GRACE: Duration = Duration::from_millis(500);
+
+/// How often a stop looks whether it is over.
+const STOP_LOOK: Duration = Duration::from_millis(5);
 
 /// Why the proxy did not start.
 #[derive(Debug, thiserror::Error)]
@@ -91,8 +95,8 @@ pub struct Listened {
 /// How the stop went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
-    /// Sessions that were cut because their time was up.
-    pub sessions_cut: u64,
+    /// Exchanges and tunnels that were cut because their time was up. Idle sessions lose nothing.
+    pub cut: u64,
 }
 
 /// A running proxy. Dropping it stops it at once.
@@ -123,6 +127,8 @@ pub struct Proxy {
     pub(crate) checks: Option<CheckThread>,
     pub(crate) logs: Option<AccessLogs>,
     pub(crate) reloads: Arc<Reloads>,
+    /// Where the recorders of the workers are asked.
+    pub(crate) desk: Arc<Desk>,
 }
 
 impl Proxy {
@@ -157,6 +163,8 @@ impl Proxy {
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (turns, mut next_turns): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (followings, next_followings) = unbounded_channel();
+        let (desk, mut next_asks) = Desk::new(workers, &config.recorder);
+        desk.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
         let mut proxy = Self {
             shared: Arc::new(share(config, senders)),
@@ -181,6 +189,7 @@ impl Proxy {
             checks: None,
             logs: Some(logs),
             reloads: Arc::default(),
+            desk: Arc::new(desk),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         for (index, handed_over) in inboxes.into_iter().enumerate() {
@@ -197,6 +206,8 @@ impl Proxy {
                 },
                 turns: next_turns.remove(0),
                 handed_over,
+                recorder: config.recorder.clone(),
+                asks: next_asks.remove(0),
                 stop: Arc::clone(&stop),
                 random_seed: seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             };
@@ -229,12 +240,10 @@ impl Proxy {
             let modes = Modes::new(&self.current);
             let sources = Arc::new(self.sources(&guard, &modes));
             runtime.spawn(Arc::clone(&sources).keep_pulse());
-            let (wishes, written) = (self.wishes.clone(), Arc::clone(&self.written));
-            self.bind_admin(
-                config,
-                &runtime,
-                &Arc::new(admin::Served { sources, modes, guard, wishes, written }),
-            )?;
+            let (wishes, written, desk) =
+                (self.wishes.clone(), Arc::clone(&self.written), Arc::clone(&self.desk));
+            let served = admin::Served { sources, modes, desk, guard, wishes, written };
+            self.bind_admin(config, &runtime, &Arc::new(served))?;
         }
         self.listened_now.store(Arc::new(self.listened()));
         runtime.spawn(keep_up(followings));
@@ -330,8 +339,19 @@ impl Proxy {
         }
     }
 
+    /// Says where it is asked for that the process is about to stop, and goes on as before for `delay`, or until `hurry` says that there is
+    /// no more time.
+    pub fn announce_stop(&self, delay: Duration, mut hurry: impl FnMut() -> bool) {
+        self.shared.stop_announced.store(true, Ordering::SeqCst);
+        let end = clock::now() + delay;
+        while clock::now() < end && !hurry() {
+            clock::pause(STOP_LOOK);
+        }
+    }
+
     /// Stops accepting and lets idle sessions end; running exchanges go on.
     pub fn begin_stop(&self) {
+        self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
         for stop in &self.stop_workers {
             stop.notify_one();
@@ -343,14 +363,33 @@ impl Proxy {
         self.workers.iter().all(JoinHandle::is_finished)
     }
 
+    /// Exchanges and tunnels that run.
+    fn running(&self) -> u64 {
+        let snapshot = self.current.load();
+        let listeners = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
+        let tunnels = listeners.map(|shard| shard.tunnels_open.value());
+        let exchanges = self.shards.iter().map(|shard| shard.exchanges_open.value());
+        u64::try_from(tunnels.chain(exchanges).sum::<i64>()).unwrap_or(0)
+    }
+
+    /// Tunnels that were ended because their time was up.
+    fn tunnels_drained(&self) -> u64 {
+        let snapshot = self.current.load();
+        let shards = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
+        shards.map(|shard| shard.failures.count_cause(Cause::Drained)).sum()
+    }
+
     /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time.
     pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut() -> bool) -> Stopped {
+        let drained_before = self.tunnels_drained();
         self.begin_stop();
         let end: Instant = clock::now() + grace;
         while !self.is_drained() && clock::now() < end && !hurry() {
-            clock::pause(Duration::from_millis(5));
+            clock::pause(STOP_LOOK);
         }
-        let sessions_cut = if self.is_drained() { 0 } else { self.sessions_open() };
+        // Tunnels end a moment before the grace is over, so that they end properly; they are cut all the same.
+        let tunnels_cut = self.tunnels_drained() - drained_before;
+        let cut = tunnels_cut + if self.is_drained() { 0 } else { self.running() };
         self.stop_control.notify_one();
         self.checks = None;
         if self.is_drained() {
@@ -365,7 +404,7 @@ impl Proxy {
                 logs.close();
             }
         }
-        Stopped { sessions_cut }
+        Stopped { cut }
     }
 }
 
@@ -387,6 +426,7 @@ fn share(config: &Config, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         hand_over: hand_over.into(),
         connections: ConnectionLimit::new(config.process.connections_max.resolve(open_files_max())),
+        stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
     }
 }

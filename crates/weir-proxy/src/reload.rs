@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use weir_config::{Admin, Config, Log, Process, Server};
+use weir_config::{Admin, Config, Log, Process, Recorder, Server};
 use weir_observe::ReloadFigures;
 
 use crate::clock;
@@ -37,11 +37,17 @@ pub(crate) struct Fixed {
     process: Process,
     admin: Admin,
     log: Log,
+    recorder: Recorder,
 }
 
 impl Fixed {
     pub(crate) fn of(config: &Config) -> Self {
-        Self { process: config.process.clone(), admin: config.admin.clone(), log: config.log.clone() }
+        Self {
+            process: config.process.clone(),
+            admin: config.admin.clone(),
+            log: config.log.clone(),
+            recorder: config.recorder.clone(),
+        }
     }
 
     /// The keys by which `config` differs and that nothing but a restart can change.
@@ -57,6 +63,7 @@ impl Fixed {
             ("admin.address", self.admin.address != config.admin.address),
             ("admin.socket", self.admin.socket != config.admin.socket),
             ("admin.socket_mode", self.admin.socket_mode != config.admin.socket_mode),
+            ("recorder", self.recorder != config.recorder),
         ]
         .into_iter()
         .filter_map(|(key, differs)| differs.then_some(key))
@@ -161,6 +168,7 @@ impl Proxy {
         }
         // From here on nothing can fail.
         snapshot.prepare(&before);
+        self.desk.names.learn(&snapshot);
         self.follow_on_control(&snapshot);
         self.current.store(Arc::clone(&snapshot));
         let (done, all_done) = channel::<()>();

@@ -13,6 +13,7 @@ use crate::lab::LabArguments;
 use crate::manual::ManArguments;
 use crate::plan::PlanArguments;
 use crate::serve::ServeArguments;
+use crate::why::WhyArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,6 +46,7 @@ pub(crate) enum Subcommand {
     Plan(PlanArguments),
     Ctl(CtlArguments),
     Explain(ExplainArguments),
+    Why(WhyArguments),
     Demo(DemoArguments),
     Lab(LabArguments),
     Completions(CompletionsArguments),

@@ -1,6 +1,7 @@
 //! `weir ctl`: looks at a running Weir, and changes it while it runs, over its admin listener or its runtime socket.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
@@ -24,6 +25,9 @@ Exit codes:
   0  done
   1  Weir refused it, or cannot be asked
   2  the command line or the config cannot be used";
+
+/// How long an answer may take: a reload waits for names and workers.
+const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Look at a running Weir and change it while it runs.
 ///
@@ -103,7 +107,7 @@ struct ServerArguments {
 }
 
 pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
-    let client = arguments.admin.client()?;
+    let client = arguments.admin.client()?.within(TIME_MAX);
     let told = match &arguments.verb {
         Verb::Show => look(&client, "/api/overview").map(|text| pretty(&text)),
         Verb::Servers => look(&client, "/servers"),
@@ -135,7 +139,7 @@ fn look(client: &AdminClient, target: &str) -> Result<String, CommandError> {
 
 /// The body of an answer that says yes.
 fn fine(answer: &Answer) -> Result<String, CommandError> {
-    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    let text = answer.text();
     if (200..300).contains(&answer.status) {
         return Ok(text);
     }

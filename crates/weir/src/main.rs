@@ -13,10 +13,12 @@ mod reload;
 mod events;
 mod watch;
 mod start;
+mod supervisor;
 mod check;
 mod plan;
 mod ctl;
 mod explain;
+mod why;
 mod demo;
 mod lab;
 mod completions;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Subcommand::Ctl(arguments) => ctl::run(&arguments),
         Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
+        Subcommand::Why(arguments) => why::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
         Subcommand::Completions(arguments) => completions::run(&arguments),

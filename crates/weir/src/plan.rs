@@ -74,8 +74,7 @@ fn running(admin: &AdminArguments) -> Result<Checked, CommandError> {
         let what = format!("it does not tell its config ({})", answer.status);
         return Err(CommandError::Failed { error: anyhow::anyhow!(what), help: None });
     }
-    let text = String::from_utf8_lossy(&answer.body);
-    Ok(Checked::parse_alone(&text, "the config in use", &|_| None))
+    Ok(Checked::parse_alone(&answer.text(), "the config in use", &|_| None))
 }
 
 fn to_text(difference: &Difference) -> String {

@@ -13,12 +13,13 @@ use weir_config::{Checked, Config, Mistakes};
 use weir_proxy::{Proxy, Unfulfilled, Wanted, Wish};
 
 use crate::command_line::with_exit_codes;
-use crate::error::{CommandError, FAILED};
+use crate::error::CommandError;
 use crate::events::{Event, Events};
 use crate::log;
 use crate::output;
 use crate::reload;
 use crate::start::{self, Origin};
+use crate::supervisor;
 use crate::watch::Watch;
 
 const EXAMPLES: &str = "\
@@ -29,14 +30,19 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Signals:
-  SIGTERM, SIGINT  stop accepting, let running exchanges end within `process.stop_grace`; the second one ends them at once
+  SIGTERM, SIGINT  say at `/ready` that it stops, go on for `process.stop_delay`, then stop accepting and let running exchanges end
+                   within `process.stop_grace`; the second one ends them at once
   SIGHUP           read the config again and go over to it, without losing a connection; one with a mistake changes nothing
   SIGUSR1          open the files of the access log again
 
 Exit codes:
-  0  stopped by a signal; what was still running after `process.stop_grace` has been cut
-  1  an address or a file cannot be had, or a second signal cut what was still running
-  2  the config or the command line cannot be used";
+  0  stopped by a signal, and everything that was running had its end
+  1  an address or a file cannot be had
+  2  the config or the command line cannot be used
+  3  stopped by a signal, and something was cut: it was still running after `process.stop_grace` or at the second signal";
+
+/// Exit code for a stop that cut what was still running.
+const CUT: u8 = 3;
 
 /// Run the proxy, from a config or from the addresses alone.
 ///
@@ -88,14 +94,18 @@ fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode,
     let events = Events::start(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
     let mut proxy = start::proxy(config, origin, events.wishes())?;
     watch.start()?;
-    let mut grace = config.process.stop_grace;
+    let mut times = StopTimes::of(config);
     for listened in proxy.listened() {
         output::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
     output::note("ready");
+    supervisor::tell_ready();
     let mut reload = |proxy: &mut Proxy| {
-        let (reloaded, config) = reload::run(proxy, origin, watch)?;
-        grace = config.process.stop_grace;
+        supervisor::tell_reloading();
+        let outcome = reload::run(proxy, origin, watch);
+        supervisor::tell_ready();
+        let (reloaded, config) = outcome?;
+        times = StopTimes::of(&config);
         Ok(reloaded)
     };
     loop {
@@ -114,23 +124,46 @@ fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode,
             }
         }
     }
-    Ok(stop(proxy, grace, &events))
+    supervisor::tell_stopping();
+    Ok(stop(proxy, times, &events))
 }
 
-fn stop(proxy: Proxy, grace: Duration, events: &Events) -> ExitCode {
+/// How much time a stop has.
+#[derive(Debug, Clone, Copy)]
+struct StopTimes {
+    /// Until connections are refused.
+    delay: Duration,
+    /// From then on.
+    grace: Duration,
+}
+
+impl StopTimes {
+    fn of(config: &Config) -> Self {
+        Self { delay: config.process.stop_delay, grace: config.process.stop_grace }
+    }
+}
+
+fn stop(proxy: Proxy, times: StopTimes, events: &Events) -> ExitCode {
+    let mut hurried = false;
+    let mut hurry = || {
+        hurried |= events.pending().any(|event| matches!(event, Event::Signal(SIGTERM | SIGINT)));
+        hurried
+    };
+    if !times.delay.is_zero() {
+        tracing::info!(delay = ?times.delay, "about to stop: /ready says so, and connections are still taken");
+        proxy.announce_stop(times.delay, &mut hurry);
+    }
     let open = proxy.sessions_open();
     tracing::info!(
         sessions = open,
-        ?grace,
+        grace = ?times.grace,
         "stopping: running exchanges may finish, a second signal ends them"
     );
-    let mut hurried = false;
-    let stopped = proxy.stop(grace, || {
-        hurried |= events.pending().any(|event| matches!(event, Event::Signal(SIGTERM | SIGINT)));
-        hurried
-    });
-    if stopped.sessions_cut > 0 {
-        tracing::warn!(sessions = stopped.sessions_cut, "sessions were cut");
+    let stopped = proxy.stop(times.grace, hurry);
+    if stopped.cut == 0 {
+        return ExitCode::SUCCESS;
     }
-    if hurried && stopped.sessions_cut > 0 { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+    let why = if hurried { "a second signal came" } else { "their time was up" };
+    tracing::warn!(cut = stopped.cut, "exchanges or tunnels were cut: {why}");
+    ExitCode::from(CUT)
 }

@@ -64,7 +64,7 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
     check_process(document, findings);
     let credentials = admin::check(&document.admin, files, findings);
     let shown = print(&without_secrets(document)).into();
-    let Document { process, log, dns, admin, .. } = text.value;
+    let Document { process, log, dns, admin, recorder, .. } = text.value;
     Config {
         process: process.value,
         log,
@@ -72,6 +72,7 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
         admin: admin.value,
         credentials,
         shown,
+        recorder,
         listeners,
         upstreams,
     }

@@ -29,7 +29,7 @@ pub use listener::{
 };
 pub use persistence::{CookieMode, CookiePersistence, Secret};
 pub use process::{
-    Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, ReloadTrigger, WorkerCount,
+    Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, Recorder, ReloadTrigger, WorkerCount,
 };
 pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
@@ -56,6 +56,8 @@ pub struct Config {
     pub credentials: Credentials,
     /// Every key with the value that holds, as TOML; secrets are left out.
     pub shown: Box<str>,
+    /// What is kept of exchanges that are over.
+    pub recorder: Recorder,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Listener>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

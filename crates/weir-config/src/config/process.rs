@@ -27,7 +27,10 @@ section! {
         /// Buffers over all workers, which bounds the memory of all bodies under way: 1 GiB with the defaults. An exchange
         /// that finds none waits for one. Idle connections hold no buffer.
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
-        /// How long running exchanges may go on after SIGTERM or SIGINT. A second signal ends them at once.
+        /// How long Weir goes on as before after SIGTERM or SIGINT, but says at `/ready` of the admin listener that it is about to stop: as
+        /// long as whoever sends it connections takes to notice. A second signal ends it at once.
+        stop_delay: Duration = "0s", in 0..=3_600_000, like "HAProxy `grace`, Envoy `drain`";
+        /// How long running exchanges may go on then, and tunnels; new connections are refused. A second signal ends them at once.
         stop_grace: Duration = "30s", in 0..=86_400_000, like "nginx `worker_shutdown_timeout`, HAProxy `hard-stop-after`";
         /// When the config is read anew: on SIGHUP only, or also when it or a file that it includes has changed. Files of certificates and
         /// keys are looked at on their own.
@@ -219,6 +222,19 @@ section! {
         socket_mode: FileMode = "0600", like "HAProxy `stats socket mode`";
         /// Whether servers can be changed and the config reloaded there. Without it: on a Unix socket whose mode lets nobody connect but its owner.
         socket_changes: bool = optional, like "HAProxy `stats socket level`";
+    }
+}
+
+section! {
+    /// The flight recorder: what is kept of exchanges that are over, so that `weir why` can tell their story. Each worker keeps its own, in
+    /// memory that is taken as it is needed; nothing is written to disk.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Recorder at "recorder" {
+        /// Exchanges that each worker keeps, the last ones, at 0.5 KiB each. A sixteenth as many of those that took more than one attempt
+        /// are kept besides. 0 keeps none.
+        exchanges: u32 = 4096, in 0..=1_000_000;
+        /// Failed exchanges that each worker keeps, the last ones, at 1 KiB each, however many others there were since. 0 keeps none.
+        failures: u32 = 1000, in 0..=1_000_000, like "HAProxy `show errors`";
     }
 }
 

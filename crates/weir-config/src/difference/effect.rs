@@ -97,7 +97,7 @@ impl Effect {
     }
 }
 
-/// Keys of `[process]` whose new values do not hold before Weir is started anew. `[log]` is so as a whole.
+/// Keys of `[process]` whose new values do not hold before Weir is started anew. `[log]` and `[recorder]` are so as a whole.
 pub const RESTART_KEYS: [&str; 5] = ["workers", "pin_workers", "buffer_size", "buffers_max", "name"];
 
 /// What it means that a part is there now.
@@ -124,7 +124,7 @@ pub(super) fn of_key(part: &Part, key: &str, learned: bool) -> Effect {
     match part {
         Part::Process if RESTART_KEYS.contains(&first) => Effect::Restart,
         Part::Admin if ["address", "socket", "socket_mode"].contains(&first) => Effect::Restart,
-        Part::Log => Effect::Restart,
+        Part::Log | Part::Recorder => Effect::Restart,
         Part::Admin | Part::Process | Part::AccessLog | Part::Dns => Effect::AtOnce,
         Part::Listener(_) => of_listener_key(first),
         Part::Route(..) => Effect::NextRequest,

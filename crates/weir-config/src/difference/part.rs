@@ -23,6 +23,8 @@ pub enum Part {
     Dns,
     /// `[admin]`.
     Admin,
+    /// `[recorder]`.
+    Recorder,
     /// `[listener.NAME]` without its routes.
     Listener(Box<str>),
     /// A route: the listener, and what the route is called.
@@ -42,6 +44,7 @@ impl Part {
             Self::AccessLog => "access_log",
             Self::Dns => "dns",
             Self::Admin => "admin",
+            Self::Recorder => "recorder",
             Self::Listener(_) => "listener",
             Self::Route(..) => "route",
             Self::Upstream(_) => "upstream",
@@ -54,7 +57,9 @@ impl fmt::Display for Part {
     /// ``upstream `app`, server `a` ``.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Process | Self::Log | Self::AccessLog | Self::Dns | Self::Admin => f.write_str(self.kind()),
+            Self::Process | Self::Log | Self::AccessLog | Self::Dns | Self::Admin | Self::Recorder => {
+                f.write_str(self.kind())
+            }
             Self::Listener(name) => write!(f, "listener `{name}`"),
             Self::Route(listener, route) => write!(f, "listener `{listener}`, route `{route}`"),
             Self::Upstream(name) => write!(f, "upstream `{name}`"),
@@ -114,6 +119,7 @@ pub(super) fn parts<'a>(document: &Document, tree: Option<&'a Node>) -> Vec<Flat
         whole(Part::AccessLog, &|lines| document.access_log.lines("", lines)),
         whole(Part::Dns, &|lines| document.dns.lines("", lines)),
         whole(Part::Admin, &|lines| document.admin.lines("", lines)),
+        whole(Part::Recorder, &|lines| document.recorder.lines("", lines)),
     ];
     let listeners = child("listener");
     for (name, text) in &document.listener.0 {

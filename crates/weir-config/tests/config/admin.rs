@@ -1,6 +1,6 @@
 //! The admin listener: secrets in files, and who is told that anybody can come in.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tempfile::TempDir;

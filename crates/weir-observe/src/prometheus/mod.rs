@@ -370,7 +370,6 @@ simple! { UPSTREAM: UpstreamFigures {
 simple! { SERVER: ServerFigures {
     "weir_server_attempts_total" Counter attempts, "Exchanges that chose the server, retries included.";
     "weir_server_attempts_open" Gauge attempts_open, "Attempts that run.";
-    "weir_server_attempts_peak" Peak attempts_open, "Most attempts that ran at once; the sum of what each worker had, so an upper bound.";
     "weir_server_retries_total" Counter retries, "Attempts that were retries.";
     "weir_server_requests_total" Counter requests, "Requests sent to the server.";
     "weir_server_connects_total" Counter connects, "Connections opened to the server.";

@@ -49,6 +49,20 @@ pub fn failures_page() -> String {
     document("Weir: reasons of failures", None, &body).into_string()
 }
 
+/// The story of one exchange, which `status.js` takes from `/api/exchanges/` and the last part of the page's address.
+pub fn why_page() -> String {
+    let body = html! {
+        (header())
+        main #main tabindex="-1" {
+            h1 { "What became of one exchange" }
+            p #why-said role="status" { "Asking Weir" }
+            noscript { p { "Without scripts, " code { "weir why ID" } " and " code { "/api/exchanges/ID" } " tell it." } }
+            div #why {}
+        }
+    };
+    document("Weir: one exchange", None, &body).into_string()
+}
+
 fn header() -> Markup {
     html! { header.top { p.home { a href="/" { "Weir" } } } }
 }

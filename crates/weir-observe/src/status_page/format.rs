@@ -68,15 +68,27 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!([count(0), count(999), count(1_000), count(1_234_567)], ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]);
+        assert_eq!(
+            [count(0), count(999), count(1_000), count(1_234_567)],
+            ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]
+        );
         assert_eq!([rate(0.0), rate(9.94), rate(9.96), rate(1234.4)], ["0.0", "9.9", "10", "1\u{202f}234"]);
         let of = |value| bytes(value).replace('\u{a0}', " ");
-        assert_eq!([of(0.0), of(1023.0), of(1536.0), of(150.0 * 1024.0), of(3e12)], ["0 B", "1023 B", "1.5 KiB", "150 KiB", "2.7 TiB"]);
+        assert_eq!(
+            [of(0.0), of(1023.0), of(1536.0), of(150.0 * 1024.0), of(3e12)],
+            ["0 B", "1023 B", "1.5 KiB", "150 KiB", "2.7 TiB"]
+        );
         let of = |value| micros(Some(value)).replace('\u{a0}', " ");
-        assert_eq!([of(850), of(1_234), of(123_456), of(999_960), of(12_345_678)], ["850 µs", "1.2 ms", "123 ms", "1.0 s", "12.3 s"]);
+        assert_eq!(
+            [of(850), of(1_234), of(123_456), of(999_960), of(12_345_678)],
+            ["850 µs", "1.2 ms", "123 ms", "1.0 s", "12.3 s"]
+        );
         assert_eq!(micros(None), NOTHING);
         let of = |value| lasting(value).replace('\u{a0}', " ");
-        assert_eq!([of(0), of(119_999), of(120_000), of(7_200_000), of(200_000_000)], ["0 s", "119 s", "2 min", "2 h", "2 d"]);
+        assert_eq!(
+            [of(0), of(119_999), of(120_000), of(7_200_000), of(200_000_000)],
+            ["0 s", "119 s", "2 min", "2 h", "2 d"]
+        );
         assert_eq!([percent(Some(66.7)), percent(None)], ["67\u{a0}%", NOTHING]);
     }
 }

@@ -17,7 +17,7 @@ use maud::{DOCTYPE, Markup, html};
 use crate::admin::AdminFigures;
 use crate::overview::{FailureCount, Overview};
 
-pub use failures::{failure_page, failures_page};
+pub use failures::{failure_page, failures_page, why_page};
 
 /// What the page looks like, to be served at `/status.css`.
 pub const STYLE: &str = include_str!("status.css");
@@ -49,11 +49,11 @@ pub fn page(shown: &Shown<'_>) -> String {
         (listeners::section(overview))
         section #failures aria-labelledby="failures-heading" hidden {
             h2 #failures-heading { "Recent failures" }
-            p.note { "The last that were recorded, the newest first. Each reason says what happened and what to change." }
+            p.note { "The newest first, at most 1 000. A request leads to its story, a reason to what to change." }
             div.scroll { table.list {
                 thead { tr {
-                    th scope="col" { "When" } th scope="col" { "Reason" } th scope="col" { "Where" }
-                    th scope="col" { "Status" } th scope="col" { "Request" }
+                    th scope="col" { "When" } th scope="col" { "Request" } th scope="col" { "Reason" }
+                    th scope="col" { "Where" } th scope="col" { "Status" } th scope="col" { "Took" }
                 } }
                 tbody {}
             } }

@@ -19,14 +19,16 @@ fn tile(id: &str, name: &str, value: &str, below: &str) -> Markup {
 /// The figures at the top. `status.js` adds them up in the same way.
 pub(super) fn tiles(overview: &Overview) -> Markup {
     let process = &overview.process;
-    let sum = |of: fn(&crate::overview::ListenerOverview) -> f64| overview.listeners.iter().map(of).sum::<f64>();
+    let sum =
+        |of: fn(&crate::overview::ListenerOverview) -> f64| overview.listeners.iter().map(of).sum::<f64>();
     let requests = sum(|listener| listener.rates.requests.now);
     let failures = sum(|listener| listener.rates.failures.now);
     let peak = sum(|listener| listener.rates.requests.peak);
     let p99 = overview.upstreams.iter().filter_map(|upstream| upstream.response_time.p99_us).max();
     let p50 = overview.upstreams.iter().filter_map(|upstream| upstream.response_time.p50_us).max();
     let waiting: i64 = overview.upstreams.iter().map(|upstream| upstream.figures.queue_length.now).sum();
-    let waiting_peak: i64 = overview.upstreams.iter().map(|upstream| upstream.figures.queue_length.peak).sum();
+    let waiting_peak: i64 =
+        overview.upstreams.iter().map(|upstream| upstream.figures.queue_length.peak).sum();
     let usable: usize = overview.upstreams.iter().map(|upstream| upstream.servers_usable).sum();
     let servers: usize = overview.upstreams.iter().map(|upstream| upstream.servers.len()).sum();
     let count = |value: i64| format::count(u64::try_from(value).unwrap_or(0));

@@ -43,6 +43,7 @@ pub(crate) fn collect(shards: &[Arc<WorkerShard>], snapshot: &Snapshot, reloads:
             let is_leaving = plan.leaves_at[place].is_some();
             let mode = if is_leaving { modes::LEAVING } else { state.mode().name() };
             figures.note_mode(upstream, server, mode);
+            figures.note_in_flight(upstream, server, state.in_flight());
             let probes = plan.probes[place].as_deref().filter(|_| !is_leaving);
             figures.note_health(upstream, server, state.health() == Health::Up, probes);
         }

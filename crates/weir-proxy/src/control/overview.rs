@@ -57,6 +57,18 @@ impl Sources {
         }
     }
 
+    /// Whether the process is about to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.shared.stop_announced.load(Ordering::Relaxed)
+    }
+
+    /// Whether an upstream has a server that takes requests; `None`: there is no such upstream.
+    pub(crate) fn is_usable(&self, upstream: &str) -> Option<bool> {
+        let snapshot = self.current.load();
+        let (_, plan) = snapshot.upstream(upstream)?;
+        Some(plan.balancer().states().iter().any(|state| state.is_eligible()))
+    }
+
     /// Everything, now.
     pub(crate) fn overview(&self) -> Overview {
         let snapshot = self.current.load_full();
@@ -88,7 +100,7 @@ impl Sources {
             pid: std::process::id(),
             at_ms: unix_ms(),
             started_ms: self.started_ms,
-            is_stopping: self.shared.stopping.load(Ordering::Relaxed),
+            is_stopping: self.is_stopping(),
             sessions_open,
             sessions_max: u64::from(snapshot.process.connections_max.resolve(open_files_max)),
             open_files: open_files(),

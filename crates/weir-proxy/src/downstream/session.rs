@@ -109,6 +109,7 @@ impl Session {
                 Ok(counted) => counted,
                 Err(failure) => {
                     listener.shard.failures.record(failure);
+                    worker.record_session(failure, peer, &listener, clock::now());
                     return None;
                 }
             },
@@ -261,7 +262,8 @@ impl Session {
         self.deadline.set_at(Some(self.ends_at().map_or(idle_ends, |end| end.min(idle_ends))));
         std::future::poll_fn(|cx| {
             if self.worker.is_stopping() {
-                return Poll::Ready(false);
+                // What has arrived by now is a request that was accepted: it has its answer.
+                return Poll::Ready(!self.client.is_quiet(true));
             }
             if let Some(ends_at) = self.listener.ends_at() {
                 self.deadline.set_ceiling(Some(ends_at));
@@ -332,7 +334,9 @@ impl Drop for Session {
         }
         if std::thread::panicking() {
             self.worker.shard.panics.increment();
-            self.listener.shard.failures.record(Failure::weir(Phase::Relay, Cause::Panicked));
+            let failure = Failure::weir(Phase::Relay, Cause::Panicked);
+            self.listener.shard.failures.record(failure);
+            self.worker.record_session(failure, self.peer, &self.listener, self.opened_at);
         }
         let entered = self.deadline.leave();
         self.worker.leave_session(entered, &self.listener);

@@ -48,7 +48,7 @@ fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announce
     }
 }
 
-/// Counts the exchange and writes its line of the access log.
+/// Counts the exchange, writes its line of the access log, and keeps what the recorder wants of it.
 pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     let view = exchange.record.view(session);
     let record = &mut exchange.record;
@@ -92,4 +92,7 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
         }
     }
     access_log::write(session, exchange, &view);
+    if let Some(recorder) = &session.worker.recorder {
+        recorder.record(session, exchange, &view);
+    }
 }

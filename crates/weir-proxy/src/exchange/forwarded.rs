@@ -44,6 +44,14 @@ pub(crate) fn take_request_id(session: &Session, exchange: &mut Exchange, listen
             return;
         }
     }
+    make_request_id(session, exchange, listener);
+}
+
+/// Makes a request id, where there are to be any.
+pub(crate) fn make_request_id(session: &Session, exchange: &mut Exchange, listener: &ListenerPlan) {
+    if listener.config.request_id.header.is_none() {
+        return;
+    }
     let mut id = [0; REQUEST_ID_LEN];
     for half in id.as_chunks_mut::<{ REQUEST_ID_LEN / 2 }>().0 {
         *half = hexadecimal(session.worker.random());

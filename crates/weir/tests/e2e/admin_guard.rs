@@ -1,7 +1,7 @@
 //! What the admin listener refuses: wrong credentials, pages of other sites, requests too large, too slow or too many. Each refusal is
 //! counted, and none of it reaches a server.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 
 use tempfile::TempDir;
 
@@ -168,7 +168,7 @@ fn what_is_too_large_or_no_request_is_refused() {
     let target = format!("GET /{}", "x".repeat(9000));
     for (start, lines, status) in [
         ("GET /", &["Host: a", &large_head][..], 431),
-        (&*target, &["Host: a"], 414),
+        (&*target, &["Host: a"], 431),
         ("POST /servers", &["Host: a", "Content-Length: 1000000000"], 413),
         ("POST /servers", &["Host: a", "Transfer-Encoding: chunked"], 411),
         ("GET /", &["Host: a", "Content-Length: 1", "Transfer-Encoding: chunked"], 400),

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 
-use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok, watchdog::WATCHDOG};
 
 /// An origin that answers `/slow` only when the gate is open.
 fn gated(gate: &Gate) -> Origin {
@@ -92,7 +92,7 @@ fn the_grace_period_has_an_end() {
     origin.wait_for_requests(1);
     weir.signal(Signal::TERM);
     let exit = weir.wait_for_exit();
-    assert!(exit.code().is_some(), "it ends by itself: {exit}");
+    assert_eq!(exit.code(), Some(3), "something was cut: {exit}");
     gate.open();
 }
 
@@ -137,7 +137,7 @@ fn a_tunnel_is_cut_at_the_end_of_the_grace_period() {
     let mut client = open_tunnel(&weir);
     weir.signal(Signal::TERM);
     assert!(client.take_to_end().0.is_empty());
-    assert!(weir.wait_for_exit().code().is_some());
+    assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
 }
 
 #[test]
@@ -154,4 +154,111 @@ fn a_second_signal_ends_it_at_once() {
     weir.signal(Signal::TERM);
     weir.wait_for_exit();
     gate.open();
+}
+
+#[test]
+fn the_second_signal_says_that_something_was_cut() {
+    let origin = echoing_tunnel();
+    let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"1h\"");
+    let address = weir.web();
+    let _tunnel = open_tunnel(&weir);
+    weir.signal(Signal::TERM);
+    eventually("the first signal was taken", || TcpStream::connect(address).is_err());
+    weir.signal(Signal::INT);
+    assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
+    assert!(
+        weir.stderr().contains("exchanges or tunnels were cut: a second signal came cut=1"),
+        "{}",
+        weir.stderr()
+    );
+}
+
+/// The stop finds requests that have arrived and that nobody has read yet.
+#[test]
+fn requests_that_have_arrived_are_answered() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            conn.send(ok(request.target()))?;
+        }
+    });
+    let mut weir = Weir::proxying(&origin);
+    let mut clients: Vec<Client> = (0..50).map(|_| Client::connect(weir.web())).collect();
+    for client in &mut clients {
+        client.send_get("/first");
+        assert_eq!(client.response().text(), "/first");
+    }
+    weir.signal(Signal::STOP);
+    clients.iter_mut().for_each(|client| client.send_get("/second"));
+    weir.signal(Signal::TERM);
+    weir.signal(Signal::CONT);
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "/second");
+    }
+    assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
+}
+
+#[test]
+fn whoever_sends_connections_hears_of_the_stop_before_it_begins() {
+    let origin = gated(&Gate::new());
+    let settings = "process.stop_delay = \"1h\"\nadmin.address = \"127.0.0.1:0\"";
+    let mut weir = Weir::proxying_with(&origin, settings);
+    let ready = |weir: &Weir, query: &str| {
+        let response = Client::get(weir.address("admin"), &format!("/ready{query}"));
+        (response.status, response.text())
+    };
+    assert_eq!(ready(&weir, ""), (200, "ready\n".to_owned()));
+    assert_eq!(ready(&weir, "?upstream=app").0, 200);
+    assert_eq!(ready(&weir, "?upstream=none"), (404, "there is no upstream `none`\n".to_owned()));
+    let mut client = Client::connect(weir.web());
+    client.send_get("/before");
+    assert_eq!(client.response().status, 200);
+    weir.signal(Signal::TERM);
+    eventually("it says that it stops", || ready(&weir, "") == (503, "stopping\n".to_owned()));
+    client.send_get("/after");
+    let response = client.response();
+    assert_eq!((response.status, response.closes()), (200, false), "it goes on as before");
+    assert_eq!(Client::get(weir.web(), "/new").status, 200, "and takes new connections");
+    weir.signal(Signal::TERM);
+    client.assert_closed();
+    assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
+}
+
+#[test]
+fn an_upstream_without_a_usable_server_is_not_ready() {
+    let origin = gated(&Gate::new());
+    let weir = Weir::proxying_with(&origin, "admin = { address = \"127.0.0.1:0\", changes = true }");
+    let servers = Client::get(weir.address("admin"), "/servers").text();
+    let row: Vec<&str> = servers.lines().nth(1).expect("there is a server").split('\t').collect();
+    let wish = format!("upstream={}&server={}&mode=maintenance", row[0], row[1].replace(':', "%3A"));
+    let request = format!("POST /servers?{wish} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(Client::exchange(weir.address("admin"), &request).status, 200);
+    let response = Client::get(weir.address("admin"), &format!("/ready?upstream={}", row[0]));
+    assert_eq!(response.status, 503, "{}", response.text());
+    assert_eq!(Client::get(weir.address("admin"), "/ready").status, 200);
+}
+
+#[test]
+fn the_supervisor_is_told() {
+    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    let path = folder.path().join("notify.sock");
+    let supervisor = std::os::unix::net::UnixDatagram::bind(&path).expect("the folder is new");
+    supervisor.set_read_timeout(Some(WATCHDOG)).expect("a socket takes a time limit");
+    let hear = || {
+        let mut told = [0; 512];
+        let len = supervisor.recv(&mut told).expect("somebody tells something");
+        String::from_utf8_lossy(&told[..len]).into_owned()
+    };
+    let config = "listener.web = { address = \"127.0.0.1:0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
+    let variable = [("NOTIFY_SOCKET", path.to_str().expect("temporary paths are UTF-8"))];
+    let own = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    let mut weir = Weir::start_in_environment(own, config, &variable);
+    assert!(hear().starts_with("READY=1\n"));
+    weir.signal(Signal::HUP);
+    let told = hear();
+    assert!(told.starts_with("RELOADING=1\n") && told.contains("MONOTONIC_USEC="), "{told}");
+    assert!(hear().starts_with("READY=1\n"));
+    weir.signal(Signal::TERM);
+    assert!(hear().starts_with("STOPPING=1\n"));
+    assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
 }

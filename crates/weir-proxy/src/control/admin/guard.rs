@@ -50,6 +50,8 @@ struct Terms {
     hosts: Vec<Box<str>>,
     changes: bool,
     socket_changes: bool,
+    /// The whole of it, without secrets.
+    shown: Box<str>,
 }
 
 impl Terms {
@@ -59,6 +61,7 @@ impl Terms {
             hosts: config.admin.hosts.clone(),
             changes: config.admin.changes,
             socket_changes: config.admin.allows_socket_changes(),
+            shown: config.shown.clone(),
         }
     }
 }
@@ -139,9 +142,14 @@ impl Guard {
         self.shard.figures()
     }
 
-    /// What Weir's own page has to send with a change.
-    pub(super) fn page_token(&self) -> &str {
-        &self.page_token
+    /// What Weir's own page has to send with a change; `None` when it can change nothing.
+    pub(super) fn page_token(&self) -> Option<&str> {
+        self.allows_changes().then_some(&*self.page_token)
+    }
+
+    /// The config in use, without secrets.
+    pub(super) fn shown_config(&self) -> Box<str> {
+        self.terms.load().shown.clone()
     }
 
     /// Whether anything may be changed at all.

@@ -5,11 +5,14 @@
 
 mod answer;
 mod api;
+mod exchanges;
 mod guard;
 mod places;
 mod query;
+mod ready;
 mod request;
 mod servers;
+mod story;
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +29,7 @@ pub(crate) use self::guard::{Guard, Peer};
 use self::request::Received;
 use super::modes::Modes;
 use super::overview::Sources;
+use crate::recorder::Desk;
 use crate::wishes::{Wishes, Written};
 
 /// How long one request may take from its first byte to its last.
@@ -49,6 +53,8 @@ pub(crate) struct Served {
     pub(crate) wishes: Wishes,
     /// The config as its file has it.
     pub(crate) written: Written,
+    /// Where the recorders of the workers are asked.
+    pub(crate) desk: Arc<Desk>,
 }
 
 /// Binds the admin address.

@@ -21,7 +21,7 @@ use crate::snapshot::Snapshot;
 const BUSY: f64 = 200.0;
 
 /// How long it rests, and by how much a probe may then start late and seem to last longer.
-const REST: Duration = Duration::from_millis(8);
+const REST: Duration = Duration::from_millis(16);
 
 /// How long the thread rests between its looks, in milliseconds.
 #[derive(Debug, Clone, Default)]

@@ -1,0 +1,23 @@
+//! `GET /ready`: whether Weir should be sent connections, for those who decide that (a probe of Kubernetes, a load balancer in front).
+
+use weir_traffic::route::query_value;
+
+use super::Served;
+use super::answer::Answer;
+use super::query::decoded;
+use super::request::Request;
+
+/// 200 while it should, 503 once the process is about to stop; with `?upstream=NAME` also while that upstream has no usable server.
+pub(super) fn answer(request: &Request, served: &Served) -> Answer {
+    if served.sources.is_stopping() {
+        return Answer::plain(503, "stopping\n");
+    }
+    let Some(upstream) = query_value(request.query(), b"upstream").map(decoded) else {
+        return Answer::plain(200, "ready\n");
+    };
+    match served.sources.is_usable(&upstream) {
+        Some(true) => Answer::plain(200, "ready\n"),
+        Some(false) => Answer::plain(503, format!("no server of the upstream `{upstream}` takes requests\n")),
+        None => Answer::plain(404, format!("there is no upstream `{upstream}`\n")),
+    }
+}

@@ -1,0 +1,30 @@
+//! What systemd is told, or whoever else started Weir and listens at `NOTIFY_SOCKET` (sd_notify(3)): ready, reloading, stopping.
+//!
+//! A unit of `Type=notify-reload` waits for these. Must not fail: without the variable nothing is told.
+
+use sd_notify::NotifyState;
+
+/// All addresses take connections; also at the end of a reload, whatever came of it.
+pub(crate) fn tell_ready() {
+    tell(&[NotifyState::Ready, NotifyState::Status("ready")]);
+}
+
+/// A reload has begun. The time is what `Type=notify-reload` asks for.
+pub(crate) fn tell_reloading() {
+    let reloading = [NotifyState::Reloading, NotifyState::Status("reloading the config")];
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[&reloading[..], &[now]].concat()),
+        Err(_) => tell(&reloading),
+    }
+}
+
+/// The stop has begun.
+pub(crate) fn tell_stopping() {
+    tell(&[NotifyState::Stopping, NotifyState::Status("stopping: running exchanges may finish")]);
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "the supervisor at NOTIFY_SOCKET cannot be told how Weir does");
+    }
+}
