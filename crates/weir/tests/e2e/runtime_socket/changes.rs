@@ -136,6 +136,8 @@ fn the_json_api_changes_several_things_at_once() {
         changed.text()
     );
     assert_eq!(answering(&weir), "b");
+    load.goes_on();
+    load.end();
     let drained = post(&weir, "/api/servers/app/a", "{\"mode\": \"draining\", \"deadline\": \"1m\"}");
     assert!(drained.text().contains("\"status\":\"draining\""), "{}", drained.text());
     assert_eq!(post(&weir, "/api/servers/app/a", "{\"mode\": \"serving\"}").status, 200);
@@ -151,7 +153,6 @@ fn the_json_api_changes_several_things_at_once() {
         assert_eq!(response.status, status, "{target} {body}: {}", response.text());
         assert!(response.text().contains("\"errors\":["), "{}", response.text());
     }
-    load.end();
 }
 
 #[test]

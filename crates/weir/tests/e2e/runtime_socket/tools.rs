@@ -43,6 +43,16 @@ impl Terminal {
         });
     }
 
+    /// The line that the mark is on, which is in reverse video; empty before there is one. Titles are so too, above it and at the bottom.
+    fn marked(&self) -> String {
+        let screen = self.tmux(&["capture-pane", "-p", "-e"]);
+        let lines: Vec<&str> = screen.lines().collect();
+        let title = lines.iter().position(|line| line.contains("NAME ")).unwrap_or(lines.len());
+        let below = lines.iter().skip(title + 1).take(lines.len().saturating_sub(title + 2));
+        let marked = below.filter(|line| line.contains("7m")).find_map(|line| line.split_once("7m"));
+        marked.map(|(_, text)| text.to_owned()).unwrap_or_default()
+    }
+
     fn press(&self, key: &str) {
         self.tmux(&["send-keys", key]);
     }
@@ -66,11 +76,11 @@ fn hatop_shows_the_servers_and_changes_them() {
     terminal.shows(&["FRONTEND", "OPEN"]);
     terminal.shows(&["BACKEND", "UP"]);
     terminal.shows(&[">>> app"]);
-    // The marked line is in reverse video.
-    eventually("the line of a server is marked", || {
+    while !terminal.marked().starts_with("a ") {
+        let before = terminal.marked();
         terminal.press("Down");
-        terminal.tmux(&["capture-pane", "-p", "-e"]).contains("\u{1b}[7ma  ")
-    });
+        eventually("the mark has moved", || terminal.marked() != before);
+    }
     terminal.press("F10");
     eventually("hatop has disabled a server", || stat(&weir, "app", "a", "status") == "MAINT");
     terminal.shows(&["MAINT"]);
