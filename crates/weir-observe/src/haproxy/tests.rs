@@ -77,7 +77,6 @@ fn overview() -> Overview {
         servers_usable: 1,
         queue_length_max: 10,
         queue_time: Quantiles::default(),
-        exchange_time: Quantiles::default(),
         response_time: Quantiles::default(),
         rates: Rates::default(),
         history: History::default(),
