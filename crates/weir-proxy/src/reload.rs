@@ -203,3 +203,40 @@ impl Proxy {
         Ok(Reloaded { generation: snapshot.generation, needs_restart })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use weir_config::{Checked, Difference, Effect, What};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_and_a_reload_agree_on_what_needs_a_restart() {
+        let rest = "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
+        let text = format!(
+            "process = {{ workers = 3, pin_workers = true, buffer_size = \"8KiB\", buffers_max = 99, name = \"n\", reload_grace = \"1s\", \
+             connections_max = 9 }}\nlog = {{ level = \"warn\", format = \"json\" }}\nrecorder = {{ exchanges = 1, failures = 2 }}\n\
+             admin = {{ address = \"127.0.0.1:1\", changes = true, socket = \"unix:/a\", socket_mode = \"0660\", socket_changes = true }}\n\
+             dns.timeout = \"1s\"\naccess_log.format = \"json\"\n{rest}"
+        );
+        let (before, after) = (Checked::parse(rest, "old.toml"), Checked::parse(&text, "new.toml"));
+        let difference = Difference::between(&before, &after);
+        let of_sections = ["log", "recorder"];
+        let mut planned = BTreeSet::new();
+        for change in &difference.changes {
+            let What::Changed(keys) = &change.what else { continue };
+            for key in keys.iter().filter(|key| key.effect == Effect::Restart) {
+                let section = change.part.kind();
+                let whole = of_sections.contains(&section);
+                planned.insert(if whole { section.to_owned() } else { format!("{section}.{}", key.key) });
+            }
+        }
+        let told = |checked: Checked| checked.into_result().expect("it has no mistake");
+        let fixed = Fixed::of(&told(before));
+        let needed: BTreeSet<String> =
+            fixed.needs_restart(&told(after)).into_iter().map(str::to_owned).collect();
+        assert_eq!(planned, needed);
+    }
+}

@@ -43,10 +43,10 @@ pub(crate) struct CommandLine {
 pub(crate) enum Subcommand {
     Serve(ServeArguments),
     Check(CheckArguments),
-    Plan(PlanArguments),
-    Ctl(CtlArguments),
     Explain(ExplainArguments),
     Why(WhyArguments),
+    Plan(PlanArguments),
+    Ctl(CtlArguments),
     Demo(DemoArguments),
     Lab(LabArguments),
     Completions(CompletionsArguments),

@@ -21,11 +21,10 @@ Examples:
   weir plan new.toml --admin unix:/run/weir.sock";
 
 const EXIT_CODES: &str = "\
-Exit codes, as those of diff:
+Exit codes:
   0  nothing would change
-  1  something would change
-  2  one of the configs has a mistake or cannot be read
-When a running Weir cannot be asked, the code is 1 as well; the reason is on standard error.";
+  1  something would change, or a running Weir cannot be asked: then standard error says why
+  2  one of the configs has a mistake or cannot be read";
 
 /// Exit code for configs that differ.
 const DIFFERENT: u8 = 1;
