@@ -15,7 +15,8 @@ use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::{
-    FailureCounters, ListenerShard, ProbeShard, ServerShard, TLS_VERSIONS, UpstreamShard, WorkerShard,
+    FailureCounters, ListenerShard, ProbeShard, RouteShard, ServerShard, TLS_VERSIONS, UpstreamShard,
+    WorkerShard,
 };
 
 /// What the parts of a shard are called, in the order of the config.
@@ -102,6 +103,13 @@ impl Figures {
     pub fn add_listener(&mut self, listener: usize, shard: &ListenerShard) {
         if let Some(total) = self.listeners.get_mut(listener) {
             total.add(shard);
+        }
+    }
+
+    /// Adds what the routes of a listener took.
+    pub fn note_routes(&mut self, listener: usize, routes: Vec<RouteFigures>) {
+        if let Some(listener) = self.listeners.get_mut(listener) {
+            listener.routes = routes;
         }
     }
 
@@ -249,6 +257,34 @@ pub struct ListenerFigures {
     pub tunnels_open: Level,
     #[serde(skip)]
     pub failures: FailureFigures,
+    /// What its routes took, in the order of the config.
+    #[serde(skip)]
+    pub routes: Vec<RouteFigures>,
+}
+
+/// What all workers counted for one route; the fields are those of [`RouteShard`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[expect(missing_docs, reason = "each field is explained at the field of the same name in RouteShard")]
+pub struct RouteFigures {
+    #[serde(skip)]
+    pub name: String,
+    pub requests: u64,
+    pub responses: [u64; 5],
+    pub failures: u64,
+}
+
+impl RouteFigures {
+    /// Nothing counted yet.
+    pub fn named(name: &str) -> RouteFigures {
+        RouteFigures { name: name.to_owned(), ..RouteFigures::default() }
+    }
+
+    /// Adds what a worker counted.
+    pub fn add(&mut self, shard: &RouteShard) {
+        self.requests += shard.requests.value();
+        add_each(&mut self.responses, shard.responses.values());
+        self.failures += shard.failures.value();
+    }
 }
 
 /// A certificate in use, or a file of lists of revoked ones.

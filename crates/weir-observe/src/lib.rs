@@ -39,7 +39,7 @@ pub use failure::{
 };
 pub use figures::{
     CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ReloadFigures,
-    ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
+    RouteFigures, ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use kept::Kept;
@@ -48,6 +48,6 @@ pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
-    FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, ServerShard, ShardSizes,
-    TLS_VERSIONS, UpstreamShard, WorkerShard,
+    FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard, ServerShard,
+    ShardSizes, TLS_VERSIONS, UpstreamShard, WorkerShard,
 };

@@ -116,6 +116,18 @@ pub struct ListenerShard {
     pub failures: FailureCounters,
 }
 
+/// What one worker counts for one route.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct RouteShard {
+    /// Exchanges, and connections of TCP listeners, that the route took.
+    pub requests: Counter,
+    /// Responses sent to them, by class, Weir's own answers included.
+    pub responses: ResponseCounters,
+    /// Those that failed.
+    pub failures: Counter,
+}
+
 /// The versions of TLS that handshakes are counted by.
 pub const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
 

@@ -50,7 +50,7 @@ pub(super) fn measure(
     let mut measurement = Measurement::default();
     let (before, after) = match bench.options.tool {
         tool @ (Tool::Wrk | Tool::Vegeta) => {
-            let ((before, after), tally) = drive_tool(bench, &mut stand, &plan, tool)?;
+            let ((before, after), tally) = drive_tool(bench, &mut stand, &plan, &path(steady), tool)?;
             note_tally(&mut measurement, &tally);
             (before, after)
         }
@@ -88,13 +88,17 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
+/// What is asked of the origin.
+fn path(steady: &Steady) -> String {
+    let service = steady.service.iter().map(|service| format!("/delay/{service}"));
+    let answer = (steady.answer != crate::origin::PAGE_LEN).then(|| format!("/bytes/{}", steady.answer));
+    let path: String = service.chain(answer).collect();
+    if path.is_empty() { "/".to_owned() } else { path }
+}
+
 /// The plan of a steady load on `stand`.
 pub(super) fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> Plan {
-    let path = if steady.answer == crate::origin::PAGE_LEN {
-        "/".to_owned()
-    } else {
-        format!("/bytes/{}", steady.answer)
-    };
+    let path = path(steady);
     let shape = Shape {
         host: &stand.authority,
         path: &path,
@@ -128,6 +132,7 @@ fn drive_tool(
     bench: &Bench<'_>,
     stand: &mut Stand,
     plan: &Plan,
+    path: &str,
     which: Tool,
 ) -> anyhow::Result<((Mark, Mark), Tally)> {
     let installed: Installed = tool::installed(which)
@@ -136,6 +141,7 @@ fn drive_tool(
     driver::run(&warm_up, &Progress::default())?;
     let order = tool::Order {
         authority: &stand.authority,
+        path,
         clients: plan.clients,
         rate: plan.arrival.rate(),
         window: plan.window,

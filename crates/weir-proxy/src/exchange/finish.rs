@@ -6,10 +6,12 @@ use weir_config::Protocol;
 use weir_observe::Phase;
 
 use super::attempt::{Plans, Serving};
+use super::record::Record;
 use super::{After, Exchange};
 use crate::clock;
 use crate::control::access_log;
 use crate::downstream::session::Session;
+use crate::view::View;
 
 /// Gives the server connection back if it can be used again; tells what becomes of the client's.
 pub(crate) fn run(
@@ -48,6 +50,19 @@ fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announce
     }
 }
 
+/// Counts the exchange for the route that took it.
+fn count_route(record: &Record, view: &View, worker: usize) {
+    let Some(route) = record.route else { return };
+    let shard = &view.snapshot.listeners[record.listener()].route_plans[route].shards[worker];
+    shard.requests.increment();
+    if record.status != 0 {
+        shard.responses.record(record.status);
+    }
+    if record.failure.is_some() {
+        shard.failures.increment();
+    }
+}
+
 /// Counts the exchange, writes its line of the access log, and keeps what the recorder wants of it.
 pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     let view = exchange.record.view(session);
@@ -72,6 +87,7 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     if let Some(failure) = record.failure {
         listener.failures.record(failure);
     }
+    count_route(record, &view, session.worker.index);
     if let (Some(index), Some(served)) = (record.upstream, record.served()) {
         let upstream = &served.upstreams[index];
         upstream.shard.requests.increment();

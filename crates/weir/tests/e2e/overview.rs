@@ -41,6 +41,8 @@ fn the_overview_shows_what_was_counted_and_where() {
     let routes = listener["routes"].as_array().expect("routes are listed");
     assert_eq!(routes[0]["matches"], "path prefix /old/");
     assert_eq!((&routes[0]["action"], &routes[1]["action"]), (&"redirect with 308".into(), &"to app".into()));
+    assert_eq!((&routes[0]["requests"], &routes[1]["requests"]), (&1.into(), &3.into()));
+    assert_eq!(routes[1]["responses"], json!([0, 3, 0, 0, 0]));
     let server = &shown["upstreams"][0]["servers"][0];
     for (key, value) in
         [("name", "one"), ("status", "up"), ("mode", "serving"), ("why", "the config names it")]
