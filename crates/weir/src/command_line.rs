@@ -13,6 +13,7 @@ use crate::lab::LabArguments;
 use crate::manual::ManArguments;
 use crate::plan::PlanArguments;
 use crate::serve::ServeArguments;
+use crate::top::TopArguments;
 use crate::why::WhyArguments;
 
 const EXAMPLES: &str = "\
@@ -47,6 +48,7 @@ pub(crate) enum Subcommand {
     Why(WhyArguments),
     Plan(PlanArguments),
     Ctl(CtlArguments),
+    Top(TopArguments),
     Demo(DemoArguments),
     Lab(LabArguments),
     Completions(CompletionsArguments),

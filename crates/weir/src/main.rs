@@ -19,6 +19,7 @@ mod plan;
 mod ctl;
 mod explain;
 mod why;
+mod top;
 mod demo;
 mod lab;
 mod completions;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Why(arguments) => why::run(&arguments),
+        Subcommand::Top(arguments) => top::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
         Subcommand::Completions(arguments) => completions::run(&arguments),

@@ -21,7 +21,9 @@ pub(super) fn check(text: &Located<Admin>, files: &Files<'_>, findings: &mut Vec
     let admin = &text.value;
     check_hosts(text, findings);
     check_socket(text, findings);
-    check_pair(text, findings);
+    if text.is_sound {
+        check_pair(text, findings);
+    }
     if let Some(user) = admin.user.as_deref().filter(|user| user.is_empty() || user.contains(':')) {
         let what = format!("`{user}` cannot be the name of a user");
         let hint = "HTTP ends the name at the first colon: write one without";

@@ -10,8 +10,8 @@ mod tests;
 use crate::admin::{AdminFigures, AdminRefusal};
 use crate::counter::Level;
 use crate::figures::{
-    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, ServerFigures, UpstreamFigures,
-    WorkerFigures,
+    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, RouteFigures, ServerFigures,
+    UpstreamFigures, WorkerFigures,
 };
 use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;
@@ -57,6 +57,7 @@ pub fn render(figures: &Figures, out: &mut String) {
     render_admin(&figures.admin, out);
     render_workers(&figures.workers, out);
     render_listeners(&figures.listeners, out);
+    render_routes(&figures.listeners, out);
     render_upstreams(&figures.upstreams, out);
     render_servers(&figures.upstreams, out);
 }
@@ -133,6 +134,21 @@ fn render_listeners(listeners: &[ListenerFigures], out: &mut String) {
     write_revocations(out, &rows);
     let help = "Exchanges that ended badly, by reason code and party.";
     write_reasons(out, "weir_listener_failures_total", help, &rows, |listener| &listener.failures);
+}
+
+fn render_routes(listeners: &[ListenerFigures], out: &mut String) {
+    let mut rows: Vec<(String, &RouteFigures)> = Vec::new();
+    for listener in listeners {
+        let listener_label = label("listener", &listener.name);
+        for route in &listener.routes {
+            rows.push((format!("{listener_label},{}", label("route", &route.name)), route));
+        }
+    }
+    for simple in ROUTE {
+        write_simple(out, simple, &rows);
+    }
+    let help = "Responses to requests that the route took, by class of status.";
+    write_classes(out, "weir_route_responses_total", help, &rows, |route| &route.responses);
 }
 
 /// Only listeners that have seen any: the others would show four zeros each.
@@ -358,6 +374,11 @@ simple! { LISTENER: ListenerFigures {
     "weir_listener_tunnels_total" Counter tunnels, "Tunnels begun: upgrades, and connections of TCP listeners.";
     "weir_listener_tunnels_open" Gauge tunnels_open, "Tunnels open.";
     "weir_listener_tunnels_peak" Peak tunnels_open, "Most tunnels open at once; the sum of what each worker had, so an upper bound.";
+}}
+
+simple! { ROUTE: RouteFigures {
+    "weir_route_requests_total" Counter requests, "Requests, and connections of TCP listeners, that the route took.";
+    "weir_route_failures_total" Counter failures, "Requests and connections that the route took and that ended badly.";
 }}
 
 simple! { UPSTREAM: UpstreamFigures {

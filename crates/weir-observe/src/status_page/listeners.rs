@@ -21,7 +21,7 @@ pub(super) fn section(overview: &Overview) -> Markup {
                     @for (index, listener) in overview.listeners.iter().enumerate() { (row(index, listener)) }
                 }
             } }
-            @for listener in &overview.listeners { (routes(listener)) }
+            @for (index, listener) in overview.listeners.iter().enumerate() { (routes(index, listener)) }
         }
     }
 }
@@ -74,20 +74,24 @@ fn row(index: usize, listener: &ListenerOverview) -> Markup {
     }
 }
 
-fn routes(listener: &ListenerOverview) -> Markup {
+fn routes(index: usize, listener: &ListenerOverview) -> Markup {
     html! {
-        @if !listener.routes.is_empty() {
-            details {
-                summary { "Routes of " (listener.name) " " span.small { (listener.routes.len()) } }
-                div.scroll { table.list {
-                    thead { tr { th scope="col" { "Route" } th scope="col" { "Takes" } th scope="col" { "Action" } } }
-                    tbody { @for route in &listener.routes { tr {
-                        th scope="row" { (route.name) }
-                        td data-label="Takes" { (route.matches) }
-                        td data-label="Action" { (route.action) }
-                    } } }
-                } }
-            }
-        }
-    }
+           @if !listener.routes.is_empty() {
+               details {
+                   summary { "Routes of " (listener.name) " " span.small { (listener.routes.len()) } }
+                   div.scroll { table.list {
+                       thead { tr { th scope="col" { "Route" } th scope="col" { "Takes" } th scope="col" { "Action" }
+    th scope="col" { "Requests" }
+    th scope="col" { "Failed" } } }
+                       tbody { @for (place, route) in listener.routes.iter().enumerate() { tr data-at={ "listeners." (index) ".routes." (place) } {
+                           th scope="row" { (route.name) }
+                           td data-label="Takes" { (route.matches) }
+                           td data-label="Action" { (route.action) }
+    td data-label="Requests" { (live("requests", "count", &format::count(route.figures.requests))) }
+    td data-label="Failed" { (live("failures", "count", &format::count(route.figures.failures))) }
+                       } } }
+                   } }
+               }
+           }
+       }
 }

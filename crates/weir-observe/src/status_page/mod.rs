@@ -49,8 +49,11 @@ pub fn page(shown: &Shown<'_>) -> String {
         (listeners::section(overview))
         section #failures aria-labelledby="failures-heading" hidden {
             h2 #failures-heading { "Recent failures" }
-            p.note { "The newest first, at most 1 000. A request leads to its story, a reason to what to change." }
-            div.scroll { table.list {
+            p.note {
+                "The newest first. A request leads to its story, a reason to what to change. "
+                button #failures-all type="button" { "Show all that are kept" }
+            }
+            div.scroll tabindex="0" role="region" aria-labelledby="failures-heading" { table.list {
                 thead { tr {
                     th scope="col" { "When" } th scope="col" { "Request" } th scope="col" { "Reason" }
                     th scope="col" { "Where" } th scope="col" { "Status" } th scope="col" { "Took" }

@@ -2,10 +2,10 @@
 // the operator wants of a server. The markup is made by Weir; where parts have come or gone, it is taken from there anew.
 "use strict";
 (() => {
-  const NOTHING = "–";
+  const NOTHING = "–", FAILURES_MAX = 1000;
   const token = document.querySelector("meta[name=weir-page-token]")?.content;
   const main = document.getElementById("main");
-  const state = { shape: null, places: [], overview: null, failures: 0 };
+  const state = { shape: null, places: [], overview: null, failures: 0, failuresMax: 20 };
 
   // Without the name and password that may stand in the address of the page: `fetch` refuses those.
   const ask = (path, options) => fetch(location.origin + path, options);
@@ -69,7 +69,7 @@
   // Parts that have come or gone change the shape, and with it the markup.
   const shapeOf = overview => JSON.stringify([
     overview.config.generation, overview.process.allows_changes, overview.workers.length,
-    overview.listeners.map(listener => listener.name),
+    overview.listeners.map(listener => [listener.name, listener.routes.length]),
     overview.upstreams.map(upstream => [upstream.name, upstream.queued > 0, upstream.retries_refused.length > 0,
       upstream.servers.map(server => [server.name, server.status === "leaving", server.probes == null])]),
   ]);
@@ -80,6 +80,7 @@
       at: element.closest("[data-at]")?.dataset.at ?? "", fold: element.closest("details"),
     }));
     for (const button of document.querySelectorAll("button[data-server]")) button.hidden = false;
+    document.getElementById("failures-all").onclick = () => { state.failuresMax = FAILURES_MAX; recent().catch(() => {}); };
     for (const graphs of document.querySelectorAll(".graphs")) graphs.hidden = false;
   };
 
@@ -259,13 +260,14 @@
   // The last failures; 404 where nothing records them.
   const recent = async () => {
     const section = document.getElementById("failures");
-    const response = await ask("/api/failures?limit=1000");
+    const response = await ask("/api/failures?limit=" + state.failuresMax);
     if (!response.ok) throw new Error(response.status);
     const { failures } = await response.json();
     const newest = failures[0]?.number + "," + failures.length;
     if (section.dataset.newest === newest) return;
     section.dataset.newest = newest;
     section.hidden = failures.length === 0;
+    document.getElementById("failures-all").hidden = failures.length < state.failuresMax || state.failuresMax === FAILURES_MAX;
     section.querySelector("tbody").replaceChildren(...failures.map(one => make("tr", {},
       make("th", { scope: "row" }, new Date(one.time).toLocaleTimeString()),
       cell("Request", link("/why/" + encodeURIComponent(one.number), asked(one)), make("span", { className: "small" }, one.host ?? one.client)),
@@ -332,6 +334,8 @@
     });
   }
   // The page of one exchange.
+  // What stands between backticks is code.
+  const marked = text => text.split("`").map((part, index) => index % 2 ? make("code", {}, part) : part);
   const pairs = list => make("dl", { className: "pairs" }, list.filter(([, value]) => value != null && value !== "")
     .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
   const table = (heads, rows) => make("div", { className: "scroll" }, make("table", { className: "list" },
@@ -355,7 +359,7 @@
       ["Ended", one.ended.by ? `${one.ended.how} by ${one.ended.by}` : one.ended.how],
     ])),
     one.failure ? section("Why it failed", make("p", {}, reasonOf(one.failure), `: ${one.failure.happened} (${one.failure.party}, phase ${one.failure.phase})`),
-      make("p", {}, one.failure.change)) : null,
+      make("p", {}, marked(one.failure.change))) : null,
     one.tries.length ? section("Attempts", attempts(one.tries)) : null,
     section("Where the time went", table(["Phase", "Time"], one.phases.map(({ phase, ms }) => make("tr", {}, make("th", { scope: "row" }, phase),
       cell("Time", make("meter", { max: one.total_ms || 1, value: ms, ariaHidden: "true" }), millis(ms)))))),

@@ -150,8 +150,11 @@ fn row(
             }
             td data-label="Failed attempts" { (named(&server.failures, "failures")) }
             td data-label="Connections" {
-                (live("connections_open.now", "count", &level(figures.connections_open.now))) " open, peak " (live("connections_open.peak", "count", &level(figures.connections_open.peak)))
-                span.small { (live("connections_idle.now", "count", &level(figures.connections_idle.now))) " idle" }
+                (live("connections_open.now", "count", &level(figures.connections_open.now))) " open"
+                span.small {
+                    (live("connections_idle.now", "count", &level(figures.connections_idle.now))) " idle, peak "
+                    (live("connections_open.peak", "count", &level(figures.connections_open.peak)))
+                }
                 span.small { "reused " (live("reuse_percent", "percent", &format::percent(server.reuse_percent))) }
             }
             @if shown.page_token.is_some() { td.change {

@@ -34,7 +34,7 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
         // Whoever is refused before the head could be read may ask why, too.
         let view = exchange.record.view(session);
         let listener = &view.snapshot.listeners[exchange.record.listener()];
-        forwarded::make_request_id(session, exchange, listener);
+        forwarded::make_late_request_id(session, exchange, listener);
     }
     let Some(page) = Page::for_failure(told, &exchange.record.request_id) else {
         return After::Close;

@@ -39,7 +39,6 @@ pub(crate) struct Entry {
     pub(crate) status: u16,
     pub(crate) kind: EntryKind,
     pub(crate) is_tls: bool,
-    pub(crate) answered: bool,
     /// Whether the connection of the client went on.
     pub(crate) client_stays: bool,
     /// Who ended a tunnel, or its direction of it first.
@@ -87,7 +86,6 @@ impl Entry {
             status: 0,
             kind: EntryKind::Request,
             is_tls: false,
-            answered: false,
             client_stays: false,
             ended_by: None,
             kept: None,

@@ -74,7 +74,6 @@ impl Recorder {
         if let Some(slot) = exchanges.next_slot(&blank.entry) {
             slot.number = *number;
             fill(slot, session, exchange, view);
-            slot.words.set(session, exchange);
         }
     }
 
@@ -116,13 +115,12 @@ impl Rings {
         let mut flight = self.blank;
         flight.entry.number = self.number;
         let entry = &mut flight.entry;
-        fill(entry, session, exchange, view);
-        entry.words.set(session, exchange);
+        fill_rare(entry, session, exchange, view);
         let (tries, seen) = match told {
             None => (story.tries(), story.seen()),
             Some(told) => {
                 told.words.unpack_into(&mut entry.words);
-                (entry.answered, entry.client) = (told.answered, told.client);
+                entry.client = told.client;
                 (&*told.tries, told.tries_seen)
             }
         };
@@ -147,15 +145,22 @@ impl Rings {
     }
 }
 
-/// Everything but the number and the words.
-#[inline]
+/// The same for those that are rare.
+#[cold]
+#[inline(never)]
+fn fill_rare(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) {
+    fill(entry, session, exchange, view);
+}
+
+/// Everything but the number.
+#[inline(always)]
 fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) {
     let record = &exchange.record;
     let index = |place: Option<usize>| place.map_or(NONE, |place| place as u32);
     entry.began = record.began;
     entry.ended = record.accounted;
     entry.generation = view.snapshot.generation;
-    entry.served_generation = record.served().map_or(0, |view| view.snapshot.generation);
+    entry.served_generation = record.moved_to().unwrap_or(entry.generation);
     entry.listener = record.listener() as u32;
     entry.route = index(record.route);
     entry.upstream = index(record.upstream);
@@ -176,7 +181,6 @@ fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) 
     entry.status = record.status;
     entry.kind = EntryKind::Request;
     entry.is_tls = session.client.tls.is_some();
-    entry.answered = exchange.answered;
     entry.client_stays = exchange.keep_alive;
     entry.ended_by = record.ended_by;
     entry.kept = record.kept;
@@ -184,6 +188,7 @@ fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) 
     if let Some(first) = exchange.story.tries().first() {
         entry.first_try = *first;
     }
+    entry.words.set(session, exchange);
 }
 
 fn kind(session: &Session, exchange: &Exchange) -> EntryKind {
@@ -199,7 +204,6 @@ fn kind(session: &Session, exchange: &Exchange) -> EntryKind {
 pub(crate) struct Told {
     words: PackedWords,
     client: Option<std::net::IpAddr>,
-    answered: bool,
     tries: Box<[Try]>,
     tries_seen: u8,
 }
@@ -208,12 +212,10 @@ impl Told {
     /// That of an exchange which becomes a tunnel.
     pub(crate) fn of(session: &Session, exchange: &Exchange, view: &View) -> Box<Self> {
         let mut entry = Entry::blank(exchange.record.began);
-        entry.words.set(session, exchange);
-        fill(&mut entry, session, exchange, view);
+        fill_rare(&mut entry, session, exchange, view);
         Box::new(Self {
             words: entry.words.packed(),
             client: entry.client,
-            answered: exchange.answered,
             tries: exchange.story.tries().into(),
             tries_seen: exchange.story.seen(),
         })

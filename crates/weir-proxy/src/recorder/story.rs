@@ -35,7 +35,7 @@ pub(crate) struct Try {
     /// When its connection was opened; before `began` when it was reused.
     pub(crate) opened_at: Option<Instant>,
     /// Exchanges that its connection had carried before.
-    pub(crate) carried: u32,
+    pub(crate) carried: u64,
     /// Its place; [`NONE`] when no server could take the exchange.
     pub(crate) server: u32,
     pub(crate) failure: Option<Failure>,
@@ -149,7 +149,7 @@ impl Story {
     pub(crate) fn connected(&mut self, opened_at: Instant, carried: u64) {
         let noted = self.last();
         noted.opened_at = Some(opened_at);
-        noted.carried = u32::try_from(carried).unwrap_or(u32::MAX);
+        noted.carried = carried;
     }
 
     /// The attempt failed.

@@ -33,7 +33,7 @@ impl Words {
     }
 
     /// Writes down those of an exchange.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, session: &Session, exchange: &Exchange) {
         let (request, text) = (&exchange.request, &exchange.request_text[..]);
         self.is_cut = false;
@@ -79,7 +79,7 @@ impl Words {
     }
 
     /// Appends as much of a word as there is room for; gives where it ends.
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, at: usize, word: &[u8]) -> usize {
         let len = word.len().min(WORD_BYTES_MAX).min(BYTES - at);
         self.is_cut |= len < word.len();

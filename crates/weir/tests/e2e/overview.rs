@@ -12,7 +12,7 @@ fn overview(weir: &Weir) -> Value {
 
 fn start(origin: &Origin) -> Weir {
     Weir::start(&format!(
-        "admin = {{ address = \"127.0.0.1:0\", changes = true }}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
+        "process.workers = 1\nadmin = {{ address = \"127.0.0.1:0\", changes = true }}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
          route = [{{ path = \"/old/\", redirect = {{ to = \"/new\" }} }}, {{ upstream = \"app\" }}]\n[upstream.app]\n\
          servers = [{{ name = \"one\", address = \"{}\", weight = 7, max_requests = 9 }}]\n",
         origin.address()

@@ -72,10 +72,17 @@ fn figures_change_without_loading_the_page_anew() {
     });
     assert_eq!(browser.evaluate("window.isStillHere"), json!(true));
     assert_eq!(
-        browser.evaluate("document.querySelectorAll('button').length"),
+        browser.evaluate("document.querySelectorAll('button[data-server]').length"),
         json!(0),
         "nothing may be changed"
     );
+    let story = "document.querySelector('#failures tbody a[href^=\"/why/\"]')?.href";
+    eventually("the failure is among the last ones", || browser.evaluate(story).is_string());
+    assert_eq!(browser.complaints(), [""; 0]);
+    let story = browser.evaluate(story);
+    browser.go(story.as_str().expect("it was just there"));
+    eventually("its story is told", || browser.text("#why h2") == "GET /gone/ for example.test");
+    assert!(browser.text("#why").contains("connect-refused"), "{}", browser.text("#why"));
     assert_eq!(browser.complaints(), [""; 0]);
     browser.go(&format!("http://{}/failures/connect-refused", weir.address("admin")));
     eventually("the explanation is there", || browser.text("h2") == "What to change");

@@ -16,6 +16,7 @@ const PARTS: &[(&str, &str)] = &[
     ("process", "The process"),
     ("worker", "Workers"),
     ("listener", "Listeners"),
+    ("route", "Routes"),
     ("upstream", "Upstreams"),
     ("server", "Servers"),
 ];
@@ -44,7 +45,10 @@ fn labels(family: &Family) -> Vec<&str> {
     }
     // Whose it is stands first.
     let rank = |label: &&str| {
-        ["worker", "listener", "upstream", "server"].iter().position(|first| first == label).unwrap_or(9)
+        ["worker", "listener", "route", "upstream", "server"]
+            .iter()
+            .position(|first| first == label)
+            .unwrap_or(9)
     };
     labels.sort_by_key(rank);
     labels

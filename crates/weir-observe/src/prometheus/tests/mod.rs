@@ -186,6 +186,8 @@ fn small_figures() -> Figures {
     figures.note_health(0, 0, false, Some(&probes));
     figures.note_ejection(0, 0, false, [("trial", 2)]);
     figures.admin.refusals[0] = 3;
+    let route = RouteFigures { requests: 9, failures: 1, ..RouteFigures::named("/api/") };
+    figures.note_routes(0, vec![route]);
     figures.listeners[0].tls_handshakes = [[0, 0], [4, 3]];
     let certificate = CertificateFigures { file: "a.pem".to_owned(), expiry_seconds: 4_102_444_800 };
     figures.note_certificates(0, vec![certificate], [2, 1]);
@@ -206,6 +208,7 @@ fn figures_are_rendered_to_the_letter() {
          weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"out\"} 2\n",
         "weir_admin_refusals_total{reason=\"credentials\"} 3\n",
         "weir_listener_requests_total{listener=\"web\"} 12\n",
+        "weir_route_requests_total{listener=\"web\",route=\"/api/\"} 9\n",
         "weir_listener_sent_bytes_total{listener=\"web\"} 4096\n",
         "weir_listener_responses_total{listener=\"web\",class=\"2xx\"} 1\n",
         "weir_listener_responses_total{listener=\"web\",class=\"5xx\"} 1\n",
@@ -245,7 +248,9 @@ fn figures_are_rendered_to_the_letter() {
 fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_figures());
     let families = read(&text);
-    for (part, fields) in [("worker", 10), ("listener", 16), ("upstream", 12), ("server", 27), ("admin", 2)] {
+    for (part, fields) in
+        [("worker", 10), ("listener", 16), ("upstream", 12), ("server", 27), ("admin", 2), ("route", 3)]
+    {
         let prefix = format!("weir_{part}_");
         let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();
         assert_eq!(found, fields, "families of {part}");
@@ -269,6 +274,19 @@ fn cardinality_is_bounded_by_the_config() {
     let per_server = lines(1) - lines(0);
     assert!(per_server < 80, "{per_server} lines per server");
     assert_eq!(lines(50), lines(0) + 50 * per_server);
+}
+
+/// Lines are put together in place: what is allocated belongs to a server, not to each of its lines.
+#[test]
+fn a_thousand_servers_take_few_allocations() {
+    let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[1000] });
+    let server_names: Vec<String> = (0..1000).map(|index| format!("10.0.0.{index}:80")).collect();
+    let server_names: Vec<&str> = server_names.iter().map(String::as_str).collect();
+    let figures = Figures::collect(&names(&[], &[("api", &server_names)]), [&shard]);
+    let mut lines = 0;
+    let allocated = allocation_counter::measure(|| lines = rendered(&figures).lines().count());
+    assert!(lines > 70_000, "{lines} lines");
+    assert!(allocated.count_total < 10_000, "{} allocations", allocated.count_total);
 }
 
 proptest! {
