@@ -46,7 +46,7 @@ impl StatFilter {
         };
         let of_type = self.types < 0 || self.types & row.object.bit() != 0;
         let of_server = self.server_id < 0 || self.server_id == row.server_id as i64;
-        let in_state = !(self.without_maintenance && row.is_in_maintenance) && !(self.only_up && !row.is_up);
+        let in_state = (!self.without_maintenance || !row.is_in_maintenance) && (!self.only_up || row.is_up);
         of_proxy && of_type && of_server && in_state
     }
 
