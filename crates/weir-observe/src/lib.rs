@@ -25,6 +25,9 @@ mod figures;
 pub mod overview;
 pub mod prometheus;
 
+// Where the CPU time goes, drawn.
+pub mod flame;
+
 // One line per exchange.
 pub mod access_log;
 

@@ -25,6 +25,7 @@ use crate::control::figures::collect;
 use crate::control::health::CheckThread;
 use crate::control::modes::Modes;
 use crate::control::overview::{ListenedNow, Sources, unix_ms};
+use crate::control::profile::threads::{self, Enrolment};
 use crate::control::pulse::Pulse;
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
@@ -110,6 +111,8 @@ pub struct Proxy {
     pub(crate) checks: Option<CheckThread>,
     pub(crate) logs: Option<AccessLogs>,
     pub(crate) reloads: Arc<Reloads>,
+    /// The thread that has started it, and that reloads.
+    _enrolled: Enrolment,
 }
 
 impl Proxy {
@@ -155,6 +158,7 @@ impl Proxy {
             checks: None,
             logs: Some(logs),
             reloads: Arc::default(),
+            _enrolled: threads::enrol(),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         for (index, handed_over) in inboxes.into_iter().enumerate() {
@@ -178,6 +182,7 @@ impl Proxy {
             proxy.stop_workers.push(stop);
             proxy.workers.push(std::thread::Builder::new().name(format!("weir-worker-{index}")).spawn(
                 move || {
+                    let _enrolled = threads::enrol();
                     if let Some(cpu) = cpu {
                         cpus::pin(cpu);
                     }
@@ -211,7 +216,10 @@ impl Proxy {
         runtime.spawn(keep_up(followings));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
-        self.control = Some(control.spawn(move || runtime.block_on(stop.notified()))?);
+        self.control = Some(control.spawn(move || {
+            let _enrolled = threads::enrol();
+            runtime.block_on(stop.notified());
+        })?);
         self.follow_on_control(snapshot);
         // Only now: a server whose name has not been asked for yet is not dead.
         self.checks = CheckThread::start(snapshot, self.around.seed)?;

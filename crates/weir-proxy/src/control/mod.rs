@@ -18,4 +18,5 @@ pub(crate) mod admin;
 pub(crate) mod figures;
 pub(crate) mod overview;
 pub(crate) mod pulse;
+pub(crate) mod profile;
 pub(crate) mod standing;

@@ -5,6 +5,7 @@
 
 mod answer;
 mod places;
+mod profile;
 mod query;
 mod ready;
 mod request;

@@ -6,14 +6,18 @@ use weir_http::Method;
 
 use super::answer::Answer;
 use super::request::Request;
-use super::{Served, ready, servers};
+use super::{Served, profile, ready, servers};
 
-const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers, readiness at /ready.\n";
+const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers, readiness at /ready, profiles at /api/profile/cpu and \
+    /api/profile/memory.\n";
 
 /// Answers a request.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
     match request.method() {
-        Method::Get | Method::Head => show(request, served),
+        Method::Get | Method::Head => match profile::answer(request, served).await {
+            Some(answer) => answer,
+            None => show(request, served),
+        },
         Method::Post => match may_change(request, served) {
             Ok(()) => change(request, served).await,
             Err(refusal) => refusal,
@@ -36,7 +40,9 @@ fn show(request: &Request, served: &Served) -> Answer {
 async fn change(request: &Request, served: &Arc<Served>) -> Answer {
     match request.path() {
         b"/servers" => servers::change_mode(request, served),
-        b"/" | b"/metrics" | b"/ready" | b"/api/overview" => not_served("GET, HEAD"),
+        b"/" | b"/metrics" | b"/ready" | b"/api/overview" | b"/api/profile/cpu" | b"/api/profile/memory" => {
+            not_served("GET, HEAD")
+        }
         _ => nothing_here(),
     }
 }
