@@ -10,6 +10,7 @@ use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
+use crate::profile::ProfileArguments;
 use crate::serve::ServeArguments;
 
 const EXAMPLES: &str = "\
@@ -41,6 +42,7 @@ pub(crate) enum Subcommand {
     Serve(ServeArguments),
     Check(CheckArguments),
     Explain(ExplainArguments),
+    Profile(ProfileArguments),
     Demo(DemoArguments),
     Lab(LabArguments),
     Completions(CompletionsArguments),

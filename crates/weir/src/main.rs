@@ -16,6 +16,7 @@ mod start;
 mod supervisor;
 mod check;
 mod explain;
+mod profile;
 mod demo;
 mod lab;
 mod completions;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Subcommand::Serve(arguments) => serve::run(&arguments),
         Subcommand::Check(arguments) => check::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
+        Subcommand::Profile(arguments) => profile::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
         Subcommand::Completions(arguments) => completions::run(&arguments),

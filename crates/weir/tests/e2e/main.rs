@@ -41,6 +41,7 @@ mod queue;
 mod queue_order;
 mod failures;
 mod overview;
+mod profile;
 mod access_log;
 mod access_log_drops;
 mod graceful_stop;
