@@ -28,6 +28,9 @@ pub mod haproxy;
 pub mod status_page;
 pub mod prometheus;
 
+// Where the CPU time goes, drawn.
+pub mod flame;
+
 // One line per exchange.
 pub mod access_log;
 

@@ -42,6 +42,10 @@ pub struct WorkerShard {
     pub exchanges_open: Gauge,
     /// Buffers taken from the worker and not given back.
     pub buffers_in_use: Gauge,
+    /// Buffers that it keeps for the next ones who need some.
+    pub buffers_free: Gauge,
+    /// Exchanges that are over whose memory it keeps for the next ones.
+    pub exchanges_kept: Gauge,
     /// Timers armed.
     pub timers: Gauge,
     /// Panics caught at the border of a session.
@@ -78,6 +82,8 @@ impl WorkerShard {
             exchanges: Counter::new(),
             exchanges_open: Gauge::new(),
             buffers_in_use: Gauge::new(),
+            buffers_free: Gauge::new(),
+            exchanges_kept: Gauge::new(),
             timers: Gauge::new(),
             panics: Counter::new(),
             accept_errors: Counter::new(),

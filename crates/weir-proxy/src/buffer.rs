@@ -3,7 +3,7 @@
 //! An idle connection holds none. A buffer that is dropped returns to the stock of its worker, so a worker that
 //! is warm allocates nothing. Must not be sent to another worker.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use crate::relay::pipe::Ends;
@@ -19,19 +19,30 @@ const PIPES_KEPT_MAX: usize = 32;
 pub(crate) struct BufferStock {
     size: usize,
     free: RefCell<Vec<Box<[u8]>>>,
+    /// Buffers that there are, free or not.
+    alive: Cell<usize>,
     pipes: RefCell<Vec<Ends>>,
 }
 
 impl BufferStock {
     /// A stock of buffers of `size` bytes each; allocates nothing yet.
     pub(crate) fn new(size: usize) -> Rc<Self> {
-        Rc::new(Self { size, free: RefCell::default(), pipes: RefCell::default() })
+        Rc::new(Self { size, free: RefCell::default(), alive: Cell::new(0), pipes: RefCell::default() })
     }
 
     /// Takes a buffer, empty, from the stock or from the allocator.
     pub(crate) fn take(self: &Rc<Self>) -> Buffer {
-        let bytes = self.free.borrow_mut().pop().unwrap_or_else(|| vec![0; self.size].into_boxed_slice());
+        let bytes = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            self.alive.set(self.alive.get() + 1);
+            vec![0; self.size].into_boxed_slice()
+        });
         Buffer { bytes, start: 0, end: 0, stock: Rc::downgrade(self) }
+    }
+
+    /// Buffers that are taken, and buffers that are free.
+    pub(crate) fn counts(&self) -> [usize; 2] {
+        let free = self.free.borrow().len();
+        [self.alive.get() - free, free]
     }
 
     /// Takes an empty pipe; `None` when the system has none to give.
@@ -51,6 +62,8 @@ impl BufferStock {
         let mut free = self.free.borrow_mut();
         if free.len() < KEPT_MAX && bytes.len() == self.size {
             free.push(bytes);
+        } else {
+            self.alive.set(self.alive.get() - 1);
         }
     }
 }
@@ -142,6 +155,19 @@ mod tests {
         let address = first.bytes.as_ptr();
         drop(first);
         assert_eq!(stock.take().bytes.as_ptr(), address);
+    }
+
+    #[test]
+    fn buffers_are_counted_wherever_they_are() {
+        let stock = BufferStock::new(8);
+        assert_eq!(stock.counts(), [0, 0]);
+        let mut taken: Vec<Buffer> = (0..KEPT_MAX + 3).map(|_| stock.take()).collect();
+        assert_eq!(stock.counts(), [KEPT_MAX + 3, 0]);
+        taken[0].grow(64);
+        drop(taken.remove(0));
+        assert_eq!(stock.counts(), [KEPT_MAX + 2, 0], "one of another size is not kept");
+        drop(taken);
+        assert_eq!(stock.counts(), [0, KEPT_MAX]);
     }
 
     #[test]

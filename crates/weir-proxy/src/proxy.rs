@@ -25,6 +25,7 @@ use crate::control::figures::collect;
 use crate::control::health::CheckThread;
 use crate::control::modes::Modes;
 use crate::control::overview::{ListenedNow, Sources, unix_ms};
+use crate::control::profile::threads::{self, Enrolment};
 use crate::control::pulse::Pulse;
 use crate::control::runtime;
 use crate::control::upkeep::{Following, keep_up};
@@ -129,6 +130,8 @@ pub struct Proxy {
     pub(crate) reloads: Arc<Reloads>,
     /// Where the recorders of the workers are asked.
     pub(crate) desk: Arc<Desk>,
+    /// The thread that has started it, and that reloads.
+    _enrolled: Enrolment,
 }
 
 impl Proxy {
@@ -190,6 +193,7 @@ impl Proxy {
             logs: Some(logs),
             reloads: Arc::default(),
             desk: Arc::new(desk),
+            _enrolled: threads::enrol(),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         for (index, handed_over) in inboxes.into_iter().enumerate() {
@@ -215,6 +219,7 @@ impl Proxy {
             proxy.stop_workers.push(stop);
             proxy.workers.push(std::thread::Builder::new().name(format!("weir-worker-{index}")).spawn(
                 move || {
+                    let _enrolled = threads::enrol();
                     if let Some(cpu) = cpu {
                         cpus::pin(cpu);
                     }
@@ -249,7 +254,10 @@ impl Proxy {
         runtime.spawn(keep_up(followings));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
-        self.control = Some(control.spawn(move || runtime.block_on(stop.notified()))?);
+        self.control = Some(control.spawn(move || {
+            let _enrolled = threads::enrol();
+            runtime.block_on(stop.notified());
+        })?);
         self.follow_on_control(snapshot);
         // Only now: a server whose name has not been asked for yet is not dead.
         self.checks = CheckThread::start(snapshot, self.around.seed)?;

@@ -208,6 +208,7 @@ async fn sweep(worker: Rc<Worker>) {
         let now = clock::now();
         view.sweep_idle(now);
         worker.flush_logs();
+        worker.take_stock();
         worker.leaving.borrow_mut().retain(|listener| listener.is_needed(now));
     }
 }
@@ -387,6 +388,15 @@ impl Worker {
         if kept.len() < CARRIERS_KEPT_MAX {
             kept.extend(carrier);
         }
+    }
+
+    /// Shows what it holds.
+    fn take_stock(&self) {
+        let [in_use, free] = self.stock.counts();
+        self.shard.buffers_in_use.set(in_use as i64);
+        self.shard.buffers_free.set(free as i64);
+        self.shard.exchanges_kept.set(self.carriers.borrow().len() as i64);
+        self.shard.timers.set(self.timers.len() as i64);
     }
 
     fn flush_logs(&self) {

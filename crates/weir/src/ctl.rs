@@ -11,6 +11,7 @@ use crate::admin_client::{AdminArguments, AdminClient, Answer};
 use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
 use crate::output;
+use crate::profile::{self, ProfileArguments};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +19,7 @@ Examples:
   weir ctl drain app a --deadline 30s --config weir.toml
   weir ctl weight app a 10 --config weir.toml
   weir ctl reload --config weir.toml
+  weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
   weir ctl raw 'show stat' --admin unix:/run/weir.sock";
 
 const EXIT_CODES: &str = "\
@@ -91,6 +93,8 @@ enum Verb {
     },
     /// Read the config again and go over to it.
     Reload,
+    /// Show where its CPU time or its memory goes.
+    Profile(ProfileArguments),
     /// Send a command of the runtime socket, such as `show stat`.
     Raw {
         /// The command.
@@ -109,6 +113,7 @@ struct ServerArguments {
 pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
     let client = arguments.admin.client()?.within(TIME_MAX);
     let told = match &arguments.verb {
+        Verb::Profile(arguments) => return profile::run(client, arguments),
         Verb::Show => look(&client, "/api/overview").map(|text| pretty(&text)),
         Verb::Servers => look(&client, "/servers"),
         Verb::Config => look(&client, "/api/config"),

@@ -19,6 +19,7 @@ mod plan;
 mod ctl;
 mod explain;
 mod why;
+mod profile;
 mod top;
 mod demo;
 mod lab;

@@ -4,13 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::KERNEL;
+use weir_observe::flame::{KERNEL, frame_name};
 
 /// Where the kernel's addresses begin on 64-bit machines.
 const KERNEL_MIN: u64 = 1 << 63;
-
-/// Longest name of a function that is kept: those of generics can fill a page.
-const NAME_MAX: usize = 160;
 
 /// Equal stacks and their numbers.
 pub fn fold(printed: &str) -> BTreeMap<String, u64> {
@@ -37,23 +34,11 @@ pub fn fold(printed: &str) -> BTreeMap<String, u64> {
 fn frame(line: &str) -> Option<String> {
     let (addr, symbol) = line.trim().split_once(' ')?;
     let addr = u64::from_str_radix(addr, 16).ok()?;
-    let name = symbol.trim().replace(';', ":");
-    let mut name = without_hash(&name).to_owned();
-    if name.chars().count() > NAME_MAX {
-        name = name.chars().take(NAME_MAX).chain(std::iter::once('…')).collect();
-    }
+    let mut name = frame_name(symbol);
     if addr >= KERNEL_MIN {
         name.push_str(KERNEL);
     }
     Some(name)
-}
-
-/// A name of Rust's older scheme without the hash at its end.
-fn without_hash(name: &str) -> &str {
-    match name.rsplit_once("::h") {
-        Some((rest, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => rest,
-        _ => name,
-    }
 }
 
 #[cfg(test)]

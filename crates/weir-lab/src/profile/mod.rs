@@ -1,15 +1,15 @@
 //! Where a target's CPU time goes: its stacks as `perf` sampled them, and the flame graph of them.
 //!
-//! `record` runs perf beside a load, `fold` counts equal stacks, `flame` draws them. Without perf, or without the right to use
+//! `record` runs perf beside a load, `fold` counts equal stacks, `weir_observe::flame` draws them as it does for a running Weir. Without perf, or without the right to use
 //! it, a profile says why it is missing; nothing else of a run depends on it.
 
 pub mod fold;
-pub mod flame;
 pub mod record;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weir_observe::flame::{self, KERNEL};
 
 /// The profile of one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,9 +21,6 @@ pub enum Profile {
     Missing(String),
 }
 
-/// What a frame of the kernel ends in, as in folded stacks everywhere.
-pub const KERNEL: &str = "_[k]";
-
 impl Profile {
     /// Its flame graph as SVG.
     ///
@@ -31,7 +28,7 @@ impl Profile {
     /// Why there is none.
     pub fn svg(&self) -> Result<String, &str> {
         match self {
-            Self::Stacks(stacks) => Ok(flame::svg(stacks)),
+            Self::Stacks(stacks) => Ok(flame::svg("all", stacks)),
             Self::Missing(why) => Err(why),
         }
     }

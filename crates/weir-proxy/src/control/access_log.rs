@@ -24,6 +24,7 @@ use weir_observe::access_log::syslog::{Facility, Framing, Severity};
 use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, LogFormat, TlsRecord, UnixMicros};
 
 use crate::clock;
+use crate::control::profile::threads;
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::Exchange;
 use crate::view::View;
@@ -165,6 +166,7 @@ fn start(to: &AccessLogOutput, lines_max: usize, writing: Sender<Infallible>) ->
     let progress = Arc::new(Progress::default());
     let output = Arc::new(Output { sender, progress: Arc::clone(&progress), lines_max });
     std::thread::Builder::new().name("weir-access-log".into()).spawn(move || {
+        let _enrolled = threads::enrol();
         write_all(&receiver, &mut destination, &progress);
         drop(writing);
     })?;

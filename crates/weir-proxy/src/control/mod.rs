@@ -19,4 +19,5 @@ pub(crate) mod runtime;
 pub(crate) mod figures;
 pub(crate) mod overview;
 pub(crate) mod pulse;
+pub(crate) mod profile;
 pub(crate) mod standing;

@@ -19,7 +19,8 @@ use crate::connection::Connection;
 use crate::control::access_log::LogBatches;
 use crate::deadline::Deadline;
 use crate::exchange::After;
-use crate::exchange::carrier::Carrier;
+use crate::exchange::carrier::{Carrier, future_bytes};
+
 use crate::socket::{PeerState, Socket};
 use crate::tls::clients::ClientCertificate;
 use crate::tls::handshake::{self, Refused};
@@ -93,6 +94,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Bytes of one that runs, without what the event loop and TLS keep for it.
+    pub(crate) fn bytes_min() -> usize {
+        size_of::<Self>() + future_bytes(Self::run)
+    }
+
     /// Takes over an accepted connection; `None` when it cannot be served, which is then counted and logged.
     pub(crate) fn open(
         worker: Rc<Worker>,

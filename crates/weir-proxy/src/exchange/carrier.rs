@@ -30,6 +30,11 @@ enum Passenger {
 }
 
 impl Carrier {
+    /// Bytes of one, without what its exchange has put on the heap.
+    pub(crate) fn bytes_min() -> usize {
+        size_of::<Self>() + size_of::<Place>() + future_bytes(carry_one_after_the_other)
+    }
+
     pub(crate) fn new() -> Self {
         let place = Rc::new(Cell::new(None));
         let work = Box::pin(carry_one_after_the_other(Rc::clone(&place)));
@@ -54,6 +59,11 @@ impl Carrier {
             },
         }
     }
+}
+
+/// Bytes of what a function makes when it is called.
+pub(crate) fn future_bytes<A, F: Future>(_function: impl FnOnce(A) -> F) -> usize {
+    size_of::<F>()
 }
 
 async fn carry_one_after_the_other(place: Rc<Place>) -> Infallible {

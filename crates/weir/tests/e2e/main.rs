@@ -42,6 +42,7 @@ mod queue_order;
 mod failures;
 mod overview;
 mod why;
+mod profile;
 mod access_log;
 mod access_log_drops;
 mod graceful_stop;

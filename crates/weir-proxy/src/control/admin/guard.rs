@@ -212,6 +212,11 @@ impl Guard {
         if reads { check_site(request) } else { Ok(()) }
     }
 
+    /// Whether changes are allowed where the request came in.
+    pub(super) fn allows_changes_by(&self, peer: Peer) -> bool {
+        if peer == Peer::Local { self.allows_socket_changes() } else { self.allows_changes() }
+    }
+
     /// Whether a request may change anything.
     pub(super) fn may_change(&self, request: &Request, peer: Peer) -> Result<(), Refused> {
         if peer == Peer::Local {

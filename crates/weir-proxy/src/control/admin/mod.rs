@@ -8,6 +8,7 @@ mod api;
 mod exchanges;
 mod guard;
 mod places;
+mod profile;
 mod query;
 mod ready;
 mod request;

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::checks::{keep_checked, probes_per_second};
 use crate::clock;
+use crate::control::profile::threads;
 use crate::snapshot::Snapshot;
 
 /// Probes per second from which the thread rests between its looks.
@@ -68,6 +69,7 @@ impl CheckThread {
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("weir-health".into()).spawn(move || {
+            let _enrolled = threads::enrol();
             // Connections stay on their thread, and so do probes.
             tokio::task::LocalSet::new().block_on(&runtime, async {
                 tokio::select! {

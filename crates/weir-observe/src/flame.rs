@@ -6,7 +6,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::KERNEL;
+/// What a frame of the kernel ends in, as in folded stacks everywhere.
+pub const KERNEL: &str = "_[k]";
+
+/// Longest name of a function that is kept: those of generics can fill a page.
+const NAME_MAX: usize = 160;
+
+/// Most frames of a stack that are drawn or folded.
+pub const DEPTH_MAX: usize = 256;
 
 /// Width of the drawing, in pixels.
 const WIDTH: f64 = 1200.0;
@@ -31,7 +38,7 @@ impl<'a> Frame<'a> {
     fn add(&mut self, stack: &'a str, count: u64) {
         self.samples += count;
         let mut frame = self;
-        for name in stack.split(';') {
+        for name in stack.split(';').take(DEPTH_MAX) {
             frame = frame.callees.entry(name).or_default();
             frame.samples += count;
         }
@@ -42,8 +49,35 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The flame graph of `stacks`.
-pub fn svg(stacks: &BTreeMap<String, u64>) -> String {
+/// The name of a function as it stands in a folded stack: short, without the hash of Rust's older scheme.
+pub fn frame_name(symbol: &str) -> String {
+    let name = symbol.trim().replace(';', ":").replace(['\n', '\r'], " ");
+    let name = without_hash(&name);
+    if name.chars().count() <= NAME_MAX {
+        return name.to_owned();
+    }
+    name.chars().take(NAME_MAX).chain(std::iter::once('…')).collect()
+}
+
+/// A name of Rust's older scheme without the hash at its end.
+fn without_hash(name: &str) -> &str {
+    match name.rsplit_once("::h") {
+        Some((rest, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => rest,
+        _ => name,
+    }
+}
+
+/// The stacks as text, a line each: frames from the outermost on between semicolons, then their number.
+pub fn folded(stacks: &BTreeMap<String, u64>) -> String {
+    let mut out = String::new();
+    for (stack, count) in stacks {
+        writeln!(out, "{stack} {count}").expect("a String takes every write");
+    }
+    out
+}
+
+/// The flame graph of `stacks`; `title` is written into the box below all others.
+pub fn svg(title: &str, stacks: &BTreeMap<String, u64>) -> String {
     let mut root = Frame::default();
     for (stack, count) in stacks {
         root.add(stack, *count);
@@ -54,7 +88,7 @@ pub fn svg(stacks: &BTreeMap<String, u64>) -> String {
          font-family=\"ui-monospace, monospace\" font-size=\"11\">\n"
     );
     let drawing = Drawing { all: root.samples.max(1) as f64, height };
-    drawing.frame(&mut out, "all", &root, 0, 0.0);
+    drawing.frame(&mut out, title, &root, 0, 0.0);
     out.push_str("</svg>\n");
     out
 }
@@ -115,7 +149,9 @@ fn shortened(name: &str, letters: usize) -> String {
 
 /// Blue for the kernel, from yellow to red for programs; the same name always has the same one.
 fn colour(name: &str) -> String {
-    let hash = crc32fast::hash(name.as_bytes());
+    // FNV-1a.
+    let hash =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let (one, two) = (hash % 40, hash / 40 % 15);
     let (hue, light) = if name.ends_with(KERNEL) { (195 + one / 2, 68 + two) } else { (14 + one, 62 + two) };
     format!("hsl({hue} 78% {light}%)")
@@ -130,13 +166,13 @@ fn escaped(text: &str) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{shortened, svg};
+    use super::{folded, frame_name, shortened, svg};
 
     #[test]
     fn a_box_is_as_wide_as_its_share_and_stands_on_its_caller() {
         let stacks = [("weir;main;read", 1), ("weir;main;send_[k]", 3)];
         let stacks: BTreeMap<String, u64> = stacks.map(|(stack, count)| (stack.to_owned(), count)).into();
-        let svg = svg(&stacks);
+        let svg = svg("all", &stacks);
         let rect = |name: &str| {
             let after = svg.split(&format!("<title>{name}: ")).nth(1).unwrap();
             after.split("<rect ").nth(1).unwrap().split(" rx").next().unwrap().to_owned()
@@ -152,9 +188,30 @@ mod tests {
     }
 
     #[test]
+    fn names_are_short_and_never_split_a_stack() {
+        for (symbol, name) in [
+            (" main ", "main"),
+            ("weir_proxy::send::h0123456789abcdef", "weir_proxy::send"),
+            ("weir_proxy::send::h0123", "weir_proxy::send::h0123"),
+            ("<[u8; 4] as X>::f\n", "<[u8: 4] as X>::f"),
+        ] {
+            assert_eq!(frame_name(symbol), name);
+        }
+        assert_eq!(frame_name(&"x".repeat(1000)).chars().count(), 161);
+        let stacks = BTreeMap::from([("a;b".to_owned(), 2), ("a;c".to_owned(), 1)]);
+        assert_eq!(folded(&stacks), "a;b 2\na;c 1\n");
+    }
+
+    #[test]
+    fn a_stack_without_an_end_is_cut() {
+        let stacks = BTreeMap::from([(["f"; 100_000].join(";"), 1)]);
+        assert_eq!(svg("all", &stacks).matches("<rect").count(), 257);
+    }
+
+    #[test]
     fn names_are_text_and_not_markup() {
         let stacks = BTreeMap::from([("<core::fmt as X>::f&\"".to_owned(), 5)]);
-        let svg = svg(&stacks);
+        let svg = svg("all", &stacks);
         assert!(svg.contains("&lt;core::fmt as X&gt;::f&amp;&quot;") && !svg.contains("<core"), "{svg}");
     }
 
@@ -162,8 +219,8 @@ mod tests {
     fn what_nobody_could_see_is_not_drawn_and_labels_fit() {
         let mut stacks = BTreeMap::from([("weir;busy".to_owned(), 100_000)]);
         stacks.insert("weir;idle".to_owned(), 1);
-        assert!(!svg(&stacks).contains("idle"));
+        assert!(!svg("all", &stacks).contains("idle"));
         assert_eq!([shortened("abcdef", 6), shortened("abcdef", 5)], ["abcdef", "abc.."]);
-        assert!(!svg(&BTreeMap::new()).contains("<rect"));
+        assert!(!svg("all", &BTreeMap::new()).contains("<rect"));
     }
 }

@@ -1,7 +1,9 @@
-//! What no safe library offers: three socket options, and the event loop's watch over a descriptor. The only unsafe
-//! code of the crate.
+//! What no safe library offers: three socket options, the event loop's watch over a descriptor, and samples of running threads.
+//! The only unsafe code of the crate.
 
 #![expect(unsafe_code, reason = "each block says why it is sound; everything else in the crate is safe")]
+
+pub(crate) mod sampling;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};

@@ -1,0 +1,203 @@
+//! Profiles of the running process: `/api/profile/cpu`, `/api/profile/memory` and `weir ctl profile`.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::harness::weir::command;
+use crate::harness::{Client, Origin, Weir, eventually, origin::ok};
+
+fn origin() -> Origin {
+    Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send(ok("hello"))?;
+        }
+    })
+}
+
+fn start(origin: &Origin) -> Weir {
+    Weir::proxying_with(origin, "admin = { address = \"127.0.0.1:0\", changes = true }\nprocess.workers = 2")
+}
+
+/// Runs `work` while a client sends one request after the other, each of which has to be answered.
+fn under_traffic<T>(web: SocketAddr, work: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = Client::connect(web);
+            while !is_over.load(Ordering::Relaxed) {
+                client.send_get("/");
+                let response = client.response();
+                assert_eq!((response.status, response.text().as_str()), (200, "hello"));
+            }
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// Whether every element ends, in order, and every text is escaped.
+fn is_well_formed(xml: &str) -> bool {
+    let mut open = Vec::new();
+    for part in xml.split('<').skip(1) {
+        let Some((tag, text)) = part.split_once('>') else { return false };
+        let unescaped =
+            text.split('&').skip(1).any(|rest| !rest.split(';').next().is_some_and(|name| name.len() < 5));
+        let name = tag.split([' ', '/']).find(|word| !word.is_empty()).unwrap_or_default();
+        if unescaped || tag.matches('"').count() % 2 == 1 {
+            return false;
+        }
+        if tag.starts_with('/') {
+            if open.pop() != Some(name) {
+                return false;
+            }
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    open.is_empty() && xml.trim_end().ends_with("</svg>")
+}
+
+#[test]
+fn the_cpu_time_of_each_thread_is_drawn_while_requests_go_on() {
+    let origin = origin();
+    let weir = start(&origin);
+    let admin = weir.address("admin");
+    under_traffic(weir.web(), || {
+        // On a machine that has no time for it, a second can be too short for a sample.
+        eventually("a worker was sampled in the middle of its work", || {
+            let response = Client::get(admin, "/api/profile/cpu?seconds=1");
+            assert_eq!((response.status, response.field("Content-Type")), (200, Some("image/svg+xml")));
+            let svg = response.text();
+            assert!(is_well_formed(&svg), "{svg}");
+            let has = |name: &str| svg.contains(&format!("<title>{name}"));
+            has("weir-worker-") && has("weir_proxy::worker::run") && has("weir_proxy::exchange::")
+        });
+        eventually("the same as text", || {
+            let response = Client::get(admin, "/api/profile/cpu?seconds=1&format=folded");
+            let text = response.text();
+            let lines = text.lines().map(|line| line.rsplit_once(' ').expect("a line ends in a number"));
+            let counts = lines.map(|(stack, count)| (stack, count.parse::<u64>().expect("it is a number")));
+            counts.filter(|(stack, _)| stack.starts_with("weir-worker-")).map(|(_, count)| count).sum::<u64>()
+                > 0
+        });
+    });
+}
+
+#[test]
+fn there_is_one_profile_at_a_time_and_requests_go_on() {
+    let origin = origin();
+    let weir = start(&origin);
+    let admin = weir.address("admin");
+    under_traffic(weir.web(), || {
+        eventually("two that are asked for at once meet", || {
+            let ask = || Client::get(admin, "/api/profile/cpu?seconds=2").status;
+            let mut statuses = thread::scope(|scope| {
+                [scope.spawn(ask), scope.spawn(ask)].map(|asked| asked.join().expect("it asks"))
+            });
+            statuses.sort_unstable();
+            assert_eq!(statuses[0], 200);
+            statuses[1] == 409
+        });
+    });
+    assert_eq!(Client::get(admin, "/api/profile/memory").status, 200, "the one before has ended");
+}
+
+#[test]
+fn every_page_of_memory_is_in_one_kind() {
+    let origin = origin();
+    let weir = start(&origin);
+    let admin = weir.address("admin");
+    let _open: Vec<Client> = (0..7)
+        .map(|_| {
+            let mut client = Client::connect(weir.web());
+            client.send_get("/");
+            assert_eq!(client.response().status, 200);
+            client
+        })
+        .collect();
+    eventually("what the workers hold is accounted for", || {
+        let response = Client::get(admin, "/api/profile/memory");
+        assert_eq!((response.status, response.field("Content-Type")), (200, Some("application/json")));
+        let shown: Value = serde_json::from_str(&response.text()).expect("it is JSON");
+        let sum = |key: &str, of: &str| {
+            let all = shown[key].as_array().expect("it is a list");
+            all.iter().map(|one| one[of].as_i64().expect("it is a number")).sum::<i64>()
+        };
+        assert_eq!(shown["resident_bytes"].as_i64(), Some(sum("kinds", "resident_bytes")));
+        assert_eq!(shown["accounted_bytes"].as_i64(), Some(sum("classes", "bytes")));
+        let heap = shown["kinds"][0]["resident_bytes"].as_i64().expect("it is a number");
+        assert_eq!(shown["unaccounted_bytes"].as_i64(), Some(heap - sum("classes", "bytes")));
+        for kind in shown["kinds"].as_array().expect("it is a list") {
+            let (resident, mapped) = (kind["resident_bytes"].as_u64(), kind["mapped_bytes"].as_u64());
+            assert!(resident <= mapped || kind["name"] == "anonymous", "{kind}");
+        }
+        // What the kernel says of the whole process, at about the same time.
+        let resident = shown["resident_bytes"].as_u64().expect("it is a number");
+        assert!(resident.abs_diff(weir.resident_bytes()) < 8 << 20, "{shown}");
+        let count = |name: &str| {
+            let classes = shown["classes"].as_array().expect("it is a list");
+            let class = classes.iter().find(|class| class["name"] == name);
+            class.and_then(|class| class["count"].as_u64()).expect("there is such a class")
+        };
+        count("sessions") == 7 && count("buffers kept") > 0 && count("counters of workers") == 2
+    });
+}
+
+#[test]
+fn profiles_are_for_those_who_may_change_things() {
+    let origin = origin();
+    let weir = start(&origin);
+    let admin = weir.address("admin");
+    for what in ["cpu", "memory"] {
+        for field in ["Origin: http://evil.test", "Sec-Fetch-Site: cross-site"] {
+            let request = format!("GET /api/profile/{what} HTTP/1.1\r\nHost: weir\r\n{field}\r\n\r\n");
+            assert_eq!(Client::exchange(admin, &request).status, 403, "{request}");
+        }
+        let request = format!("POST /api/profile/{what} HTTP/1.1\r\nHost: weir\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(Client::exchange(admin, &request).status, 405);
+    }
+    for query in ["seconds=0", "seconds=61", "seconds=x", "format=png", "secs=1"] {
+        let response = Client::get(admin, &format!("/api/profile/cpu?{query}"));
+        assert_eq!(response.status, 400, "{query}");
+    }
+    assert_eq!(Client::get(admin, "/api/profile/disk").status, 404);
+
+    let weir = Weir::proxying_with(&origin, "admin.address = \"127.0.0.1:0\"");
+    for what in ["cpu", "memory"] {
+        let response = Client::get(weir.address("admin"), &format!("/api/profile/{what}"));
+        assert_eq!(response.status, 403);
+        assert!(response.text().contains("`admin.changes`"), "{}", response.text());
+    }
+}
+
+#[test]
+fn a_command_writes_profiles_down() {
+    let origin = origin();
+    let weir = start(&origin);
+    let admin = weir.address("admin").to_string();
+    let file = weir.folder().join("weir.svg");
+    let path = file.to_str().expect("temporary paths are UTF-8");
+    let run = |arguments: &[&str]| {
+        let output = command(&[&["ctl", "profile"], arguments, &["--admin", &admin]].concat()).output();
+        let output = output.expect("the program was built with this test");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, printed, said) = run(&["cpu", "--seconds", "1", "-o", path]);
+    assert_eq!((code, printed.as_str()), (Some(0), ""), "{said}");
+    assert!(is_well_formed(&std::fs::read_to_string(&file).expect("it was written")));
+    let (code, printed, said) = run(&["memory"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(printed.contains("\n  heap ") && printed.contains("\nunaccounted "), "{printed}");
+    let (_, printed, _) = run(&["memory", "--json"]);
+    let shown: Value = serde_json::from_str(&printed).expect("it is JSON");
+    assert!(shown["resident_bytes"].as_u64() > Some(1 << 20), "{printed}");
+    assert_eq!(run(&["cpu", "--seconds", "61"]).0, Some(2));
+    let (code, _, said) = run(&["cpu", "--seconds", "1", "-o", "/no/such/folder/weir.svg"]);
+    assert!(code == Some(1) && said.contains("/no/such/folder/weir.svg"), "{said}");
+}
