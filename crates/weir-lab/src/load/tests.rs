@@ -42,6 +42,7 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
         faults_max: 20,
         trace: false,
         pace: None,
+        name: None,
     }
 }
 
