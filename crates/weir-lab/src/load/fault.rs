@@ -33,6 +33,9 @@ pub enum Fault {
     NoSourcePort,
 }
 
+/// So much of an answer stands in a sentence about it.
+const SHOWN_MAX: usize = 200;
+
 /// The word for connections that were reset.
 pub const RESET: &str = "reset";
 
@@ -72,7 +75,10 @@ impl std::fmt::Display for Fault {
             Self::Transport(reason) | Self::Reset(reason) => write!(f, "connection failed: {reason}"),
             Self::Closed(after) => write!(f, "closed after {after} bytes of the answer"),
             Self::Timeout => f.write_str("no complete answer in time"),
-            Self::Status(status, start) => write!(f, "status {status}: {start}"),
+            Self::Status(status, start) => {
+                let start: String = start.chars().take(SHOWN_MAX).collect();
+                write!(f, "status {status}: {start}")
+            }
             Self::Malformed(rule) => write!(f, "not HTTP/1.1: {rule}"),
             Self::Length(expected, got) => write!(f, "body of {got} bytes instead of {expected}"),
             Self::Content(at) => write!(f, "wrong body content at or after byte {at}"),

@@ -149,6 +149,8 @@ pub enum Metric {
     ClosedConnections,
     /// Tunnels through servers that reloads took away, which did not outlive them.
     LostTouched,
+    /// Configurations that were not in effect when the next one was told.
+    LateConfigurations,
     /// Failed requests for which the target has no explanation.
     Unexplained,
     /// Growth of resident memory per minute, bytes.
@@ -265,6 +267,7 @@ impl Metric {
             Self::Resets => "reset",
             Self::ClosedConnections => "closed conns",
             Self::LostTouched => "lost touched",
+            Self::LateConfigurations => "late configs",
             Self::Unexplained => "unexplained",
             Self::RssPerMinute => "RSS KiB/min",
             Self::RssPerMinuteLow => "from",
@@ -349,6 +352,7 @@ impl Metric {
             Self::Resets => "requests whose connection was reset",
             Self::ClosedConnections => "kept connections that the target closed between requests",
             Self::LostTouched => "tunnels lost whose servers were taken away",
+            Self::LateConfigurations => "configurations not in effect when the next one was told",
             Self::Unexplained => "failed requests without an explanation",
             Self::RssPerMinute => "growth of resident memory per minute",
             Self::RssPerMinuteLow => "least growth of resident memory per minute that its noise allows",
@@ -384,6 +388,7 @@ impl Metric {
             | Self::Resets
             | Self::ClosedConnections
             | Self::LostTouched
+            | Self::LateConfigurations
             | Self::Unexplained
             | Self::DescriptorsBefore
             | Self::DescriptorsAfter

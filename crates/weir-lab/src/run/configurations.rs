@@ -72,15 +72,21 @@ fn gone(number: u32, servers: usize) -> Option<usize> {
     number.checked_sub(1).map(|earlier| earlier as usize % servers)
 }
 
-/// The longest time until a configuration was in effect, ns: until the server that came back with it got a request, and the last one
-/// went to the server that it leaves out. `told`: when each was; the last one had as long as `every` says. The first one brings none
-/// back. `journals`: those of the servers that change.
-///
-/// # Errors
-/// The number of the configuration that was not in effect well before the next one was told.
-pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<Visit>]) -> Result<u64, usize> {
+/// When configurations were in effect.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Effects {
+    /// The longest time until one was, ns; of those that were.
+    pub(super) longest: u64,
+    /// The numbers of those that were not well before the next one was told.
+    pub(super) late: Vec<usize>,
+}
+
+/// A configuration is in effect when the server that came back with it has got a request, and the last one has gone to the server
+/// that it leaves out. `told`: when each was; the last one had as long as `every` says. The first one brings none back.
+/// `journals`: those of the servers that change.
+pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<Visit>]) -> Effects {
     let requests: Vec<Vec<u64>> = journals.iter().map(|journal| of_clients(journal)).collect();
-    let mut longest = 0;
+    let mut effects = Effects::default();
     for (index, at) in told.iter().enumerate() {
         let until = told.get(index + 1).copied().unwrap_or(at + every.as_nanos() as u64);
         let within =
@@ -91,10 +97,12 @@ pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<Visit>]) ->
         let last = gone(number, journals.len()).and_then(|gone| within(gone).max());
         let taken = first.map(|first| first.max(last.unwrap_or(0)) - at);
         // A server that gets requests until the end was never left out.
-        let taken = taken.filter(|taken| *taken < (until - at) / 10 * 9).ok_or(index + 1)?;
-        longest = longest.max(taken);
+        match taken.filter(|taken| *taken < (until - at) / 10 * 9) {
+            Some(taken) => effects.longest = effects.longest.max(taken),
+            None => effects.late.push(index + 1),
+        }
     }
-    Ok(longest)
+    effects
 }
 
 /// When the requests of clients came; others do not say who they are.
@@ -104,7 +112,7 @@ fn of_clients(journal: &[Visit]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Configuration, STILL, Visit, effects};
+    use super::{Configuration, Effects, STILL, Visit, effects};
     use crate::scenario::upstream::Upstream;
     use std::net::SocketAddr;
     use std::time::Duration;
@@ -138,16 +146,20 @@ mod tests {
         let (told, every) = ([1000, 2000, 3000], Duration::from_nanos(1000));
         // The first server is out from 1000 to 2000, the second from 2000 to 3000, the third from 3000 on.
         let right = [visits(&[900, 2050, 2060]), visits(&[1500, 3070]), visits(&[2500, 3020])];
-        assert_eq!(effects(&told, every, &right), Ok(70));
+        let seen = |journals: &[Vec<Visit>]| {
+            let Effects { longest, late } = effects(&told, every, journals);
+            (longest, late)
+        };
+        assert_eq!(seen(&right), (70, vec![]));
         // The server that is to go gets another one after the other is back already.
         let late = [visits(&[900, 2050]), visits(&[1500, 2300, 3070]), visits(&[2500])];
-        assert_eq!(effects(&told, every, &late), Ok(300));
+        assert_eq!(seen(&late), (300, vec![]));
         let stuck = [visits(&[900, 3001]), visits(&[1500, 3070]), visits(&[2500])];
-        assert_eq!(effects(&told, every, &stuck), Err(2));
+        assert_eq!(seen(&stuck), (70, vec![2]));
         let [first, _, third] = right;
-        assert_eq!(effects(&told, every, &[first, visits(&[1500]), third]), Err(3));
+        assert_eq!(seen(&[first, visits(&[1500]), third]).1, [3]);
         // A target that takes none of them over goes on with all servers.
         let all: Vec<u64> = (90..400).map(|number| number * 10).collect();
-        assert_eq!(effects(&told, every, &[visits(&all), visits(&all), visits(&all)]), Err(1));
+        assert_eq!(seen(&[visits(&all), visits(&all), visits(&all)]).1, [1, 2, 3]);
     }
 }

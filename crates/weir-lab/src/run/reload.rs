@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 
-use super::configurations::{Configuration, NOW_AND_THEN, STILL, effects};
+use super::configurations::{Configuration, Effects, NOW_AND_THEN, STILL, effects};
 use super::ladder::availability;
 use super::measurement::Measurement;
 use super::outage::TIMEOUT;
@@ -83,15 +83,30 @@ pub(super) fn measure(
     measurement.note_failed(faults);
     let mut journals = stand.journals()?;
     journals.pop();
-    match effects(&told, work.every, &journals) {
-        Ok(longest) => {
-            measurement.values.insert(Metric::TakesEffect, longest as f64 / 1000.0);
-        }
-        Err(number) => {
-            measurement.failure = Some(format!("configuration {number} was never in effect"));
-        }
-    }
+    note_effects(&mut measurement, &effects(&told, work.every, &journals), told.len());
     Ok(measurement)
+}
+
+/// When the configurations were in effect. A target that takes few of them over loses nothing by the others: it fails.
+fn note_effects(measurement: &mut Measurement, effects: &Effects, told: usize) {
+    let Effects { longest, late } = effects;
+    measurement.values.insert(Metric::TakesEffect, *longest as f64 / 1000.0);
+    measurement.values.insert(Metric::LateConfigurations, late.len() as f64);
+    if late.is_empty() {
+        return;
+    }
+    let numbers: Vec<String> = late.iter().take(10).map(usize::to_string).collect();
+    let more = if late.len() > 10 { " and others" } else { "" };
+    let sentence = format!(
+        "{} of {told} configurations were not in effect when the next one was told: {}{more}",
+        late.len(),
+        numbers.join(", ")
+    );
+    if 2 * late.len() > told {
+        measurement.failure = Some(sentence);
+    } else {
+        measurement.notes.push(sentence);
+    }
 }
 
 fn numbered(bench: &Bench<'_>, number: u32, servers: &[SocketAddr]) -> Configuration {
@@ -197,7 +212,21 @@ fn rss(stand: &Stand) -> anyhow::Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Measurement, Metric, note_memory};
+    use super::{Effects, Measurement, Metric, note_effects, note_memory};
+
+    #[test]
+    fn a_target_that_takes_most_configurations_over_is_measured_and_one_that_takes_few_fails() {
+        for (late, told, fails) in
+            [(0, 3, false), (1, 3, false), (2, 3, true), (50, 100, false), (51, 100, true)]
+        {
+            let mut measurement = Measurement::default();
+            note_effects(&mut measurement, &Effects { longest: 7000, late: (1..=late).collect() }, told);
+            assert_eq!(measurement.values[&Metric::LateConfigurations], late as f64);
+            assert_eq!(measurement.values[&Metric::TakesEffect], 7.0);
+            assert_eq!(measurement.failure.is_some(), fails, "{late} of {told}");
+            assert_eq!(measurement.notes.len(), usize::from(late > 0 && !fails), "{measurement:?}");
+        }
+    }
 
     #[test]
     fn memory_that_grows_with_every_reload_is_told_from_memory_that_was_needed_once() {

@@ -123,7 +123,7 @@ impl Reload {
         let lost = [M::Failed, M::Resets, M::ClosedConnections, M::LostTunnels, M::LostTouched];
         let later = [M::RssGrowthLater, M::RssPerReload];
         let later = if self.times > MANY { &later[..] } else { &[] };
-        let memory = [&[M::TakesEffect, M::Rss, M::RssGrowth], later].concat();
+        let memory = [&[M::TakesEffect, M::LateConfigurations, M::Rss, M::RssGrowth], later].concat();
         [&lost[..], &memory, &[M::Availability, M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
     }
 

@@ -75,7 +75,7 @@ impl Scenario {
             (reload.tunnels, reload.touched_tunnels) =
                 (reload.tunnels.min(10), reload.touched_tunnels.min(6));
             reload.times = reload.times.min(3);
-            reload.every = reload.every.min(Duration::from_secs(1));
+            reload.every = reload.every.min(Duration::from_secs(2));
         }
         if let Some(soak) = &mut self.soak {
             self.rounds.window = Duration::from_secs(1);
