@@ -6,14 +6,20 @@ mod mistakes;
 mod output;
 mod log;
 mod clock;
+mod admin_client;
 
 mod serve;
 mod reload;
+mod events;
 mod watch;
 mod start;
 mod supervisor;
 mod check;
+mod plan;
+mod ctl;
 mod explain;
+mod why;
+mod top;
 mod demo;
 mod lab;
 mod completions;
@@ -38,7 +44,11 @@ fn main() -> ExitCode {
     let outcome = match CommandLine::parse().subcommand {
         Subcommand::Serve(arguments) => serve::run(&arguments),
         Subcommand::Check(arguments) => check::run(&arguments),
+        Subcommand::Ctl(arguments) => ctl::run(&arguments),
+        Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
+        Subcommand::Why(arguments) => why::run(&arguments),
+        Subcommand::Top(arguments) => top::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
         Subcommand::Completions(arguments) => completions::run(&arguments),

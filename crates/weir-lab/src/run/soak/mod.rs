@@ -41,7 +41,7 @@ pub(super) fn measure(
     rounds: &Rounds,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    let admin = if target.product == Product::Weir { Some(free_addr()?) } else { None };
+    let admin = if target == Target::of(Product::Weir) { Some(free_addr()?) } else { None };
     let clients = loads::clients(work);
     let room = Room { clients, servers: clients };
     let told = |servers: &[SocketAddr]| Configuration::numbered(0, servers, &bench.upstream, admin);

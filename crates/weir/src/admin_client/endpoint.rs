@@ -1,0 +1,147 @@
+//! Where a running Weir listens for questions, how it is connected to, and what it means when that fails.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::http::{Connection, Unanswered};
+
+/// How long a connection may take to come about.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Where a running Weir can be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// Host and port, as written.
+    Tcp(String),
+    Unix(PathBuf),
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() {
+                Err("a path is missing behind `unix:`".to_owned())
+            } else {
+                Ok(Self::Unix(path.into()))
+            };
+        }
+        if text.starts_with('/') {
+            return Err(format!("write a socket as `unix:{text}`"));
+        }
+        let (host, port) = text.rsplit_once(':').ok_or("write host and port, such as `127.0.0.1:9000`")?;
+        port.parse::<u16>()
+            .map_err(|_| format!("`{port}` is no port; write host and port, such as `127.0.0.1:9000`"))?;
+        if text.contains(|c: char| c.is_control() || c.is_whitespace() || c == '/') {
+            return Err("write host and port alone, such as `127.0.0.1:9000`".to_owned());
+        }
+        Ok(Self::Tcp(if host.is_empty() { format!("127.0.0.1:{port}") } else { text.to_owned() }))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => f.write_str(address),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Endpoint {
+    /// How a program on the same machine reaches a listener: one on all addresses is on the loopback address too.
+    pub(super) fn of_listener(mut address: SocketAddr) -> Self {
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+                SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            });
+        }
+        Self::Tcp(address.to_string())
+    }
+
+    /// The value of `Host`.
+    pub(super) fn host(&self) -> String {
+        match self {
+            Self::Tcp(address) => address.clone(),
+            Self::Unix(_) => "localhost".to_owned(),
+        }
+    }
+
+    pub(super) fn connect(&self) -> io::Result<Connection> {
+        match self {
+            Self::Unix(path) => UnixStream::connect(path).map(Connection::Unix),
+            Self::Tcp(address) => {
+                let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
+                for address in address.to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
+                        Ok(stream) => return Ok(Connection::Tcp(stream)),
+                        Err(error) => failed = error,
+                    }
+                }
+                Err(failed)
+            }
+        }
+    }
+
+    /// What happened, and what to do about it.
+    pub(super) fn explain(&self, unanswered: &Unanswered) -> (String, String) {
+        let (what, help): (String, &str) = match (unanswered, self) {
+            (Unanswered::Unconnected(error), Self::Tcp(_)) => of_tcp(error),
+            (Unanswered::Unconnected(error), Self::Unix(_)) => of_unix(error),
+            (Unanswered::Interrupted(error), _) => {
+                (format!("broke off the answer: {error}"), "see what the log of Weir says, and ask again")
+            }
+            (Unanswered::Closed, _) => (
+                "closed the connection without an answer".to_owned(),
+                "check that Weir's admin listener is there, not one for traffic",
+            ),
+            (Unanswered::TooSlow, _) => {
+                ("did not answer in time".to_owned(), "see whether Weir runs and what its log says")
+            }
+            (Unanswered::TooLarge, _) => ("gave a longer answer than Weir ever does".to_owned(), NOT_WEIR),
+            (Unanswered::NotHttp, _) => ("does not speak HTTP".to_owned(), NOT_WEIR),
+        };
+        (format!("{self} {what}"), help.to_owned())
+    }
+}
+
+const NOT_WEIR: &str =
+    "something else than Weir seems to listen there: compare the address with `admin` of its config";
+
+fn of_tcp(error: &io::Error) -> (String, &'static str) {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => (
+            "refuses the connection: nothing listens there".to_owned(),
+            "see whether Weir runs, and whether its config has this as `admin.address`",
+        ),
+        ErrorKind::TimedOut => {
+            ("does not take the connection in time".to_owned(), "see whether a firewall is in between")
+        }
+        _ => (format!("cannot be connected to: {error}"), "check the address"),
+    }
+}
+
+fn of_unix(error: &io::Error) -> (String, &'static str) {
+    match error.kind() {
+        ErrorKind::NotFound => (
+            "is not there".to_owned(),
+            "see whether Weir runs, and whether its config has this file as its socket",
+        ),
+        ErrorKind::ConnectionRefused => (
+            "refuses the connection: the Weir that made the file has ended".to_owned(),
+            "start Weir again: it replaces the file",
+        ),
+        ErrorKind::PermissionDenied => (
+            "may not be opened by this user".to_owned(),
+            "run this as the user that Weir runs as, or as one whom the mode of the file lets in",
+        ),
+        _ => (format!("cannot be connected to: {error}"), "check the path"),
+    }
+}

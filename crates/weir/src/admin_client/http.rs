@@ -1,0 +1,181 @@
+//! One HTTP/1.1 request and its answer, on a connection of their own, with bounds on time and size.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use weir_http::{FieldName, HeadLimits, Method, Progress, ResponseBody, ResponseHead};
+
+use super::endpoint::Endpoint;
+use crate::clock;
+
+/// Bytes of an answer, its head included: the largest is a picture of where the time goes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// An answer of Weir, whatever it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content_type: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    Unconnected(io::Error),
+    Interrupted(io::Error),
+    /// The connection ended before the answer did.
+    Closed,
+    TooSlow,
+    TooLarge,
+    NotHttp,
+}
+
+pub(super) enum Connection {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Connection {
+    /// Limits the next step of reading or writing to what is left until `end`.
+    fn limit(&self, end: Instant) -> Result<(), Unanswered> {
+        let left = end.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            return Err(Unanswered::TooSlow);
+        }
+        match self {
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(Some(left)).and_then(|()| stream.set_write_timeout(Some(left)))
+            }
+            Self::Unix(stream) => {
+                stream.set_read_timeout(Some(left)).and_then(|()| stream.set_write_timeout(Some(left)))
+            }
+        }
+        .map_err(Unanswered::Interrupted)
+    }
+
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buf),
+            Self::Unix(stream) => stream.read(buf),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+}
+
+pub(super) fn write_request(
+    method: &str,
+    target: &str,
+    host: &str,
+    authorization: Option<&str>,
+    body: Option<(&str, &[u8])>,
+) -> Vec<u8> {
+    let mut request =
+        format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nUser-Agent: weir\r\n");
+    if let Some(authorization) = authorization {
+        request.push_str(&format!("Authorization: {authorization}\r\n"));
+    }
+    if let Some((content_type, body)) = body {
+        request.push_str(&format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len()));
+    }
+    request.push_str("\r\n");
+    let mut request = request.into_bytes();
+    request.extend_from_slice(body.map_or(b"", |(_, body)| body));
+    request
+}
+
+/// Connects, sends the request and reads the answer to its end.
+pub(super) fn exchange(
+    endpoint: &Endpoint,
+    request: &[u8],
+    time_max: Duration,
+) -> Result<Answer, Unanswered> {
+    let end = clock::now() + time_max;
+    let mut connection = endpoint.connect().map_err(Unanswered::Unconnected)?;
+    let refused = send(&mut connection, request, end).err();
+    let mut received = Vec::new();
+    let read = receive(&mut connection, &mut received, end);
+    // Who refuses a request may answer without reading it to its end.
+    match (parse(&received), refused, read) {
+        (Ok(Some(answer)), _, _) => Ok(answer),
+        (_, _, Err(unanswered)) | (_, Some(unanswered), Ok(())) => Err(unanswered),
+        (Ok(None), None, Ok(())) => Err(Unanswered::Closed),
+        (Err(unanswered), None, Ok(())) => Err(unanswered),
+    }
+}
+
+fn send(connection: &mut Connection, mut rest: &[u8], end: Instant) -> Result<(), Unanswered> {
+    while !rest.is_empty() {
+        connection.limit(end)?;
+        match connection.write(rest) {
+            Ok(written) => rest = &rest[written..],
+            Err(error) => judge(error)?,
+        }
+    }
+    Ok(())
+}
+
+fn receive(connection: &mut Connection, received: &mut Vec<u8>, end: Instant) -> Result<(), Unanswered> {
+    let mut buf = [0; 16 * 1024];
+    loop {
+        connection.limit(end)?;
+        match connection.read(&mut buf) {
+            Ok(0) => return Ok(()),
+            Ok(len) if received.len() + len > ANSWER_BYTES_MAX => return Err(Unanswered::TooLarge),
+            Ok(len) => received.extend_from_slice(&buf[..len]),
+            Err(error) => judge(error)?,
+        }
+    }
+}
+
+/// Whether it is worth going on after an error.
+fn judge(error: io::Error) -> Result<(), Unanswered> {
+    match error.kind() {
+        ErrorKind::Interrupted => Ok(()),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(Unanswered::TooSlow),
+        _ => Err(Unanswered::Interrupted(error)),
+    }
+}
+
+/// The answer, if it is whole.
+fn parse(received: &[u8]) -> Result<Option<Answer>, Unanswered> {
+    let mut head = ResponseHead::new();
+    let head_len = match head.parse(received, &HeadLimits::default()) {
+        Ok(Progress::Complete { len }) => len,
+        Ok(Progress::Incomplete) => return Ok(None),
+        Err(_) => return Err(Unanswered::NotHttp),
+    };
+    let body = &received[head_len..];
+    let body = match head.body(Method::Get) {
+        ResponseBody::None => &[],
+        ResponseBody::UntilClose => body,
+        ResponseBody::Length(len) => match body.get(..usize::try_from(len).unwrap_or(usize::MAX)) {
+            Some(body) => body,
+            None => return Ok(None),
+        },
+        // Weir never does: it is somebody else.
+        ResponseBody::Chunked => return Err(Unanswered::NotHttp),
+    };
+    let content_type = head.fields().first(FieldName::ContentType);
+    let content_type = content_type.map_or(&b""[..], |field| field.value.of(received));
+    Ok(Some(Answer {
+        status: head.status(),
+        content_type: String::from_utf8_lossy(content_type).into_owned(),
+        body: body.to_vec(),
+    }))
+}
