@@ -121,7 +121,7 @@ struct RunArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Length of each measurement window instead of the scenario's, such as `4s`.
-    #[arg(long, value_parser = read_length)]
+    #[arg(long, visible_alias = "length", value_parser = read_length)]
     window: Option<Duration>,
     /// A run of a few seconds that shows that everything works; its figures mean nothing.
     #[arg(long)]

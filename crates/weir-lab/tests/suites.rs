@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,6 +34,12 @@ fn measured(dir: &Path, scenario: &str, targets: &str) -> Vec<serde_json::Value>
     run["measurements"].as_array().unwrap().clone()
 }
 
+/// These targets, and Weir where it is built.
+fn with_weir(targets: &str) -> String {
+    let weir = Path::new(env!("CARGO_BIN_EXE_weir-lab")).with_file_name("weir");
+    if weir.is_file() { format!("weir,{targets}") } else { targets.to_owned() }
+}
+
 fn value(measurement: &serde_json::Value, metric: &str) -> f64 {
     measurement["values"][metric].as_f64().unwrap_or_else(|| panic!("{metric}: {measurement}"))
 }
@@ -40,11 +48,52 @@ fn value(measurement: &serde_json::Value, metric: &str) -> f64 {
 fn a_reload_is_in_effect_and_tunnels_outlive_it() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
-    for measurement in measured(dir.path(), "reload-under-load", "nginx,haproxy") {
-        assert_eq!(value(&measurement, "lost-tunnels"), 0.0);
+    for measurement in measured(dir.path(), "reload-under-load", &with_weir("nginx,haproxy")) {
+        let both = (value(&measurement, "lost-tunnels"), value(&measurement, "lost-touched"));
+        assert_eq!(both, (0.0, 0.0), "{measurement}");
+        // Seen from outside, for every configuration; otherwise the run would have failed.
         assert!(value(&measurement, "takes-effect") > 0.0);
+        let resets = value(&measurement, "resets");
+        assert!(resets <= value(&measurement, "failed") && value(&measurement, "closed-connections") >= 0.0);
+        // Before each reload, and after the last one.
+        assert_eq!(measurement["series"].as_array().map_or(0, Vec::len), 4, "{measurement}");
         let shares = measurement["seconds"].as_array().map_or(0, Vec::len);
         assert!(shares >= 2, "{measurement}");
+    }
+}
+
+/// nginx as it is, but deaf to the signal by which it is told another configuration.
+#[test]
+fn a_target_that_takes_no_configuration_over_fails_and_does_not_win() {
+    let _turn = measuring();
+    let dir = tempfile::tempdir().unwrap();
+    let deaf = dir.path().join("nginx");
+    let script = "#!/bin/sh\ncase \"$*\" in *daemon*) ;; *) exec nginx \"$@\" ;; esac\n\
+                  nginx \"$@\" &\npid=$!\ntrap '' HUP\ntrap 'kill $pid' TERM INT\nwait $pid\n";
+    std::fs::write(&deaf, script).unwrap();
+    std::fs::set_permissions(&deaf, Permissions::from_mode(0o755)).unwrap();
+    let program = format!("--nginx={}", deaf.display());
+    let output =
+        lab(&["run", "reload-under-load", "--short", "--rounds", "1", "--targets", "nginx", &program]);
+    let said = text(&output);
+    assert!(!output.status.success() && said.contains("configurations were not in effect"), "{said}");
+}
+
+#[test]
+fn a_soak_counts_what_fails_and_why_and_who_left() {
+    let _turn = measuring();
+    let dir = tempfile::tempdir().unwrap();
+    for measurement in measured(dir.path(), "soak", &with_weir("nginx")) {
+        assert!(value(&measurement, "descriptors-before") > 0.0 && value(&measurement, "rss") > 0.0);
+        assert!(value(&measurement, "rss-per-minute-low") <= value(&measurement, "rss-per-minute-high"));
+        let notes = measurement["notes"].to_string();
+        for part in ["clients left before the answer", "; unexplained: "] {
+            assert!(notes.contains(part), "{part}: {notes}");
+        }
+        if measurement["target"] == "weir" {
+            assert_eq!(value(&measurement, "lost-tunnels"), 0.0, "{measurement}");
+            assert!(value(&measurement, "unexplained") <= value(&measurement, "failed"), "{measurement}");
+        }
     }
 }
 

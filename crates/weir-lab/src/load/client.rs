@@ -17,6 +17,10 @@ use super::jar::Jar;
 use super::response::{Reader, Step};
 use super::socket::Socket;
 use super::websocket::Opening;
+use crate::wire::fields;
+
+/// The header in which a client says which exchange this is.
+const ID_HEADER: &str = "X-Request-Id";
 
 /// What a client is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +73,10 @@ pub(super) struct Client {
     /// The opening of a tunnel that is not answered yet.
     opening: Option<Opening>,
     jar: Jar,
+    /// The id of its exchange, or of its tunnel; empty without.
+    pub(super) id: String,
+    /// The request, or the opening, with the id in it.
+    signed: Vec<u8>,
     source: usize,
 }
 
@@ -89,6 +97,8 @@ impl Client {
             reader: Reader::default(),
             opening: None,
             jar: Jar::default(),
+            id: String::new(),
+            signed: Vec::new(),
             source: 0,
         }
     }
@@ -101,6 +111,19 @@ impl Client {
         self.allowance = if self.is_paced { 0 } else { usize::MAX };
         self.reader.reset(exchange);
         self.stage = Stage::Sending;
+    }
+
+    /// Gives what it begins an id that it tells the target: a request, or the tunnel that it opens.
+    pub(super) fn sign(&mut self, id: String, exchange: &Exchange) {
+        let request = exchange.opening.as_ref().unwrap_or(&exchange.request);
+        let head_len = fields::head_len(request).unwrap_or_default();
+        let (head, body) = request.split_at(head_len);
+        let lines = head.strip_suffix(b"\r\n").unwrap_or(head);
+        self.signed.clear();
+        for part in [lines, ID_HEADER.as_bytes(), b": ", id.as_bytes(), b"\r\n\r\n", body] {
+            self.signed.extend_from_slice(part);
+        }
+        self.id = id;
     }
 
     /// Lets a slow one send and read so many bytes from now on.
@@ -136,6 +159,7 @@ impl Client {
     pub(super) fn send(&mut self, exchange: &Exchange) -> Result<bool, Fault> {
         let Some(socket) = &mut self.socket else { return Ok(false) };
         let request = match (&self.opening, &exchange.opening) {
+            (Some(_), Some(_)) | (None, None) if !self.id.is_empty() => &self.signed,
             (Some(_), Some(opening)) => opening,
             _ => self.jar.request(self.exchange, exchange),
         };
@@ -151,8 +175,12 @@ impl Client {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if self.sent == 0 => return Err(Fault::Connect(error.to_string())),
-                Err(error) => return Err(Fault::Transport(error.to_string())),
+                Err(error) => {
+                    return Err(match Fault::of(&error) {
+                        Fault::Transport(reason) if self.sent == 0 => Fault::Connect(reason),
+                        fault => fault,
+                    });
+                }
             }
         }
         self.stage = Stage::Receiving;
@@ -172,7 +200,7 @@ impl Client {
                 Ok(len) => len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Turn::Wait),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Fault::Transport(error.to_string())),
+                Err(error) => return Err(Fault::of(&error)),
             };
             self.allowance = self.allowance.saturating_sub(len);
             let goes_on = ends || !socket.is_drained(len, buf.len());

@@ -19,7 +19,7 @@ use super::client::{Client, Stage, Turn};
 use super::fault::Fault;
 use super::series::Series;
 use super::socket::Socket;
-use super::{Arrival, Choice, Connections, Event, Exchange, Outcome, Plan, Progress, Secure};
+use super::{Arrival, Choice, Connections, Event, Exchange, Failed, Outcome, Plan, Progress, Secure};
 use crate::clock;
 
 /// Events taken from the kernel at once.
@@ -232,6 +232,11 @@ impl<'a> Driver<'a> {
             self.outcome.lateness.saturating_record(now - due);
         }
         let is_new = client.socket.is_none();
+        if let Some(name) = &self.plan.name
+            && (is_new || exchange.opening.is_none())
+        {
+            client.sign(format!("{name}-{}", self.begun), exchange);
+        }
         let sent = match is_new {
             true => client.open(self.plan.target, exchange).and_then(|()| client.send(exchange)),
             false => client.send(exchange),
@@ -363,6 +368,11 @@ impl<'a> Driver<'a> {
         let was_active = stage != Stage::Idle;
         if was_active && stage != Stage::Closing {
             self.keep(index, false);
+        }
+        if let Some(failed) = &self.progress.failed {
+            let id = self.clients[index].id.clone();
+            // Nobody listens any more: it is counted all the same.
+            let _ = failed.send(Failed { fault: fault.clone(), id });
         }
         self.clients[index].close();
         self.outcome.faults.note(fault);

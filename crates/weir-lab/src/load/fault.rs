@@ -11,6 +11,8 @@ pub enum Fault {
     Connect(String),
     /// Sending or receiving failed; the operating system's reason.
     Transport(String),
+    /// The target reset the connection after the request had begun; the operating system's words for it.
+    Reset(String),
     /// The target closed after so many bytes of the answer.
     Closed(u64),
     /// No complete answer in time.
@@ -31,12 +33,28 @@ pub enum Fault {
     NoSourcePort,
 }
 
+/// So much of an answer stands in a sentence about it.
+const SHOWN_MAX: usize = 200;
+
+/// The word for connections that were reset.
+pub const RESET: &str = "reset";
+
 impl Fault {
+    /// What sending or receiving on an open connection failed with.
+    pub fn of(error: &std::io::Error) -> Self {
+        use std::io::ErrorKind as E;
+        match error.kind() {
+            E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => Self::Reset(error.to_string()),
+            _ => Self::Transport(error.to_string()),
+        }
+    }
+
     /// The word under which faults are counted.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Connect(_) => "connect",
             Self::Transport(_) => "transport",
+            Self::Reset(_) => RESET,
             Self::Closed(_) => "closed early",
             Self::Timeout => "timeout",
             Self::Status(..) => "status",
@@ -54,10 +72,13 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Connect(reason) => write!(f, "could not connect: {reason}"),
-            Self::Transport(reason) => write!(f, "connection failed: {reason}"),
+            Self::Transport(reason) | Self::Reset(reason) => write!(f, "connection failed: {reason}"),
             Self::Closed(after) => write!(f, "closed after {after} bytes of the answer"),
             Self::Timeout => f.write_str("no complete answer in time"),
-            Self::Status(status, start) => write!(f, "status {status}: {start}"),
+            Self::Status(status, start) => {
+                let start: String = start.chars().take(SHOWN_MAX).collect();
+                write!(f, "status {status}: {start}")
+            }
             Self::Malformed(rule) => write!(f, "not HTTP/1.1: {rule}"),
             Self::Length(expected, got) => write!(f, "body of {got} bytes instead of {expected}"),
             Self::Content(at) => write!(f, "wrong body content at or after byte {at}"),
@@ -108,6 +129,11 @@ impl Faults {
         }
         self.examples.extend(other.examples);
         self.examples.truncate(EXAMPLES_MAX);
+    }
+
+    /// How many of this kind.
+    pub fn of_kind(&self, kind: &str) -> u64 {
+        self.kinds.get(kind).copied().unwrap_or(0)
     }
 
     /// Whether there are none.

@@ -24,6 +24,7 @@ mod tests;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -148,6 +149,8 @@ pub struct Plan {
     pub trace: bool,
     /// Bytes that each client sends and reads in a second, and no more; without it, as many as it can.
     pub pace: Option<u64>,
+    /// What the ids of its requests begin with, which it tells the target; without it, they have none.
+    pub name: Option<String>,
 }
 
 /// What a run of the driver shows while it runs; written by the driver alone, except `stop`.
@@ -157,6 +160,17 @@ pub struct Progress {
     pub exchanges: AtomicU64,
     /// Set from outside to end the run early.
     pub stop: AtomicBool,
+    /// Told every exchange that fails, at once.
+    pub failed: Option<Sender<Failed>>,
+}
+
+/// An exchange that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// How.
+    pub fault: Fault,
+    /// Its id, or that of its tunnel; empty without.
+    pub id: String,
 }
 
 /// What a run of the driver found out.

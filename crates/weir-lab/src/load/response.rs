@@ -11,6 +11,9 @@ use crate::wire::fields::{self, Framing, Malformed};
 /// Longest head the driver reads, in bytes.
 const HEAD_MAX: usize = 64 * 1024;
 
+/// So much of the head of an answer with a wrong status is kept: the fields by which a target says why are in it.
+const START_MAX: usize = 500;
+
 /// How far an answer has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -148,7 +151,7 @@ impl Reader {
             return Ok(false);
         }
         if status > 299 {
-            let start = String::from_utf8_lossy(&head[..head.len().min(200)]).replace("\r\n", " | ");
+            let start = String::from_utf8_lossy(&head[..head.len().min(START_MAX)]).replace("\r\n", " | ");
             return Err(Fault::Status(status, start));
         }
         let fields = fields::read(lines)?;

@@ -2,11 +2,13 @@
 
 mod slow;
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
@@ -14,7 +16,7 @@ use rustix::event::{Timespec, epoll};
 use super::exchange::{Shape, Signed, prepare, sign};
 use super::held::Held;
 use super::websocket;
-use super::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
+use super::{Arrival, Choice, Connections, Failed, Fault, Outcome, Plan, Progress, driver};
 use crate::clock;
 use crate::origin::Origin;
 use crate::wire::fields;
@@ -42,6 +44,7 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
         faults_max: 20,
         trace: false,
         pace: None,
+        name: None,
     }
 }
 
@@ -447,4 +450,48 @@ fn waits_can_be_shorter_than_a_millisecond() {
     };
     let shortest = (0..50).map(|_| wait()).min().unwrap();
     assert!(shortest < Duration::from_millis(1), "{shortest:?}");
+}
+
+/// Answers every request with 503 and a reason; gives the ids that came with them.
+fn refusing() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let ids = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&ids);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let (mut head, mut part) = (Vec::new(), [0; 4096]);
+            while fields::head_len(&head).is_none() {
+                match stream.read(&mut part) {
+                    Ok(len) if len > 0 => head.extend_from_slice(&part[..len]),
+                    _ => break,
+                }
+            }
+            let text = String::from_utf8_lossy(&head).into_owned();
+            let id = text.lines().find_map(|line| line.strip_prefix("X-Request-Id: "));
+            seen.lock().unwrap().extend(id.map(str::to_owned));
+            let _gone =
+                stream.write_all(b"HTTP/1.1 503 X\r\nWeir-Reason: no-server\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    (addr, ids)
+}
+
+#[test]
+fn whatever_fails_is_told_at_once_with_the_id_that_the_target_got() {
+    let (addr, ids) = refusing();
+    for (name, body_len) in [("get", 0), ("post", 100)] {
+        let (failed, told) = channel();
+        let plan = Plan { name: Some(name.to_owned()), ..plan(addr, body_len, Connections::Kept) };
+        driver::run(&plan, &Progress { failed: Some(failed), ..Progress::default() }).unwrap();
+        let told: Vec<Failed> = told.iter().collect();
+        assert!(told.len() >= 20, "{told:?}");
+        let ids = ids.lock().unwrap();
+        let distinct: BTreeSet<&String> = told.iter().map(|failed| &failed.id).collect();
+        assert_eq!(distinct.len(), told.len(), "each has its own");
+        for Failed { fault, id } in &told {
+            assert!(id.starts_with(&format!("{name}-")) && ids.contains(id), "{id}");
+            assert!(matches!(fault, Fault::Status(503, head) if head.contains("Weir-Reason: no-server")));
+        }
+    }
 }

@@ -150,6 +150,7 @@ mod tests {
             faults_max: 20,
             trace: false,
             pace: None,
+            name: None,
         };
         driver::run(&plan, &Progress::default()).unwrap()
     }

@@ -18,8 +18,13 @@ const HEAD_MAX: usize = 16 * 1024;
 
 /// Prepares messages of `len` bytes, for tunnels to `host`.
 pub fn prepare(host: impl Display, len: usize) -> Vec<Exchange> {
+    prepare_at(host, "/chat", len)
+}
+
+/// The same for tunnels that are opened at `path`.
+pub fn prepare_at(host: impl Display, path: &str, len: usize) -> Vec<Exchange> {
     let opening = format!(
-        "GET /chat HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-lab\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-lab\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {}\r\n\r\n",
         websocket::KEY
     );
@@ -72,7 +77,7 @@ fn check(head: &[u8]) -> Result<(), Fault> {
         return Err(Fault::Malformed("a status line is HTTP/1.1, status, reason".to_owned()));
     };
     if status != 101 {
-        return Err(Fault::Status(status as u16, String::from_utf8_lossy(line).into_owned()));
+        return Err(Fault::Status(status as u16, String::from_utf8_lossy(head).replace("\r\n", " | ")));
     }
     let fields = fields::read(lines)?;
     let is_whole = fields.upgrade && fields.websocket;

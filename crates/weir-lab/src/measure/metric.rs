@@ -139,6 +139,32 @@ pub enum Metric {
     TakesEffect,
     /// Resident memory after the last reload, less that before the first, bytes.
     RssGrowth,
+    /// Resident memory after the last reload, less that after the tenth, bytes.
+    RssGrowthLater,
+    /// Growth of resident memory for each reload after the tenth, bytes.
+    RssPerReload,
+    /// Requests that failed because the connection was reset, or broken off while they were sent.
+    Resets,
+    /// Kept connections of clients that the target ended between two requests.
+    ClosedConnections,
+    /// Tunnels through servers that reloads took away, which did not outlive them.
+    LostTouched,
+    /// Configurations that were not in effect when the next one was told.
+    LateConfigurations,
+    /// Failed requests for which the target has no explanation.
+    Unexplained,
+    /// Growth of resident memory per minute, bytes.
+    RssPerMinute,
+    /// The lower end of where it is with 95 % confidence, bytes.
+    RssPerMinuteLow,
+    /// The upper end of it, bytes.
+    RssPerMinuteHigh,
+    /// Descriptors that the target had open at the beginning, under load.
+    DescriptorsBefore,
+    /// Descriptors that it had open at the end, under the same load.
+    DescriptorsAfter,
+    /// Growth of their number per minute: the lower end of where it is with 95 % confidence.
+    DescriptorsPerMinuteLow,
 }
 
 /// Which way a figure is better.
@@ -236,6 +262,19 @@ impl Metric {
             Self::LostTunnels => "lost tunnels",
             Self::TakesEffect => "in effect ms",
             Self::RssGrowth => "RSS more MiB",
+            Self::RssGrowthLater => "after 10 MiB",
+            Self::RssPerReload => "KiB/reload",
+            Self::Resets => "reset",
+            Self::ClosedConnections => "closed conns",
+            Self::LostTouched => "lost touched",
+            Self::LateConfigurations => "late configs",
+            Self::Unexplained => "unexplained",
+            Self::RssPerMinute => "RSS KiB/min",
+            Self::RssPerMinuteLow => "from",
+            Self::RssPerMinuteHigh => "to",
+            Self::DescriptorsBefore => "descr. before",
+            Self::DescriptorsAfter => "descr. after",
+            Self::DescriptorsPerMinuteLow => "descr./min from",
         }
     }
 
@@ -308,6 +347,19 @@ impl Metric {
             Self::LostTunnels => "tunnels lost",
             Self::TakesEffect => "time until a new configuration is in effect",
             Self::RssGrowth => "growth of resident memory",
+            Self::RssGrowthLater => "growth of resident memory after the tenth reload",
+            Self::RssPerReload => "growth of resident memory for each reload after the tenth",
+            Self::Resets => "requests whose connection was reset",
+            Self::ClosedConnections => "kept connections that the target closed between requests",
+            Self::LostTouched => "tunnels lost whose servers were taken away",
+            Self::LateConfigurations => "configurations not in effect when the next one was told",
+            Self::Unexplained => "failed requests without an explanation",
+            Self::RssPerMinute => "growth of resident memory per minute",
+            Self::RssPerMinuteLow => "least growth of resident memory per minute that its noise allows",
+            Self::RssPerMinuteHigh => "largest growth of resident memory per minute that its noise allows",
+            Self::DescriptorsBefore => "descriptors at the beginning",
+            Self::DescriptorsAfter => "descriptors at the end",
+            Self::DescriptorsPerMinuteLow => "least growth of descriptors per minute that their noise allows",
         }
     }
 
@@ -333,7 +385,18 @@ impl Metric {
             | Self::SlowEnded
             | Self::SlowWrong
             | Self::LostTunnels
+            | Self::Resets
+            | Self::ClosedConnections
+            | Self::LostTouched
+            | Self::LateConfigurations
+            | Self::Unexplained
+            | Self::DescriptorsBefore
+            | Self::DescriptorsAfter
             | Self::ProbesPerSecond => grouped(value),
+            Self::RssPerReload | Self::RssPerMinute | Self::RssPerMinuteLow | Self::RssPerMinuteHigh => {
+                format!("{:.1}", value / 1024.0)
+            }
+            Self::DescriptorsPerMinuteLow => format!("{value:.2}"),
             Self::Detection | Self::Recovery | Self::TakesEffect => grouped(value / 1000.0),
             Self::CpuPerRequest | Self::CpuUser | Self::CpuSystem | Self::OriginPerRequest => {
                 format!("{value:.2}")
@@ -355,6 +418,7 @@ impl Metric {
             Self::Rss
             | Self::Pss
             | Self::RssGrowth
+            | Self::RssGrowthLater
             | Self::BytesPerSecond
             | Self::MemoryHeap
             | Self::MemoryStack
@@ -395,7 +459,10 @@ impl Metric {
             Self::BytesPerSecond => format!("{number} MiB/s"),
             Self::MemoryOfMany => format!("{number} GiB"),
             Self::HeartbeatCpu => format!("{number} ms per second"),
-            Self::Rss | Self::Pss | Self::RssGrowth => format!("{number} MiB"),
+            Self::Rss | Self::Pss | Self::RssGrowth | Self::RssGrowthLater => format!("{number} MiB"),
+            Self::RssPerReload | Self::RssPerMinute | Self::RssPerMinuteLow | Self::RssPerMinuteHigh => {
+                format!("{number} KiB")
+            }
             Self::MemoryPerClient => format!("{number} bytes"),
             Self::Availability
             | Self::AvailabilityAfter

@@ -36,6 +36,9 @@ pub struct OriginArgs {
     /// CPU time to spend on every answer, such as `200us`: a server that has something to compute.
     #[arg(long, value_parser = read_length)]
     burn: Option<Duration>,
+    /// So many percent of its answers are 500, whatever was asked for.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
+    errors: u8,
 }
 
 /// Serves until the process is ended.
@@ -43,10 +46,10 @@ pub struct OriginArgs {
 /// # Errors
 /// When the address cannot be listened on.
 pub fn serve(args: &OriginArgs) -> anyhow::Result<()> {
-    let OriginArgs { listen, threads, addresses, slots, ref journal, seed, burn } = *args;
+    let OriginArgs { listen, threads, addresses, slots, ref journal, seed, burn, errors } = *args;
     place::raise_descriptor_limit();
     let burn = burn.unwrap_or_default();
-    let setup = Setup { listen, addresses, threads, slots, journal: journal.clone(), seed, burn };
+    let setup = Setup { listen, addresses, threads, slots, journal: journal.clone(), seed, burn, errors };
     let origin = Origin::start_as(&setup).with_context(|| format!("cannot listen on {listen}"))?;
     say(&format!("listening on {}", origin.addr()))?;
     origin.wait();

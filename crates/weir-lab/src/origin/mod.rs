@@ -58,6 +58,8 @@ pub struct Counters {
     seed: u64,
     /// CPU time to spend on every answer.
     burn: Duration,
+    /// Answers that are 500 without having been asked for, percent.
+    errors: u8,
     /// Requests for which something was drawn.
     drawn: AtomicU64,
 }
@@ -79,13 +81,16 @@ impl Counters {
     /// How long the next request takes, and whether it fails as it wishes to: drawn by its number, in the order in which such
     /// requests come.
     fn draw(&self, wish: &mut Wish) -> Duration {
-        if let (Distribution::Constant(ns), None) = (&wish.delay, wish.failure) {
+        if let (Distribution::Constant(ns), None, 0) = (&wish.delay, wish.failure, self.errors) {
             return Duration::from_nanos(*ns);
         }
         let number = self.drawn.fetch_add(1, Ordering::Relaxed);
         let mut chance = Chance::new(self.seed, Purpose::Service, [number, 0]);
         if chance.below(100) >= u64::from(wish.share) {
             wish.failure = None;
+        }
+        if chance.below(100) < u64::from(self.errors) && wish.hang.is_zero() {
+            wish.status = 500;
         }
         Duration::from_nanos(wish.delay.draw(&mut chance))
     }
@@ -123,12 +128,23 @@ pub struct Setup {
     pub seed: u64,
     /// CPU time it spends on every answer, besides what it takes.
     pub burn: Duration,
+    /// So many percent of its answers are 500, whatever was asked for.
+    pub errors: u8,
 }
 
 impl Setup {
     /// An origin like a fast server: as many requests at once as come, no journal.
     pub fn plain(listen: SocketAddr, threads: usize) -> Self {
-        Self { listen, addresses: 1, threads, slots: None, journal: None, seed: SEED, burn: Duration::ZERO }
+        Self {
+            listen,
+            addresses: 1,
+            threads,
+            slots: None,
+            journal: None,
+            seed: SEED,
+            burn: Duration::ZERO,
+            errors: 0,
+        }
     }
 }
 
@@ -156,7 +172,8 @@ impl Origin {
     /// When an address cannot be bound, the journal not written or a thread not started.
     pub fn start_as(setup: &Setup) -> io::Result<Self> {
         let mut addr = setup.listen;
-        let counters = Arc::new(Counters { seed: setup.seed, burn: setup.burn, ..Counters::default() });
+        let Setup { seed, burn, errors, .. } = *setup;
+        let counters = Arc::new(Counters { seed, burn, errors, ..Counters::default() });
         let (mut stop, mut running) = (Vec::new(), Vec::new());
         for index in 0..setup.threads.max(1) {
             let listeners = bind_all(addr, setup.addresses)?;

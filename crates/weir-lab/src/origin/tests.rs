@@ -432,6 +432,24 @@ fn failures_fall_on_their_share_of_the_requests_and_on_the_same_ones_again() {
 }
 
 #[test]
+fn an_origin_that_errs_does_so_with_its_share_of_the_answers() {
+    let origin = Origin::start_as(&Setup { errors: 30, ..setup() }).unwrap();
+    let mut client = Client::connect(&origin);
+    let mut status = |target: &str| {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        let Answer { status, body, .. } = client.answer();
+        assert_eq!(body.len(), 612);
+        status
+    };
+    let statuses: Vec<u16> = (0..100).map(|_| status("/")).collect();
+    let errors = statuses.iter().filter(|status| **status == 500).count();
+    assert!((10..=50).contains(&errors), "30 of 100 expected: {errors}");
+    assert!(statuses.iter().all(|status| [200, 500].contains(status)));
+    // What it is told to do itself is no request of clients.
+    assert!((0..30).all(|_| status("/hang/1") == 200));
+}
+
+#[test]
 fn delays_are_drawn_and_cpu_time_is_burnt() {
     let origin = origin();
     let mut client = Client::connect(&origin);

@@ -73,6 +73,7 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
         faults_max: u64::MAX,
         trace: false,
         pace: None,
+        name: None,
     };
     let progress = Progress::default();
     let outcome = std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
 //! A target that is given one configuration after the other while requests and tunnels go through it: what is lost, when the
 //! new one is in effect, and what memory is left over.
 //!
-//! With each configuration one server goes and the one that went before comes back; the limit of answers and the way to choose
-//! a server change as well. That a configuration is in effect is seen from where requests come to, not from what the target says.
+//! What a configuration changes is `configurations`' business. That it is in effect is seen from where requests come to, not from
+//! what the target says. Half of the clients that come once ask for a path that has servers of its own now and then.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -11,26 +11,37 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 
+use super::configurations::{Configuration, Effects, NOW_AND_THEN, STILL, effects};
 use super::ladder::availability;
 use super::measurement::Measurement;
 use super::outage::TIMEOUT;
 use super::stand::{Bench, Stand};
-use super::steady;
 use super::traced::{self, Load};
 use super::window::Step;
 use crate::clock;
+use crate::load::exchange::{Shape, prepare};
+use crate::load::fault::RESET;
 use crate::load::held::Held;
-use crate::load::{Arrival, Connections, Outcome, Plan, Progress, driver, websocket};
+use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver, websocket};
 use crate::measure::memory;
 use crate::measure::metric::Metric;
-use crate::origin::journal::Visit;
-use crate::scenario::clients::Reload;
-use crate::scenario::upstream::{Balance, Upstream};
-use crate::scenario::{Rounds, Steady};
+use crate::origin::PAGE_LEN;
+use crate::scenario::Rounds;
+use crate::scenario::clients::{MANY, Reload};
+use crate::stats;
 use crate::target::{Room, Target};
 
 /// Bytes of a message in the tunnels.
 const MESSAGE: usize = 32;
+
+/// What was done, and seen meanwhile.
+#[derive(Debug, Default)]
+struct Log {
+    /// When each configuration was told, in nanoseconds of `clock::uptime_ns`.
+    told: Vec<u64>,
+    /// Resident memory after so many reloads, bytes.
+    rss: Vec<(f64, f64)>,
+}
 
 /// Measures `target` once.
 pub(super) fn measure(
@@ -40,40 +51,66 @@ pub(super) fn measure(
     target: Target,
 ) -> anyhow::Result<Measurement> {
     // The connections of requests that come one by one are few at any time.
-    let clients = 2 * (work.clients + work.tunnels) as u64;
+    let clients = 2 * (work.clients + work.tunnels + work.touched_tunnels) as u64;
     let room = Room { clients, servers: clients };
-    let mut stand = bench.stand_with(target, room)?;
-    let message = &websocket::prepare(&stand.authority, MESSAGE)[0];
-    let mut held = Held::new(stand.addr, message);
-    held.grow_to(work.tunnels).map_err(|fault| anyhow!("tunnels: {fault}"))?;
-    let before = rss(&stand)?;
-    let rounds = Rounds { window: work.every * (work.times + 1), ..*rounds };
-    let told = RefCell::new(Vec::new());
-    let mut steps = steps(bench, work, target, room, &told);
+    let mut stand = bench.stand_as(target, room, &|servers| numbered(bench, 0, servers))?;
+    let messages = [STILL, "/chat"].map(|path| websocket::prepare_at(&stand.authority, path, MESSAGE));
+    let [mut still, mut touched] = [&messages[0][0], &messages[1][0]].map(|it| Held::new(stand.addr, it));
+    still.grow_to(work.tunnels).map_err(|fault| anyhow!("tunnels: {fault}"))?;
+    touched.grow_to(work.touched_tunnels).map_err(|fault| anyhow!("tunnels: {fault}"))?;
+    let rounds = Rounds { window: work.length(), ..*rounds };
+    let log = RefCell::new(Log::default());
+    let mut steps = steps(bench, work, target, room, &log);
     let (mut measurement, kept, short) = drive(bench, work, &rounds, &mut stand, &mut steps)?;
     drop(steps);
-    let lost = held.lost(|| bench.options.is_interrupted());
+    let is_over = || bench.options.is_interrupted();
+    let (lost, lost_touched) = (still.lost(is_over), touched.lost(is_over));
     ensure!(!bench.options.is_interrupted(), "interrupted");
     stand.is_alive()?;
+    let Log { told, rss } = log.take();
     let (answered, mut faults) = (kept.exchanges + short.exchanges, kept.faults);
     faults.join(short.faults);
-    let after = rss(&stand)?;
     let values = &mut measurement.values;
     values.insert(Metric::LostTunnels, lost as f64);
-    values.insert(Metric::Rss, after);
-    values.insert(Metric::RssGrowth, after - before);
+    values.insert(Metric::LostTouched, lost_touched as f64);
+    values.insert(Metric::Resets, faults.of_kind(RESET) as f64);
+    values.insert(Metric::ClosedConnections, kept.closed_by_target as f64);
     values.insert(Metric::Availability, availability(answered, faults.total));
+    let longest = kept.latency.max().max(short.latency.max()) as f64 / 1000.0;
+    values.insert(Metric::Longest, longest);
     measurement.notes.clear();
+    note_memory(&mut measurement, &rss);
     measurement.note_failed(faults);
-    match effects(&told.take(), &stand.journals()?) {
-        Ok(longest) => {
-            measurement.values.insert(Metric::TakesEffect, longest as f64 / 1000.0);
-        }
-        Err(number) => {
-            measurement.failure = Some(format!("configuration {number} was never in effect"));
-        }
-    }
+    let mut journals = stand.journals()?;
+    journals.pop();
+    note_effects(&mut measurement, &effects(&told, work.every, &journals), told.len());
     Ok(measurement)
+}
+
+/// When the configurations were in effect. A target that takes few of them over loses nothing by the others: it fails.
+fn note_effects(measurement: &mut Measurement, effects: &Effects, told: usize) {
+    let Effects { longest, late } = effects;
+    measurement.values.insert(Metric::TakesEffect, *longest as f64 / 1000.0);
+    measurement.values.insert(Metric::LateConfigurations, late.len() as f64);
+    if late.is_empty() {
+        return;
+    }
+    let numbers: Vec<String> = late.iter().take(10).map(usize::to_string).collect();
+    let more = if late.len() > 10 { " and others" } else { "" };
+    let sentence = format!(
+        "{} of {told} configurations were not in effect when the next one was told: {}{more}",
+        late.len(),
+        numbers.join(", ")
+    );
+    if 2 * late.len() > told {
+        measurement.failure = Some(sentence);
+    } else {
+        measurement.notes.push(sentence);
+    }
+}
+
+fn numbered(bench: &Bench<'_>, number: u32, servers: &[SocketAddr]) -> Configuration {
+    Configuration::numbered(number, servers, &bench.upstream, None)
 }
 
 /// Clients that keep their connections, with those beside them that do not.
@@ -87,10 +124,8 @@ fn drive(
     let arrival = Arrival::Rate(work.rate);
     let load =
         Load { clients: work.clients, service: Duration::ZERO, body_len: 0, arrival, timeout: TIMEOUT };
-    let plan = load.plan(stand, rounds);
-    let short = Steady { keep_alive: false, ..Steady::of(work.clients) };
-    let short = steady::plan(stand, &short, rounds, Some(work.short_rate));
-    let short = Plan { connections: Connections::PerExchange, faults_max: u64::MAX, ..short };
+    let plan = Plan { trace: false, ..load.plan(stand, rounds) };
+    let short = short(stand, work, &plan);
     let progress = Progress::default();
     std::thread::scope(|scope| {
         let running = scope.spawn(|| driver::run(&short, &progress));
@@ -104,54 +139,70 @@ fn drive(
     })
 }
 
-/// The reloads. Tells when each configuration was `told`, in nanoseconds of `clock::uptime_ns`.
+/// Those that do not, beside those of `kept`.
+fn short(stand: &Stand, work: &Reload, kept: &Plan) -> Plan {
+    let at = |path| {
+        let host = &stand.authority;
+        prepare(&Shape { host, path, body_len: 0, answer_len: PAGE_LEN, close: true, cookie: None })
+    };
+    Plan {
+        exchanges: ["/", NOW_AND_THEN].into_iter().flat_map(at).collect(),
+        choice: Choice::InTurn,
+        connections: Connections::PerExchange,
+        arrival: Arrival::Rate(work.short_rate),
+        ..kept.clone()
+    }
+}
+
+/// The reloads, and a look at the target's memory before each and some time after the last.
 fn steps<'a>(
     bench: &'a Bench<'_>,
     work: &Reload,
     target: Target,
     room: Room,
-    told: &'a RefCell<Vec<u64>>,
+    log: &'a RefCell<Log>,
 ) -> Vec<Step<'a>> {
+    let look = |stand: &Stand, reloads: u32| {
+        log.borrow_mut().rss.push((f64::from(reloads), rss(stand)?));
+        anyhow::Ok(())
+    };
     let step = |number: u32| {
         Step::new(work.every * number, move |stand: &mut Stand| {
+            look(stand, number - 1)?;
             let servers: Vec<SocketAddr> = stand.servers.iter().map(|server| server.addr).collect();
-            let listed = without(&servers, number);
-            told.borrow_mut().push(clock::uptime_ns());
-            bench.reload(target, stand, &listed, &changed(&bench.upstream, number), room)
+            log.borrow_mut().told.push(clock::uptime_ns());
+            bench.reload(target, stand, &numbered(bench, number, &servers), room)
         })
     };
-    (1..=work.times).map(step).collect()
+    let times = work.times;
+    let last =
+        Step::new(work.every * times + work.every / 10 * 9, move |stand: &mut Stand| look(stand, times));
+    (1..=times).map(step).chain(std::iter::once(last)).collect()
 }
 
-/// The servers of configuration `number`, from 1 on.
-fn without(servers: &[SocketAddr], number: u32) -> Vec<SocketAddr> {
-    let gone = (number as usize - 1) % servers.len();
-    servers.iter().enumerate().filter(|(index, _)| *index != gone).map(|(_, addr)| *addr).collect()
-}
-
-/// What else differs in it.
-fn changed(upstream: &Upstream, number: u32) -> Upstream {
-    let is_odd = number % 2 == 1;
-    let balance = if is_odd { Balance::LeastRequests } else { Balance::RoundRobin };
-    let response_timeout = Some(Duration::from_secs(if is_odd { 20 } else { 10 }));
-    Upstream { balance: Some(balance), response_timeout, ..*upstream }
-}
-
-/// The longest time until a configuration was in effect, ns: until the server that came back with it got a request. The first
-/// one brings none back.
-///
-/// # Errors
-/// The number of the configuration that was not, before the next one was told.
-fn effects(told: &[u64], journals: &[Vec<Visit>]) -> Result<u64, usize> {
-    let mut longest = 0;
-    for (index, at) in told.iter().enumerate().skip(1) {
-        let until = told.get(index + 1).copied().unwrap_or(u64::MAX);
-        let back = &journals[(index - 1) % journals.len()];
-        let came = back.iter().filter(|visit| visit.client().is_some()).map(|visit| visit.got);
-        let first = came.filter(|got| (*at..until).contains(got)).min().ok_or(index + 1)?;
-        longest = longest.max(first - at);
+/// What memory did from one reload to the next.
+fn note_memory(measurement: &mut Measurement, rss: &[(f64, f64)]) {
+    let (Some((_, first)), Some((reloads, last))) = (rss.first(), rss.last()) else { return };
+    measurement.values.insert(Metric::Rss, *last);
+    measurement.values.insert(Metric::RssGrowth, last - first);
+    let kib = |bytes: f64| bytes / 1024.0;
+    let later: Vec<(f64, f64)> =
+        rss.iter().copied().filter(|(number, _)| *number >= f64::from(MANY)).collect();
+    if let (Some((_, early)), Some(trend)) = (later.first(), stats::trend(&later)) {
+        measurement.values.insert(Metric::RssGrowthLater, last - early);
+        measurement.values.insert(Metric::RssPerReload, trend.median);
+        measurement.notes.push(format!(
+            "resident memory {:.0} KiB before the first reload, {:.0} KiB after the tenth, {:.0} KiB after {reloads:.0}; from the \
+             tenth on {:.1} KiB for each ({:.1} to {:.1})",
+            kib(*first),
+            kib(*early),
+            kib(*last),
+            kib(trend.median),
+            kib(trend.low),
+            kib(trend.high)
+        ));
     }
-    Ok(longest)
+    measurement.series = rss.to_vec();
 }
 
 fn rss(stand: &Stand) -> anyhow::Result<f64> {
@@ -161,33 +212,36 @@ fn rss(stand: &Stand) -> anyhow::Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Visit, changed, effects, without};
-    use crate::scenario::upstream::Upstream;
-    use std::net::SocketAddr;
+    use super::{Effects, Measurement, Metric, note_effects, note_memory};
 
     #[test]
-    fn with_each_configuration_a_server_goes_and_the_last_one_comes_back() {
-        let servers: Vec<SocketAddr> = (1..=3).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
-        let ports = |number| without(&servers, number).iter().map(SocketAddr::port).collect::<Vec<_>>();
-        assert_eq!([ports(1), ports(2), ports(3), ports(4)], [[2, 3], [1, 3], [1, 2], [2, 3]]);
-        let upstream = Upstream::default();
-        assert_ne!(changed(&upstream, 1), changed(&upstream, 2));
-    }
-
-    fn visits(times: &[u64]) -> Vec<Visit> {
-        let target = "/delay/0/client/1".to_owned();
-        times.iter().map(|got| Visit { got: *got, began: None, done: None, target: target.clone() }).collect()
+    fn a_target_that_takes_most_configurations_over_is_measured_and_one_that_takes_few_fails() {
+        for (late, told, fails) in
+            [(0, 3, false), (1, 3, false), (2, 3, true), (50, 100, false), (51, 100, true)]
+        {
+            let mut measurement = Measurement::default();
+            note_effects(&mut measurement, &Effects { longest: 7000, late: (1..=late).collect() }, told);
+            assert_eq!(measurement.values[&Metric::LateConfigurations], late as f64);
+            assert_eq!(measurement.values[&Metric::TakesEffect], 7.0);
+            assert_eq!(measurement.failure.is_some(), fails, "{late} of {told}");
+            assert_eq!(measurement.notes.len(), usize::from(late > 0 && !fails), "{measurement:?}");
+        }
     }
 
     #[test]
-    fn a_configuration_is_in_effect_when_the_server_that_comes_back_gets_a_request() {
-        let told = [1000, 2000, 3000];
-        // The first server is out from 1000 to 2000, the second from 2000 to 3000, the third from 3000 on.
-        let right = [visits(&[900, 2050, 2060]), visits(&[1500, 3070]), visits(&[2500])];
-        assert_eq!(effects(&told, &right), Ok(70));
-        let stuck = [visits(&[900, 3001]), visits(&[1500, 3070]), visits(&[2500])];
-        assert_eq!(effects(&told, &stuck), Err(2));
-        let [first, _, third] = right;
-        assert_eq!(effects(&told, &[first, visits(&[1500]), third]), Err(3));
+    fn memory_that_grows_with_every_reload_is_told_from_memory_that_was_needed_once() {
+        let seen = |of: fn(f64) -> f64| {
+            let mut measurement = Measurement::default();
+            let rss: Vec<(f64, f64)> =
+                (0..=100).map(|number| (f64::from(number), of(f64::from(number)))).collect();
+            note_memory(&mut measurement, &rss);
+            let value = |metric| measurement.values[&metric].round();
+            [Metric::RssGrowth, Metric::RssGrowthLater, Metric::RssPerReload].map(value)
+        };
+        assert_eq!(seen(|number| 1e6 + number.min(9.0) * 1000.0), [9000.0, 0.0, 0.0]);
+        assert_eq!(seen(|number| 1e6 + number * 1000.0), [100_000.0, 90_000.0, 1000.0]);
+        let mut few = Measurement::default();
+        note_memory(&mut few, &[(0.0, 5.0), (1.0, 7.0)]);
+        assert_eq!((few.values[&Metric::RssGrowth], few.values.get(&Metric::RssPerReload)), (2.0, None));
     }
 }

@@ -12,7 +12,7 @@ use super::measurement::Measurement;
 use super::stand::Bench;
 use super::{
     Options, capacity, crowd, idle, ladder, outage, overload, peak, persistence, probes, profiled, queue,
-    reload, slow, slow_clients, steady, unfinished,
+    reload, slow, slow_clients, soak, steady, unfinished,
 };
 use crate::clock;
 use crate::load::tool;
@@ -329,6 +329,9 @@ fn measure(
     if let Some(work) = &scenario.reload {
         return reload::measure(bench, work, rounds, target);
     }
+    if let Some(work) = &scenario.soak {
+        return soak::measure(bench, work, rounds, target);
+    }
     if let (Some(_), Some(Case::Clients(clients))) = (&scenario.ladder, case) {
         return ladder::measure(bench, clients, rounds, target);
     }
@@ -404,6 +407,8 @@ fn progress_line(run: &Run, measurement: &Measurement) -> String {
         Metric::SlowWhole,
         Metric::LostTunnels,
         Metric::TakesEffect,
+        Metric::RssPerMinute,
+        Metric::Unexplained,
     ];
     for metric in shown {
         if let Some(value) = measurement.values.get(&metric) {

@@ -35,6 +35,8 @@ pub struct Kind {
     pub journal: bool,
     /// CPU time it spends on every answer.
     pub burn: Option<Duration>,
+    /// So many percent of its answers are 500.
+    pub errors: Option<u8>,
 }
 
 /// See the module.
@@ -68,6 +70,9 @@ impl Server {
         }
         if let Some(burn) = kind.burn {
             args.extend(["--burn".to_owned(), format!("{}ns", burn.as_nanos())]);
+        }
+        if let Some(errors) = kind.errors {
+            args.extend(["--errors".to_owned(), errors.to_string()]);
         }
         let journal = kind.journal.then(|| bench.dir.path().join(format!("journal-{number}")));
         if let Some(path) = &journal {

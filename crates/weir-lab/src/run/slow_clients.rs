@@ -105,7 +105,7 @@ fn beside(
 }
 
 /// The slow ones: each does one exchange after the other, with a connection for each, and ends the last one it began.
-fn slow_plan(stand: &Stand, work: &SlowClients, usual: &Plan) -> Plan {
+pub(super) fn slow_plan(stand: &Stand, work: &SlowClients, usual: &Plan) -> Plan {
     let longest = work.answer.max(work.body as u64) / work.pace + 1;
     Plan {
         exchanges: slow_exchanges(&stand.authority, work),

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::Options;
+use super::configurations::Configuration;
 use super::server::{Kind, Server};
 use super::site;
 use crate::clock::wait_until;
@@ -104,6 +105,9 @@ pub struct Bench<'a> {
     pub records: RefCell<BTreeMap<String, Record>>,
 }
 
+/// What a target is told at the start, by the addresses of the servers.
+type Told<'a> = &'a dyn Fn(&[SocketAddr]) -> Configuration;
+
 /// Servers and target of one measurement; all end when it is dropped.
 #[derive(Debug)]
 pub struct Stand {
@@ -140,12 +144,20 @@ impl Bench<'_> {
     /// # Errors
     /// When one of them does not start, or the page is wrong.
     pub fn stand_with(&self, target: Target, room: Room) -> anyhow::Result<Stand> {
+        self.stand_as(target, room, &|servers| Configuration::of(servers, &self.upstream))
+    }
+
+    /// The same with the configuration that `told` makes for the servers.
+    ///
+    /// # Errors
+    /// When one of them does not start, or the page is wrong.
+    pub(super) fn stand_as(&self, target: Target, room: Room, told: Told<'_>) -> anyhow::Result<Stand> {
         let mut stand = match (target.product, &self.options.url) {
             (Product::Url, Some(url)) => {
                 let authority = url.authority.clone();
                 Stand { servers: Vec::new(), target: None, addr: url.addr, authority }
             }
-            _ => self.start(target, room)?,
+            _ => self.start(target, room, told)?,
         };
         let shape = Shape {
             host: &stand.authority,
@@ -176,12 +188,13 @@ impl Bench<'_> {
     }
 
     /// Starts the servers, and `target` in front of them.
-    fn start(&self, target: Target, room: Room) -> anyhow::Result<Stand> {
+    fn start(&self, target: Target, room: Room, told: Told<'_>) -> anyhow::Result<Stand> {
         let servers = self.start_servers().context("origin")?;
         let addr = servers.first().context("an upstream has servers")?.addr;
         let mut stand = Stand { servers, target: None, addr, authority: addr.to_string() };
         if target.product != Product::Direct {
-            let (child, addr) = self.start_target(target, &self.addrs(&stand.servers), room)?;
+            let configuration = told(&self.addrs(&stand.servers));
+            let (child, addr) = self.start_target(target, &configuration, room)?;
             (stand.target, stand.addr, stand.authority) = (Some(child), addr, addr.to_string());
         }
         Ok(stand)
@@ -214,8 +227,12 @@ impl Bench<'_> {
         }
         let Upstream { servers, slots, burn, one_process, .. } = self.upstream;
         let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };
-        let kind = Kind { slots, addresses, journal: self.journal, burn };
-        (1..=processes).map(|number| Server::start(self, number, kind)).collect()
+        let kind = Kind { slots, addresses, journal: self.journal, burn, errors: None };
+        let start = |number| {
+            let errors = self.upstream.errors.filter(|_| number + 1 == processes);
+            Server::start(self, number, Kind { errors, ..kind })
+        };
+        (1..=processes).map(start).collect()
     }
 
     /// The addresses of all servers.
@@ -229,12 +246,12 @@ impl Bench<'_> {
     fn start_target(
         &self,
         target: Target,
-        servers: &[SocketAddr],
+        configuration: &Configuration,
         room: Room,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let mut attempt = 1;
         loop {
-            match self.try_target(target, servers, room) {
+            match self.try_target(target, configuration, room) {
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
                 result => return result,
             }
@@ -244,7 +261,7 @@ impl Bench<'_> {
     fn try_target(
         &self,
         target: Target,
-        servers: &[SocketAddr],
+        configuration: &Configuration,
         room: Room,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let name = target.product.name();
@@ -253,7 +270,7 @@ impl Bench<'_> {
         std::fs::create_dir_all(&dir)?;
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let rendered = self
-            .render(target, installed, addr, (servers, &self.upstream), room)
+            .render(target, installed, addr, configuration, room)
             .map_err(|Cannot(why)| anyhow::anyhow!("it {why}"))?;
         std::fs::write(dir.join(rendered.file), &rendered.text)?;
         if let Some((file, text)) = &rendered.second {
@@ -285,8 +302,7 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
-    /// Gives a target that runs another configuration, with these servers and what is to be done with them, and tells it so as
-    /// its product wants it.
+    /// Gives a target that runs another configuration, and tells it so as its product wants it.
     ///
     /// # Errors
     /// When the product has no means for that, or the target is gone.
@@ -294,15 +310,13 @@ impl Bench<'_> {
         &self,
         target: Target,
         stand: &Stand,
-        servers: &[SocketAddr],
-        upstream: &Upstream,
+        configuration: &Configuration,
         room: Room,
     ) -> anyhow::Result<()> {
         let name = target.product.name();
         let cannot = |Cannot(why)| anyhow::anyhow!("it {why}");
         let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
-        let rendered =
-            self.render(target, installed, stand.addr, (servers, upstream), room).map_err(cannot)?;
+        let rendered = self.render(target, installed, stand.addr, configuration, room).map_err(cannot)?;
         let dir = self.dir_of(target);
         let second = rendered.second.as_ref().map(|(file, text)| (*file, text));
         for (file, text) in std::iter::once((rendered.file, &rendered.text)).chain(second) {
@@ -325,13 +339,13 @@ impl Bench<'_> {
         self.dir.path().join(target.to_string().replace('/', "-"))
     }
 
-    /// The description of the run in the words of `target`, with these servers and what is to be done with them.
+    /// The description of the run in the words of `target`.
     fn render(
         &self,
         target: Target,
         installed: &Installed,
         listen: SocketAddr,
-        (servers, upstream): (&[SocketAddr], &Upstream),
+        Configuration { servers, upstream, extra }: &Configuration,
         room: Room,
     ) -> Result<Rendered, Cannot> {
         target.product.render(&Description {
@@ -348,6 +362,7 @@ impl Bench<'_> {
             module_folder: installed.module_folder.as_deref(),
             is_root: rustix::process::geteuid().is_root(),
             dir: &self.dir_of(target),
+            extra,
         })
     }
 
@@ -362,7 +377,8 @@ impl Bench<'_> {
             (0..self.upstream.servers).map(|number| nth_addr(somewhere, number)).collect();
         let room = Room { clients: 1, servers: 0 };
         let told = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
-        told.or(self.render(target, installed, somewhere, (&servers, &self.upstream), room).err())
+        let configuration = Configuration::of(&servers, &self.upstream);
+        told.or(self.render(target, installed, somewhere, &configuration, room).err())
     }
 
     /// What cannot be asked of a balancer that the lab does not start.

@@ -129,6 +129,7 @@ pub(super) fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option
         faults_max: FAULTS_MAX,
         trace: false,
         pace: None,
+        name: None,
     }
 }
 

@@ -45,6 +45,7 @@ impl Load {
             faults_max: u64::MAX,
             trace: true,
             pace: None,
+            name: None,
         }
     }
 }

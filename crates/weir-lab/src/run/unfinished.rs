@@ -140,5 +140,6 @@ fn plan(stand: &Stand, work: &Unfinished, secure: Secure, limit: Duration) -> Pl
         faults_max: u64::MAX,
         trace: false,
         pace: None,
+        name: None,
     }
 }

@@ -39,10 +39,20 @@ pub(super) fn drive(
     plan: &Plan,
     steps: &mut [Step<'_>],
 ) -> anyhow::Result<Driven> {
-    let progress = Progress::default();
+    drive_as(bench, stand, plan, steps, &Progress::default())
+}
+
+/// The same, with what others are to see of it.
+pub(super) fn drive_as(
+    bench: &Bench<'_>,
+    stand: &mut Stand,
+    plan: &Plan,
+    steps: &mut [Step<'_>],
+    progress: &Progress,
+) -> anyhow::Result<Driven> {
     std::thread::scope(|scope| {
         let start = clock::now();
-        let running = scope.spawn(|| driver::run(plan, &progress));
+        let running = scope.spawn(|| driver::run(plan, progress));
         let is_over = || running.is_finished() || bench.options.is_interrupted();
         wait(start + plan.warm_up, is_over);
         let before = mark(stand, bench.placement, progress.exchanges.load(Ordering::Relaxed));

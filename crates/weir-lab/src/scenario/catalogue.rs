@@ -45,6 +45,8 @@ const SHIPPED: &[(&str, &str)] = &[
     ("persistence-cookie", include_str!("../../../../lab/scenarios/persistence-cookie.toml")),
     ("persistence-overhead", include_str!("../../../../lab/scenarios/persistence-overhead.toml")),
     ("reload-under-load", include_str!("../../../../lab/scenarios/reload-under-load.toml")),
+    ("reload-hundred", include_str!("../../../../lab/scenarios/reload-hundred.toml")),
+    ("soak", include_str!("../../../../lab/scenarios/soak.toml")),
 ];
 
 /// The comparisons of the field reports, in the order of `suite reports`: the figures that they name come first.

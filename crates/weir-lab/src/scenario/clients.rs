@@ -86,6 +86,9 @@ impl SlowClients {
     }
 }
 
+/// From so many reloads on, what comes later is told apart: by then a target has what it keeps for good.
+pub(crate) const MANY: u32 = 10;
+
 /// Clients of three kinds at a constant rate while the target is given one configuration after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -96,8 +99,11 @@ pub struct Reload {
     pub clients: usize,
     /// Requests per second on a connection of their own.
     pub short_rate: f64,
-    /// WebSocket tunnels that are open all the time.
+    /// WebSocket tunnels that are open all the time, on a path that no configuration touches.
     pub tunnels: usize,
+    /// Besides, those through servers that configurations take away and bring back.
+    #[serde(default)]
+    pub touched_tunnels: usize,
     /// How often the target is reloaded.
     pub times: u32,
     /// From one reload to the next.
@@ -106,19 +112,27 @@ pub struct Reload {
 }
 
 impl Reload {
+    /// How long it takes: `every` before the first reload and after the last one.
+    pub fn length(&self) -> Duration {
+        self.every * (self.times + 1)
+    }
+
     /// The columns of its table.
     pub(super) fn columns(&self) -> Vec<Metric> {
         use Metric as M;
-        let lost = [M::Failed, M::LostTunnels, M::TakesEffect, M::RssGrowth, M::Rss];
-        [&lost[..], &[M::Availability, M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
+        let lost = [M::Failed, M::Resets, M::ClosedConnections, M::LostTunnels, M::LostTouched];
+        let later = [M::RssGrowthLater, M::RssPerReload];
+        let later = if self.times > MANY { &later[..] } else { &[] };
+        let memory = [&[M::TakesEffect, M::LateConfigurations, M::Rss, M::RssGrowth], later].concat();
+        [&lost[..], &memory, &[M::Availability, M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
     }
 
     pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
         ensure!(self.rate > 0.0 && self.clients > 0 && self.short_rate > 0.0, "no rate or clients");
         ensure!(self.times > 0 && !self.every.is_zero(), "nothing is reloaded");
         ensure!(
-            upstream.servers >= 3 && !upstream.one_process,
-            "three servers or more, each a process: with every configuration one goes and one comes"
+            upstream.servers >= 4 && !upstream.one_process,
+            "four servers or more, each a process: with every configuration one goes and one comes, and the last one stays"
         );
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Scenario {
             return lengths;
         }
         if let Some(reload) = &self.reload {
-            return vec![rounds.warm_up + reload.every * (reload.times + 1)];
+            return vec![rounds.warm_up + reload.length()];
         }
         if let Some(overload) = &self.overload {
             return vec![usual + overload.after];

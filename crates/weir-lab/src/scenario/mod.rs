@@ -12,6 +12,7 @@ pub mod clients;
 mod length;
 mod shorter;
 mod expect;
+pub mod soak;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use bar::Bar;
 use clients::{Ladder, Reload, SlowClients};
 use listener::{Key, Listener, Suite};
+use soak::Soak;
 use upstream::Upstream;
 use work::{Outage, Overload, Persistence, Probes, Queue, Slow, Unfinished};
 
@@ -83,6 +85,8 @@ pub struct Scenario {
     pub slow_clients: Option<SlowClients>,
     /// Targets that are told a new configuration under load.
     pub reload: Option<Reload>,
+    /// Everything at once, for long.
+    pub soak: Option<Soak>,
     /// What the figures must meet.
     #[serde(default, rename = "bar")]
     pub bars: Vec<Bar>,
@@ -279,6 +283,8 @@ impl Scenario {
             slow.columns()
         } else if let Some(reload) = &self.reload {
             reload.columns()
+        } else if let Some(soak) = &self.soak {
+            soak.columns()
         } else if self.queue.is_some() {
             let first = [M::OfCapacity, M::LongestOfIdeal, M::Availability, M::Overtaken, M::Overlaps];
             let next = [M::RequestsPerSecond, M::ServiceTime, M::P50, M::P99, M::Longest];
@@ -336,15 +342,20 @@ impl Scenario {
         let has_ab = self.crowd.as_ref().is_some_and(|crowd| crowd.tools.contains(&Tool::Ab));
         Traffic {
             is_bulk: self.is_bulk(),
-            upgrades: in_steady.is_some() || in_idle.is_some() || self.reload.is_some(),
+            upgrades: in_steady.is_some() || in_idle.is_some() || self.is_reloaded(),
             is_http_1_0: has_ab,
-            is_reloaded: self.reload.is_some(),
+            is_reloaded: self.is_reloaded(),
         }
+    }
+
+    fn is_reloaded(&self) -> bool {
+        self.reload.is_some() || self.soak.is_some()
     }
 
     /// Whether the servers are to keep a journal: it says what a client cannot see.
     pub fn needs_journal(&self) -> bool {
-        !self.is_only_seen_from_outside() && self.idle.is_none() && self.unfinished.is_none()
+        let is_told = self.idle.is_some() || self.unfinished.is_some() || self.soak.is_some();
+        !self.is_only_seen_from_outside() && !is_told
     }
 
     /// Whether all that is measured of the servers is what their clients see.
@@ -380,6 +391,7 @@ impl Scenario {
             self.ladder.is_some(),
             self.slow_clients.is_some(),
             self.reload.is_some(),
+            self.soak.is_some(),
         ];
         ensure!(
             works.iter().filter(|is| **is).count() == 1,
@@ -472,6 +484,7 @@ impl Scenario {
         self.ladder.iter().try_for_each(Ladder::check)?;
         self.slow_clients.iter().try_for_each(SlowClients::check)?;
         self.reload.iter().try_for_each(|work| work.check(upstream))?;
+        self.soak.iter().try_for_each(|work| work.check(upstream))?;
         self.unfinished.iter().try_for_each(|work| work.check(&self.listener))
     }
 }

@@ -72,8 +72,15 @@ impl Scenario {
                 (slow.answer.min(slow.pace / 4), slow.body.min(slow.pace as usize / 4));
         }
         if let Some(reload) = &mut self.reload {
-            (reload.tunnels, reload.times) = (reload.tunnels.min(10), reload.times.min(2));
-            reload.every = reload.every.min(Duration::from_secs(1));
+            (reload.tunnels, reload.touched_tunnels) =
+                (reload.tunnels.min(10), reload.touched_tunnels.min(6));
+            reload.times = reload.times.min(3);
+            reload.every = reload.every.min(Duration::from_secs(2));
+        }
+        if let Some(soak) = &mut self.soak {
+            self.rounds.window = Duration::from_secs(1);
+            (soak.tunnels, soak.slow) = (soak.tunnels.min(10), soak.slow.min(2));
+            soak.quicken(self.rounds.window);
         }
     }
 
@@ -163,7 +170,12 @@ impl Scenario {
             rounds.count = 1;
             reload.times = reload.times.min(5);
             reload.every = reload.every.min(Duration::from_secs(2));
-            rounds.window = reload.every * (reload.times + 1);
+            rounds.window = reload.length();
+        }
+        if let Some(soak) = &mut self.soak {
+            rounds.count = 1;
+            rounds.window = Duration::from_secs(60);
+            soak.quicken(rounds.window);
         }
     }
 }

@@ -102,7 +102,12 @@ fn mistakes_are_named() {
         ),
         (
             "[reload]\nrate = 1.0\nclients = 1\nshort-rate = 1.0\ntunnels = 1\ntimes = 1\nevery = \"1s\"\n",
-            "three servers or more",
+            "four servers or more",
+        ),
+        ("[upstream]\nservers = 2\nerrors = 101\n[steady]\nclients = 1\n", "a percentage"),
+        (
+            "[soak]\nrate = 1.0\nclients = 1\nshort-rate = 1.0\npost-rate = 1.0\ntunnels = 1\nmessages = 1.0\nslow = 1\nleaving-rate = 1.0\nreload-every = \"1s\"\nflap-every = \"4s\"\n",
+            "five servers or more",
         ),
         ("[listener]\nprotocol = \"tcp\"\n[steady]\nclients = 1\n", "without variants"),
         ("[listener]\nprotocol = \"udp\"\n[steady]\nclients = 1\n", "unknown variant `udp`"),

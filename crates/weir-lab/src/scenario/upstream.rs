@@ -74,6 +74,9 @@ pub struct Upstream {
     /// CPU time that a server spends on every answer; the lab's own spends next to none.
     #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
     pub burn: Option<Duration>,
+    /// The second to last server answers so many percent of its requests with 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<u8>,
     /// How a server is chosen.
     pub balance: Option<Balance>,
     /// The requests of a client stay on one server, by a cookie that the target gives it and keeps from the servers.
@@ -107,6 +110,7 @@ impl Default for Upstream {
             one_process: false,
             slots: None,
             burn: None,
+            errors: None,
             balance: None,
             persistence_cookie: false,
             max_requests: None,
@@ -124,6 +128,11 @@ impl Upstream {
         ensure!(
             self.origin == Origin::Own || (self.slots.is_none() && self.burn.is_none() && !self.one_process),
             "a web server as origin has neither slots nor anything else that the lab's own can be told"
+        );
+        ensure!(
+            self.errors
+                .is_none_or(|errors| (1..=100).contains(&errors) && self.servers >= 2 && !self.one_process),
+            "`errors` are a percentage of the answers of one of several servers, each a process"
         );
         ensure!(self.slots != Some(0) && self.max_requests != Some(0), "a server takes at least one request");
         if let Some(health) = self.health {

@@ -3,7 +3,7 @@
 //! Tuned by the pages of its documentation about `mpm_event`, `mod_proxy`, `mod_proxy_balancer`, `mod_proxy_hcheck`, `mod_ssl` and
 //! `core`; as shipped follows Debian's `apache2.conf` with what it enables that has a part in every request.
 
-use super::{Cannot, Certificate, Description, HEALTH_PATH, Rendered};
+use super::{Branch, Cannot, Certificate, Description, Extra, HEALTH_PATH, Rendered};
 use crate::scenario::upstream::Balance;
 
 /// Threads of its default configuration altogether: 16 processes of 25.
@@ -21,6 +21,7 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> 
         modules(description),
         if description.is_tuned() { tuned(description) } else { as_shipped(description) },
         tls(description),
+        branches(description),
         proxy(description),
     ]
     .concat();
@@ -181,6 +182,7 @@ fn has_balancer(description: &Description<'_>) -> bool {
         || description.balance().is_some()
         || description.upstream.health.is_some()
         || description.has_persistence_cookie()
+        || *description.extra != Extra::default()
 }
 
 /// How a server is chosen: its word for it, and the module.
@@ -192,19 +194,34 @@ fn balancer(description: &Description<'_>) -> (&'static str, &'static [&'static 
     }
 }
 
+/// Paths with servers of their own. The first line that fits wins, so they come before the one for everything.
+fn branches(description: &Description<'_>) -> String {
+    let options = if description.traffic.upgrades { " upgrade=websocket" } else { "" };
+    let line = |Branch { path, name, servers }: &Branch| {
+        let member = |addr| format!("    BalancerMember \"http://{addr}\"{options}\n");
+        let members: String = servers.iter().map(member).collect();
+        let (method, _) = balancer(description);
+        format!(
+            "<Proxy \"balancer://{name}\">\n{members}    ProxySet lbmethod={method}\n</Proxy>\nProxyPass \"{path}\" \"balancer://{name}{path}\"\n"
+        )
+    };
+    description.extra.branches.iter().map(line).collect()
+}
+
 fn proxy(description: &Description<'_>) -> String {
     let options = options(description);
     if let (false, [only, ..]) = (has_balancer(description), description.servers) {
         return format!("ProxyPass \"/\" \"http://{only}/\"{options}\n");
     }
     let mut members = String::new();
-    for (number, addr) in (1..).zip(description.servers) {
+    for (number, (addr, weight)) in (1..).zip(description.weighted()) {
+        let weight = weight.map_or_else(String::new, |weight| format!(" loadfactor={weight}"));
         let route = if description.has_persistence_cookie() {
             format!(" route=origin-{number}")
         } else {
             String::new()
         };
-        members.push_str(&format!("    BalancerMember \"http://{addr}\"{options}{route}\n"));
+        members.push_str(&format!("    BalancerMember \"http://{addr}\"{options}{route}{weight}\n"));
     }
     let (method, _) = balancer(description);
     let sticky = if description.has_persistence_cookie() { " stickysession=SRV" } else { "" };

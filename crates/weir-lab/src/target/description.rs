@@ -59,6 +59,30 @@ pub struct Description<'a> {
     pub is_root: bool,
     /// A folder for its files.
     pub dir: &'a Path,
+    /// What else it is told.
+    pub extra: &'a Extra,
+}
+
+/// What a target is told besides, where changes of its configuration are what is measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extra {
+    /// The share of each server, in their order; empty: the same for all.
+    pub weights: Vec<u32>,
+    /// Paths with servers of their own.
+    pub branches: Vec<Branch>,
+    /// Where it is to say how it is; only Weir has such a place. It takes over the ids of requests then.
+    pub admin: Option<SocketAddr>,
+}
+
+/// A path whose requests go to servers of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    /// What such paths begin with.
+    pub path: &'static str,
+    /// A word for it.
+    pub name: &'static str,
+    /// Where they go.
+    pub servers: Vec<SocketAddr>,
 }
 
 impl Description<'_> {
@@ -83,6 +107,11 @@ impl Description<'_> {
     /// How many requests each server may have at once.
     pub(super) fn max_requests(&self) -> Option<u32> {
         self.upstream.max_requests.filter(|_| self.variant != Variant::RoundRobin)
+    }
+
+    /// The servers, each with its share where they have such.
+    pub(super) fn weighted(&self) -> impl Iterator<Item = (&SocketAddr, Option<u32>)> {
+        self.servers.iter().enumerate().map(|(index, addr)| (addr, self.extra.weights.get(index).copied()))
     }
 
     /// Whether it is to pass bytes and look at none.

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Description, HEALTH_PATH, Rendered, Traffic, Variant};
+use super::{Branch, Description, HEALTH_PATH, Rendered, Traffic, Variant};
 use crate::load::exchange::CLIENT_HEADER;
 use crate::scenario::upstream::Balance;
 
@@ -33,6 +33,7 @@ fn tuned(description: &Description<'_>) -> String {
     let Description { listen, .. } = description;
     let (connections, global) = (connections(description), global(description));
     let (backend, servers) = (backend(description), servers(description));
+    let (rules, branches) = branches(description);
     let spread = match description.upstream.health {
         Some(_) => {
             "    # The manual suggests 2 to 5 so that checks do not come in waves.\n    spread-checks 5\n"
@@ -77,11 +78,24 @@ defaults
 frontend bench
     # The kernel's limit, so that a crowd that arrives at once is queued, not dropped.
     bind {listen}{tls} backlog 4096
-    default_backend origin
+{rules}    default_backend origin
 
 backend origin
-{backend}{servers}"
+{backend}{servers}{branches}"
     )
+}
+
+/// Paths with servers of their own: the rules that choose them, and their backends.
+fn branches(description: &Description<'_>) -> (String, String) {
+    let (mut rules, mut backends) = (String::new(), String::new());
+    for Branch { path, name, servers } in &description.extra.branches {
+        rules.push_str(&format!("    use_backend {name} if {{ path_beg {path} }}\n"));
+        backends.push_str(&format!("\nbackend {name}\n"));
+        for (number, addr) in (1..).zip(servers) {
+            backends.push_str(&format!("    server {name}-{number} {addr}\n"));
+        }
+    }
+    (rules, backends)
 }
 
 /// Connections of clients that it takes; those to servers are not counted.
@@ -196,20 +210,21 @@ fn servers(description: &Description<'_>) -> String {
             health.rise
         ));
     }
-    let line = |(name, addr): (String, &SocketAddr)| {
+    let is_one = description.servers.len() == 1;
+    let line = |(number, (addr, weight)): (usize, (&SocketAddr, Option<u32>))| {
+        let name = if is_one { "origin".to_owned() } else { format!("origin-{number}") };
         let cookie =
             if description.has_persistence_cookie() { format!(" cookie {name}") } else { String::new() };
-        format!("    server {name} {addr}{cookie}{options}\n")
+        let weight = weight.map_or_else(String::new, |weight| format!(" weight {weight}"));
+        format!("    server {name} {addr}{cookie}{options}{weight}\n")
     };
-    match description.servers {
-        [only] => line(("origin".to_owned(), only)),
-        several => (1..).map(|number| format!("origin-{number}")).zip(several).map(line).collect(),
-    }
+    (1..).zip(description.weighted()).map(line).collect()
 }
 
 fn as_shipped(description: &Description<'_>) -> String {
     let Description { listen, .. } = description;
     let (backend, servers) = (backend(description), servers(description));
+    let (rules, branches) = branches(description);
     let client = description.handshake_timeout().map_or(50_000, |limit| limit.as_millis());
     let mode = if description.is_tcp() { "tcp" } else { "http" };
     let (options, tls) = description.certificate.map_or_else(Default::default, |certificate| {
@@ -229,10 +244,10 @@ defaults
 
 frontend bench
     bind {listen}{tls}
-    default_backend origin
+{rules}    default_backend origin
 
 backend origin
-{backend}{servers}"
+{backend}{servers}{branches}"
     )
 }
 

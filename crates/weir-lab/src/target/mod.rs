@@ -27,7 +27,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 pub use certificate::Certificate;
-pub use description::{Cannot, Description, HEALTH_PATH, Rendered, Room, Traffic};
+pub use description::{Branch, Cannot, Description, Extra, HEALTH_PATH, Rendered, Room, Traffic};
 pub use installed::Installed;
 pub use product::{PRODUCTS, Product};
 pub use url::Url;

@@ -3,7 +3,7 @@
 //! Tuned by its documentation (ngx_core, ngx_http_core, ngx_http_upstream, ngx_http_proxy and ngx_stream modules, and its page
 //! about WebSocket); as shipped follows Debian's `nginx.conf`.
 
-use super::{Cannot, Certificate, Description, Rendered, Traffic};
+use super::{Branch, Cannot, Certificate, Description, Rendered, Traffic};
 use crate::load::exchange::CLIENT_HEADER;
 use crate::scenario::upstream::Balance;
 
@@ -58,7 +58,16 @@ fn tuned(description: &Description<'_>) -> String {
     } else {
         "        # The variant without reuse of server connections: its default in this version.\n"
     };
-    let to_server = if description.reuses() { to_server(description) } else { "" };
+    let has_limit = description.upstream.response_timeout.is_some();
+    let (own, others) = match description.reuses() {
+        true => (to_server(description, has_limit), to_server(description, false)),
+        false => Default::default(),
+    };
+    let named = "            # Host and client address reach the server, as the other targets pass them on.
+            proxy_set_header Host $http_host;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+";
+    let (upstreams, locations) = branches(description, reuse, &format!("{others}{named}"));
     format!(
         "{process}
 http {{
@@ -72,19 +81,29 @@ http {{
     upstream origin {{
 {servers}{reuse}    }}
 
-    server {{
+{upstreams}    server {{
         # The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
         listen {listen}{ssl} backlog=4096;
 {tls}        location / {{
             proxy_pass http://origin;
-{limits}{to_server}            # Host and client address reach the server, as the other targets pass them on.
-            proxy_set_header Host $http_host;
-            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-        }}
-    }}
+{limits}{own}{named}        }}
+{locations}    }}
 }}
 "
     )
+}
+
+/// Paths with servers of their own: their upstreams, with the lines on `reuse`, and their locations, with those on how they are spoken to.
+fn branches(description: &Description<'_>, reuse: &str, to_server: &str) -> (String, String) {
+    let (mut upstreams, mut locations) = (String::new(), String::new());
+    for Branch { path, name, servers } in &description.extra.branches {
+        let servers: String = servers.iter().map(|addr| format!("        server {addr};\n")).collect();
+        upstreams.push_str(&format!("    upstream {name} {{\n{servers}{reuse}    }}\n\n"));
+        locations.push_str(&format!(
+            "\n        location {path} {{\n            proxy_pass http://{name};\n{to_server}        }}\n"
+        ));
+    }
+    (upstreams, locations)
 }
 
 /// What stands before the protocol: the worker and its room.
@@ -110,26 +129,30 @@ events {{
     )
 }
 
-/// What requests to kept connections need, and what its documentation says about this traffic.
-fn to_server(description: &Description<'_>) -> &'static str {
+/// What requests to kept connections need, and what its documentation says about this traffic. `has_limit`: the time that a server
+/// may take is said already; tunnels have the same one.
+fn to_server(description: &Description<'_>, has_limit: bool) -> String {
     let Traffic { is_bulk, upgrades, .. } = description.traffic;
     match (upgrades, is_bulk) {
         (true, _) => {
-            "            # The lines of its page about WebSocket proxying; HTTP/1.1 is needed for kept connections as well.
+            let read = if has_limit { "" } else { "            proxy_read_timeout 300s;\n" };
+            format!(
+                "            # The lines of its page about WebSocket proxying; HTTP/1.1 is needed for kept connections as well.
             proxy_http_version 1.1;
             proxy_set_header Upgrade $http_upgrade;
             proxy_set_header Connection $connection_upgrade;
             # Tunnels must not be closed between two heartbeats; 60 s by default.
-            proxy_read_timeout 300s;
-            proxy_send_timeout 300s;
+{read}            proxy_send_timeout 300s;
 "
+            )
         }
-        (_, true) => BULK,
+        (_, true) => BULK.to_owned(),
         _ => {
             "            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
             proxy_http_version 1.1;
             proxy_set_header Connection \"\";
 "
+            .to_owned()
         }
     }
 }
@@ -220,8 +243,9 @@ fn servers(description: &Description<'_>) -> String {
         Some(Balance::RoundRobin) | None => String::new(),
     };
     let limit = description.max_requests().map_or_else(String::new, |max| format!(" max_conns={max}"));
-    for addr in description.servers {
-        text.push_str(&format!("        server {addr}{limit};\n"));
+    for (addr, weight) in description.weighted() {
+        let weight = weight.map_or_else(String::new, |weight| format!(" weight={weight}"));
+        text.push_str(&format!("        server {addr}{limit}{weight};\n"));
     }
     text
 }
@@ -268,8 +292,12 @@ fn http_as_shipped(description: &Description<'_>) -> String {
         _ => ("origin".to_owned(), format!("    upstream origin {{\n{}    }}\n\n", servers(description))),
     };
     let (limits, handshake) = (limits(description), handshake(description));
-    let (map, upgrade) =
-        if description.traffic.upgrades { (map(description), to_server(description)) } else { ("", "") };
+    let has_limit = description.upstream.response_timeout.is_some();
+    let (map, upgrade, others) = match description.traffic.upgrades {
+        true => (map(description), to_server(description, has_limit), to_server(description, false)),
+        false => Default::default(),
+    };
+    let (upstreams, locations) = branches(description, "", &others);
     format!(
         "http {{
 {OWN_FOLDERS}    sendfile on;
@@ -281,12 +309,12 @@ fn http_as_shipped(description: &Description<'_>) -> String {
     access_log access.log;
     gzip on;
 
-{map}{upstream}    server {{
+{map}{upstream}{upstreams}    server {{
         listen {listen}{secure};
 {certificate}{handshake}        location / {{
             proxy_pass http://{origin};
 {limits}{upgrade}        }}
-    }}
+{locations}    }}
 }}
 "
     )

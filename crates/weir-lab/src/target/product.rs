@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use super::description::Cannot;
+use super::description::{Cannot, Extra};
 
 /// A product, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -136,8 +136,12 @@ impl Product {
     /// # Errors
     /// What of it the product cannot do.
     pub fn render(self, description: &super::Description<'_>) -> Result<super::Rendered, Cannot> {
+        let is_plain = *description.extra == Extra::default();
         match self {
             Self::Direct | Self::Url => Err(Cannot("it is not started by the lab")),
+            Self::Envoy | Self::Caddy | Self::Relay if !is_plain => {
+                Err(Cannot("is told nothing about weights and paths by the lab"))
+            }
             Self::Weir => Ok(super::weir::render(description)),
             Self::Nginx => super::nginx::render(description),
             Self::Haproxy => Ok(super::haproxy::render(description)),

@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::installed::{Catalogue, Installed, find_products};
-use super::{Cannot, Certificate, Class, Description, PRODUCTS, Product, Room, Target, Traffic, Variant};
+use super::{
+    Branch, Cannot, Certificate, Class, Description, Extra, PRODUCTS, Product, Room, Target, Traffic, Variant,
+};
 use crate::scenario::listener::{Key, Listener, Protocol, Suite, Tls};
 use crate::scenario::upstream::{Balance, Health, Origin, Upstream};
 
@@ -68,8 +70,13 @@ fn describe<'a>(servers: &'a [SocketAddr], upstream: &'a Upstream, dir: &'a Path
         module_folder: installed(Product::Apache).and_then(|apache| apache.module_folder.as_deref()),
         is_root: rustix::process::geteuid().is_root(),
         dir,
+        extra: &NO_EXTRA,
     }
 }
+
+/// Nothing besides.
+static NO_EXTRA: Extra = PLAIN_EXTRA;
+const PLAIN_EXTRA: Extra = Extra { weights: Vec::new(), branches: Vec::new(), admin: None };
 
 /// What `product` makes of a description that it can follow.
 fn words_of(product: Product, description: &Description<'_>) -> String {
@@ -105,6 +112,7 @@ fn every_product_is_told_what_to_do_with_several_servers() {
     let servers = addrs(3);
     let second = Duration::from_secs(1);
     let full = Upstream {
+        errors: None,
         burn: None,
         origin: Origin::Own,
         servers: 3,

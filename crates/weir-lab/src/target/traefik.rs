@@ -3,8 +3,10 @@
 //! Tuned by the reference pages of entry points, servers transports, services and middlewares. It comes without a
 //! configuration: as shipped is an entry point, a router and a service, and every other value is its default.
 
+use std::net::SocketAddr;
+
 use super::description::{GO_ON_ONE_CPU, go_on_one_cpu};
-use super::{Cannot, Certificate, Description, HEALTH_PATH, Rendered};
+use super::{Branch, Cannot, Certificate, Description, HEALTH_PATH, Rendered};
 use crate::scenario::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
@@ -42,6 +44,13 @@ fn fixed(description: &Description<'_>) -> String {
         limits.insert_str(0, "    transport:\n      respondingTimeouts:\n");
     }
     let cpu = if description.is_tuned() { GO_ON_ONE_CPU } else { "" };
+    let throttle = if description.is_tuned() && description.traffic.is_reloaded {
+        "  # 2 s by default, in which it puts off what follows a change; and one change of a file can be two to it.
+  providersThrottleDuration: 100ms
+"
+    } else {
+        ""
+    };
     format!(
         "{cpu}global:
   # Nothing leaves this machine; the first is on by default.
@@ -54,7 +63,7 @@ entryPoints:
     address: \"{listen}\"
 {limits}
 providers:
-  file:
+{throttle}  file:
     filename: {}
 ",
         dir.join("routing.yaml").display()
@@ -88,6 +97,7 @@ fn routing(description: &Description<'_>) -> String {
         (String::new(), "")
     };
     let (service, transport, tls) = (service(description), transport(description), tls(description));
+    let (routers, branches) = branches(description);
     format!(
         "http:
   routers:
@@ -95,8 +105,24 @@ fn routing(description: &Description<'_>) -> String {
       rule: \"PathPrefix(`/`)\"
       entryPoints: [bench]
       service: origin
-{secure}{idempotent}{middlewares}{service}{transport}{tls}"
+{secure}{idempotent}{routers}{middlewares}{service}{branches}{transport}{tls}"
     )
+}
+
+/// Paths with servers of their own: their routers and their services. The longest rule goes first.
+fn branches(description: &Description<'_>) -> (String, String) {
+    let (mut routers, mut services) = (String::new(), String::new());
+    let transport = if has_transport(description) { "        serversTransport: origin\n" } else { "" };
+    for Branch { path, name, servers } in &description.extra.branches {
+        routers.push_str(&format!(
+            "    {name}:\n      rule: \"PathPrefix(`{path}`)\"\n      entryPoints: [bench]\n      service: {name}\n"
+        ));
+        let servers: String =
+            servers.iter().map(|addr| format!("        - url: \"http://{addr}\"\n")).collect();
+        services
+            .push_str(&format!("    {name}:\n      loadBalancer:\n{transport}        servers:\n{servers}"));
+    }
+    (routers, services)
 }
 
 /// Bytes in both directions, looked at by nobody.
@@ -119,8 +145,11 @@ fn tcp(description: &Description<'_>) -> String {
 }
 
 fn service(description: &Description<'_>) -> String {
-    let servers: String =
-        description.servers.iter().map(|addr| format!("        - url: \"http://{addr}\"\n")).collect();
+    let server = |(addr, weight): (&SocketAddr, Option<u32>)| {
+        let weight = weight.map_or_else(String::new, |weight| format!("          weight: {weight}\n"));
+        format!("        - url: \"http://{addr}\"\n{weight}")
+    };
+    let servers: String = description.weighted().map(server).collect();
     let strategy = match description.balance() {
         Some(Balance::LeastRequests) => {
             "        # The less busy one of two that are drawn at random; it never looks at all of them.\n        strategy: p2c\n"

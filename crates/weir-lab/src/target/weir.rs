@@ -1,8 +1,9 @@
 //! Weir's configuration: `weir serve FILE`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{Certificate, Description, HEALTH_PATH, Rendered, Variant};
+use super::{Branch, Certificate, Description, HEALTH_PATH, Rendered, Variant};
 use crate::load::exchange::CLIENT_HEADER;
 use crate::scenario::upstream::Balance;
 
@@ -47,12 +48,25 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
             key.display()
         ));
     }
+    for Branch { path, name, .. } in &description.extra.branches {
+        text.push_str(&format!("[[listener.bench.route]]\npath = \"{path}\"\nupstream = \"{name}\"\n\n"));
+    }
+    if let Some(admin) = description.extra.admin {
+        text.push_str(&format!(
+            "[listener.bench.request_id]\n# What went wrong is asked for by the ids of the clients.\naccept = \"always\"\n\n\
+             [admin]\naddress = \"{admin}\"\n\n"
+        ));
+    }
     if let Some(limit) = description.handshake_timeout() {
         text.push_str(&format!("[listener.bench.timeouts]\ntls = \"{}ms\"\n\n", limit.as_millis()));
     }
     text.push_str(&upstream(description));
     if !description.reuses() {
         text.push_str("\n[upstream.origin.idle]\n# The variant without reuse of server connections.\nconnections_max = 0\n");
+    }
+    for Branch { name, servers, .. } in &description.extra.branches {
+        let servers: Vec<String> = servers.iter().map(|addr| format!("\"{addr}\"")).collect();
+        text.push_str(&format!("\n[upstream.{name}]\nservers = [{}]\n", servers.join(", ")));
     }
     let path = description.dir.join("weir.toml");
     let args = vec!["serve".to_owned(), path.display().to_string()];
@@ -66,7 +80,11 @@ pub fn admin_socket(dir: &Path) -> PathBuf {
 
 /// The servers and what is to be done with them. Retries are on by default.
 fn upstream(description: &Description<'_>) -> String {
-    let servers: Vec<String> = description.servers.iter().map(|addr| format!("\"{addr}\"")).collect();
+    let server = |(addr, weight): (&SocketAddr, Option<u32>)| match weight {
+        Some(weight) => format!("{{ address = \"{addr}\", weight = {weight} }}"),
+        None => format!("\"{addr}\""),
+    };
+    let servers: Vec<String> = description.weighted().map(server).collect();
     let mut text = format!("[upstream.origin]\nservers = [{}]\n", servers.join(", "));
     match description.balance() {
         Some(Balance::LeastRequests) => text.push_str("balance = \"least-requests\"\n"),

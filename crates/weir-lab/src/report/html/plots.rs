@@ -173,7 +173,7 @@ fn clients_of(case: &str) -> Option<(&str, f64)> {
     Some((load, number.parse().ok()?))
 }
 
-/// What idle connections take, over their number.
+/// What memory does as connections, reloads or minutes become more.
 fn growth(run: &Run) -> anyhow::Result<Option<Plot>> {
     let lines = lines(run, |target| {
         let last = good(run).filter(|it| it.target == target && !it.series.is_empty()).last();
@@ -184,16 +184,16 @@ fn growth(run: &Run) -> anyhow::Result<Option<Plot>> {
     if lines.is_empty() {
         return Ok(None);
     }
-    let what = "Memory by number of idle connections".to_owned();
-    let ((_, most), (_, largest)) = bounds(&lines);
-    let figure = Figure {
-        title: String::new(),
-        x: "connections",
-        y: "anonymous memory, MiB",
-        lines,
-        marks: Marks::Points,
+    let (what, x, y) = if run.scenario.reload.is_some() {
+        ("Memory by number of reloads", "reloads", "resident memory, MiB")
+    } else if run.scenario.soak.is_some() {
+        ("Memory over time", "minutes", "resident memory, MiB")
+    } else {
+        ("Memory by number of idle connections", "connections", "anonymous memory, MiB")
     };
-    Ok(Some((what, draw(&figure, 0.0..most * 1.05, 0.0..largest * 1.1)?)))
+    let ((_, most), (_, largest)) = bounds(&lines);
+    let figure = Figure { title: String::new(), x, y, lines, marks: Marks::Points };
+    Ok(Some((what.to_owned(), draw(&figure, 0.0..most * 1.05, 0.0..largest * 1.1)?)))
 }
 
 /// A value in the unit that stands in the heading of its column.

@@ -11,6 +11,7 @@ struct Case {
     upstream: Upstream,
     traffic: Traffic,
     variant: Variant,
+    extra: Extra,
 }
 
 const PLAIN: Case = Case {
@@ -23,6 +24,7 @@ const PLAIN: Case = Case {
         origin: Origin::Own,
         slots: None,
         balance: None,
+        errors: None,
         persistence_cookie: false,
         max_requests: None,
         queue_timeout: None,
@@ -32,6 +34,7 @@ const PLAIN: Case = Case {
     },
     traffic: Traffic { is_bulk: false, upgrades: false, is_http_1_0: false, is_reloaded: false },
     variant: Variant::Usual,
+    extra: PLAIN_EXTRA,
 };
 
 const TLS: Tls =
@@ -54,6 +57,21 @@ fn cases() -> Vec<Case> {
     };
     let cookie = Upstream { servers: 2, persistence_cookie: true, ..PLAIN.upstream };
     let balance = |balance| Upstream { servers: 2, balance: Some(balance), retry: true, ..PLAIN.upstream };
+    // As a scenario that reloads tells it.
+    let reloaded = Case {
+        name: "weights, paths, tunnels",
+        upstream: Upstream {
+            response_timeout: Some(Duration::from_secs(400)),
+            ..balance(Balance::LeastRequests)
+        },
+        traffic: Traffic { upgrades: true, is_reloaded: true, ..PLAIN.traffic },
+        extra: Extra {
+            weights: vec![2, 3],
+            branches: vec![Branch { path: "/still", name: "still", servers: addrs(3)[2..].to_vec() }],
+            admin: Some(SocketAddr::from(([127, 0, 0, 1], 8002))),
+        },
+        ..PLAIN
+    };
     vec![
         PLAIN,
         Case { name: "tls", listener: Listener { tls: Some(TLS), ..PLAIN.listener }, ..PLAIN },
@@ -65,6 +83,7 @@ fn cases() -> Vec<Case> {
         Case { name: "tunnels", traffic: Traffic { upgrades: true, ..PLAIN.traffic }, ..PLAIN },
         Case { name: "large bodies", traffic: Traffic { is_bulk: true, ..PLAIN.traffic }, ..PLAIN },
         Case { name: "no reuse of server connections", variant: Variant::NoReuse, ..PLAIN },
+        reloaded,
     ]
 }
 
@@ -81,6 +100,7 @@ fn description<'a>(
         variant: case.variant,
         traffic: case.traffic,
         certificate: case.listener.tls.map(|_| certificate),
+        extra: &case.extra,
         ..describe(&servers[..case.upstream.servers as usize], &case.upstream, dir)
     }
 }

@@ -1,0 +1,261 @@
+//! Why requests failed: by the answers themselves, and by asking the target for each, where it has a place for that.
+//!
+//! Asks while the load runs, since a target keeps what it knows for a while only; some time after the failure, since an exchange is
+//! told when it is over.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::loads::LEAVING;
+use crate::clock;
+use crate::load::{Failed, Fault};
+
+/// Where Weir tells the story of an exchange; its id follows.
+const EXCHANGES: &str = "/api/exchanges";
+
+/// From a failure to the first question, and from one question to the next.
+const REST: Duration = Duration::from_millis(400);
+
+/// So often is asked for one that is not known yet: a server that hangs may hold it for seconds.
+const QUESTIONS: u32 = 10;
+
+/// Failures that may wait for an explanation; further ones have none.
+const WAITING_MAX: usize = 10_000;
+
+/// Longest wait for an answer of the target.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Unexplained ones that are kept in words.
+const EXAMPLES_MAX: usize = 5;
+
+/// Who is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Nobody: the target has no such place.
+    Nobody,
+    /// The target, here.
+    Target(SocketAddr),
+}
+
+impl Asked {
+    /// Finds out whether the target has the place.
+    pub(super) fn find(admin: Option<SocketAddr>) -> Self {
+        match admin.map(|admin| (admin, get(admin, &format!("{EXCHANGES}?limit=1")))) {
+            Some((admin, Ok((200, _)))) => Self::Target(admin),
+            _ => Self::Nobody,
+        }
+    }
+
+    /// What the target says about `id`.
+    fn ask(self, id: &str) -> Option<String> {
+        let Self::Target(admin) = self else { return None };
+        let (status, story) = get(admin, &format!("{EXCHANGES}/{id}")).ok()?;
+        if status == 200 { reason_of_story(&story) } else { None }
+    }
+}
+
+/// How many failed, and why.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// How many for each reason.
+    reasons: BTreeMap<String, u64>,
+    /// Those that nobody explains.
+    pub(super) unexplained: u64,
+    /// The first of them.
+    examples: Vec<String>,
+}
+
+impl Tally {
+    fn note(&mut self, failed: &Failed, reason: Option<String>) {
+        if let Some(reason) = reason {
+            *self.reasons.entry(reason).or_default() += 1;
+            return;
+        }
+        self.unexplained += 1;
+        if self.examples.len() < EXAMPLES_MAX {
+            let id = if failed.id.is_empty() { "without an id" } else { &failed.id };
+            self.examples.push(format!("{id}: {}", failed.fault));
+        }
+    }
+
+    /// For the report.
+    pub(super) fn sentence(&self, asked: &Asked) -> String {
+        let by = match asked {
+            Asked::Target(_) => "explained by the target, asked for each by its id",
+            Asked::Nobody => "the target cannot be asked; by their answers alone",
+        };
+        let reasons: Vec<String> =
+            self.reasons.iter().map(|(reason, number)| format!("{number} x {reason}")).collect();
+        let reasons = if reasons.is_empty() { "nothing".to_owned() } else { reasons.join(", ") };
+        let mut sentence = format!("{by}: {reasons}; unexplained: {}", self.unexplained);
+        if !self.examples.is_empty() {
+            sentence.push_str(&format!(" ({})", self.examples.join("; ")));
+        }
+        sentence
+    }
+}
+
+/// One that is not explained yet.
+struct Open {
+    failed: Failed,
+    due: Instant,
+    questions: u32,
+}
+
+/// Explains what it is told until nobody is left to tell it anything.
+pub(super) fn tell(told: &Receiver<Failed>, asked: &Asked) -> Tally {
+    let (mut tally, mut waiting, mut is_over) = (Tally::default(), VecDeque::new(), false);
+    while !is_over || !waiting.is_empty() {
+        match told.recv_timeout(REST / 4) {
+            Ok(failed) if is_intended(&failed) => {}
+            Ok(failed) if *asked == Asked::Nobody => tally.note(&failed, reason_of_answer(&failed.fault)),
+            Ok(failed) if waiting.len() >= WAITING_MAX => tally.note(&failed, None),
+            Ok(failed) => waiting.push_back(Open { failed, due: clock::now() + REST, questions: 0 }),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                is_over = true;
+                clock::pause(REST / 4);
+            }
+        }
+        // Each is put behind those that are due later, so the first is always the next.
+        while let Some(mut open) = waiting.pop_front_if(|open: &mut Open| open.due <= clock::now()) {
+            let reason = asked.ask(&open.failed.id);
+            open.questions += 1;
+            if reason.is_some() || open.questions >= QUESTIONS {
+                tally.note(&open.failed, reason);
+            } else {
+                open.due = clock::now() + REST;
+                waiting.push_back(open);
+            }
+        }
+    }
+    tally
+}
+
+/// A client that left because it wanted to.
+fn is_intended(failed: &Failed) -> bool {
+    failed.fault == Fault::Timeout && failed.id.starts_with(LEAVING)
+}
+
+/// What an answer says itself: Weir's reason, or else that it is the server's own.
+fn reason_of_answer(fault: &Fault) -> Option<String> {
+    let Fault::Status(status, head) = fault else { return None };
+    let field = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("weir-reason").then(|| value.trim().to_owned())
+    };
+    Some(head.split(" | ").find_map(field).unwrap_or_else(|| format!("{status} of the server")))
+}
+
+/// The reason in what Weir tells about an exchange; none where it knows of no failure.
+fn reason_of_story(story: &str) -> Option<String> {
+    let story: serde_json::Value = serde_json::from_str(story).ok()?;
+    let exchange = story["exchanges"].as_array()?.iter().next_back()?;
+    if let Some(reason) = exchange["failure"]["reason"].as_str() {
+        return Some(reason.to_owned());
+    }
+    exchange["status"]
+        .as_u64()
+        .filter(|status| *status >= 400)
+        .map(|status| format!("{status} of the server"))
+}
+
+/// Status and body of an answer.
+fn get(addr: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&addr, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let status = answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    Ok((status, body.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, Failed, Fault, Tally, reason_of_answer, reason_of_story, tell};
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::{SocketAddr, TcpListener};
+    use std::sync::mpsc::channel;
+
+    fn failed(id: &str, fault: Fault) -> Failed {
+        Failed { fault, id: id.to_owned() }
+    }
+
+    #[test]
+    fn reasons_are_read() {
+        let status = |head: &str| reason_of_answer(&Fault::Status(504, head.to_owned()));
+        let own = "HTTP/1.1 504 Gateway Timeout | Date: x | Weir-Reason: response-timeout | Server: y";
+        assert_eq!(status(own).as_deref(), Some("response-timeout"));
+        assert_eq!(status("HTTP/1.1 504 | date: x").as_deref(), Some("504 of the server"));
+        assert_eq!(reason_of_answer(&Fault::Closed(7)), None);
+        for (story, reason) in [
+            (
+                r#"{"exchanges":[{"status":502,"failure":{"reason":"response-reset"}}]}"#,
+                Some("response-reset"),
+            ),
+            (r#"{"exchanges":[{"status":500,"failure":null}]}"#, Some("500 of the server")),
+            // It says that all went well.
+            (r#"{"exchanges":[{"status":200,"failure":null}]}"#, None),
+            (r#"{"exchanges":[]}"#, None),
+            ("no route", None),
+        ] {
+            assert_eq!(reason_of_story(story).as_deref(), reason, "{story}");
+        }
+    }
+
+    /// Answers questions until nobody asks; knows the ids that begin with `kept`, the second time it is asked.
+    fn target() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut asked = 0;
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut line = String::new();
+                BufReader::new(&stream).read_line(&mut line).unwrap();
+                asked += u32::from(line.contains("/kept-"));
+                let (status, body) = match line.split(' ').nth(1) {
+                    Some("/api/exchanges?limit=1") => (200, r#"{"exchanges":[]}"#),
+                    Some(path) if path.starts_with("/api/exchanges/kept-") && asked > 1 => {
+                        (200, r#"{"exchanges":[{"status":504,"failure":{"reason":"response-timeout"}}]}"#)
+                    }
+                    _ => (404, r#"{"error":"unknown"}"#),
+                };
+                write!(stream, "HTTP/1.1 {status} X\r\nConnection: close\r\n\r\n{body}").unwrap();
+            }
+        });
+        addr
+    }
+
+    #[test]
+    fn each_is_asked_for_until_it_is_known_and_those_who_left_are_not() {
+        let asked = Asked::find(Some(target()));
+        let (tell_it, told) = channel();
+        tell_it.send(failed("kept-1", Fault::Closed(0))).unwrap();
+        tell_it.send(failed("post-1", Fault::Timeout)).unwrap();
+        tell_it.send(failed("leaving-1", Fault::Timeout)).unwrap();
+        drop(tell_it);
+        let tally = tell(&told, &asked);
+        assert_eq!((tally.reasons["response-timeout"], tally.unexplained), (1, 1));
+        let said = tally.sentence(&asked);
+        assert!(said.contains("1 x response-timeout; unexplained: 1 (post-1: no complete"), "{said}");
+    }
+
+    #[test]
+    fn without_such_a_place_answers_explain_what_they_can() {
+        // Nothing listens there any more.
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert_eq!((Asked::find(Some(gone)), Asked::find(None)), (Asked::Nobody, Asked::Nobody));
+        let (tell_it, told) = channel();
+        tell_it.send(failed("kept-1", Fault::Status(500, "HTTP/1.1 500 X".to_owned()))).unwrap();
+        tell_it.send(failed("kept-2", Fault::Closed(0))).unwrap();
+        drop(tell_it);
+        let tally = tell(&told, &Asked::Nobody);
+        assert_eq!((tally.reasons["500 of the server"], tally.unexplained), (1, 1));
+        assert!(Tally::default().sentence(&Asked::Nobody).contains("nothing; unexplained: 0"));
+    }
+}
