@@ -52,6 +52,12 @@ const PACKAGES: &[Package] = &[
         program: "promtool",
         reason: "step `tests`: judges the metrics, and scrapes them",
     },
+    Package {
+        name: "hatop",
+        program: "hatop",
+        reason: "step `tests`: a monitor of HAProxy at the runtime socket",
+    },
+    Package { name: "tmux", program: "tmux", reason: "step `tests`: the terminal that hatop runs in" },
     Package { name: "apache2-utils", program: "ab", reason: "step `bench`: a load generator of the lab" },
     Package { name: "siege", program: "siege", reason: "step `bench`: a load generator of the lab" },
     Package { name: "wrk", program: "wrk", reason: "step `bench`: a load generator of the lab" },

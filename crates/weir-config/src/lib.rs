@@ -24,6 +24,9 @@ mod check;
 mod config;
 mod load;
 
+// Two configurations side by side.
+mod difference;
+
 // Back to text: the effective configuration, the reference, the schema.
 mod print;
 mod secrets;
@@ -42,10 +45,11 @@ pub use config::{
     Route, RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
     UpstreamLimits, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
+pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, What};
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
 pub use reference::{json_schema, reference_markdown};
 pub use value::{
-    HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size, StatusRange, Token,
-    ValueError, parse_duration, print_duration,
+    FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size,
+    StatusRange, Token, ValueError, parse_duration, print_duration,
 };

@@ -24,6 +24,7 @@ mod admin;
 // What a reader makes of it.
 mod figures;
 pub mod overview;
+pub mod haproxy;
 pub mod status_page;
 pub mod prometheus;
 

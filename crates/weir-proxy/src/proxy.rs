@@ -26,6 +26,7 @@ use crate::control::health::CheckThread;
 use crate::control::modes::Modes;
 use crate::control::overview::{ListenedNow, Sources, unix_ms};
 use crate::control::pulse::Pulse;
+use crate::control::runtime;
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
 use crate::downstream::listener::BoundAddress;
@@ -33,6 +34,7 @@ use crate::recorder::Desk;
 use crate::reload::{Fixed, Reloads};
 use crate::snapshot::{Current, Snapshot, Surroundings, TlsError};
 use crate::turn::Turn;
+use crate::wishes::{Wishes, Written};
 use crate::worker::{self, Accepted, Load, Shared, WorkerStart};
 
 /// How much longer than one DNS answer may take the start waits for names.
@@ -62,6 +64,14 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// The runtime socket cannot be bound.
+    #[error("the runtime socket cannot use {address}: {error}")]
+    BindSocket {
+        /// The address as the config has it.
+        address: String,
+        /// What the system said.
+        error: io::Error,
+    },
     /// TLS of a listener cannot be made ready.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -76,7 +86,7 @@ pub enum StartError {
 /// An address in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listened {
-    /// The listener in the config; `admin` for the admin listener.
+    /// The listener in the config; `admin` for the admin listener, `runtime` for the runtime socket.
     pub listener: Box<str>,
     /// The address, with the port that the system chose where the config left it open.
     pub address: BoundAddress,
@@ -99,6 +109,11 @@ pub struct Proxy {
     pub(crate) shards: Vec<Arc<WorkerShard>>,
     pub(crate) doors: Doors,
     admin: Option<Listened>,
+    runtime: Option<Listened>,
+    /// The config as its file has it, and with what was changed since.
+    pub(crate) written: Written,
+    pub(crate) in_use: Config,
+    wishes: Wishes,
     pub(crate) admin_guard: Option<Arc<admin::Guard>>,
     /// What [`Proxy::listened`] says, for the control thread.
     pub(crate) listened_now: ListenedNow,
@@ -122,6 +137,14 @@ impl Proxy {
     /// # Errors
     /// When an address, a log or a thread cannot be had; nothing runs then.
     pub fn start(config: &Config) -> Result<Self, StartError> {
+        Self::start_obeying(config, Wishes::nobody())
+    }
+
+    /// The same; what is wanted of the process while it runs goes to `wishes`.
+    ///
+    /// # Errors
+    /// As [`Proxy::start`].
+    pub fn start_obeying(config: &Config, wishes: Wishes) -> Result<Self, StartError> {
         raise_open_files();
         let workers = match config.process.workers {
             WorkerCount::Exactly(count) => count.get(),
@@ -151,6 +174,10 @@ impl Proxy {
             shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
             doors,
             admin: None,
+            runtime: None,
+            written: Arc::new(ArcSwap::from_pointee(config.clone())),
+            in_use: config.clone(),
+            wishes,
             admin_guard: None,
             listened_now: ListenedNow::default(),
             workers: Vec::new(),
@@ -207,18 +234,16 @@ impl Proxy {
         followings: UnboundedReceiver<Following>,
     ) -> Result<(), StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        if let Some(address) = config.admin.address {
-            let (listener, bound) =
-                admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
-            self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
+        if config.admin.address.is_some() || config.admin.socket.is_some() {
             let guard = Arc::new(admin::Guard::new(config)?);
             self.admin_guard = Some(Arc::clone(&guard));
             let modes = Modes::new(&self.current);
             let sources = Arc::new(self.sources(&guard, &modes));
             runtime.spawn(Arc::clone(&sources).keep_pulse());
-            let desk = Arc::clone(&self.desk);
-            let served = admin::Served { sources, modes, desk, guard };
-            runtime.spawn(admin::serve(listener, Arc::new(served)));
+            let (wishes, written, desk) =
+                (self.wishes.clone(), Arc::clone(&self.written), Arc::clone(&self.desk));
+            let served = admin::Served { sources, modes, desk, guard, wishes, written };
+            self.bind_admin(config, &runtime, &Arc::new(served))?;
         }
         self.listened_now.store(Arc::new(self.listened()));
         runtime.spawn(keep_up(followings));
@@ -228,6 +253,29 @@ impl Proxy {
         self.follow_on_control(snapshot);
         // Only now: a server whose name has not been asked for yet is not dead.
         self.checks = CheckThread::start(snapshot, self.around.seed)?;
+        Ok(())
+    }
+
+    /// Binds the admin address and the runtime socket, and has them served.
+    fn bind_admin(
+        &mut self,
+        config: &Config,
+        runtime: &tokio::runtime::Runtime,
+        served: &Arc<admin::Served>,
+    ) -> Result<(), StartError> {
+        if let Some(address) = config.admin.address {
+            let (listener, bound) =
+                admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
+            self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
+            runtime.spawn(admin::serve(listener, Arc::clone(served)));
+        }
+        if let Some(address) = &config.admin.socket {
+            let refused = |error| StartError::BindSocket { address: address.to_string(), error };
+            // Sockets of Tokio are made inside its runtime.
+            let (bound, address) = runtime::bind(address, config.admin.socket_mode).map_err(refused)?;
+            self.runtime = Some(Listened { listener: "runtime".into(), address });
+            runtime.spawn(runtime::serve(bound, Arc::clone(served)));
+        }
         Ok(())
     }
 
@@ -260,10 +308,11 @@ impl Proxy {
         self.logs.as_ref().map(|logs| logs.for_worker(&self.shards[worker])).unwrap_or_default()
     }
 
-    /// The addresses in use, in the order of the config, that of the admin listener last.
+    /// The addresses in use, in the order of the config, those of the admin listener and the runtime socket last.
     pub fn listened(&self) -> Vec<Listened> {
         let mut listened = self.doors.listened();
         listened.extend(self.admin.clone());
+        listened.extend(self.runtime.clone());
         listened
     }
 
@@ -363,7 +412,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.begin_stop();
         self.stop_control.notify_one();
-        for listened in self.doors.listened() {
+        for listened in self.doors.listened().iter().chain(&self.runtime) {
             if let BoundAddress::Unix(path) = &listened.address {
                 let _gone_already = std::fs::remove_file(path);
             }

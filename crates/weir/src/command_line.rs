@@ -6,10 +6,12 @@ use clap::Parser;
 
 use crate::check::CheckArguments;
 use crate::completions::CompletionsArguments;
+use crate::ctl::CtlArguments;
 use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
+use crate::plan::PlanArguments;
 use crate::serve::ServeArguments;
 use crate::top::TopArguments;
 use crate::why::WhyArguments;
@@ -44,6 +46,8 @@ pub(crate) enum Subcommand {
     Check(CheckArguments),
     Explain(ExplainArguments),
     Why(WhyArguments),
+    Plan(PlanArguments),
+    Ctl(CtlArguments),
     Top(TopArguments),
     Demo(DemoArguments),
     Lab(LabArguments),

@@ -9,6 +9,7 @@ use crate::config::{Admin, Credentials};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::text::is_host_with_port;
+use crate::value::ListenAddress;
 
 const PASSWORD_CHARS_MIN: usize = 8;
 const TOKEN_CHARS_MIN: usize = 16;
@@ -19,6 +20,7 @@ const SECRET_BYTES_MAX: u64 = 4096;
 pub(super) fn check(text: &Located<Admin>, files: &Files<'_>, findings: &mut Vec<Finding>) -> Credentials {
     let admin = &text.value;
     check_hosts(text, findings);
+    check_socket(text, findings);
     if text.is_sound {
         check_pair(text, findings);
     }
@@ -46,6 +48,32 @@ fn check_hosts(text: &Located<Admin>, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(MistakeKind::BadValue, text.key_at("hosts"), what).hint(hint));
         }
     }
+}
+
+/// Whoever can connect to the runtime socket is believed: over TCP it is for this machine alone.
+fn check_socket(text: &Located<Admin>, findings: &mut Vec<Finding>) {
+    let admin = &text.value;
+    let address = match &admin.socket {
+        Some(ListenAddress::Tcp(address)) if address.ip().is_loopback() => return,
+        Some(ListenAddress::Tcp(address)) => address.to_string(),
+        Some(ListenAddress::AllTcp { port }) => format!(":{port}"),
+        Some(ListenAddress::Unix(_)) => return,
+        None => {
+            for key in ["socket_mode", "socket_changes"] {
+                if let Some(at) = text.written(key).filter(|_| text.is_missing("socket")) {
+                    let what = format!("`{key}` does nothing without `socket`");
+                    findings.push(Finding::new(MistakeKind::Doubtful, at, what));
+                }
+            }
+            return;
+        }
+    };
+    let what = format!(
+        "the runtime socket asks nobody for credentials, and `{address}` can be reached from elsewhere"
+    );
+    let hint =
+        "write `unix:/run/weir.sock`, or `127.0.0.1` with a port; from elsewhere there is `admin.address`";
+    findings.push(Finding::new(MistakeKind::BadValue, text.key_at("socket"), what).hint(hint));
 }
 
 /// A user needs a password, and a password a user.

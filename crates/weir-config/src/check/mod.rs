@@ -20,6 +20,7 @@ mod tcp;
 mod upstream;
 mod upstream_tls;
 
+pub(crate) use route::route_name;
 pub(crate) use tls::Files;
 
 use std::cell::Cell;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
 use crate::source::{Node, Tree};
-use crate::value::{Size, Token};
+use crate::value::{FileMode, ListenAddress, Size, Token};
 
 section! {
     /// Workers, limits of the whole process, and its end.
@@ -214,6 +214,14 @@ section! {
         /// Host names by which the admin listener may be asked without credentials, besides addresses and names without a dot. A web page can
         /// have its own name lead to any address that its reader reaches; a request that names another host is therefore refused (421).
         hosts: Vec<Box<str>> = [];
+        /// The runtime socket: the commands of HAProxy's (`show stat`, `set server`, ...) and, on a Unix socket, all of the admin API for
+        /// `weir ctl` and `curl --unix-socket`. A path as `unix:/run/weir.sock`; or an address of this machine alone, `127.0.0.1:9999`, for programs
+        /// that cannot do without: it has commands only, and no credentials.
+        socket: Option<ListenAddress> = "off", like "HAProxy `stats socket`";
+        /// The mode of the socket's file: who may write to it may connect. No credentials are asked for there.
+        socket_mode: FileMode = "0600", like "HAProxy `stats socket mode`";
+        /// Whether servers can be changed and the config reloaded there. Without it: on a Unix socket whose mode lets nobody connect but its owner.
+        socket_changes: bool = optional, like "HAProxy `stats socket level`";
     }
 }
 
@@ -244,5 +252,14 @@ section! {
         /// Longest time after which a name is asked for again, whatever its TTL: a TTL of a day must not pin a server
         /// for a day.
         ttl_max: Duration = "5m", like "nginx `resolver valid=`, HAProxy `hold valid`";
+    }
+}
+
+impl Admin {
+    /// Whether anything can be changed through the runtime socket.
+    pub fn allows_socket_changes(&self) -> bool {
+        let is_guarded =
+            matches!(self.socket, Some(ListenAddress::Unix(_))) && self.socket_mode.is_for_its_owner();
+        self.socket_changes.unwrap_or(is_guarded)
     }
 }

@@ -30,5 +30,5 @@ pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart, is_host_with_port,
 };
 pub(crate) use tls::{CertificateText, ListenerTlsText};
-pub(crate) use upstream::{ServerMode, ServerText, UpstreamText};
+pub(crate) use upstream::{ServerMode, ServerTable, ServerText, UpstreamText};
 pub(crate) use upstream_tls::UpstreamTlsText;

@@ -5,6 +5,7 @@ mod arguments;
 mod certificates;
 mod client_certificates;
 mod defaults;
+mod difference;
 mod ejection;
 mod environment;
 mod examples;

@@ -11,6 +11,7 @@ use super::mark::{Mark, mark, note_cost, note_limit};
 use super::measurement::{Limit, Measurement};
 use super::server::Server;
 use super::stand::{Bench, Stand};
+use super::watcher::Watcher;
 use super::{footprint, limit, window};
 use crate::load::exchange::{Shape, prepare};
 use crate::load::tool::{self, Tally};
@@ -20,7 +21,7 @@ use crate::measure::metric::Metric;
 use crate::measure::sockets;
 use crate::scenario::listener::Tls;
 use crate::scenario::{Rounds, Steady, Tool};
-use crate::target::{Installed, Product, Room, Target};
+use crate::target::{Installed, Product, Room, Target, Variant};
 
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,6 +49,7 @@ pub(super) fn measure(
     let mut stand = bench.stand_with(target, ROOM)?;
     let plan = Plan { secure: bench.secure()?, ..plan(&stand, steady, rounds, rate) };
     let mut measurement = Measurement::default();
+    let watcher = (target.variant == Variant::Watched).then(|| Watcher::start(&bench.dir_of(target)));
     let (before, after) = match bench.options.tool {
         tool @ (Tool::Wrk | Tool::Vegeta) => {
             let ((before, after), tally) = drive_tool(bench, &mut stand, &plan, &path(steady), tool)?;
@@ -63,6 +65,9 @@ pub(super) fn measure(
             (driven.before, driven.after)
         }
     };
+    if let Some(watcher) = watcher {
+        measurement.notes.push(watcher.stop()?);
+    }
     stand.is_alive()?;
     note_cost(&mut measurement, &before, &after);
     if let (true, Some(each)) = (bench.traffic.is_bulk, measurement.values.get(&Metric::CpuPerRequest)) {

@@ -46,6 +46,7 @@ mod access_log;
 mod access_log_drops;
 mod graceful_stop;
 mod reload;
+mod runtime_socket;
 mod unix_sockets;
 mod proxy_protocol;
 mod first_bytes;

@@ -49,6 +49,7 @@ struct Terms {
     credentials: Credentials,
     hosts: Vec<Box<str>>,
     changes: bool,
+    socket_changes: bool,
     /// The whole of it, without secrets.
     shown: Box<str>,
 }
@@ -59,6 +60,7 @@ impl Terms {
             credentials: config.credentials.clone(),
             hosts: config.admin.hosts.clone(),
             changes: config.admin.changes,
+            socket_changes: config.admin.allows_socket_changes(),
             shown: config.shown.clone(),
         }
     }
@@ -155,6 +157,11 @@ impl Guard {
         self.terms.load().changes
     }
 
+    /// Whether anything may be changed through the runtime socket.
+    pub(crate) fn allows_socket_changes(&self) -> bool {
+        self.terms.load().socket_changes
+    }
+
     /// A place for a connection from this address, if one is left.
     pub(super) fn seat(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,12 +177,12 @@ impl Guard {
         Some(Seat { guard: Arc::clone(self), address })
     }
 
-    pub(super) fn count_answer(&self) {
+    pub(crate) fn count_answer(&self) {
         self.shard.record_answer();
     }
 
     /// Counts a refusal, and logs it if none was logged for a while.
-    pub(super) fn count_refusal(&self, refusal: AdminRefusal, peer: Peer) {
+    pub(crate) fn count_refusal(&self, refusal: AdminRefusal, peer: Peer) {
         self.shard.record_refusal(refusal);
         let now = clock::now();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +193,7 @@ impl Guard {
         logged.at = Some(now);
         let unlogged = std::mem::take(&mut logged.unlogged);
         drop(logged);
-        let (reason, peer) = (refusal.name(), Told(peer));
+        let reason = refusal.name();
         tracing::warn!(reason, %peer, more_since_the_last = unlogged, "the admin listener refused a request");
     }
 
@@ -207,12 +214,16 @@ impl Guard {
 
     /// Whether a request may change anything.
     pub(super) fn may_change(&self, request: &Request, peer: Peer) -> Result<(), Refused> {
+        if peer == Peer::Local {
+            if self.allows_socket_changes() {
+                return Ok(());
+            }
+            let what = "Changes are not allowed here: `admin.socket_changes` of the config is off.\n";
+            return Err(Refused::new(AdminRefusal::ChangesOff, 403, what));
+        }
         if !self.allows_changes() {
             let what = "Changes are not allowed here: `admin.changes` of the config is off.\n";
             return Err(Refused::new(AdminRefusal::ChangesOff, 403, what));
-        }
-        if peer == Peer::Local {
-            return Ok(());
         }
         let (site, origin) = (request.field("sec-fetch-site"), request.field("origin"));
         if site.is_none() && origin.is_none() {
@@ -231,14 +242,11 @@ impl Guard {
     }
 }
 
-/// A peer in a log line.
-struct Told(Peer);
-
-impl std::fmt::Display for Told {
+impl std::fmt::Display for Peer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Peer::Network(address) => write!(f, "{address}"),
-            Peer::Local => f.write_str("unix"),
+        match self {
+            Self::Network(address) => write!(f, "{address}"),
+            Self::Local => f.write_str("unix"),
         }
     }
 }

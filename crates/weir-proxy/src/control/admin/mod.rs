@@ -4,6 +4,7 @@
 //! not be reachable through the data path, nor through the pages of other sites in somebody's browser.
 
 mod answer;
+mod api;
 mod exchanges;
 mod guard;
 mod places;
@@ -29,6 +30,7 @@ use self::request::Received;
 use super::modes::Modes;
 use super::overview::Sources;
 use crate::recorder::Desk;
+use crate::wishes::{Wishes, Written};
 
 /// How long one request may take from its first byte to its last.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -48,6 +50,9 @@ pub(crate) struct Served {
     pub(crate) sources: Arc<Sources>,
     pub(crate) modes: Arc<Modes>,
     pub(crate) guard: Arc<Guard>,
+    pub(crate) wishes: Wishes,
+    /// The config as its file has it.
+    pub(crate) written: Written,
     /// Where the recorders of the workers are asked.
     pub(crate) desk: Arc<Desk>,
 }

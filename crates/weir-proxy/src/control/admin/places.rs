@@ -8,19 +8,23 @@ use weir_observe::status_page::{self, Shown};
 use super::answer::Answer;
 use super::guard::{Peer, Refused};
 use super::request::Request;
-use super::{Served, exchanges, ready, servers};
+use super::{Served, api, exchanges, ready, servers};
 
 const HTML: &str = "text/html; charset=utf-8";
 
-const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, the last failures at /api/failures, servers at /servers, readiness at /ready.\n";
+const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, the last failures at \
+    /api/failures, the config at /api/config, servers at /servers, readiness at /ready.\n";
 
 /// Answers a request that the guard has let in.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {
     match request.method() {
+        Method::Get | Method::Head if request.path() == b"/api/raw" => {
+            Ok(api::raw_look(request.query(), served, peer).await)
+        }
         Method::Get | Method::Head => Ok(show(request, served).await),
         Method::Post => {
             served.guard.may_change(request, peer)?;
-            Ok(change(request, served).await)
+            Ok(change(request, served, peer).await)
         }
         _ => Ok(not_served("GET, HEAD, POST")),
     }
@@ -37,6 +41,7 @@ async fn show(request: &Request, served: &Served) -> Answer {
         b"/metrics" => metrics(served),
         b"/ready" => ready::answer(request, served),
         b"/api/overview" => Answer::json(200, &served.sources.overview()),
+        b"/api/config" => api::config(served),
         b"/servers" => servers::table(served),
         b"/api/failures" => exchanges::failures(request, served).await,
         b"/api/exchanges" => exchanges::recent(request, served).await,
@@ -45,10 +50,13 @@ async fn show(request: &Request, served: &Served) -> Answer {
     }
 }
 
-async fn change(request: &Request, served: &Arc<Served>) -> Answer {
+async fn change(request: &Request, served: &Arc<Served>, peer: Peer) -> Answer {
     match request.path() {
         b"/servers" => servers::change_mode(request, served),
-        b"/" | b"/metrics" | b"/ready" | b"/api/overview" => not_served("GET, HEAD"),
+        b"/api/reload" => api::reload(served, peer).await,
+        b"/api/raw" => api::raw(request.body(), served, peer).await,
+        path if path.starts_with(api::SERVERS) => api::change_server(request, served, peer).await,
+        b"/" | b"/metrics" | b"/ready" | b"/api/overview" | b"/api/config" => not_served("GET, HEAD"),
         _ => nothing_here(),
     }
 }
