@@ -31,12 +31,14 @@ pub(super) struct RustFile {
 /// Everything that is checked.
 pub(super) struct Tree {
     files: Vec<TextFile>,
+    /// The paths of those that are not text: links may lead there.
+    others: BTreeSet<String>,
     sources: Vec<RustFile>,
 }
 
 impl Tree {
     pub(super) fn read(root: &Path) -> anyhow::Result<Self> {
-        let mut files = Vec::new();
+        let (mut files, mut others) = (Vec::new(), BTreeSet::new());
         let walk = WalkBuilder::new(root)
             .hidden(false)
             .parents(false)
@@ -52,13 +54,14 @@ impl Tree {
             }
             let bytes =
                 fs::read(entry.path()).with_context(|| format!("cannot read {}", entry.path().display()))?;
-            // What is not text (pictures, fuzz seeds) is nobody's reading.
-            if let Ok(text) = String::from_utf8(bytes) {
-                let path = entry.path().strip_prefix(root)?.to_string_lossy().into_owned();
-                files.push(TextFile { path, text });
+            let path = entry.path().strip_prefix(root)?.to_string_lossy().into_owned();
+            match String::from_utf8(bytes) {
+                Ok(text) => files.push(TextFile { path, text }),
+                // What is not text (pictures, fuzz seeds) is nobody's reading.
+                Err(_) => drop(others.insert(path)),
             }
         }
-        Ok(Self::new(files))
+        Ok(Self { others, ..Self::new(files) })
     }
 
     fn new(files: Vec<TextFile>) -> Self {
@@ -76,7 +79,7 @@ impl Tree {
         for source in &mut sources {
             source.test |= declared.iter().any(|module| is_of_module(&source.path, module));
         }
-        Self { files, sources }
+        Self { files, others: BTreeSet::new(), sources }
     }
 
     #[cfg(test)]
@@ -96,7 +99,9 @@ impl Tree {
 
     pub(super) fn has(&self, path: &str) -> bool {
         let folder = format!("{path}/");
-        path.is_empty() || self.files.iter().any(|file| file.path == path || file.path.starts_with(&folder))
+        path.is_empty()
+            || self.others.contains(path)
+            || self.files.iter().any(|file| file.path == path || file.path.starts_with(&folder))
     }
 }
 
