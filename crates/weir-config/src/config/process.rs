@@ -200,7 +200,8 @@ section! {
         address: Option<SocketAddr> = "off", like "nginx `stub_status`, HAProxy `prometheus-exporter`, Envoy `admin`";
         /// Whether servers can be drained there and taken out for maintenance: `POST /servers?upstream=NAME&server=NAME&mode=draining`, or
         /// `maintenance`, or `serving`; `&deadline=30s` ends a drain for those too that are bound to the server. `GET /servers` tells how far it
-        /// is. Whoever can connect can do it. Requests that a web page could make are refused.
+        /// is. Also whether the running process can be profiled: `GET /api/profile/cpu`. Whoever can connect can do it. Requests that a web page
+        /// could make are refused.
         changes: bool = false, like "HAProxy `stats admin`, Envoy `admin`";
     }
 }
