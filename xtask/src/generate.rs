@@ -49,6 +49,12 @@ const GENERATED: &[Generated] = &[
         test: "failure::tests::failures_page_is_up_to_date",
     },
     Generated {
+        file: "docs/metrics.md",
+        package: "weir-observe",
+        target: &["--lib"],
+        test: "prometheus::tests::documents::the_page_of_metrics_is_current",
+    },
+    Generated {
         file: "docs/commands.md",
         package: "weir",
         target: &["--bin", "weir"],

@@ -42,7 +42,22 @@ const PACKAGES: &[Package] = &[
         program: "/usr/lib/nginx/modules/ngx_stream_module.so",
         reason: "step `tests`: nginx as a sender of the PROXY protocol",
     },
-    Package { name: "chromium", program: "chromium", reason: "step `tests`: the lab's report in a browser" },
+    Package {
+        name: "chromium",
+        program: "chromium",
+        reason: "step `tests`: the lab's report and the status page in a browser",
+    },
+    Package {
+        name: "prometheus",
+        program: "promtool",
+        reason: "step `tests`: judges the metrics, and scrapes them",
+    },
+    Package {
+        name: "hatop",
+        program: "hatop",
+        reason: "step `tests`: a monitor of HAProxy at the runtime socket",
+    },
+    Package { name: "tmux", program: "tmux", reason: "step `tests`: the terminal that hatop runs in" },
     Package { name: "apache2-utils", program: "ab", reason: "step `bench`: a load generator of the lab" },
     Package { name: "siege", program: "siege", reason: "step `bench`: a load generator of the lab" },
     Package { name: "wrk", program: "wrk", reason: "step `bench`: a load generator of the lab" },

@@ -24,8 +24,12 @@ mod check;
 mod config;
 mod load;
 
+// Two configurations side by side.
+mod difference;
+
 // Back to text: the effective configuration, the reference, the schema.
 mod print;
+mod secrets;
 mod reference;
 
 pub use certificate::{
@@ -34,17 +38,18 @@ pub use certificate::{
 pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Config, ConnectionLimit, CookieMode,
-    CookiePersistence, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe,
-    IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
+    CookiePersistence, Credentials, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck,
+    HttpProbe, IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
     ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol, ProxyProtocol,
-    ProxyVersion, Queue, QueuePriority, Redirect, RedirectPart, ReloadTrigger, RequestId, Retry, Route,
-    RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
+    ProxyVersion, Queue, QueuePriority, Recorder, Redirect, RedirectPart, ReloadTrigger, RequestId, Retry,
+    Route, RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
     UpstreamLimits, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
+pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, What};
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
 pub use reference::{json_schema, reference_markdown};
 pub use value::{
-    HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size, StatusRange, Token,
-    ValueError, parse_duration, print_duration,
+    FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size,
+    StatusRange, Token, ValueError, parse_duration, print_duration,
 };

@@ -6,7 +6,7 @@ use crate::check::{Files, check};
 use crate::config::{AccessLog, Config};
 use crate::key::{Bounds, Located, Many, Map, OneOrMany, Reader, Spanned, Value};
 use crate::mistake::{Finding, MistakeKind, Mistakes};
-use crate::source::{FileIndex, Loading, Sources, Span, load};
+use crate::source::{FileIndex, Loading, Node, Sources, Span, load};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
 use crate::value::{ListenAddress, ServerAddress, ValueError};
 
@@ -18,6 +18,8 @@ pub struct Checked {
     /// Everything that is wrong, warnings included.
     pub mistakes: Mistakes,
     document: Document,
+    /// What the document was read from.
+    tree: Option<Node>,
 }
 
 impl Checked {
@@ -58,7 +60,8 @@ impl Checked {
             .map(|finding| finding.at)
             .collect();
         if broken.is_empty() {
-            return Self::finish(document, sources, reads_files, findings);
+            let checked = Self::finish(document, sources, reads_files, findings);
+            return Self { tree: Some(node), ..checked };
         }
         // What could be read of a broken document is not the whole: only what is wrong in itself is worth saying.
         let line = |span: Span| (span.file, sources.position(span).line);
@@ -67,7 +70,12 @@ impl Checked {
                 || finding.kind != MistakeKind::MissingKey
                     && broken.iter().all(|at| line(*at) != line(finding.at))
         });
-        Self { config: None, mistakes: Mistakes::new(sources, findings), document: document.value }
+        Self {
+            config: None,
+            mistakes: Mistakes::new(sources, findings),
+            document: document.value,
+            tree: None,
+        }
     }
 
     fn finish(
@@ -79,12 +87,20 @@ impl Checked {
         let config = check(document.clone(), &Files::new(&sources, may_read), &mut findings);
         let mistakes = Mistakes::new(sources, findings);
         let works = mistakes.errors().next().is_none();
-        Self { config: works.then_some(config), mistakes, document: document.value }
+        Self { config: works.then_some(config), mistakes, document: document.value, tree: None }
     }
 
     /// The configuration or the mistakes; warnings are lost in the first case.
     pub fn into_result(self) -> Result<Config, Mistakes> {
         self.config.ok_or(self.mistakes)
+    }
+
+    pub(crate) fn document(&self) -> &Document {
+        &self.document
+    }
+
+    pub(crate) fn tree(&self) -> Option<&Node> {
+        self.tree.as_ref()
     }
 
     /// The whole configuration as one TOML document: files joined, variables replaced, every default written out.

@@ -13,6 +13,7 @@ pub(crate) fn print(document: &Document) -> String {
     push_table(&mut text, "[access_log]", &document.access_log);
     push_table(&mut text, "[dns]", &document.dns);
     push_table(&mut text, "[admin]", &document.admin);
+    push_table(&mut text, "[recorder]", &document.recorder);
     for (name, listener) in &document.listener.0 {
         let name = key(&name.value);
         let without_routes = ListenerText { route: Vec::new(), ..listener.value.clone() };

@@ -7,6 +7,7 @@
 
 use serde::Serialize;
 
+use crate::admin::AdminFigures;
 use crate::counter::{Counter, Level};
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
@@ -14,7 +15,8 @@ use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::{
-    FailureCounters, ListenerShard, ProbeShard, ServerShard, TLS_VERSIONS, UpstreamShard, WorkerShard,
+    FailureCounters, ListenerShard, ProbeShard, RouteShard, ServerShard, TLS_VERSIONS, UpstreamShard,
+    WorkerShard,
 };
 
 /// What the parts of a shard are called, in the order of the config.
@@ -46,6 +48,8 @@ pub struct Figures {
     pub upstreams: Vec<UpstreamFigures>,
     /// What became of reloads.
     pub reload: ReloadFigures,
+    /// What the admin listener was asked.
+    pub admin: AdminFigures,
 }
 
 /// What became of reloads of the config.
@@ -99,6 +103,13 @@ impl Figures {
     pub fn add_listener(&mut self, listener: usize, shard: &ListenerShard) {
         if let Some(total) = self.listeners.get_mut(listener) {
             total.add(shard);
+        }
+    }
+
+    /// Adds what the routes of a listener took.
+    pub fn note_routes(&mut self, listener: usize, routes: Vec<RouteFigures>) {
+        if let Some(listener) = self.listeners.get_mut(listener) {
+            listener.routes = routes;
         }
     }
 
@@ -164,6 +175,14 @@ impl Figures {
         let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
         if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
             server.mode = mode;
+        }
+    }
+
+    /// Adds how many attempts run on a server or wait for a connection to it. Positions without a name are left out.
+    pub fn note_in_flight(&mut self, upstream: usize, server: usize, in_flight: u32) {
+        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
+        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+            server.attempts_open = Level { now: in_flight.into(), peak: in_flight.into() };
         }
     }
 
@@ -238,6 +257,34 @@ pub struct ListenerFigures {
     pub tunnels_open: Level,
     #[serde(skip)]
     pub failures: FailureFigures,
+    /// What its routes took, in the order of the config.
+    #[serde(skip)]
+    pub routes: Vec<RouteFigures>,
+}
+
+/// What all workers counted for one route; the fields are those of [`RouteShard`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[expect(missing_docs, reason = "each field is explained at the field of the same name in RouteShard")]
+pub struct RouteFigures {
+    #[serde(skip)]
+    pub name: String,
+    pub requests: u64,
+    pub responses: [u64; 5],
+    pub failures: u64,
+}
+
+impl RouteFigures {
+    /// Nothing counted yet.
+    pub fn named(name: &str) -> RouteFigures {
+        RouteFigures { name: name.to_owned(), ..RouteFigures::default() }
+    }
+
+    /// Adds what a worker counted.
+    pub fn add(&mut self, shard: &RouteShard) {
+        self.requests += shard.requests.value();
+        add_each(&mut self.responses, shard.responses.values());
+        self.failures += shard.failures.value();
+    }
 }
 
 /// A certificate in use, or a file of lists of revoked ones.
@@ -284,6 +331,8 @@ pub struct UpstreamFigures {
     #[serde(skip)]
     pub queue_time: HistogramSnapshot,
     #[serde(skip)]
+    pub exchange_time: HistogramSnapshot,
+    #[serde(skip)]
     pub retries: [u64; RETRY_CAUSES.len()],
     #[serde(skip)]
     pub retries_refused: [u64; RETRY_REFUSALS.len()],
@@ -312,6 +361,7 @@ impl UpstreamFigures {
         self.queued += shard.queued.value();
         self.queue_length.merge(shard.queue_length.level());
         self.queue_time.add(&shard.queue_time);
+        self.exchange_time.add(&shard.exchange_time);
         add_each(&mut self.retries, values(&shard.retries));
         add_each(&mut self.retries_refused, values(&shard.retries_refused));
         add_each(&mut self.persistence, values(&shard.persistence));
@@ -329,6 +379,7 @@ pub struct ServerFigures {
     #[serde(skip)]
     pub name: String,
     pub attempts: u64,
+    /// Attempts that run on it or wait for a connection to it; its peak is not known.
     pub attempts_open: Level,
     pub retries: u64,
     pub requests: u64,
@@ -371,7 +422,6 @@ impl ServerFigures {
 
     fn add(&mut self, shard: &ServerShard) {
         self.attempts += shard.attempts.value();
-        self.attempts_open.merge(shard.attempts_open.level());
         self.retries += shard.retries.value();
         self.requests += shard.requests.value();
         add_each(&mut self.responses, shard.responses.values());

@@ -19,10 +19,13 @@ mod page;
 mod counter;
 mod histogram;
 mod shard;
+mod admin;
 
 // What a reader makes of it.
 mod figures;
 pub mod overview;
+pub mod haproxy;
+pub mod status_page;
 pub mod prometheus;
 
 // Where the CPU time goes, drawn.
@@ -32,11 +35,14 @@ pub mod flame;
 pub mod access_log;
 
 pub use accept::{Format, choose_format};
+pub use admin::{AdminFigures, AdminRefusal, AdminShard};
 pub use counter::{Counter, Gauge, Level};
-pub use failure::{Cause, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown};
+pub use failure::{
+    Cause, Closing, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown,
+};
 pub use figures::{
     CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ReloadFigures,
-    ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
+    RouteFigures, ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use kept::Kept;
@@ -45,6 +51,6 @@ pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
-    FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, ServerShard, ShardSizes,
-    TLS_VERSIONS, UpstreamShard, WorkerShard,
+    FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard, ServerShard,
+    ShardSizes, TLS_VERSIONS, UpstreamShard, WorkerShard,
 };

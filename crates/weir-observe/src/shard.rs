@@ -122,6 +122,18 @@ pub struct ListenerShard {
     pub failures: FailureCounters,
 }
 
+/// What one worker counts for one route.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct RouteShard {
+    /// Exchanges, and connections of TCP listeners, that the route took.
+    pub requests: Counter,
+    /// Responses sent to them, by class, Weir's own answers included.
+    pub responses: ResponseCounters,
+    /// Those that failed.
+    pub failures: Counter,
+}
+
 /// The versions of TLS that handshakes are counted by.
 pub const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
 
@@ -139,6 +151,8 @@ pub struct UpstreamShard {
     pub queue_length: Gauge,
     /// Time spent waiting, of those that waited.
     pub queue_time: Histogram,
+    /// Time from the first byte of the request to the last of the response, of exchanges that were answered; tunnels are none.
+    pub exchange_time: Histogram,
     /// Attempts beyond the first of an exchange, by [`RETRY_CAUSES`].
     pub retries: [Counter; RETRY_CAUSES.len()],
     /// Failed attempts that were not repeated, by [`RETRY_REFUSALS`].
@@ -165,6 +179,7 @@ impl UpstreamShard {
             queued: Counter::new(),
             queue_length: Gauge::new(),
             queue_time: Histogram::new(),
+            exchange_time: Histogram::new(),
             retries: Default::default(),
             retries_refused: Default::default(),
             persistence: Default::default(),
@@ -180,8 +195,6 @@ impl UpstreamShard {
 pub struct ServerShard {
     /// Attempts begun: exchanges that chose this server, first tries and retries.
     pub attempts: Counter,
-    /// Attempts that run.
-    pub attempts_open: Gauge,
     /// Attempts that were retries of an exchange that failed elsewhere or here.
     pub retries: Counter,
     /// Requests sent whole.

@@ -5,6 +5,7 @@
 
 mod proxy;
 mod reload;
+mod wishes;
 mod worker;
 mod snapshot;
 mod view;
@@ -14,6 +15,7 @@ mod downstream;
 mod exchange;
 mod relay;
 mod upstream;
+mod recorder;
 mod control;
 
 mod tls;
@@ -32,3 +34,4 @@ pub use downstream::listener::BoundAddress;
 pub use proxy::{Listened, Proxy, StartError, Stopped, workers_by_default};
 pub use reload::Reloaded;
 pub use snapshot::{TlsError, head_limits};
+pub use wishes::{ServerChange, Unfulfilled, Wanted, Wish, Wishes};

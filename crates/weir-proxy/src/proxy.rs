@@ -27,12 +27,15 @@ use crate::control::modes::Modes;
 use crate::control::overview::{ListenedNow, Sources, unix_ms};
 use crate::control::profile::threads::{self, Enrolment};
 use crate::control::pulse::Pulse;
+use crate::control::runtime;
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
 use crate::downstream::listener::BoundAddress;
+use crate::recorder::Desk;
 use crate::reload::{Fixed, Reloads};
 use crate::snapshot::{Current, Snapshot, Surroundings, TlsError};
 use crate::turn::Turn;
+use crate::wishes::{Wishes, Written};
 use crate::worker::{self, Accepted, Load, Shared, WorkerStart};
 
 /// How much longer than one DNS answer may take the start waits for names.
@@ -62,6 +65,14 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// The runtime socket cannot be bound.
+    #[error("the runtime socket cannot use {address}: {error}")]
+    BindSocket {
+        /// The address as the config has it.
+        address: String,
+        /// What the system said.
+        error: io::Error,
+    },
     /// TLS of a listener cannot be made ready.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -76,7 +87,7 @@ pub enum StartError {
 /// An address in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listened {
-    /// The listener in the config; `admin` for the admin listener.
+    /// The listener in the config; `admin` for the admin listener, `runtime` for the runtime socket.
     pub listener: Box<str>,
     /// The address, with the port that the system chose where the config left it open.
     pub address: BoundAddress,
@@ -99,6 +110,12 @@ pub struct Proxy {
     pub(crate) shards: Vec<Arc<WorkerShard>>,
     pub(crate) doors: Doors,
     admin: Option<Listened>,
+    runtime: Option<Listened>,
+    /// The config as its file has it, and with what was changed since.
+    pub(crate) written: Written,
+    pub(crate) in_use: Config,
+    wishes: Wishes,
+    pub(crate) admin_guard: Option<Arc<admin::Guard>>,
     /// What [`Proxy::listened`] says, for the control thread.
     pub(crate) listened_now: ListenedNow,
     workers: Vec<JoinHandle<io::Result<()>>>,
@@ -113,6 +130,8 @@ pub struct Proxy {
     pub(crate) reloads: Arc<Reloads>,
     /// The thread that has started it, and that reloads.
     _enrolled: Enrolment,
+    /// Where the recorders of the workers are asked.
+    pub(crate) desk: Arc<Desk>,
 }
 
 impl Proxy {
@@ -121,6 +140,14 @@ impl Proxy {
     /// # Errors
     /// When an address, a log or a thread cannot be had; nothing runs then.
     pub fn start(config: &Config) -> Result<Self, StartError> {
+        Self::start_obeying(config, Wishes::nobody())
+    }
+
+    /// The same; what is wanted of the process while it runs goes to `wishes`.
+    ///
+    /// # Errors
+    /// As [`Proxy::start`].
+    pub fn start_obeying(config: &Config, wishes: Wishes) -> Result<Self, StartError> {
         raise_open_files();
         let workers = match config.process.workers {
             WorkerCount::Exactly(count) => count.get(),
@@ -139,6 +166,8 @@ impl Proxy {
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (turns, mut next_turns): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (followings, next_followings) = unbounded_channel();
+        let (desk, mut next_asks) = Desk::new(workers, &config.recorder);
+        desk.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
         let mut proxy = Self {
             shared: Arc::new(share(config, senders)),
@@ -148,6 +177,11 @@ impl Proxy {
             shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
             doors,
             admin: None,
+            runtime: None,
+            written: Arc::new(ArcSwap::from_pointee(config.clone())),
+            in_use: config.clone(),
+            wishes,
+            admin_guard: None,
             listened_now: ListenedNow::default(),
             workers: Vec::new(),
             stop_workers: Vec::new(),
@@ -159,6 +193,7 @@ impl Proxy {
             logs: Some(logs),
             reloads: Arc::default(),
             _enrolled: threads::enrol(),
+            desk: Arc::new(desk),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         for (index, handed_over) in inboxes.into_iter().enumerate() {
@@ -175,6 +210,8 @@ impl Proxy {
                 },
                 turns: next_turns.remove(0),
                 handed_over,
+                recorder: config.recorder.clone(),
+                asks: next_asks.remove(0),
                 stop: Arc::clone(&stop),
                 random_seed: seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             };
@@ -202,15 +239,16 @@ impl Proxy {
         followings: UnboundedReceiver<Following>,
     ) -> Result<(), StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        if let Some(address) = config.admin.address {
-            let (listener, bound) =
-                admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
-            self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
+        if config.admin.address.is_some() || config.admin.socket.is_some() {
+            let guard = Arc::new(admin::Guard::new(config)?);
+            self.admin_guard = Some(Arc::clone(&guard));
             let modes = Modes::new(&self.current);
-            let sources = Arc::new(self.sources(config, &modes));
+            let sources = Arc::new(self.sources(&guard, &modes));
             runtime.spawn(Arc::clone(&sources).keep_pulse());
-            let served = admin::Served { sources, modes, changes: config.admin.changes };
-            runtime.spawn(admin::serve(listener, Arc::new(served)));
+            let (wishes, written, desk) =
+                (self.wishes.clone(), Arc::clone(&self.written), Arc::clone(&self.desk));
+            let served = admin::Served { sources, modes, desk, guard, wishes, written };
+            self.bind_admin(config, &runtime, &Arc::new(served))?;
         }
         self.listened_now.store(Arc::new(self.listened()));
         runtime.spawn(keep_up(followings));
@@ -226,8 +264,31 @@ impl Proxy {
         Ok(())
     }
 
+    /// Binds the admin address and the runtime socket, and has them served.
+    fn bind_admin(
+        &mut self,
+        config: &Config,
+        runtime: &tokio::runtime::Runtime,
+        served: &Arc<admin::Served>,
+    ) -> Result<(), StartError> {
+        if let Some(address) = config.admin.address {
+            let (listener, bound) =
+                admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
+            self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
+            runtime.spawn(admin::serve(listener, Arc::clone(served)));
+        }
+        if let Some(address) = &config.admin.socket {
+            let refused = |error| StartError::BindSocket { address: address.to_string(), error };
+            // Sockets of Tokio are made inside its runtime.
+            let (bound, address) = runtime::bind(address, config.admin.socket_mode).map_err(refused)?;
+            self.runtime = Some(Listened { listener: "runtime".into(), address });
+            runtime.spawn(runtime::serve(bound, Arc::clone(served)));
+        }
+        Ok(())
+    }
+
     /// What an overview is made of.
-    fn sources(&self, config: &Config, modes: &Arc<Modes>) -> Sources {
+    fn sources(&self, guard: &Arc<admin::Guard>, modes: &Arc<Modes>) -> Sources {
         Sources {
             shards: self.shards.clone(),
             shared: Arc::clone(&self.shared),
@@ -236,7 +297,7 @@ impl Proxy {
             modes: Arc::clone(modes),
             listened: Arc::clone(&self.listened_now),
             via_name: self.around.via_name.clone(),
-            allows_changes: config.admin.changes,
+            guard: Arc::clone(guard),
             started_ms: unix_ms(),
             pulse: Pulse::default(),
         }
@@ -255,10 +316,11 @@ impl Proxy {
         self.logs.as_ref().map(|logs| logs.for_worker(&self.shards[worker])).unwrap_or_default()
     }
 
-    /// The addresses in use, in the order of the config, that of the admin listener last.
+    /// The addresses in use, in the order of the config, those of the admin listener and the runtime socket last.
     pub fn listened(&self) -> Vec<Listened> {
         let mut listened = self.doors.listened();
         listened.extend(self.admin.clone());
+        listened.extend(self.runtime.clone());
         listened
     }
 
@@ -358,7 +420,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.begin_stop();
         self.stop_control.notify_one();
-        for listened in self.doors.listened() {
+        for listened in self.doors.listened().iter().chain(&self.runtime) {
             if let BoundAddress::Unix(path) = &listened.address {
                 let _gone_already = std::fs::remove_file(path);
             }

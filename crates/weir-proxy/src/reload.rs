@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use weir_config::{Admin, Config, Log, Process};
+use weir_config::{Admin, Config, Log, Process, Recorder, Server};
 use weir_observe::ReloadFigures;
 
 use crate::clock;
@@ -17,6 +17,7 @@ use crate::control::doors::Opened;
 use crate::control::health::CheckThread;
 use crate::proxy::{Proxy, StartError, open_files_max};
 use crate::turn::Turn;
+use crate::wishes::{ServerChange, Unfulfilled};
 
 /// How long is waited for the workers to turn, each between two steps of its event loop.
 const TURN_TIME: Duration = Duration::from_secs(10);
@@ -36,11 +37,17 @@ pub(crate) struct Fixed {
     process: Process,
     admin: Admin,
     log: Log,
+    recorder: Recorder,
 }
 
 impl Fixed {
     pub(crate) fn of(config: &Config) -> Self {
-        Self { process: config.process.clone(), admin: config.admin.clone(), log: config.log.clone() }
+        Self {
+            process: config.process.clone(),
+            admin: config.admin.clone(),
+            log: config.log.clone(),
+            recorder: config.recorder.clone(),
+        }
     }
 
     /// The keys by which `config` differs and that nothing but a restart can change.
@@ -53,7 +60,10 @@ impl Fixed {
             ("process.buffers_max", process.buffers_max != next.buffers_max),
             ("process.name", process.name != next.name),
             ("log", self.log != config.log),
-            ("admin", self.admin != config.admin),
+            ("admin.address", self.admin.address != config.admin.address),
+            ("admin.socket", self.admin.socket != config.admin.socket),
+            ("admin.socket_mode", self.admin.socket_mode != config.admin.socket_mode),
+            ("recorder", self.recorder != config.recorder),
         ]
         .into_iter()
         .filter_map(|(key, differs)| differs.then_some(key))
@@ -114,7 +124,34 @@ impl Proxy {
     pub fn reload(&mut self, config: &Config) -> Result<Reloaded, StartError> {
         let reloaded = self.turn_to(config);
         self.reloads.count(reloaded.is_ok());
+        if reloaded.is_ok() {
+            self.written.store(Arc::new(config.clone()));
+            self.in_use = config.clone();
+        }
         reloaded
+    }
+
+    /// Changes a server of the config in use, as a reload would; gives it as it was and as it is. The next reload takes what its file says.
+    ///
+    /// # Errors
+    /// When there is no such server, or it cannot be so; then nothing has changed.
+    pub fn change(&mut self, change: &ServerChange, who: &str) -> Result<(Server, Server), Unfulfilled> {
+        let mut config = self.in_use.clone();
+        let (before, after) = change.apply(&mut config, &self.written.load())?;
+        if before != after {
+            self.turn_to(&config).map_err(|error| Unfulfilled::Refused(error.to_string()))?;
+            self.in_use = config;
+        }
+        tracing::info!(
+            upstream = change.upstream,
+            server = change.server,
+            weight = after.weight,
+            address = %after.address,
+            max_requests = after.max_requests.unwrap_or(0),
+            who,
+            "the server was changed, until the next reload"
+        );
+        Ok((before, after))
     }
 
     /// Takes note of a reload that failed before it began: the config has mistakes.
@@ -131,6 +168,7 @@ impl Proxy {
         }
         // From here on nothing can fail.
         snapshot.prepare(&before);
+        self.desk.names.learn(&snapshot);
         self.follow_on_control(&snapshot);
         self.current.store(Arc::clone(&snapshot));
         let (done, all_done) = channel::<()>();
@@ -153,6 +191,9 @@ impl Proxy {
                 None
             });
         }
+        if let Some(guard) = &self.admin_guard {
+            guard.follow(config);
+        }
         self.doors = doors;
         self.listened_now.store(Arc::new(self.listened()));
         for file in stale_files {
@@ -160,5 +201,42 @@ impl Proxy {
         }
         let needs_restart = self.fixed.needs_restart(config);
         Ok(Reloaded { generation: snapshot.generation, needs_restart })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use weir_config::{Checked, Difference, Effect, What};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_and_a_reload_agree_on_what_needs_a_restart() {
+        let rest = "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
+        let text = format!(
+            "process = {{ workers = 3, pin_workers = true, buffer_size = \"8KiB\", buffers_max = 99, name = \"n\", reload_grace = \"1s\", \
+             connections_max = 9 }}\nlog = {{ level = \"warn\", format = \"json\" }}\nrecorder = {{ exchanges = 1, failures = 2 }}\n\
+             admin = {{ address = \"127.0.0.1:1\", changes = true, socket = \"unix:/a\", socket_mode = \"0660\", socket_changes = true }}\n\
+             dns.timeout = \"1s\"\naccess_log.format = \"json\"\n{rest}"
+        );
+        let (before, after) = (Checked::parse(rest, "old.toml"), Checked::parse(&text, "new.toml"));
+        let difference = Difference::between(&before, &after);
+        let of_sections = ["log", "recorder"];
+        let mut planned = BTreeSet::new();
+        for change in &difference.changes {
+            let What::Changed(keys) = &change.what else { continue };
+            for key in keys.iter().filter(|key| key.effect == Effect::Restart) {
+                let section = change.part.kind();
+                let whole = of_sections.contains(&section);
+                planned.insert(if whole { section.to_owned() } else { format!("{section}.{}", key.key) });
+            }
+        }
+        let told = |checked: Checked| checked.into_result().expect("it has no mistake");
+        let fixed = Fixed::of(&told(before));
+        let needed: BTreeSet<String> =
+            fixed.needs_restart(&told(after)).into_iter().map(str::to_owned).collect();
+        assert_eq!(planned, needed);
     }
 }

@@ -8,11 +8,11 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use weir_observe::WorkerShard;
+use weir_observe::{Failure, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
 use crate::buffer::BufferStock;
@@ -20,6 +20,7 @@ use crate::clock;
 use crate::downstream::listener::{Door, OpenDoor};
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::carrier::Carrier;
+use crate::recorder::{Ask, Recorder};
 use crate::snapshot::ListenerState;
 use crate::timers::Timers;
 use crate::turn::Turn;
@@ -73,6 +74,9 @@ pub(crate) struct WorkerStart {
     pub(crate) first: Turn,
     pub(crate) turns: UnboundedReceiver<Turn>,
     pub(crate) handed_over: UnboundedReceiver<Accepted>,
+    /// How much it keeps of exchanges that are over, and where it is asked about them.
+    pub(crate) recorder: weir_config::Recorder,
+    pub(crate) asks: UnboundedReceiver<Ask>,
     pub(crate) stop: Arc<Notify>,
     pub(crate) random_seed: u64,
 }
@@ -91,6 +95,8 @@ pub(crate) struct Worker {
     pub(crate) doors: RefCell<Vec<OpenDoor>>,
     /// One per session; through them they are also told that the worker stops.
     pub(crate) timers: Rc<Timers>,
+    /// What is kept of exchanges that are over.
+    pub(crate) recorder: Option<Recorder>,
     carriers: RefCell<Vec<Carrier>>,
     /// Exchanges that may still begin before the buffers run out.
     exchanges_left: Cell<u32>,
@@ -114,7 +120,18 @@ pub(crate) fn run(start: WorkerStart) -> std::io::Result<()> {
 }
 
 async fn serve(start: WorkerStart) {
-    let WorkerStart { index, shared, shard, first, mut turns, mut handed_over, stop, random_seed } = start;
+    let WorkerStart {
+        index,
+        shared,
+        shard,
+        first,
+        mut turns,
+        mut handed_over,
+        recorder,
+        mut asks,
+        stop,
+        random_seed,
+    } = start;
     let process = &first.snapshot.process;
     let exchanges_max = process.buffers_max / BUFFERS_PER_EXCHANGE / shared.loads.len() as u32;
     let worker = Rc::new(Worker {
@@ -125,6 +142,7 @@ async fn serve(start: WorkerStart) {
         leaving: RefCell::default(),
         doors: RefCell::default(),
         timers: Timers::new(),
+        recorder: Recorder::new(&recorder),
         carriers: RefCell::new(Vec::new()),
         exchanges_left: Cell::new(exchanges_max.max(1)),
         exchange_over: Notify::new(),
@@ -154,6 +172,14 @@ async fn serve(start: WorkerStart) {
             }
         }
     });
+    let clerk = tokio::task::spawn_local({
+        let worker = Rc::clone(&worker);
+        async move {
+            while let Some(ask) = asks.recv().await {
+                ask.answer(worker.recorder.as_ref());
+            }
+        }
+    });
     let sweeper = tokio::task::spawn_local(sweep(Rc::clone(&worker)));
     let timers = Rc::clone(&worker.timers);
     let clockwork = tokio::task::spawn_local(async move { timers.run().await });
@@ -166,6 +192,7 @@ async fn serve(start: WorkerStart) {
         worker.drained.notified().await;
     }
     inbox.abort();
+    clerk.abort();
     sweeper.abort();
     clockwork.abort();
     worker.flush_logs();
@@ -303,6 +330,22 @@ impl Worker {
             listener = &*listener.plan().config.name,
             "no file descriptor left for a new connection: raise the limit on open files (ulimit -n)"
         );
+    }
+
+    /// Keeps a failure of a client connection on which there was no exchange.
+    #[cold]
+    pub(crate) fn record_session(
+        &self,
+        failure: Failure,
+        peer: Peer,
+        listener: &LocalListener,
+        opened_at: Instant,
+    ) {
+        let Some(recorder) = &self.recorder else { return };
+        // Not while it is being replaced, which a connection that ends by a panic could come across.
+        let Ok(present) = self.view.try_borrow() else { return };
+        let (view, place) = listener.ground(&present);
+        recorder.record_session(failure, peer, view.snapshot.generation, place, opened_at);
     }
 
     /// Counts a session that has ended. `entered` says whether it had begun to run.

@@ -9,6 +9,7 @@ mod hash;
 mod latency;
 mod posture;
 mod server;
+mod glance;
 pub mod route;
 pub mod split;
 pub mod rewrite;
@@ -22,6 +23,7 @@ pub mod ejection;
 pub mod retry;
 pub mod limit;
 
+pub use glance::Glance;
 pub use hash::{hash_address, hash_bytes};
 pub use posture::{Health, Mode};
 pub use server::{RAMP_FULL, ServerId, ServerState, Slot, WEIGHT_MAX};

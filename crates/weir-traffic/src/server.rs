@@ -266,6 +266,11 @@ impl ServerState {
         &self.turn
     }
 
+    #[inline]
+    pub(crate) fn packed_posture(&self) -> u64 {
+        self.posture.load(Ordering::Relaxed)
+    }
+
     fn posture(&self) -> Posture {
         Posture::unpack(self.posture.load(Ordering::Relaxed))
     }

@@ -6,12 +6,15 @@ use clap::Parser;
 
 use crate::check::CheckArguments;
 use crate::completions::CompletionsArguments;
+use crate::ctl::CtlArguments;
 use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
-use crate::profile::ProfileArguments;
+use crate::plan::PlanArguments;
 use crate::serve::ServeArguments;
+use crate::top::TopArguments;
+use crate::why::WhyArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,7 +45,10 @@ pub(crate) enum Subcommand {
     Serve(ServeArguments),
     Check(CheckArguments),
     Explain(ExplainArguments),
-    Profile(ProfileArguments),
+    Why(WhyArguments),
+    Plan(PlanArguments),
+    Ctl(CtlArguments),
+    Top(TopArguments),
     Demo(DemoArguments),
     Lab(LabArguments),
     Completions(CompletionsArguments),

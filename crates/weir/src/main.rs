@@ -6,16 +6,20 @@ mod mistakes;
 mod output;
 mod log;
 mod clock;
-#[cfg_attr(not(test), expect(dead_code, reason = "not every command that asks a running Weir is there yet"))]
 mod admin_client;
 
 mod serve;
 mod reload;
+mod events;
 mod watch;
 mod start;
 mod supervisor;
 mod check;
+mod plan;
+mod ctl;
 mod explain;
+mod why;
+mod top;
 mod profile;
 mod demo;
 mod lab;
@@ -41,8 +45,11 @@ fn main() -> ExitCode {
     let outcome = match CommandLine::parse().subcommand {
         Subcommand::Serve(arguments) => serve::run(&arguments),
         Subcommand::Check(arguments) => check::run(&arguments),
+        Subcommand::Ctl(arguments) => ctl::run(&arguments),
+        Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
-        Subcommand::Profile(arguments) => profile::run(&arguments),
+        Subcommand::Why(arguments) => why::run(&arguments),
+        Subcommand::Top(arguments) => top::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
         Subcommand::Completions(arguments) => completions::run(&arguments),

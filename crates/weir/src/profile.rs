@@ -1,4 +1,4 @@
-//! `weir profile`: where the CPU time and the memory of a running Weir go.
+//! `weir ctl profile`: where the CPU time and the memory of a running Weir go.
 //!
 //! Asks it, and writes down what it says; it profiles itself. Must not need anything of the machine that it runs on.
 
@@ -11,32 +11,15 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::admin_client::{AdminArguments, AdminClient, Answer};
-use crate::command_line::with_exit_codes;
+use crate::admin_client::{AdminClient, Answer};
 use crate::error::CommandError;
 use crate::output;
-
-const EXAMPLES: &str = "\
-Examples:
-  weir profile cpu --admin 127.0.0.1:9000 --seconds 10 -o weir.svg
-  weir profile cpu --config weir.toml --format folded > stacks.txt
-  weir profile memory --config weir.toml";
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  the profile is written
-  1  Weir cannot be asked, or gives no profile
-  2  the command line or the config cannot be used";
 
 /// How much longer than the profile itself its answer may take: names are looked up when it is over.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Show where the CPU time or the memory of a running Weir goes.
-///
-/// The process profiles itself, so this needs neither `perf` nor rights on the machine; only `admin.changes` of its config. Sampling costs a
-/// few microseconds 99 times per second of CPU time of a thread, and nothing while nobody asks.
+/// What is wanted of a profile.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ProfileArguments {
     /// What is looked into.
     what: What,
@@ -52,8 +35,6 @@ pub(crate) struct ProfileArguments {
     /// The file it is written to. Without it, standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    #[command(flatten)]
-    admin: AdminArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -72,8 +53,11 @@ enum Format {
     Folded,
 }
 
-pub(crate) fn run(arguments: &ProfileArguments) -> Result<ExitCode, CommandError> {
-    let client = arguments.admin.client()?;
+/// Asks for it, and writes it where it is wanted.
+///
+/// # Errors
+/// When there is none, or it cannot be written.
+pub(crate) fn run(client: AdminClient, arguments: &ProfileArguments) -> Result<ExitCode, CommandError> {
     let text = match arguments.what {
         What::Cpu => cpu(client, arguments)?,
         What::Memory => memory(&client, arguments.json)?,
@@ -107,7 +91,10 @@ fn given<'a>(client: &AdminClient, answer: &'a Answer) -> Result<&'a Answer, Com
     let said = answer.text();
     let error = anyhow!("{} gives no profile ({}): {}", client.endpoint, answer.status, said.trim());
     let help = match answer.status {
-        403 => Some("set `admin.changes = true` in the config of that Weir, and restart it".to_owned()),
+        403 => Some(
+            "set `admin.changes = true` in the config of that Weir (`admin.socket_changes` for its socket)"
+                .to_owned(),
+        ),
         404 => Some("an older Weir, or something else than Weir, seems to listen there".to_owned()),
         409 => Some("wait for the other one to end".to_owned()),
         _ => None,

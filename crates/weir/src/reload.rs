@@ -4,17 +4,25 @@
 //! whatever the config says.
 
 use weir_config::{Checked, Config};
-use weir_proxy::Proxy;
+use weir_proxy::{Proxy, Reloaded};
 
 use crate::output;
 use crate::start::{self, Origin};
 use crate::watch::Watch;
 
 /// Reads the config again and goes over to it; gives it when that is done.
-pub(crate) fn run(proxy: &mut Proxy, origin: Origin<'_>, watch: &Watch) -> Option<Config> {
+///
+/// # Errors
+/// Every mistake, a line for each; then nothing has changed.
+pub(crate) fn run(
+    proxy: &mut Proxy,
+    origin: Origin<'_>,
+    watch: &Watch,
+) -> Result<(Reloaded, Config), Vec<String>> {
     let Origin::File(file) = origin else {
-        tracing::warn!("there is no config to read again: the addresses are on the command line");
-        return None;
+        let what = "there is no config to read again: the addresses are on the command line";
+        tracing::warn!("{what}");
+        return Err(vec![what.to_owned()]);
     };
     let checked = Checked::load(file);
     for warning in checked.mistakes.warnings() {
@@ -27,7 +35,7 @@ pub(crate) fn run(proxy: &mut Proxy, origin: Origin<'_>, watch: &Watch) -> Optio
         }
         let mistakes = checked.mistakes.errors().count();
         tracing::error!(file = %file.display(), mistakes, "the config was not reloaded: that of before stays in use");
-        return None;
+        return Err(checked.mistakes.errors().map(ToString::to_string).collect());
     };
     watch.follow(config.process.reload, &checked.mistakes);
     let before = proxy.listened();
@@ -44,13 +52,13 @@ pub(crate) fn run(proxy: &mut Proxy, origin: Origin<'_>, watch: &Watch) -> Optio
             }
             let generation = reloaded.generation;
             tracing::info!(file = %file.display(), generation, "the config was reloaded");
-            Some(config)
+            Ok((reloaded, config))
         }
         Err(error) => {
             let help = start::help(&error, origin).map(|help| format!(" ({help})")).unwrap_or_default();
             tracing::error!("{error}{help}");
             tracing::error!(file = %file.display(), mistakes = 1, "the config was not reloaded: that of before stays in use");
-            None
+            Err(vec![format!("{error}{help}")])
         }
     }
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use signal_hook::iterator::Signals;
 use weir_config::{Checked, Config, Mistakes};
-use weir_proxy::Proxy;
+use weir_proxy::{Proxy, Unfulfilled, Wanted, Wish};
 
 use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
+use crate::events::{Event, Events};
 use crate::log;
 use crate::output;
 use crate::reload;
@@ -91,8 +91,8 @@ fn load(arguments: &ServeArguments) -> Result<(Config, Mistakes), CommandError> 
 
 fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
-    let mut proxy = start::proxy(config, origin)?;
+    let events = Events::start(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+    let mut proxy = start::proxy(config, origin, events.wishes())?;
     watch.start()?;
     let mut times = StopTimes::of(config);
     for listened in proxy.listened() {
@@ -100,21 +100,32 @@ fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode,
     }
     output::note("ready");
     supervisor::tell_ready();
-    for signal in signals.forever() {
-        match signal {
-            SIGUSR1 => proxy.reopen_logs(),
-            SIGHUP => {
-                supervisor::tell_reloading();
-                if let Some(config) = reload::run(&mut proxy, origin, watch) {
-                    times = StopTimes::of(&config);
-                }
-                supervisor::tell_ready();
+    let mut reload = |proxy: &mut Proxy| {
+        supervisor::tell_reloading();
+        let outcome = reload::run(proxy, origin, watch);
+        supervisor::tell_ready();
+        let (reloaded, config) = outcome?;
+        times = StopTimes::of(&config);
+        Ok(reloaded)
+    };
+    loop {
+        match events.next() {
+            Event::Signal(SIGUSR1) => proxy.reopen_logs(),
+            Event::Signal(SIGHUP) => {
+                let _told_by_the_log = reload(&mut proxy);
             }
-            _ => break,
+            Event::Signal(_) => break,
+            Event::Wish(Wish { what: Wanted::Reload(outcome), who }) => {
+                tracing::info!(who, "a reload was asked for");
+                let _gone = outcome.send(reload(&mut proxy).map_err(Unfulfilled::Mistakes));
+            }
+            Event::Wish(Wish { what: Wanted::Change(change, outcome), who }) => {
+                let _gone = outcome.send(proxy.change(&change, &who));
+            }
         }
     }
     supervisor::tell_stopping();
-    Ok(stop(proxy, times, &mut signals))
+    Ok(stop(proxy, times, &events))
 }
 
 /// How much time a stop has.
@@ -132,10 +143,10 @@ impl StopTimes {
     }
 }
 
-fn stop(proxy: Proxy, times: StopTimes, signals: &mut Signals) -> ExitCode {
+fn stop(proxy: Proxy, times: StopTimes, events: &Events) -> ExitCode {
     let mut hurried = false;
     let mut hurry = || {
-        hurried |= signals.pending().any(|signal| matches!(signal, SIGTERM | SIGINT));
+        hurried |= events.pending().any(|event| matches!(event, Event::Signal(SIGTERM | SIGINT)));
         hurried
     };
     if !times.delay.is_zero() {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use weir_config::Config;
-use weir_proxy::{Proxy, StartError};
+use weir_proxy::{Proxy, StartError, Wishes};
 
 use crate::error::CommandError;
 
@@ -32,8 +32,8 @@ pub(crate) enum Origin<'a> {
 ///
 /// # Errors
 /// What the system refused, with what to change.
-pub(crate) fn proxy(config: &Config, origin: Origin<'_>) -> Result<Proxy, CommandError> {
-    let proxy = Proxy::start(config).map_err(|error| {
+pub(crate) fn proxy(config: &Config, origin: Origin<'_>, wishes: Wishes) -> Result<Proxy, CommandError> {
+    let proxy = Proxy::start_obeying(config, wishes).map_err(|error| {
         let help = help(&error, origin);
         CommandError::Failed { error: error.into(), help }
     })?;
@@ -65,6 +65,9 @@ pub(crate) fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
         StartError::BindAdmin { address, error } => {
             let change = origin.change("admin.address");
             Some(help_for_address(error, &address.to_string(), &change))
+        }
+        StartError::BindSocket { address, error } => {
+            Some(help_for_address(error, address, &origin.change("admin.socket")))
         }
         _ => None,
     }

@@ -5,6 +5,7 @@
 //! only used when there were none.
 
 mod action;
+mod admin;
 mod client_certificates;
 mod ejection;
 mod headers;
@@ -19,6 +20,7 @@ mod tcp;
 mod upstream;
 mod upstream_tls;
 
+pub(crate) use route::route_name;
 pub(crate) use tls::Files;
 
 use std::cell::Cell;
@@ -27,6 +29,8 @@ use std::time::Duration;
 use crate::config::{Config, ConnectionLimit, UpstreamIndex};
 use crate::key::{Located, Sectional, Spanned};
 use crate::mistake::{Finding, MistakeKind, did_you_mean};
+use crate::print::print;
+use crate::secrets::without_secrets;
 use crate::text::Document;
 use crate::value::{is_name, print_duration};
 
@@ -58,8 +62,20 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
     sockets::check(document, findings);
     tcp::check_upstreams(document, findings);
     check_process(document, findings);
-    let Document { process, log, dns, admin, .. } = text.value;
-    Config { process: process.value, log, dns: dns.value, admin: admin.value, listeners, upstreams }
+    let credentials = admin::check(&document.admin, files, findings);
+    let shown = print(&without_secrets(document)).into();
+    let Document { process, log, dns, admin, recorder, .. } = text.value;
+    Config {
+        process: process.value,
+        log,
+        dns: dns.value,
+        admin: admin.value,
+        credentials,
+        shown,
+        recorder,
+        listeners,
+        upstreams,
+    }
 }
 
 /// What a listener is checked against.

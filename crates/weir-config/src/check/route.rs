@@ -27,7 +27,7 @@ pub(super) fn check(
         report_without_server(text, findings);
     }
     Route {
-        name: value.name.as_ref().map_or_else(|| default_name(value), |name| name.value.clone()),
+        name: route_name(value),
         matches: matches(text, findings),
         action,
         rewrite: rewrite(text, findings),
@@ -40,6 +40,11 @@ pub(super) fn check(
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(body_size),
     }
+}
+
+/// What a route is called in logs and metrics.
+pub(crate) fn route_name(text: &RouteText) -> Box<str> {
+    text.name.as_ref().map_or_else(|| default_name(text), |name| name.value.clone())
 }
 
 /// Host and path as a person would write them.

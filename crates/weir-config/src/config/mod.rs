@@ -7,6 +7,7 @@
 mod process;
 mod access_log;
 mod client_certificates;
+mod credentials;
 mod ejection;
 mod health;
 mod listener;
@@ -19,6 +20,7 @@ mod upstream_tls;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
+pub use credentials::Credentials;
 pub use ejection::Ejection;
 pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{
@@ -27,7 +29,7 @@ pub use listener::{
 };
 pub use persistence::{CookieMode, CookiePersistence, Secret};
 pub use process::{
-    Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, ReloadTrigger, WorkerCount,
+    Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, Recorder, ReloadTrigger, WorkerCount,
 };
 pub use route::{
     Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
@@ -48,8 +50,14 @@ pub struct Config {
     pub log: Log,
     /// How names of servers are resolved.
     pub dns: Dns,
-    /// Figures about Weir itself.
+    /// The admin listener.
     pub admin: Admin,
+    /// Who may come in there.
+    pub credentials: Credentials,
+    /// Every key with the value that holds, as TOML; secrets are left out.
+    pub shown: Box<str>,
+    /// What is kept of exchanges that are over.
+    pub recorder: Recorder,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Listener>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
 use crate::source::{Node, Tree};
-use crate::value::{Size, Token};
+use crate::value::{FileMode, ListenAddress, Size, Token};
 
 section! {
     /// Workers, limits of the whole process, and its end.
@@ -192,17 +192,50 @@ choice! {
 }
 
 section! {
-    /// The admin listener: figures about Weir itself, served apart from the traffic.
+    /// The admin listener: the status page, metrics and changes while Weir runs, served apart from the traffic.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Admin at "admin" {
-        /// Where metrics are served, at `/metrics` in the Prometheus text format. Whoever can connect can read them, so bind it to
-        /// a loopback or private address.
-        address: Option<SocketAddr> = "off", like "nginx `stub_status`, HAProxy `prometheus-exporter`, Envoy `admin`";
-        /// Whether servers can be drained there and taken out for maintenance: `POST /servers?upstream=NAME&server=NAME&mode=draining`, or
+        /// Where the status page is, at `/`, and the metrics in the Prometheus text format, at `/metrics`. Without credentials, whoever
+        /// can connect can read them, so bind it to a loopback or private address then. It speaks plain HTTP.
+        address: Option<SocketAddr> = "off", like "nginx `stub_status`, HAProxy `stats`, Envoy `admin`";
+        /// Whether servers can be drained there and taken out for maintenance: by the buttons of the status page, or by
+        /// `POST /servers?upstream=NAME&server=NAME&mode=draining`, or
         /// `maintenance`, or `serving`; `&deadline=30s` ends a drain for those too that are bound to the server. `GET /servers` tells how far it
-        /// is. Also whether the running process can be profiled: `GET /api/profile/cpu`. Whoever can connect can do it. Requests that a web page
-        /// could make are refused.
+        /// is. Also whether the running process can be profiled, at `/api/profile/cpu` and `/api/profile/memory`. Without credentials, whoever can
+        /// connect can do it. Requests that pages of other sites make are refused.
         changes: bool = false, like "HAProxy `stats admin`, Envoy `admin`";
+        /// Who may come in with the password of `password_file` (HTTP Basic authentication).
+        user: Box<str> = optional, like "HAProxy `stats auth`, nginx `auth_basic`";
+        /// A file with the password of `user`, at least 8 characters on one line, relative to this file. It is read at the start and at a
+        /// reload, and only its SHA-256 stays in memory.
+        password_file: Box<str> = optional, like "nginx `auth_basic_user_file`";
+        /// A file with a token, at least 16 characters on one line, for programs that send `Authorization: Bearer TOKEN`. May stand beside a
+        /// user or alone; read like `password_file`.
+        token_file: Box<str> = optional;
+        /// Host names by which the admin listener may be asked without credentials, besides addresses and names without a dot. A web page can
+        /// have its own name lead to any address that its reader reaches; a request that names another host is therefore refused (421).
+        hosts: Vec<Box<str>> = [];
+        /// The runtime socket: the commands of HAProxy's (`show stat`, `set server`, ...) and, on a Unix socket, all of the admin API for
+        /// `weir ctl` and `curl --unix-socket`. A path as `unix:/run/weir.sock`; or an address of this machine alone, `127.0.0.1:9999`, for programs
+        /// that cannot do without: it has commands only, and no credentials.
+        socket: Option<ListenAddress> = "off", like "HAProxy `stats socket`";
+        /// The mode of the socket's file: who may write to it may connect. No credentials are asked for there.
+        socket_mode: FileMode = "0600", like "HAProxy `stats socket mode`";
+        /// Whether servers can be changed and the config reloaded there. Without it: on a Unix socket whose mode lets nobody connect but its owner.
+        socket_changes: bool = optional, like "HAProxy `stats socket level`";
+    }
+}
+
+section! {
+    /// The flight recorder: what is kept of exchanges that are over, so that `weir why` can tell their story. Each worker keeps its own, in
+    /// memory that is taken as it is needed; nothing is written to disk.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Recorder at "recorder" {
+        /// Exchanges that each worker keeps, the last ones, at 0.5 KiB each. A sixteenth as many of those that took more than one attempt
+        /// are kept besides. 0 keeps none.
+        exchanges: u32 = 4096, in 0..=1_000_000;
+        /// Failed exchanges that each worker keeps, the last ones, at 1 KiB each, however many others there were since. 0 keeps none.
+        failures: u32 = 1000, in 0..=1_000_000, like "HAProxy `show errors`";
     }
 }
 
@@ -220,5 +253,14 @@ section! {
         /// Longest time after which a name is asked for again, whatever its TTL: a TTL of a day must not pin a server
         /// for a day.
         ttl_max: Duration = "5m", like "nginx `resolver valid=`, HAProxy `hold valid`";
+    }
+}
+
+impl Admin {
+    /// Whether anything can be changed through the runtime socket.
+    pub fn allows_socket_changes(&self) -> bool {
+        let is_guarded =
+            matches!(self.socket, Some(ListenAddress::Unix(_))) && self.socket_mode.is_for_its_owner();
+        self.socket_changes.unwrap_or(is_guarded)
     }
 }

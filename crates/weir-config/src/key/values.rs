@@ -9,8 +9,8 @@ use super::kind::OFF;
 use super::{Bounds, Kind, Reader, TextKind, Value};
 use crate::source::{Node, Tree};
 use crate::value::{
-    HeaderName, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent, Rate, ServerAddress, Size, Token,
-    ValueError, parse_duration, parse_network, print_duration,
+    FileMode, HeaderName, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent, Rate, ServerAddress, Size,
+    Token, ValueError, parse_duration, parse_network, print_duration,
 };
 
 impl Value for bool {
@@ -203,6 +203,13 @@ text_values! {
         examples: &["127.0.0.1:53", "[::1]:53"],
         pattern: r"^[0-9a-fA-F.:\[\]]+:[0-9]{1,5}$",
         about: "`address:port`, IPv6 in brackets.",
+    };
+    FileMode, str::parse, |value: &FileMode| value.to_string(), TextKind {
+        name: "file mode",
+        article: "the mode of a file",
+        examples: &["0600", "0660"],
+        pattern: r"^0?[0-7]{3}$",
+        about: "Three octal digits as `chmod` takes them, for owner, group and others.",
     };
     HeaderName, str::parse, |value: &HeaderName| value.to_string(), TextKind {
         name: "header name",

@@ -41,6 +41,26 @@ pub struct Place {
     pub span: Range<usize>,
 }
 
+impl Place {
+    /// Where a span begins.
+    pub(crate) fn of(sources: &Sources, at: Span) -> Self {
+        let position = sources.position(at);
+        Self {
+            file: sources.file(at.file).name.clone(),
+            line: position.line,
+            column: position.column,
+            span: at.range(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    /// `file:line:column`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
 /// What sort of mistake it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MistakeKind {
@@ -171,6 +191,10 @@ impl Mistakes {
         self.list.iter()
     }
 
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
     /// The files that were read: the configuration itself first, then those that it includes.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.sources.files().map(|file| &*file.name)
@@ -211,20 +235,10 @@ impl std::error::Error for Mistakes {}
 fn locate(sources: &Sources, finding: &Finding) -> Mistake {
     Mistake {
         kind: finding.kind,
-        place: place(sources, finding.at),
+        place: Place::of(sources, finding.at),
         what: finding.what.clone(),
         hint: finding.hint.clone(),
-        related: finding.related.iter().map(|(at, what)| (place(sources, *at), what.clone())).collect(),
-    }
-}
-
-fn place(sources: &Sources, at: Span) -> Place {
-    let position = sources.position(at);
-    Place {
-        file: sources.file(at.file).name.clone(),
-        line: position.line,
-        column: position.column,
-        span: at.range(),
+        related: finding.related.iter().map(|(at, what)| (Place::of(sources, *at), what.clone())).collect(),
     }
 }
 
@@ -232,8 +246,7 @@ impl fmt::Display for Mistake {
     /// `file:line:column: error: what (hint)`, on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = if self.kind.is_warning() { "warning" } else { "error" };
-        let Place { file, line, column, .. } = &self.place;
-        write!(f, "{file}:{line}:{column}: {level}: {}", self.what)?;
+        write!(f, "{}: {level}: {}", self.place, self.what)?;
         if let Some(hint) = &self.hint {
             write!(f, " ({hint})")?;
         }

@@ -1,7 +1,7 @@
 //! The whole document.
 
 use super::{ListenerText, UpstreamText};
-use crate::config::{AccessLog, Admin, Dns, Log, Process};
+use crate::config::{AccessLog, Admin, Dns, Log, Process, Recorder};
 use crate::key::{Located, Map, OneOrMany, section};
 
 section! {
@@ -21,6 +21,8 @@ section! {
         dns: Located<Dns> = {};
         /// Figures about Weir itself.
         admin: Located<Admin> = {};
+        /// What is kept of exchanges that are over.
+        recorder: Recorder = {};
         /// Where clients connect, by name.
         listener: Map<Located<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.

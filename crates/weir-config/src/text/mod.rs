@@ -22,11 +22,13 @@ pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeKind};
 pub(crate) use listener::ListenerText;
 pub(crate) use matching::ValueRule;
-pub(crate) use persistence::{PersistenceMode, PersistenceText, SameSiteWord, is_cookie_domain};
+pub(crate) use persistence::{
+    PersistenceMode, PersistenceText, SameSiteWord, Secret as PersistenceSecret, is_cookie_domain,
+};
 pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
-    HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart,
+    HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart, is_host_with_port,
 };
 pub(crate) use tls::{CertificateText, ListenerTlsText};
-pub(crate) use upstream::{ServerMode, ServerText, UpstreamText};
+pub(crate) use upstream::{ServerMode, ServerTable, ServerText, UpstreamText};
 pub(crate) use upstream_tls::UpstreamTlsText;

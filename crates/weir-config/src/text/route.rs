@@ -284,7 +284,7 @@ fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
 }
 
 /// Whether a text is a host, with or without a port, that may stand in `Host`.
-pub(super) fn is_host_with_port(text: &str) -> bool {
+pub(crate) fn is_host_with_port(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !host.ends_with(':') && !port.contains(']') => (host, Some(port)),
         _ => (text, None),

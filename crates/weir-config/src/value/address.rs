@@ -95,6 +95,17 @@ pub enum ServerAddress {
     Unix(PathBuf),
 }
 
+impl ServerAddress {
+    /// The port, where there is one.
+    pub const fn port(&self) -> Option<u16> {
+        match self {
+            Self::Ip(socket) => Some(socket.port()),
+            Self::Name { port, .. } => Some(*port),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
 impl FromStr for ServerAddress {
     type Err = ValueError;
 

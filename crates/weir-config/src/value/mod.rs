@@ -5,6 +5,7 @@
 
 mod address;
 mod duration;
+mod file_mode;
 mod header;
 mod network;
 mod number;
@@ -19,6 +20,7 @@ use std::ops::Range;
 
 pub use address::{ListenAddress, ServerAddress};
 pub use duration::{parse_duration, print_duration};
+pub use file_mode::FileMode;
 pub use header::{HeaderName, HeaderValue, Token};
 pub use percent::Percent;
 pub use progress::Progress;

@@ -1,9 +1,11 @@
 //! What a configuration means, from the outside: one binary, a file per question.
 
+mod admin;
 mod arguments;
 mod certificates;
 mod client_certificates;
 mod defaults;
+mod difference;
 mod ejection;
 mod environment;
 mod examples;

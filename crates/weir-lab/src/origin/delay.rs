@@ -44,6 +44,11 @@ pub(super) fn read(segment: &[u8], max_ms: u64) -> Option<Distribution> {
     }
 }
 
+/// Whether a segment says something.
+pub fn is_known(segment: &str) -> bool {
+    read(segment.as_bytes(), u64::MAX).is_some()
+}
+
 /// A number of digits, at most with a fraction.
 fn number(text: &str) -> Option<f64> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

@@ -5,7 +5,7 @@
 //! few requests at once (`work`) and keeps a `journal`. It never uses the proxy's HTTP code.
 
 pub mod wish;
-mod delay;
+pub mod delay;
 mod pieces;
 pub mod request;
 mod answer;

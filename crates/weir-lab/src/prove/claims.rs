@@ -90,7 +90,8 @@ pub(super) fn agreement(load: &str, other: &str, own: &Seen, theirs: &Seen) -> C
     let is_near = |ratio: Estimate, apart: f64| (ratio.median - 1.0).abs() <= apart;
     Claim {
         claim: format!(
-            "{load}: the driver and {other} find the same throughput within 5 % and the same P99 within 10 %"
+            "{load}: the driver and {other} find the same throughput of a target within 5 %, and within 10 % the same P99 of one that takes \
+             its time"
         ),
         found: ratios.map_or_else(nothing, |(rate, p99)| {
             format!("the driver's throughput differs by {}, its P99 by {}", percent(rate), percent(p99))

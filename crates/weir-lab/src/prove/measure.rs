@@ -37,12 +37,17 @@ const RATE: f64 = 2000.0;
 
 const RELAY: Target = Target::of(Product::Relay);
 
+/// How long the origin works where latencies are compared, in milliseconds: its quantiles are the target's, however the clients share
+/// their CPU.
+const SERVICE: &str = "lognormal-10-0.4";
+
 /// The scenario of everything: a steady load on the relay.
-fn scenario(rate: Option<f64>, extent: Extent) -> anyhow::Result<Scenario> {
+fn scenario(rate: Option<f64>, service: Option<&str>, extent: Extent) -> anyhow::Result<Scenario> {
     let rate = rate.map_or_else(String::new, |rate| format!("rate = {rate:.1}\n"));
+    let service = service.map_or_else(String::new, |service| format!("service = \"{service}\"\n"));
     let text = format!(
         "question = \"Does the lab find what is there?\"\nrequirements = []\ntargets = [\"relay\"]\nclass = \"tuned\"\n\
-         rounds = {{ count = {}, warm-up = \"{}ms\", window = \"{}ms\" }}\n[steady]\nclients = {CLIENTS}\n{rate}",
+         rounds = {{ count = {}, warm-up = \"{}ms\", window = \"{}ms\" }}\n[steady]\nclients = {CLIENTS}\n{rate}{service}",
         extent.rounds,
         extent.window.as_millis() / 4,
         extent.window.as_millis()
@@ -81,7 +86,7 @@ pub(super) fn repeats(
     disturbed: &mut Disturbed,
 ) -> anyhow::Result<[Claim; 2]> {
     // Half the length: there are twenty runs of it.
-    let scenario = scenario(None, Extent { window: extent.window / 2, ..extent })?;
+    let scenario = scenario(None, None, Extent { window: extent.window / 2, ..extent })?;
     let mut pairs: [Vec<Twice>; 2] = Default::default();
     for _ in 0..extent.repeats {
         let (first, second) = (run(&scenario, options, disturbed)?, run(&scenario, options, disturbed)?);
@@ -102,7 +107,7 @@ pub(super) fn slowdown(
 ) -> anyhow::Result<Claim> {
     let slower = Target { variant: Variant::Slower, ..RELAY };
     let options = Options { targets: Some(vec![RELAY, slower]), ..options.clone() };
-    let run = run(&scenario(None, extent)?, &options, disturbed)?;
+    let run = run(&scenario(None, None, extent)?, &options, disturbed)?;
     let [plain, slowed] = [RELAY, slower].map(|target| values(&run, target, Metric::CpuPerRequest));
     Ok(claims::slowdown(&plain, &slowed))
 }
@@ -122,17 +127,20 @@ pub(super) fn agreement(
     }
     // wrk counts in whole seconds.
     let window = Duration::from_secs(extent.window.as_secs().max(1));
-    let scenario = scenario(is_constant.then_some(RATE), Extent { rounds: 1, window, ..extent })?;
+    let of = |service| scenario(is_constant.then_some(RATE), service, Extent { rounds: 1, window, ..extent });
+    let (at_limit, at_work) = (of(None)?, of(Some(SERVICE))?);
     let mut seen: [Seen; 2] = Default::default();
     for _ in 0..extent.rounds {
         for (seen, tool) in seen.iter_mut().zip([Tool::Driver, other]) {
             let options = Options { tool, ..options.clone() };
-            let run = run(&scenario, &options, disturbed)
-                .with_context(|| format!("the load by {}", tool.name()))?;
-            // A round that does not count is one less for both.
-            let of = |metric| values(&run, RELAY, metric).first().copied().unwrap_or(0.0);
-            seen.rates.push(of(Metric::RequestsPerSecond));
-            seen.p99s.push(of(Metric::P99));
+            let mut look = |scenario, metric| {
+                let run = run(scenario, &options, disturbed);
+                let run = run.with_context(|| format!("the load by {}", tool.name()))?;
+                // A round that does not count is one less for both.
+                anyhow::Ok(values(&run, RELAY, metric).first().copied().unwrap_or(0.0))
+            };
+            seen.rates.push(look(&at_limit, Metric::RequestsPerSecond)?);
+            seen.p99s.push(look(&at_work, Metric::P99)?);
         }
     }
     let [mut own, mut theirs] = seen;
@@ -149,13 +157,13 @@ fn leave_out_void(one: &mut Vec<f64>, other: &mut Vec<f64>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{FULL, RATE, SHORT, leave_out_void, scenario};
+    use super::{FULL, RATE, SERVICE, SHORT, leave_out_void, scenario};
 
     #[test]
     fn the_scenarios_are_sound() {
         for extent in [SHORT, FULL] {
             for rate in [None, Some(RATE)] {
-                let scenario = scenario(rate, extent).unwrap();
+                let scenario = scenario(rate, Some(SERVICE), extent).unwrap();
                 assert_eq!(
                     (scenario.targets.len(), scenario.steady.unwrap().rate.is_some()),
                     (1, rate.is_some())

@@ -26,8 +26,8 @@ pub struct Row {
     pub void: BTreeSet<Metric>,
     /// Each figure relative to that of the best peer.
     pub ratios: BTreeMap<Metric, Ratio>,
-    /// Each figure relative to that of each peer.
-    pub peers: BTreeMap<(Metric, Product), Ratio>,
+    /// Each figure relative to that of each peer, and of each other variant of the same product.
+    pub others: BTreeMap<(Metric, Target), Ratio>,
     /// What most often kept the throughput from being higher.
     pub limit: Option<Limit>,
     /// Requests that failed, over all rounds.
@@ -82,11 +82,12 @@ fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
             Some((*metric, ratio(good, case, &own, *metric, best_peer(good, case, *metric)?)?))
         })
         .collect();
-    let each = metrics.iter().flat_map(|metric| PEERS.map(|peer| (*metric, peer)));
-    let peers = each
+    let others = others(good, case, target);
+    let each = metrics.iter().flat_map(|metric| others.iter().map(move |other| (*metric, *other)));
+    let others = each
         .filter(|_| is_compared)
-        .filter_map(|(metric, peer)| {
-            Some(((metric, peer), ratio(good, case, &own, metric, peer.name().to_owned())?))
+        .filter_map(|(metric, other)| {
+            Some(((metric, other), ratio(good, case, &own, metric, other.to_string())?))
         })
         .collect();
     Row {
@@ -95,10 +96,23 @@ fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
         void: metrics.iter().copied().filter(|metric| !spreads.contains_key(metric)).collect(),
         spreads,
         ratios,
-        peers,
+        others,
         limit: most_frequent(own.iter().filter_map(|measurement| measurement.limit)),
         faults: own.iter().map(|measurement| measurement.faults.total).sum(),
     }
+}
+
+/// The peers as they are usually, and other variants of what `target` is.
+fn others(good: &[&Measurement], case: &str, target: &str) -> BTreeSet<Target> {
+    let own = target.parse::<Target>().ok();
+    let there = good.iter().filter(|measurement| measurement.case == case);
+    let others = there.filter_map(|measurement| measurement.target.parse::<Target>().ok());
+    others
+        .filter(|other| {
+            let is_peer = PEERS.contains(&other.product) && other.variant == Variant::Usual;
+            is_peer || own.is_some_and(|own| own.product == other.product && own != *other)
+        })
+        .collect()
 }
 
 fn of<'a>(good: &[&'a Measurement], case: &str, target: &str) -> Vec<&'a Measurement> {

@@ -62,7 +62,7 @@ fn judge(bar: &Bar, row: &Row) -> Verdict {
     let result = match bar.of {
         Of::Itself => judge_itself(bar, row),
         Of::BestPeer => row.ratios.get(&bar.metric).map(|ratio| judge_ratio(bar, ratio)),
-        Of::Peer(peer) => row.peers.get(&(bar.metric, peer)).map(|ratio| judge_ratio(bar, ratio)),
+        Of::Target(other) => row.others.get(&(bar.metric, other)).map(|ratio| judge_ratio(bar, ratio)),
     };
     match result {
         Some((is_met, text)) => {
@@ -114,7 +114,7 @@ fn bound(bar: &Bar) -> String {
         }
         Of::Itself => format!("{word} {}", bar.metric.format_with_unit(bar.bound())),
         Of::BestPeer => format!("{word} {:.2} of the better peer", bar.bound()),
-        Of::Peer(peer) => format!("{word} {:.2} of {}", bar.bound(), peer.name()),
+        Of::Target(other) => format!("{word} {:.2} of {other}", bar.bound()),
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) fn measure(
                 installed(other).with_context(|| format!("{} is missing: {}", other.name(), HOW_TO_GET))?;
             let order = Order {
                 authority: &stand.authority,
+                path: "/",
                 clients,
                 rate: None,
                 window: rounds.window,

@@ -15,6 +15,7 @@ mod site;
 mod window;
 mod traced;
 mod steady;
+mod watcher;
 mod idle;
 mod crowd;
 mod queue;

@@ -320,7 +320,8 @@ impl Bench<'_> {
     }
 
     /// Where the files of `target` are.
-    fn dir_of(&self, target: Target) -> PathBuf {
+    /// The folder of a target's files.
+    pub fn dir_of(&self, target: Target) -> PathBuf {
         self.dir.path().join(target.to_string().replace('/', "-"))
     }
 

@@ -11,6 +11,7 @@ use super::mark::{Mark, mark, note_cost, note_limit};
 use super::measurement::{Limit, Measurement};
 use super::server::Server;
 use super::stand::{Bench, Stand};
+use super::watcher::Watcher;
 use super::{footprint, limit, window};
 use crate::load::exchange::{Shape, prepare};
 use crate::load::tool::{self, Tally};
@@ -20,7 +21,7 @@ use crate::measure::metric::Metric;
 use crate::measure::sockets;
 use crate::scenario::listener::Tls;
 use crate::scenario::{Rounds, Steady, Tool};
-use crate::target::{Installed, Product, Room, Target};
+use crate::target::{Installed, Product, Room, Target, Variant};
 
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,9 +49,10 @@ pub(super) fn measure(
     let mut stand = bench.stand_with(target, ROOM)?;
     let plan = Plan { secure: bench.secure()?, ..plan(&stand, steady, rounds, rate) };
     let mut measurement = Measurement::default();
+    let watcher = (target.variant == Variant::Watched).then(|| Watcher::start(&bench.dir_of(target)));
     let (before, after) = match bench.options.tool {
         tool @ (Tool::Wrk | Tool::Vegeta) => {
-            let ((before, after), tally) = drive_tool(bench, &mut stand, &plan, tool)?;
+            let ((before, after), tally) = drive_tool(bench, &mut stand, &plan, &path(steady), tool)?;
             note_tally(&mut measurement, &tally);
             (before, after)
         }
@@ -63,6 +65,9 @@ pub(super) fn measure(
             (driven.before, driven.after)
         }
     };
+    if let Some(watcher) = watcher {
+        measurement.notes.push(watcher.stop()?);
+    }
     stand.is_alive()?;
     note_cost(&mut measurement, &before, &after);
     if let (true, Some(each)) = (bench.traffic.is_bulk, measurement.values.get(&Metric::CpuPerRequest)) {
@@ -88,13 +93,17 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
+/// What is asked of the origin.
+fn path(steady: &Steady) -> String {
+    let service = steady.service.iter().map(|service| format!("/delay/{service}"));
+    let answer = (steady.answer != crate::origin::PAGE_LEN).then(|| format!("/bytes/{}", steady.answer));
+    let path: String = service.chain(answer).collect();
+    if path.is_empty() { "/".to_owned() } else { path }
+}
+
 /// The plan of a steady load on `stand`.
 pub(super) fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> Plan {
-    let path = if steady.answer == crate::origin::PAGE_LEN {
-        "/".to_owned()
-    } else {
-        format!("/bytes/{}", steady.answer)
-    };
+    let path = path(steady);
     let shape = Shape {
         host: &stand.authority,
         path: &path,
@@ -128,6 +137,7 @@ fn drive_tool(
     bench: &Bench<'_>,
     stand: &mut Stand,
     plan: &Plan,
+    path: &str,
     which: Tool,
 ) -> anyhow::Result<((Mark, Mark), Tally)> {
     let installed: Installed = tool::installed(which)
@@ -136,6 +146,7 @@ fn drive_tool(
     driver::run(&warm_up, &Progress::default())?;
     let order = tool::Order {
         authority: &stand.authority,
+        path,
         clients: plan.clients,
         rate: plan.arrival.rate(),
         window: plan.window,

@@ -15,8 +15,8 @@ pub enum Of {
     Itself,
     /// The better one of nginx and HAProxy: the bar is a ratio.
     BestPeer,
-    /// One of them: the bar is a ratio.
-    Peer(Product),
+    /// One of them, or another variant of the same product: the bar is a ratio.
+    Target(Target),
 }
 
 impl TryFrom<String> for Of {
@@ -29,8 +29,11 @@ impl TryFrom<String> for Of {
             name => {
                 let target: Target = name.parse()?;
                 let is_peer = target.product.is_peer() && target == Target::of(target.product);
-                ensure!(is_peer, "`{name}` is not a peer; there are nginx and haproxy, and `best-peer`");
-                Self::Peer(target.product)
+                ensure!(
+                    is_peer || target.product == Product::Weir,
+                    "`{name}` is not a peer; there are nginx and haproxy, `best-peer`, and the variants of weir"
+                );
+                Self::Target(target)
             }
         })
     }
@@ -41,7 +44,7 @@ impl From<Of> for String {
         match of {
             Of::Itself => "itself".to_owned(),
             Of::BestPeer => "best-peer".to_owned(),
-            Of::Peer(product) => product.name().to_owned(),
+            Of::Target(target) => target.to_string(),
         }
     }
 }

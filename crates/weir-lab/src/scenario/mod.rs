@@ -117,6 +117,8 @@ pub struct Steady {
     /// Bytes of the answer, for GET.
     #[serde(default = "page_len")]
     pub answer: u64,
+    /// How long the origin works on each, as its URLs say it, in milliseconds: `20`, `lognormal-10-0.4`; without it, not at all.
+    pub service: Option<String>,
     /// A cookie of the application in every request, name and value.
     pub cookie: Option<String>,
     /// Clients have a WebSocket tunnel each, and send messages of so many bytes that come back; each counts as a request.
@@ -136,6 +138,7 @@ impl Steady {
             keep_alive: true,
             body: 0,
             answer: page_len(),
+            service: None,
             cookie: None,
             message: None,
             rate: None,
@@ -402,7 +405,15 @@ impl Scenario {
             let is_pair = |cookie: &String| cookie.contains('=') && !cookie.contains(['\r', '\n']);
             ensure!(steady.cookie.iter().all(is_pair), "a cookie is a name, `=` and a value");
             steady.message.map_or(Ok(()), check_message)?;
-            let is_plain = steady.keep_alive && steady.body == 0 && steady.answer == page_len();
+            let is_known = |service: &String| crate::origin::delay::is_known(service);
+            ensure!(
+                steady.service.iter().all(is_known),
+                "a service time is as `/delay/` of the origin has it"
+            );
+            let is_plain = steady.keep_alive
+                && steady.service.is_none()
+                && steady.body == 0
+                && steady.answer == page_len();
             ensure!(
                 steady.message.is_none() || (is_plain && steady.cookie.is_none()),
                 "a message is all there is: no body, answer, cookie or end of the connection"
@@ -426,7 +437,12 @@ impl Scenario {
         }
         self.upstream.check()?;
         let gets_pages = match &self.steady {
-            Some(steady) => steady.body == 0 && steady.answer == page_len() && steady.message.is_none(),
+            Some(steady) => {
+                steady.service.is_none()
+                    && steady.body == 0
+                    && steady.answer == page_len()
+                    && steady.message.is_none()
+            }
             None => self.crowd.is_some() || self.idle.as_ref().is_some_and(|idle| idle.tunnels.is_none()),
         };
         ensure!(

@@ -31,6 +31,7 @@ pub use description::{Cannot, Description, HEALTH_PATH, Rendered, Room, Traffic}
 pub use installed::Installed;
 pub use product::{PRODUCTS, Product};
 pub use url::Url;
+pub use weir::admin_socket;
 
 use crate::scenario::upstream::Upstream;
 
@@ -55,10 +56,14 @@ pub enum Variant {
     Tuned,
     /// Slower by a known share of its CPU time.
     Slower,
+    /// Without what tells how it does: no admin listener, no flight recorder. Weir alone.
+    Blind,
+    /// Asked for its page, its metrics and its overview every second. Weir alone.
+    Watched,
 }
 
 /// All variants.
-const VARIANTS: [Variant; 9] = [
+const VARIANTS: [Variant; 11] = [
     Variant::Usual,
     Variant::NoReuse,
     Variant::RoundRobin,
@@ -68,6 +73,8 @@ const VARIANTS: [Variant; 9] = [
     Variant::AsShipped,
     Variant::Tuned,
     Variant::Slower,
+    Variant::Blind,
+    Variant::Watched,
 ];
 
 impl Variant {
@@ -83,6 +90,8 @@ impl Variant {
             Self::AsShipped => "/as-shipped",
             Self::Tuned => "/tuned",
             Self::Slower => "/slower",
+            Self::Blind => "/blind",
+            Self::Watched => "/watched",
         }
     }
 
@@ -90,7 +99,7 @@ impl Variant {
     fn suits(self, product: Product) -> bool {
         match self {
             Self::Usual => true,
-            Self::NewProbes => product == Product::Weir,
+            Self::NewProbes | Self::Blind | Self::Watched => product == Product::Weir,
             Self::Copying => product == Product::Haproxy,
             Self::Slower => product == Product::Relay,
             Self::NoReuse | Self::RoundRobin | Self::NoPersistence | Self::AsShipped | Self::Tuned => {
@@ -152,7 +161,7 @@ impl FromStr for Target {
             Some(variant) if variant.suits(product) => Ok(Self { product, variant }),
             _ => bail!(
                 "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence`, `/as-shipped`, \
-                 `/tuned`, of weir `/new-probes`, of haproxy `/copying` and of relay `/slower`"
+                 `/tuned`, of weir `/new-probes`, `/blind` and `/watched`, of haproxy `/copying` and of relay `/slower`"
             ),
         }
     }

@@ -1,5 +1,7 @@
 //! Weir's configuration: `weir serve FILE`.
 
+use std::path::{Path, PathBuf};
+
 use super::{Certificate, Description, HEALTH_PATH, Rendered, Variant};
 use crate::load::exchange::CLIENT_HEADER;
 use crate::scenario::upstream::Balance;
@@ -21,6 +23,17 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
              format = \"off\"\n\n",
             description.room.clients + CLIENTS_MORE
         ));
+    }
+    match description.variant {
+        Variant::Blind => {
+            text.push_str(
+                "[recorder]\n# Nothing is kept of requests that are over.\nexchanges = 0\nfailures = 0\n\n",
+            );
+        }
+        Variant::Watched => {
+            text.push_str(&format!("[admin]\nsocket = \"{}\"\n\n", admin_socket(description.dir).display()));
+        }
+        _ => {}
     }
     let protocol = if description.is_tcp() { "protocol = \"tcp\"\n" } else { "" };
     text.push_str(&format!(
@@ -44,6 +57,11 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
     let path = description.dir.join("weir.toml");
     let args = vec!["serve".to_owned(), path.display().to_string()];
     Rendered { file: "weir.toml", text, args, ..Rendered::default() }
+}
+
+/// Where Weir tells how it does, in the folder of its files.
+pub fn admin_socket(dir: &Path) -> PathBuf {
+    dir.join("admin.sock")
 }
 
 /// The servers and what is to be done with them. Retries are on by default.

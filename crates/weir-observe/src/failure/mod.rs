@@ -5,6 +5,7 @@
 //! Whether to try again is decided in weir-traffic, not here.
 
 mod cause;
+mod closing;
 mod lookup;
 mod markdown;
 mod rules;
@@ -13,6 +14,7 @@ mod table;
 mod tests;
 
 pub use cause::Cause;
+pub use closing::Closing;
 pub use lookup::Reason;
 pub use markdown::{config_keys_named, failures_markdown};
 

@@ -12,7 +12,8 @@ pub use self::recent::{History, Moment, Quantiles, Rate, Rates};
 use crate::counter::Level;
 use crate::failure::Reason;
 use crate::figures::{
-    FailureFigures, ListenerFigures, ReloadFigures, ServerFigures, UpstreamFigures, WorkerFigures,
+    FailureFigures, ListenerFigures, ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures,
+    WorkerFigures,
 };
 use crate::kept::Kept;
 use crate::phase::Phase;
@@ -112,6 +113,9 @@ pub struct RouteOverview {
     pub action: String,
     /// The upstreams that it leads to.
     pub upstreams: Vec<String>,
+    /// What it counted.
+    #[serde(flatten)]
+    pub figures: RouteFigures,
 }
 
 /// An upstream.

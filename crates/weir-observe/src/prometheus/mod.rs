@@ -7,10 +7,11 @@
 #[cfg(test)]
 mod tests;
 
+use crate::admin::{AdminFigures, AdminRefusal};
 use crate::counter::Level;
 use crate::figures::{
-    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, ServerFigures, UpstreamFigures,
-    WorkerFigures,
+    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, RouteFigures, ServerFigures,
+    UpstreamFigures, WorkerFigures,
 };
 use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;
@@ -37,6 +38,8 @@ struct Simple<T> {
 enum Value<T> {
     Counter(fn(&T) -> u64),
     Gauge(fn(&T) -> Level),
+    /// The highest value of a gauge.
+    Peak(fn(&T) -> Level),
 }
 
 #[derive(Clone, Copy)]
@@ -51,8 +54,10 @@ pub fn render(figures: &Figures, out: &mut String) {
     write_family(out, "weir_build_info", Kind::Gauge, "Version of Weir; the value is always 1.");
     write_sample(out, "weir_build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), &[], 1u8);
     render_reload(&figures.reload, out);
+    render_admin(&figures.admin, out);
     render_workers(&figures.workers, out);
     render_listeners(&figures.listeners, out);
+    render_routes(&figures.listeners, out);
     render_upstreams(&figures.upstreams, out);
     render_servers(&figures.upstreams, out);
 }
@@ -89,6 +94,19 @@ fn render_reload(reload: &ReloadFigures, out: &mut String) {
     }
 }
 
+fn render_admin(admin: &AdminFigures, out: &mut String) {
+    let name = "weir_admin_requests_total";
+    write_family(out, name, Kind::Counter, "Requests to the admin listener that were answered as asked.");
+    write_sample(out, name, "", &[], admin.requests);
+    let name = "weir_admin_refusals_total";
+    let help = "Requests and connections that the admin listener refused, by reason.";
+    write_family(out, name, Kind::Counter, help);
+    for (refusal, count) in AdminRefusal::ALL.into_iter().zip(admin.refusals) {
+        let label = format!("reason=\"{}\"", refusal.name());
+        write_sample(out, name, &label, &[], count);
+    }
+}
+
 fn render_workers(workers: &[WorkerFigures], out: &mut String) {
     let rows: Vec<(String, &WorkerFigures)> =
         workers.iter().enumerate().map(|(index, worker)| (format!("worker=\"{index}\""), worker)).collect();
@@ -116,6 +134,21 @@ fn render_listeners(listeners: &[ListenerFigures], out: &mut String) {
     write_revocations(out, &rows);
     let help = "Exchanges that ended badly, by reason code and party.";
     write_reasons(out, "weir_listener_failures_total", help, &rows, |listener| &listener.failures);
+}
+
+fn render_routes(listeners: &[ListenerFigures], out: &mut String) {
+    let mut rows: Vec<(String, &RouteFigures)> = Vec::new();
+    for listener in listeners {
+        let listener_label = label("listener", &listener.name);
+        for route in &listener.routes {
+            rows.push((format!("{listener_label},{}", label("route", &route.name)), route));
+        }
+    }
+    for simple in ROUTE {
+        write_simple(out, simple, &rows);
+    }
+    let help = "Responses to requests that the route took, by class of status.";
+    write_classes(out, "weir_route_responses_total", help, &rows, |route| &route.responses);
 }
 
 /// Only listeners that have seen any: the others would show four zeros each.
@@ -190,6 +223,9 @@ fn render_upstreams(upstreams: &[UpstreamFigures], out: &mut String) {
     write_persistence(out, &rows);
     let help = "Time that exchanges waited for a server, of those that waited.";
     write_histogram(out, "weir_upstream_queue_time_seconds", help, &rows, |upstream| &upstream.queue_time);
+    let help = "Time from the first byte of the request to the last of the response, of exchanges that were answered.";
+    let name = "weir_upstream_exchange_time_seconds";
+    write_histogram(out, name, help, &rows, |upstream| &upstream.exchange_time);
 }
 
 fn write_retries(out: &mut String, upstreams: &[(String, &UpstreamFigures)]) {
@@ -330,18 +366,26 @@ simple! { WORKER: WorkerFigures {
 simple! { LISTENER: ListenerFigures {
     "weir_listener_sessions_total" Counter sessions, "Client connections begun.";
     "weir_listener_sessions_open" Gauge sessions_open, "Client connections open.";
+    "weir_listener_sessions_peak" Peak sessions_open, "Most client connections open at once; the sum of what each worker had, so an upper bound.";
     "weir_listener_proxy_headers_total" Counter proxy_headers, "Client connections that began with a valid PROXY protocol header.";
     "weir_listener_requests_total" Counter requests, "Requests received.";
     "weir_listener_received_bytes_total" Counter bytes_in, "Bytes received from clients.";
     "weir_listener_sent_bytes_total" Counter bytes_out, "Bytes sent to clients.";
     "weir_listener_tunnels_total" Counter tunnels, "Tunnels begun: upgrades, and connections of TCP listeners.";
     "weir_listener_tunnels_open" Gauge tunnels_open, "Tunnels open.";
+    "weir_listener_tunnels_peak" Peak tunnels_open, "Most tunnels open at once; the sum of what each worker had, so an upper bound.";
+}}
+
+simple! { ROUTE: RouteFigures {
+    "weir_route_requests_total" Counter requests, "Requests, and connections of TCP listeners, that the route took.";
+    "weir_route_failures_total" Counter failures, "Requests and connections that the route took and that ended badly.";
 }}
 
 simple! { UPSTREAM: UpstreamFigures {
     "weir_upstream_requests_total" Counter requests, "Exchanges that a route sent to the upstream.";
     "weir_upstream_queued_total" Counter queued, "Exchanges that waited for a server.";
     "weir_upstream_queue_length" Gauge queue_length, "Exchanges that wait for a server.";
+    "weir_upstream_queue_length_peak" Peak queue_length, "Most exchanges that waited at once; the sum of what each worker had, so an upper bound.";
 }}
 
 simple! { SERVER: ServerFigures {
@@ -374,6 +418,12 @@ fn write_simple<T>(out: &mut String, simple: &Simple<T>, rows: &[(String, &T)]) 
             write_family(out, simple.name, Kind::Gauge, simple.help);
             for (labels, figures) in rows {
                 write_sample(out, simple.name, labels, &[], value(figures).now);
+            }
+        }
+        Value::Peak(value) => {
+            write_family(out, simple.name, Kind::Gauge, simple.help);
+            for (labels, figures) in rows {
+                write_sample(out, simple.name, labels, &[], value(figures).peak);
             }
         }
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use weir_observe::{CertificateFigures, Figures, Names, UpstreamNames, WorkerShard};
+use weir_observe::{CertificateFigures, Figures, Names, RouteFigures, UpstreamNames, WorkerShard};
 use weir_traffic::ejection::Grounds;
 use weir_traffic::{Health, ServerId};
 
 use super::{certificates, modes};
 use crate::reload::Reloads;
-use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
 
 /// What the workers have counted, and what the health checks and the traffic say of the servers.
 pub(crate) fn collect(shards: &[Arc<WorkerShard>], snapshot: &Snapshot, reloads: &Reloads) -> Figures {
@@ -20,6 +20,7 @@ pub(crate) fn collect(shards: &[Arc<WorkerShard>], snapshot: &Snapshot, reloads:
     }
     for (index, listener) in snapshot.listeners.iter().enumerate() {
         listener.state.shards.iter().for_each(|shard| figures.add_listener(index, shard));
+        figures.note_routes(index, listener.route_plans.iter().map(route).collect());
     }
     for (index, tls) in snapshot.listeners.iter().map(|listener| &listener.tls).enumerate() {
         let Some(tls) = tls else { continue };
@@ -43,11 +44,18 @@ pub(crate) fn collect(shards: &[Arc<WorkerShard>], snapshot: &Snapshot, reloads:
             let is_leaving = plan.leaves_at[place].is_some();
             let mode = if is_leaving { modes::LEAVING } else { state.mode().name() };
             figures.note_mode(upstream, server, mode);
+            figures.note_in_flight(upstream, server, state.in_flight());
             let probes = plan.probes[place].as_deref().filter(|_| !is_leaving);
             figures.note_health(upstream, server, state.health() == Health::Up, probes);
         }
         note_ejections(&mut figures, upstream, plan, shown);
     }
+    figures
+}
+
+fn route(plan: &RoutePlan) -> RouteFigures {
+    let mut figures = RouteFigures::named(&plan.config.name);
+    plan.shards.iter().for_each(|shard| figures.add(shard));
     figures
 }
 

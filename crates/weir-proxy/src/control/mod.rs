@@ -15,6 +15,7 @@ pub(crate) mod slow_start;
 mod history;
 pub(crate) mod modes;
 pub(crate) mod admin;
+pub(crate) mod runtime;
 pub(crate) mod figures;
 pub(crate) mod overview;
 pub(crate) mod pulse;

@@ -11,9 +11,12 @@ use weir_observe::overview::{
     self, ListenerOverview, Overview, ProbeOverview, ProcessOverview, Quantiles, RouteOverview,
     ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
-use weir_observe::{Figures, Level, ListenerFigures, ServerFigures, UpstreamFigures, WorkerShard};
+use weir_observe::{
+    Figures, Level, ListenerFigures, RouteFigures, ServerFigures, UpstreamFigures, WorkerShard,
+};
 use weir_traffic::{Health, Mode};
 
+use super::admin::Guard;
 use super::figures::{self, shown_servers};
 use super::modes::Modes;
 use super::pulse::{BEAT, Pulse};
@@ -35,7 +38,7 @@ pub(crate) struct Sources {
     pub(crate) modes: Arc<Modes>,
     pub(crate) listened: ListenedNow,
     pub(crate) via_name: Box<str>,
-    pub(crate) allows_changes: bool,
+    pub(crate) guard: Arc<Guard>,
     pub(crate) started_ms: u64,
     pub(crate) pulse: Pulse,
 }
@@ -72,7 +75,7 @@ impl Sources {
     pub(crate) fn overview(&self) -> Overview {
         let snapshot = self.current.load_full();
         let figures = figures::collect(&self.shards, &snapshot, &self.reloads);
-        let Figures { workers, listeners, upstreams, reload } = figures;
+        let Figures { workers, listeners, upstreams, reload, .. } = figures;
         let listened = self.listened.load();
         let plans = snapshot.listeners.iter().zip(listeners);
         let listeners = plans.map(|(plan, figures)| self.listener(&snapshot, plan, figures, &listened));
@@ -105,7 +108,7 @@ impl Sources {
             open_files: open_files(),
             open_files_max,
             memory_bytes: resident_bytes(),
-            allows_changes: self.allows_changes,
+            allows_changes: self.guard.allows_changes(),
         }
     }
 
@@ -113,19 +116,20 @@ impl Sources {
         &self,
         snapshot: &Snapshot,
         plan: &ListenerPlan,
-        figures: ListenerFigures,
+        mut figures: ListenerFigures,
         listened: &[Listened],
     ) -> ListenerOverview {
         let config = &plan.config;
         let track = self.pulse.listener(&config.name);
         let of_listener = listened.iter().filter(|listened| listened.listener == config.name);
+        let routes = plan.route_plans.iter().zip(std::mem::take(&mut figures.routes));
         ListenerOverview {
             name: config.name.to_string(),
             addresses: of_listener.map(|listened| listened.address.to_string()).collect(),
             protocol: if config.protocol == Protocol::Tcp { "tcp" } else { "http" },
             has_tls: config.tls.is_some(),
             connections_max: config.connections_max,
-            routes: plan.route_plans.iter().map(|route| route_overview(snapshot, &route.config)).collect(),
+            routes: routes.map(|(plan, figures)| route_overview(snapshot, &plan.config, figures)).collect(),
             rates: track.rates,
             history: track.history,
             failures: overview::failure_counts(&figures.failures),
@@ -211,7 +215,7 @@ fn status_of(plan: &UpstreamPlan, place: usize) -> ServerStatus {
     }
 }
 
-fn route_overview(snapshot: &Snapshot, route: &Route) -> RouteOverview {
+fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteFigures) -> RouteOverview {
     let name = |place: usize| snapshot.upstreams[place].config.name.to_string();
     let (action, upstreams) = match &route.action {
         Action::Upstream(upstream) => {
@@ -226,7 +230,8 @@ fn route_overview(snapshot: &Snapshot, route: &Route) -> RouteOverview {
         Action::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
         Action::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
     };
-    RouteOverview { name: route.name.to_string(), matches: route.matches.to_string(), action, upstreams }
+    let (name, matches) = (route.name.to_string(), route.matches.to_string());
+    RouteOverview { name, matches, action, upstreams, figures }
 }
 
 /// Milliseconds since 1970.

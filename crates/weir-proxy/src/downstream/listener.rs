@@ -152,7 +152,7 @@ fn bind_unix(listener: &Listener, path: &Path) -> io::Result<Bound> {
 }
 
 /// Removes a socket file that nobody listens on any more, as after a crash.
-fn remove_stale(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_stale(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {
             match std::os::unix::net::UnixStream::connect(path) {

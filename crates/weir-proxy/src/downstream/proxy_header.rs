@@ -42,7 +42,10 @@ pub(crate) async fn receive(session: &mut Session) -> bool {
     let outcome = outcome.and_then(|()| session.count_client().map_err(Some));
     match outcome {
         Ok(()) => session.listener.shard.proxy_headers.increment(),
-        Err(Some(failure)) => session.listener.shard.failures.record(failure),
+        Err(Some(failure)) => {
+            session.listener.shard.failures.record(failure);
+            session.worker.record_session(failure, session.peer, &session.listener, session.now);
+        }
         Err(None) => {}
     }
     outcome.is_ok()

@@ -115,6 +115,7 @@ impl Session {
                 Ok(counted) => counted,
                 Err(failure) => {
                     listener.shard.failures.record(failure);
+                    worker.record_session(failure, peer, &listener, clock::now());
                     return None;
                 }
             },
@@ -339,7 +340,9 @@ impl Drop for Session {
         }
         if std::thread::panicking() {
             self.worker.shard.panics.increment();
-            self.listener.shard.failures.record(Failure::weir(Phase::Relay, Cause::Panicked));
+            let failure = Failure::weir(Phase::Relay, Cause::Panicked);
+            self.listener.shard.failures.record(failure);
+            self.worker.record_session(failure, self.peer, &self.listener, self.opened_at);
         }
         let entered = self.deadline.leave();
         self.worker.leave_session(entered, &self.listener);

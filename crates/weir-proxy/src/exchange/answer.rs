@@ -9,7 +9,7 @@ use weir_http::{FieldName, Method, Version, write};
 use weir_observe::{Cause, Failure, Page, Party, Phase, choose_format, status_text};
 
 use super::patience::Awaited;
-use super::{After, Ended, Exchange, fields};
+use super::{After, Ended, Exchange, fields, forwarded};
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Reader, Writer};
 use crate::relay::{Sink as _, Source as _};
@@ -29,6 +29,12 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
         // The body broke a rule before any of its head has left: to the client, that is no different from a bad head.
         exchange.to_client.reset(super::MEMORY_KEPT_MAX);
         told.phase = Phase::Response;
+    }
+    if exchange.record.request_id.is_empty() {
+        // Whoever is refused before the head could be read may ask why, too.
+        let view = exchange.record.view(session);
+        let listener = &view.snapshot.listeners[exchange.record.listener()];
+        forwarded::make_late_request_id(session, exchange, listener);
     }
     let Some(page) = Page::for_failure(told, &exchange.record.request_id) else {
         return After::Close;

@@ -74,7 +74,7 @@ pub(crate) async fn run(
 ) -> Result<Serving, Failed> {
     let began = session.now;
     let index = slot.server.index();
-    let local = begin(exchange, plans, slot.server);
+    let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
     let connected = attempt.connect(session, exchange, plans, local, tried).await;
     let mut server = connected.inspect_err(|failed| {
@@ -83,6 +83,7 @@ pub(crate) async fn run(
     })?;
     attempt.reused = server.requests > 0;
     exchange.record.reused = attempt.reused;
+    exchange.story.connected(server.opened_at, server.requests);
     server.requests += 1;
 
     fields::write_request(session, exchange, plans, attempt.slot.server);
@@ -123,12 +124,13 @@ pub(crate) async fn connect(
 ) -> Result<(ServerConnection, Slot), Failed> {
     let began = session.now;
     let index = slot.server.index();
-    let local = begin(exchange, plans, slot.server);
+    let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
     let connected = attempt.connect_anew(session, exchange, plans, local).await;
     tell_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
     match connected {
         Ok(server) => {
+            exchange.story.connected(server.opened_at, 0);
             local.shard.requests.increment();
             tell_outcome(plans, local, attempt.slot.server, Outcome::Success, began);
             Ok((server, attempt.slot))
@@ -141,7 +143,8 @@ pub(crate) async fn connect(
 }
 
 /// Counts an attempt on a server.
-fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId) -> &'a LocalServer {
+fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began: Instant) -> &'a LocalServer {
+    exchange.story.begin(plans.upstream.balancer().states(), server, began);
     let local = &plans.view.upstreams[plans.upstream_index].servers[server.index()];
     exchange.record.server = Some(server.index());
     exchange.record.attempts += 1;

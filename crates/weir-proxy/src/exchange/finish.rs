@@ -6,10 +6,12 @@ use weir_config::Protocol;
 use weir_observe::Phase;
 
 use super::attempt::{Plans, Serving};
+use super::record::Record;
 use super::{After, Exchange};
 use crate::clock;
 use crate::control::access_log;
 use crate::downstream::session::Session;
+use crate::view::View;
 
 /// Gives the server connection back if it can be used again; tells what becomes of the client's.
 pub(crate) fn run(
@@ -48,10 +50,29 @@ fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announce
     }
 }
 
-/// Counts the exchange and writes its line of the access log.
+/// Counts the exchange for the route that took it.
+fn count_route(record: &Record, view: &View, worker: usize) {
+    let Some(route) = record.route else { return };
+    let shard = &view.snapshot.listeners[record.listener()].route_plans[route].shards[worker];
+    shard.requests.increment();
+    if record.status != 0 {
+        shard.responses.record(record.status);
+    }
+    if record.failure.is_some() {
+        shard.failures.increment();
+    }
+}
+
+/// Counts the exchange, writes its line of the access log, and keeps what the recorder wants of it.
 pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     let view = exchange.record.view(session);
     let record = &mut exchange.record;
+    if let Some(failure) = record.failure {
+        // The phase in which it ended.
+        let now = clock::now();
+        session.now = now;
+        record.spend(failure.phase, now);
+    }
     record.bytes_in += exchange.request_body.received();
     let listener = &session.listener.shard;
     let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
@@ -66,11 +87,16 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     if let Some(failure) = record.failure {
         listener.failures.record(failure);
     }
+    count_route(record, &view, session.worker.index);
     if let (Some(index), Some(served)) = (record.upstream, record.served()) {
         let upstream = &served.upstreams[index];
         upstream.shard.requests.increment();
         if record.status != 0 {
             upstream.shard.responses.record(record.status);
+            if record.tunnelled.is_none() {
+                let micros = record.times.between(Phase::Request, Phase::Finish);
+                upstream.shard.exchange_time.record(micros);
+            }
         }
         if let Some(failure) = record.failure {
             upstream.shard.failures.record(failure);
@@ -81,12 +107,8 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
             shard.bytes_out.add(exchange.to_server.sent);
         }
     }
-    if record.failure.is_some() {
-        // The phase in which it ended.
-        let now = clock::now();
-        session.now = now;
-        let phase = record.failure.map_or(Phase::Finish, |failure| failure.phase);
-        exchange.record.spend(phase, now);
-    }
     access_log::write(session, exchange, &view);
+    if let Some(recorder) = &session.worker.recorder {
+        recorder.record(session, exchange, &view);
+    }
 }

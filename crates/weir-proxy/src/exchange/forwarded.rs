@@ -44,6 +44,19 @@ pub(crate) fn take_request_id(session: &Session, exchange: &mut Exchange, listen
             return;
         }
     }
+    make_request_id(session, exchange);
+}
+
+/// Makes a request id for a request whose head could not be read, where there are to be any.
+#[cold]
+pub(crate) fn make_late_request_id(session: &Session, exchange: &mut Exchange, listener: &ListenerPlan) {
+    if listener.config.request_id.header.is_some() {
+        make_request_id(session, exchange);
+    }
+}
+
+#[inline(always)]
+fn make_request_id(session: &Session, exchange: &mut Exchange) {
     let mut id = [0; REQUEST_ID_LEN];
     for half in id.as_chunks_mut::<{ REQUEST_ID_LEN / 2 }>().0 {
         *half = hexadecimal(session.worker.random());

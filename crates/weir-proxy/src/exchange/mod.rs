@@ -28,6 +28,7 @@ use weir_traffic::persistence::Bond;
 
 use crate::downstream::http1::read_request;
 use crate::downstream::session::Session;
+use crate::recorder::{Story, Told};
 use crate::relay::Relay;
 use crate::relay::reframe::{Incoming, Outgoing};
 use crate::relay::replay::Kept;
@@ -168,6 +169,10 @@ pub(crate) struct Exchange {
 
     pub(crate) patience: Patience,
     pub(crate) record: Record,
+    /// What is noted of its attempts for the recorder.
+    pub(crate) story: Story,
+    /// What a tunnel, now over, has kept of its beginning.
+    pub(crate) told: Option<Box<Told>>,
 }
 
 impl Exchange {
@@ -194,6 +199,8 @@ impl Exchange {
             retry_after: None,
             patience: Patience::new(),
             record: Record::new(),
+            story: Story::new(),
+            told: None,
         }
     }
 
@@ -219,5 +226,7 @@ impl Exchange {
         self.bond = Bond::default();
         self.retry_after = None;
         self.record.reset();
+        self.story.reset();
+        self.told = None;
     }
 }

@@ -109,6 +109,12 @@ impl Record {
         self.served.as_ref().or(self.ground.as_ref().map(|(view, _)| view))
     }
 
+    /// The config that it has moved on to, if a reload came between the route and the server.
+    #[inline]
+    pub(crate) fn moved_to(&self) -> Option<u64> {
+        self.served.as_ref().map(|view| view.snapshot.generation)
+    }
+
     /// A long exchange lets go of the view that it began on: from now on it is told by the names that `view` has for the same
     /// things, if it has them all.
     pub(crate) fn settle_on(&mut self, view: &Rc<View>, listener: usize) {

@@ -10,6 +10,7 @@ use super::attempt::Plans;
 use super::{Ended, Exchange};
 use crate::clock;
 use crate::downstream::session::Session;
+use crate::recorder::Decision;
 use crate::snapshot::UpstreamPlan;
 
 /// What the attempts of one exchange have met so far.
@@ -92,6 +93,11 @@ pub(crate) fn again(
     let local = &plans.view.upstreams[plans.upstream_index];
     let shard = &local.servers[failed.server.index()].shard;
     shard.failures.record(failed.failure.phase);
+    let status = match failed.kind {
+        Kind::Server(retry::Cause::Status(status)) => status,
+        Kind::Server(_) | Kind::Other => 0,
+    };
+    exchange.story.failed(failed.failure, status, failed.sent_any, failed.received_any);
     let Kind::Server(cause) = failed.kind else { return Err(failed.failure.into()) };
     let now = clock::now();
     session.now = now;
@@ -111,6 +117,7 @@ pub(crate) fn again(
     match plan.retry.judge(&facts, || plan.retry_budget.try_take(millis)) {
         Verdict::GiveUp(reason) => {
             local.shard.retries_refused[reason as usize].increment();
+            exchange.story.decided(Decision::GiveUp(reason), now);
             let failure = if failed.is_stale() { as_stale(failed.failure) } else { failed.failure };
             Err(failure.into())
         }
@@ -129,6 +136,7 @@ pub(crate) fn again(
                 NextServer::OtherOnly => tried.excluded.insert(failed.server),
             }
             tried.fresh = server == NextServer::SameFresh;
+            exchange.story.decided(if tried.fresh { Decision::Fresh } else { Decision::Again }, now);
             tried.last = Some(failed.failure);
             exchange.rewind();
             Ok(())

@@ -15,6 +15,7 @@ use super::record::Record;
 use super::{After, Exchange, finish};
 use crate::clock;
 use crate::downstream::session::Session;
+use crate::recorder::Told;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::{Broken, Side, Tunnel};
 use crate::upstream::admission::Slot;
@@ -52,6 +53,8 @@ pub(crate) struct Tunnelled {
     sent_before: (u64, u64),
     /// The request and its response, if the log may show them.
     logged: Option<Box<Exchange>>,
+    /// What the recorder will want to know of the beginning.
+    told: Option<Box<Told>>,
     _counted: CountedOpen,
 }
 
@@ -89,6 +92,7 @@ impl Tunnelled {
         let throttle =
             |rate: Option<weir_config::Rate>| rate.map(|rate| Throttle::new(rate.bytes_per_second(), now));
         let is_logged = session.listener.log().is_some();
+        let told = session.worker.recorder.is_some().then(|| Told::of(session, exchange, plans.view));
         Box::new(Self {
             server,
             slot,
@@ -103,6 +107,7 @@ impl Tunnelled {
             record: std::mem::replace(&mut exchange.record, Record::new()),
             sent_before: (exchange.to_server.sent, exchange.to_client.sent),
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
+            told,
             _counted: CountedOpen::new(&session.listener.shard),
         })
     }
@@ -129,6 +134,7 @@ impl Tunnelled {
         exchange.to_client.sent = self.sent_before.1 + down;
         exchange.response_relay.moved = down;
         exchange.record = std::mem::replace(&mut self.record, Record::new());
+        exchange.told = self.told.take();
         finish::record(session, &mut exchange);
         match outcome {
             Ok(()) => After::Close,

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use weir_config::{Action, Listener, Progress, Protocol, Route};
 use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
-use weir_observe::ListenerShard;
+use weir_observe::{ListenerShard, RouteShard};
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
@@ -93,6 +93,8 @@ pub(crate) struct RoutePlan {
     pub(crate) split: Option<Split>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
+    /// What each worker counts.
+    pub(crate) shards: Box<[Arc<RouteShard>]>,
 }
 
 impl ListenerPlan {
@@ -142,7 +144,7 @@ impl ListenerPlan {
                 trailer_bytes_max: limits.trailer_size.as_usize(),
                 trailer_fields_max: limits.headers,
             },
-            route_plans: config.routes.iter().map(RoutePlan::new).collect(),
+            route_plans: config.routes.iter().map(|route| RoutePlan::new(route, around, before)).collect(),
             routes: config.route_table(),
             asks_for_sni: config.protocol == Protocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
@@ -245,7 +247,9 @@ fn pace(progress: Progress) -> PaceLimit {
 }
 
 impl RoutePlan {
-    fn new(config: &Route) -> Self {
+    /// Goes on counting where the route of this name left off.
+    fn new(config: &Route, around: &Surroundings, before: Option<&ListenerPlan>) -> Self {
+        let before = before.and_then(|before| Some(&before.route_plans[before.route_named(&config.name)?]));
         let split = match &config.action {
             Action::Split(parts) => {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
@@ -254,6 +258,10 @@ impl RoutePlan {
             Action::Upstream(_) | Action::Redirect(_) | Action::Respond(_) => None,
         };
         Self {
+            shards: match before {
+                Some(before) => before.shards.clone(),
+                None => (0..around.workers).map(|_| Arc::default()).collect(),
+            },
             split,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),

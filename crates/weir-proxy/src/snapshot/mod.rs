@@ -139,7 +139,7 @@ impl Snapshot {
             if let Some((_, known)) = before.upstream(&plan.config.name)
                 && !Arc::ptr_eq(known, plan)
             {
-                plan.prepare();
+                plan.prepare(known);
             }
         }
         let grace_ends = clock::now() + self.process.reload_grace;

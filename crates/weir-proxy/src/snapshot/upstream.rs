@@ -240,9 +240,16 @@ impl UpstreamPlan {
         way(&self.config) == way(config)
     }
 
-    /// Makes room for its servers in what it shares with the plan before it.
-    pub(super) fn prepare(&self) {
+    /// Makes room for its servers in what it shares with the plan before it. One that comes back takes requests from the moment a worker
+    /// turns; those who have not turned see it leave.
+    pub(super) fn prepare(&self, before: &UpstreamPlan) {
         self.ejector.change(self);
+        for (index, state) in self.balancer().states().iter().enumerate() {
+            let known = before.balancer().states().get(index).is_some_and(|known| Arc::ptr_eq(known, state));
+            if known && before.leaves_at[index].is_some() && self.leaves_at[index].is_none() {
+                state.set_mode(self.config.servers[index].mode);
+            }
+        }
     }
 
     /// Makes its settings hold for what it shares with the plan before it. What an operator has changed while Weir runs stays, unless

@@ -102,12 +102,18 @@ pub(crate) async fn admit(
     let arrival = Arrival { pick, bound: exchange.bond.server, patience: plan.patience };
     let own = match plan.admission.try_admit(&arrival) {
         Answer::Server(server) => return Ok(slot(server)),
-        Answer::NoneEligible => return Err(Failure::weir(Phase::Queue, Cause::NoServer).into()),
+        Answer::NoneEligible => {
+            exchange.story.nobody(balancer.states(), session.now);
+            return Err(Failure::weir(Phase::Queue, Cause::NoServer).into());
+        }
         Answer::Wait(own) => own,
     };
     let began = clock::now();
     let outcome = wait(session, exchange, plans, &pick, own, began).await;
     let now = clock::now();
+    if outcome.is_err() {
+        exchange.story.nobody(balancer.states(), began);
+    }
     if outcome.is_err_and(|failure| failure.party == Party::Weir) {
         exchange.retry_after = Some(plan.queue_drains_in(now));
     }

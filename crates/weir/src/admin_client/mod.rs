@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use data_encoding::BASE64;
-use weir_config::Config;
+use weir_config::{Config, ListenAddress};
 
 use crate::error::CommandError;
 pub(crate) use endpoint::Endpoint;
@@ -27,23 +27,23 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const SECRET_BYTES_MAX: usize = 4096;
 
 const HOW_TO_NAME_IT: &str = "give --admin ADDRESS (`127.0.0.1:9000`, `unix:/run/weir.sock`), or --config FILE with the config that it \
-    runs on; that needs `admin.address`";
+    runs on; that needs `admin.socket` or `admin.address`";
 
 /// Which Weir is asked, and as whom. Commands flatten it into their own options.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "The Weir that is asked")]
 pub(crate) struct AdminArguments {
     /// Where it can be asked: `127.0.0.1:9000` is the address of its admin listener, `unix:/run/weir.sock` its socket.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, global = true, value_name = "ADDRESS")]
     admin: Option<Endpoint>,
     /// The config that it runs on: says where it can be asked.
-    #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
     /// The user to ask as, and the file that holds the password.
-    #[arg(long, value_name = "NAME:PASSWORD-FILE", conflicts_with = "token_file")]
+    #[arg(long, global = true, value_name = "NAME:PASSWORD-FILE", conflicts_with = "token_file")]
     user: Option<String>,
     /// The file that holds the token to ask with.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
@@ -85,6 +85,9 @@ impl AdminArguments {
 /// Where the Weir that runs on a config can be asked.
 fn of_config(file: &Path) -> Result<Endpoint, CommandError> {
     let config = Config::load(file).map_err(CommandError::Config)?;
+    if let Some(ListenAddress::Unix(path)) = &config.admin.socket {
+        return Ok(Endpoint::Unix(path.clone()));
+    }
     let unusable = |what: &str, help: &str| {
         let what = format!("{}: {what}", file.display());
         Err(CommandError::Usage { what, help: Some(help.to_owned()) })

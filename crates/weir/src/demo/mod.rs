@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
     runtime.block_on(async {
         // Before anything runs, so that no signal is missed.
         let mut signals = Signals::new()?;
-        let proxy = start::proxy(&config, Origin::Demo)?;
+        let proxy = start::proxy(&config, Origin::Demo, weir_proxy::Wishes::nobody())?;
         let address = reachable(&proxy)?;
         let mut screen = Screen::new();
         screen.print(&introduction(address, arguments.time))?;

@@ -51,7 +51,7 @@ fn cookie(response: &Response) -> String {
 
 /// The line of a server in the table, as words.
 fn row(weir: &Weir, server: &str) -> Vec<String> {
-    let table = Client::get(weir.address("admin"), "/servers").text();
+    let table = Client::get_by_address(weir.address("admin"), "/servers").text();
     let rows = table.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
     rows.into_iter().find(|row| row[1] == server).unwrap_or_else(|| panic!("no {server} in {table}"))
 }
@@ -180,7 +180,7 @@ fn who_may_not_change_anything_is_told_why() {
     );
     assert_eq!(Client::exchange(weir.address("admin"), &from_page).status, 403);
     assert_eq!(
-        Client::get(weir.address("admin"), &format!("/servers?{wish}")).status,
+        Client::get_by_address(weir.address("admin"), &format!("/servers?{wish}")).status,
         200,
         "GET changes nothing"
     );

@@ -185,7 +185,7 @@ fn the_last_that_is_left_comes_back_at_once() {
         Client::get(weir.web(), "/");
     }
     is_ill.turn(false);
-    let table = || Client::get(weir.address("admin"), "/servers").text();
+    let table = || Client::get_by_address(weir.address("admin"), "/servers").text();
     assert!(table().contains("app\ta\tserving\tejected\t"), "{}", table());
     let drain = "POST /servers?upstream=app&server=b&mode=maintenance HTTP/1.1\r\nHost: admin\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(Client::exchange(weir.address("admin"), drain).status, 200);

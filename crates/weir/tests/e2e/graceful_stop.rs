@@ -204,7 +204,7 @@ fn whoever_sends_connections_hears_of_the_stop_before_it_begins() {
     let settings = "process.stop_delay = \"1h\"\nadmin.address = \"127.0.0.1:0\"";
     let mut weir = Weir::proxying_with(&origin, settings);
     let ready = |weir: &Weir, query: &str| {
-        let response = Client::get(weir.address("admin"), &format!("/ready{query}"));
+        let response = Client::get_by_address(weir.address("admin"), &format!("/ready{query}"));
         (response.status, response.text())
     };
     assert_eq!(ready(&weir, ""), (200, "ready\n".to_owned()));
@@ -228,14 +228,14 @@ fn whoever_sends_connections_hears_of_the_stop_before_it_begins() {
 fn an_upstream_without_a_usable_server_is_not_ready() {
     let origin = gated(&Gate::new());
     let weir = Weir::proxying_with(&origin, "admin = { address = \"127.0.0.1:0\", changes = true }");
-    let servers = Client::get(weir.address("admin"), "/servers").text();
+    let servers = Client::get_by_address(weir.address("admin"), "/servers").text();
     let row: Vec<&str> = servers.lines().nth(1).expect("there is a server").split('\t').collect();
     let wish = format!("upstream={}&server={}&mode=maintenance", row[0], row[1].replace(':', "%3A"));
     let request = format!("POST /servers?{wish} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(Client::exchange(weir.address("admin"), &request).status, 200);
-    let response = Client::get(weir.address("admin"), &format!("/ready?upstream={}", row[0]));
+    let response = Client::get_by_address(weir.address("admin"), &format!("/ready?upstream={}", row[0]));
     assert_eq!(response.status, 503, "{}", response.text());
-    assert_eq!(Client::get(weir.address("admin"), "/ready").status, 200);
+    assert_eq!(Client::get_by_address(weir.address("admin"), "/ready").status, 200);
 }
 
 #[test]

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
 fn overview(weir: &Weir) -> Value {
-    let response = Client::get(weir.address("admin"), "/api/overview");
+    let response = Client::get_by_address(weir.address("admin"), "/api/overview");
     assert_eq!((response.status, response.field("Content-Type")), (200, Some("application/json")));
     serde_json::from_str(&response.text()).expect("the overview is JSON")
 }
 
 fn start(origin: &Origin) -> Weir {
     Weir::start(&format!(
-        "admin = {{ address = \"127.0.0.1:0\", changes = true }}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
+        "process.workers = 1\nadmin = {{ address = \"127.0.0.1:0\", changes = true }}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
          route = [{{ path = \"/old/\", redirect = {{ to = \"/new\" }} }}, {{ upstream = \"app\" }}]\n[upstream.app]\n\
          servers = [{{ name = \"one\", address = \"{}\", weight = 7, max_requests = 9 }}]\n",
         origin.address()
@@ -41,6 +41,8 @@ fn the_overview_shows_what_was_counted_and_where() {
     let routes = listener["routes"].as_array().expect("routes are listed");
     assert_eq!(routes[0]["matches"], "path prefix /old/");
     assert_eq!((&routes[0]["action"], &routes[1]["action"]), (&"redirect with 308".into(), &"to app".into()));
+    assert_eq!((&routes[0]["requests"], &routes[1]["requests"]), (&1.into(), &3.into()));
+    assert_eq!(routes[1]["responses"], json!([0, 3, 0, 0, 0]));
     let server = &shown["upstreams"][0]["servers"][0];
     for (key, value) in
         [("name", "one"), ("status", "up"), ("mode", "serving"), ("why", "the config names it")]

@@ -1,4 +1,4 @@
-//! Profiles of the running process: `/api/profile/cpu`, `/api/profile/memory` and `weir profile`.
+//! Profiles of the running process: `/api/profile/cpu`, `/api/profile/memory` and `weir ctl profile`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -183,7 +183,7 @@ fn a_command_writes_profiles_down() {
     let file = weir.folder().join("weir.svg");
     let path = file.to_str().expect("temporary paths are UTF-8");
     let run = |arguments: &[&str]| {
-        let output = command(&[&["profile"], arguments, &["--admin", &admin]].concat()).output();
+        let output = command(&[&["ctl", "profile"], arguments, &["--admin", &admin]].concat()).output();
         let output = output.expect("the program was built with this test");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
         (output.status.code(), text(output.stdout), text(output.stderr))

@@ -15,7 +15,7 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
         "5000000",
         "-s",
         "30",
-        &format!("http://{}/", order.authority),
+        &format!("http://{}{}", order.authority, order.path),
     ]
     .map(str::to_owned)
     .to_vec()

@@ -9,7 +9,7 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
         &format!("--clients={}", order.clients),
         &format!("--duration={}", order.window.as_secs().max(1)),
         "--connection-active-timeout=30",
-        &format!("http://{}/", order.authority),
+        &format!("http://{}{}", order.authority, order.path),
     ]
     .map(str::to_owned)
     .to_vec()

@@ -13,7 +13,7 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
         "-cpus",
         "1",
         "-disable-redirects",
-        &format!("http://{}/", order.authority),
+        &format!("http://{}{}", order.authority, order.path),
     ]
     .map(str::to_owned)
     .to_vec()

@@ -26,6 +26,8 @@ use crate::target::Installed;
 pub struct Order<'a> {
     /// Where: host and port.
     pub authority: &'a str,
+    /// What is asked for, from its `/` on.
+    pub path: &'a str,
     /// Simulated clients.
     pub clients: usize,
     /// Requests per second, for a tool that can hold a rate; without one, as many as the clients can.

@@ -26,7 +26,7 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
         "--benchmark".to_owned(),
         format!("--concurrent={}", order.clients),
         format!("--time={}S", order.window.as_secs().max(1)),
-        format!("http://{}/", order.authority),
+        format!("http://{}{}", order.authority, order.path),
     ]
 }
 

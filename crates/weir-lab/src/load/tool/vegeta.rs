@@ -10,11 +10,11 @@ use super::{Order, Tally};
 
 /// Arguments of the shell that connects the two.
 pub(super) fn args(program: &Path, order: &Order<'_>) -> Vec<String> {
-    let (Order { authority, clients, .. }, program) = (order, program.display());
+    let (Order { authority, path, clients, .. }, program) = (order, program.display());
     // Rate 0 is as fast as its workers can.
     let rate = order.rate.map_or_else(|| "0".to_owned(), |rate| format!("{rate:.0}"));
     let line = format!(
-        "echo 'GET http://{authority}/' | '{program}' -cpus=1 attack -rate={rate} -duration={}ms -timeout=30s -redirects=-1 \
+        "echo 'GET http://{authority}{path}' | '{program}' -cpus=1 attack -rate={rate} -duration={}ms -timeout=30s -redirects=-1 \
          -workers={clients} -max-workers={clients} -max-connections={clients} -connections={clients} | '{program}' report -type=json",
         order.window.as_millis()
     );
@@ -84,7 +84,14 @@ mod tests {
     #[test]
     fn a_rate_is_constant_and_without_one_the_loop_is_closed() {
         let window = Duration::from_millis(1500);
-        let order = Order { authority: "127.0.0.1:1", clients: 7, rate: None, window, dir: Path::new("/") };
+        let order = Order {
+            authority: "127.0.0.1:1",
+            path: "/",
+            clients: 7,
+            rate: None,
+            window,
+            dir: Path::new("/"),
+        };
         let line = |rate| args(Path::new("/bin/vegeta"), &Order { rate, ..order })[1].clone();
         assert!(line(None).contains(" -rate=0 -duration=1500ms ") && line(None).contains(" -max-workers=7 "));
         assert!(line(Some(99.6)).contains(" -rate=100 "));

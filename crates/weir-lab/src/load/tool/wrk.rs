@@ -13,7 +13,7 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
         "--timeout",
         "30s",
         "--latency",
-        &format!("http://{}/", order.authority),
+        &format!("http://{}{}", order.authority, order.path),
     ]
     .map(str::to_owned)
     .to_vec()

@@ -1,32 +1,37 @@
 //! The admin listener: what Weir tells of itself and takes orders by, over HTTP, served off the workers.
 //!
-//! One short request per connection, with bounds on its size, its time and on how many run at once. Must not be
-//! reachable through the data path, nor through somebody's browser.
+//! One short request per connection, with bounds on its size, its time and on how many there are; `guard` decides who is answered. Must
+//! not be reachable through the data path, nor through the pages of other sites in somebody's browser.
 
 mod answer;
+mod api;
+mod exchanges;
+mod guard;
 mod places;
 mod profile;
 mod query;
 mod ready;
 mod request;
 mod servers;
+mod story;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use weir_observe::AdminRefusal;
 
 use self::answer::Answer;
+use self::guard::Refused;
+pub(crate) use self::guard::{Guard, Peer};
 use self::request::Received;
 use super::modes::Modes;
 use super::overview::Sources;
-
-/// Requests that run at once; more wait in the backlog.
-const REQUESTS_MAX: usize = 32;
+use crate::recorder::Desk;
+use crate::wishes::{Wishes, Written};
 
 /// How long one request may take from its first byte to its last.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -34,12 +39,23 @@ const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// How long the client may take to read the answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
+/// How long a wrong password or token takes: with the connections that one address may have, that is 32 guesses a second.
+const GUESS_TIME: Duration = Duration::from_millis(500);
+
+/// What is read and forgotten after a refusal, so that the client gets to read the answer before it hears of the close.
+const LINGER_BYTES_MAX: usize = 256 * 1024;
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
 /// What is served.
 pub(crate) struct Served {
     pub(crate) sources: Arc<Sources>,
     pub(crate) modes: Arc<Modes>,
-    /// Whether anything may be changed here.
-    pub(crate) changes: bool,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) wishes: Wishes,
+    /// The config as its file has it.
+    pub(crate) written: Written,
+    /// Where the recorders of the workers are asked.
+    pub(crate) desk: Arc<Desk>,
 }
 
 /// Binds the admin address.
@@ -56,16 +72,22 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<(std::net::TcpListener, Socke
 /// Serves until the task is dropped.
 pub(crate) async fn serve(listener: std::net::TcpListener, served: Arc<Served>) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let running = Arc::new(Semaphore::new(REQUESTS_MAX));
     loop {
-        let Ok(permit) = Arc::clone(&running).acquire_owned().await else { return Ok(()) };
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
+                let peer = Peer::Network(address);
+                let Some(seat) = served.guard.seat(address.ip()) else {
+                    served.guard.count_refusal(AdminRefusal::TooMany, peer);
+                    let answer = Answer::plain(503, "Too many connections to the admin listener.\n");
+                    // As much as fits: nobody waits for this client.
+                    let _best_effort = stream.try_write(&answer.into_bytes(true));
+                    continue;
+                };
                 let served = Arc::clone(&served);
                 tokio::spawn(async move {
                     // Whatever goes wrong here concerns this one client only.
-                    let _outcome = serve_one(stream, Vec::new(), &served).await;
-                    drop(permit);
+                    let _outcome = serve_one(stream, Vec::new(), &served, peer).await;
+                    drop(seat);
                 });
             }
             Err(error) => {
@@ -81,20 +103,60 @@ pub(crate) async fn serve_one(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     first: Vec<u8>,
     served: &Arc<Served>,
+    peer: Peer,
 ) -> io::Result<()> {
-    let (answer, with_body) =
+    let (outcome, with_body) =
         match tokio::time::timeout(REQUEST_TIME, request::read(&mut stream, first)).await {
-            Err(_elapsed) => (Answer::plain(408, "The request was not whole in time.\n"), true),
+            Err(_elapsed) => {
+                let what = "The request was not whole in time.\n";
+                (Err(Refused::new(AdminRefusal::TooSlow, 408, what)), true)
+            }
             Ok(Received::Gone) => return Ok(()),
-            Ok(Received::Refused(answer)) => (answer, true),
+            Ok(Received::Refused(refused)) => (Err(refused), true),
             Ok(Received::Whole(request)) => {
                 let with_body = request.method() != weir_http::Method::Head;
-                (places::answer(&request, served).await, with_body)
+                let outcome = match served.guard.check(&request, peer) {
+                    Ok(()) => places::answer(&request, served, peer).await,
+                    Err(refused) => Err(refused),
+                };
+                (outcome, with_body)
             }
         };
+    let (answer, was_refused) = match outcome {
+        Ok(answer) => {
+            served.guard.count_answer();
+            (answer, false)
+        }
+        Err(refused) => {
+            served.guard.count_refusal(refused.refusal, peer);
+            if refused.guessed {
+                tokio::time::sleep(GUESS_TIME).await;
+            }
+            (refused.answer, true)
+        }
+    };
     let send = async {
         stream.write_all(&answer.into_bytes(with_body)).await?;
         stream.shutdown().await
     };
-    tokio::time::timeout(ANSWER_TIME, send).await?
+    let sent = tokio::time::timeout(ANSWER_TIME, send).await;
+    if sent.is_err() {
+        served.guard.count_refusal(AdminRefusal::TooSlow, peer);
+    }
+    if was_refused {
+        let _elapsed = tokio::time::timeout(LINGER_TIME, linger(&mut stream)).await;
+    }
+    sent?
+}
+
+/// Reads on until the client has closed too.
+async fn linger(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
+    let (mut scrap, mut left) = ([0; 4096], LINGER_BYTES_MAX);
+    while left > 0 {
+        match stream.read(&mut scrap).await? {
+            0 => break,
+            len => left = left.saturating_sub(len),
+        }
+    }
+    Ok(())
 }

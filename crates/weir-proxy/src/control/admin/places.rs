@@ -3,66 +3,94 @@
 use std::sync::Arc;
 
 use weir_http::Method;
+use weir_observe::status_page::{self, Shown};
 
 use super::answer::Answer;
+use super::guard::{Peer, Refused};
 use super::request::Request;
-use super::{Served, profile, ready, servers};
+use super::{Served, api, exchanges, profile, ready, servers};
 
-const CONTENTS: &str = "Metrics are at /metrics, everything as JSON at /api/overview, servers at /servers, readiness at /ready, profiles at /api/profile/cpu and \
-    /api/profile/memory.\n";
+const HTML: &str = "text/html; charset=utf-8";
 
-/// Answers a request.
-pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Answer {
+const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, the last failures at \
+    /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles at \
+    /api/profile/cpu and /api/profile/memory.\n";
+
+/// Answers a request that the guard has let in.
+pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {
     match request.method() {
-        Method::Get | Method::Head => match profile::answer(request, served).await {
-            Some(answer) => answer,
-            None => show(request, served),
-        },
-        Method::Post => match may_change(request, served) {
-            Ok(()) => change(request, served).await,
-            Err(refusal) => refusal,
-        },
-        _ => not_served("GET, HEAD, POST"),
+        Method::Get | Method::Head if request.path() == b"/api/raw" => {
+            Ok(api::raw_look(request.query(), served, peer).await)
+        }
+        Method::Get | Method::Head if request.path().starts_with(profile::BELOW) => {
+            served.guard.may_profile(request, peer)?;
+            Ok(profile::answer(request, served).await.unwrap_or_else(nothing_here))
+        }
+        Method::Get | Method::Head => Ok(show(request, served).await),
+        Method::Post => {
+            served.guard.may_change(request, peer)?;
+            Ok(change(request, served, peer).await)
+        }
+        _ => Ok(not_served("GET, HEAD, POST")),
     }
 }
 
-fn show(request: &Request, served: &Served) -> Answer {
+async fn show(request: &Request, served: &Served) -> Answer {
     match request.path() {
-        b"/" => Answer::plain(200, CONTENTS),
+        b"/" | b"/status" => status_page(served),
+        b"/status.css" => Answer::new(200, "text/css; charset=utf-8", status_page::STYLE),
+        b"/status.js" => Answer::new(200, "text/javascript; charset=utf-8", status_page::SCRIPT),
+        b"/failures" => Answer::new(200, HTML, status_page::failures_page()),
+        path if path.starts_with(b"/failures/") => failure_page(&path[b"/failures/".len()..]),
+        path if path.starts_with(b"/why/") => Answer::new(200, HTML, status_page::why_page()),
         b"/metrics" => metrics(served),
         b"/ready" => ready::answer(request, served),
         b"/api/overview" => Answer::json(200, &served.sources.overview()),
+        b"/api/config" => api::config(served),
         b"/servers" => servers::table(served),
+        b"/api/failures" => exchanges::failures(request, served).await,
+        b"/api/exchanges" => exchanges::recent(request, served).await,
+        path if path.starts_with(exchanges::ONE) => exchanges::one(request, served).await,
         _ => nothing_here(),
     }
 }
 
-async fn change(request: &Request, served: &Arc<Served>) -> Answer {
+async fn change(request: &Request, served: &Arc<Served>, peer: Peer) -> Answer {
     match request.path() {
         b"/servers" => servers::change_mode(request, served),
-        b"/" | b"/metrics" | b"/ready" | b"/api/overview" | b"/api/profile/cpu" | b"/api/profile/memory" => {
-            not_served("GET, HEAD")
-        }
+        b"/api/reload" => api::reload(served, peer).await,
+        b"/api/raw" => api::raw(request.body(), served, peer).await,
+        path if path.starts_with(api::SERVERS) => api::change_server(request, served, peer).await,
+        path if path.starts_with(profile::BELOW) => not_served("GET, HEAD"),
+        b"/" | b"/metrics" | b"/ready" | b"/api/overview" | b"/api/config" => not_served("GET, HEAD"),
         _ => nothing_here(),
     }
 }
 
-/// Whether changes may be made here, and by this request.
-fn may_change(request: &Request, served: &Served) -> Result<(), Answer> {
-    if !served.changes {
-        let what = "Changes are not allowed here: `admin.changes` of the config is off.\n";
-        return Err(Answer::plain(403, what));
+fn status_page(served: &Served) -> Answer {
+    let config = served.guard.shown_config();
+    let shown = Shown {
+        overview: &served.sources.overview(),
+        admin: served.guard.figures(),
+        config: &config,
+        page_token: served.guard.page_token(),
+    };
+    Answer::new(200, HTML, status_page::page(&shown))
+}
+
+/// What a reason of failures means, by its code.
+fn failure_page(code: &[u8]) -> Answer {
+    match std::str::from_utf8(code).ok().and_then(status_page::failure_page) {
+        Some(page) => Answer::new(200, HTML, page),
+        None => Answer::plain(404, "There is no such reason: /failures lists them all.\n"),
     }
-    // Only a browser sends it, and then a web page is behind the request, of this machine or of any other site.
-    if request.field("origin").is_some() {
-        return Err(Answer::plain(403, "Requests from web pages are refused.\n"));
-    }
-    Ok(())
 }
 
 fn metrics(served: &Served) -> Answer {
+    let mut figures = served.sources.figures();
+    figures.admin = served.guard.figures();
     let mut text = String::new();
-    weir_observe::prometheus::render(&served.sources.figures(), &mut text);
+    weir_observe::prometheus::render(&figures, &mut text);
     Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, text)
 }
 

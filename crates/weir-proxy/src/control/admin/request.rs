@@ -4,9 +4,9 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use weir_http::{HeadLimits, Method, Progress, RequestBody, RequestHead, Rule};
-use weir_observe::{Cause, Failure, Phase};
+use weir_observe::{AdminRefusal, Cause, Failure, Phase};
 
-use super::answer::Answer;
+use super::guard::Refused;
 
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 
@@ -24,7 +24,7 @@ pub(crate) struct Request {
 /// What a connection brought.
 pub(super) enum Received {
     Whole(Box<Request>),
-    Refused(Answer),
+    Refused(Refused),
     /// The client went before its request was whole.
     Gone,
 }
@@ -85,11 +85,11 @@ async fn read_whole(stream: &mut (impl AsyncRead + Unpin), mut received: Vec<u8>
         RequestBody::Length(length) if length <= BODY_BYTES_MAX as u64 => length as usize,
         RequestBody::Length(_) => {
             let what = format!("A body has at most {BODY_BYTES_MAX} bytes here.\n");
-            return Ok(Received::Refused(Answer::plain(413, what)));
+            return Ok(Received::Refused(Refused::new(AdminRefusal::TooLarge, 413, &what)));
         }
         RequestBody::Chunked => {
             let what = "A body needs its Content-Length here.\n";
-            return Ok(Received::Refused(Answer::plain(411, what)));
+            return Ok(Received::Refused(Refused::new(AdminRefusal::Malformed, 411, what)));
         }
     };
     while received.len() < body_at + length {
@@ -102,7 +102,8 @@ async fn read_whole(stream: &mut (impl AsyncRead + Unpin), mut received: Vec<u8>
 }
 
 /// What is answered to a head that breaks a rule.
-fn refusal(rule: Rule) -> Answer {
-    let reason = Failure::client(Phase::Request, Cause::Rule(rule)).reason_id();
-    Answer::plain(reason.status().unwrap_or(400), format!("{}\n", rule.sentence()))
+fn refusal(rule: Rule) -> Refused {
+    let status = Failure::client(Phase::Request, Cause::Rule(rule)).reason_id().status().unwrap_or(400);
+    let refusal = if matches!(status, 414 | 431) { AdminRefusal::TooLarge } else { AdminRefusal::Malformed };
+    Refused::new(refusal, status, &format!("{}\n", rule.sentence()))
 }

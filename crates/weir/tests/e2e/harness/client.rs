@@ -103,6 +103,11 @@ impl Client {
         Client::exchange(address, &format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n\r\n"))
     }
 
+    /// [`Client::get`] with the address as `Host`, as the admin listener wants it.
+    pub(crate) fn get_by_address(address: SocketAddr, target: &str) -> Response {
+        Client::exchange(address, &format!("GET {target} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
+    }
+
     /// Connects, sends `request` as it stands and reads the response; the connection ends here.
     pub(crate) fn exchange(address: impl Into<Address>, request: &str) -> Response {
         let mut client = Client::connect(address);

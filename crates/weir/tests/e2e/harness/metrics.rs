@@ -21,7 +21,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Scrapes `/metrics` at `admin`.
     pub(crate) fn scrape(admin: SocketAddr) -> Metrics {
-        let response = Client::get(admin, "/metrics");
+        let response = Client::get_by_address(admin, "/metrics");
         assert_eq!(response.status, 200, "{response:?}");
         let text = response.text();
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -35,7 +35,7 @@ impl Metrics {
 
     /// The sum of the samples of the metric `name` alone, for those who ask often: the rest of the page is passed over.
     pub(crate) fn scrape_sum(admin: SocketAddr, name: &str) -> f64 {
-        let response = Client::get(admin, "/metrics");
+        let response = Client::get_by_address(admin, "/metrics");
         let of_it =
             |line: &&[u8]| line.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"{"));
         let samples = response.body.bytes.split(|byte| *byte == b'\n').filter(of_it);

@@ -4,6 +4,7 @@
 //! itself. Nothing here knows what a test is about; the expectations live in the test files.
 
 pub(crate) mod watchdog;
+pub(crate) mod browser;
 pub(crate) mod stream;
 pub(crate) mod tls;
 pub(crate) mod client_certificate;

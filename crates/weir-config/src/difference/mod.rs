@@ -1,0 +1,176 @@
+//! What lies between two configs, part by part and key by key, and what a reload that goes from one to the other does to live
+//! connections: what `weir plan` shows.
+//!
+//! Compares what the texts mean, with files joined, variables replaced and defaults written out; the order of tables means nothing. What
+//! stands in the files of certificates and keys is not compared. Pure: no file is read here.
+
+mod effect;
+mod part;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::load::Checked;
+use crate::mistake::Place;
+use crate::secrets::LEFT_OUT;
+use crate::source::Sources;
+
+pub use effect::{Effect, RESTART_KEYS};
+pub use part::Part;
+use part::{Flat, parts};
+
+/// What is shown in place of a secret.
+const HIDDEN: &str = "(secret)";
+
+/// Everything by which two configs differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The parts that are not the same: removed ones where they stood before, the others in the order of the new text.
+    pub changes: Vec<Change>,
+    /// `process.reload_grace` of the new config: how long what is removed may go on.
+    pub grace: Duration,
+}
+
+/// A part that is not the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub part: Part,
+    /// What happened to it.
+    pub what: What,
+    /// Where it stands in the new text, or stood in the old one; `None` where no text has it.
+    pub place: Option<Place>,
+}
+
+/// What happened to a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// It is new.
+    Added(Effect),
+    /// It is gone.
+    Removed(Effect),
+    /// Keys of it have other values, at least one.
+    Changed(Vec<KeyChange>),
+}
+
+/// A key with another value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyChange {
+    /// The key, with the tables inside its part: `timeouts.idle`.
+    pub key: String,
+    /// The old value as TOML, defaults included; `None` when there was none.
+    pub before: Option<String>,
+    /// The new value as TOML; `None` when there is none.
+    pub after: Option<String>,
+    /// Where it stands in the new text; or in the old one, when the new one does not set it.
+    pub place: Option<Place>,
+    /// What becomes of live connections.
+    pub effect: Effect,
+}
+
+impl Change {
+    /// What becomes of live connections, one entry for each effect.
+    pub fn effects(&self) -> Vec<Effect> {
+        let mut effects = match &self.what {
+            What::Added(effect) | What::Removed(effect) => vec![*effect],
+            What::Changed(keys) => keys.iter().map(|key| key.effect).collect(),
+        };
+        effects.sort_unstable();
+        effects.dedup();
+        effects
+    }
+}
+
+impl Difference {
+    /// What changes when `after` takes the place of `before`. Both should be without mistakes: what could not be read is not compared.
+    pub fn between(before: &Checked, after: &Checked) -> Self {
+        let old = parts(before.document(), before.tree());
+        let new = parts(after.document(), after.tree());
+        let (old_sources, new_sources) = (before.mistakes.sources(), after.mistakes.sources());
+        let known: BTreeMap<_, &Flat<'_>> = old.iter().map(|flat| (name(flat), flat)).collect();
+        let coming: BTreeMap<_, &Flat<'_>> = new.iter().map(|flat| (name(flat), flat)).collect();
+        let mut changes = Vec::new();
+        for flat in &new {
+            let change = match known.get(&name(flat)) {
+                None => Some((What::Added(effect::of_new(&flat.part)), flat.place(new_sources))),
+                Some(was) => {
+                    let keys = keys((was, old_sources), (flat, new_sources));
+                    (!keys.is_empty()).then(|| (What::Changed(keys), flat.place(new_sources)))
+                }
+            };
+            if let Some((what, place)) = change {
+                changes.push(Change { part: flat.part.clone(), what, place });
+            }
+        }
+        for flat in old.iter().filter(|flat| !coming.contains_key(&name(flat))) {
+            let what = What::Removed(effect::of_gone(&flat.part));
+            changes.push(Change { part: flat.part.clone(), what, place: flat.place(old_sources) });
+        }
+        // Routes and servers stay with what they belong to.
+        changes.sort_by_key(|change| rank(&change.part, &new, &old));
+        Self { changes, grace: after.document().process.value.reload_grace }
+    }
+
+    /// Whether both configs mean the same.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+/// What a part is known again by.
+fn name<'a>(flat: &'a Flat<'_>) -> (Part, &'a str) {
+    let part = match &flat.part {
+        // What it is called follows from what it takes.
+        Part::Route(listener, _) if !flat.identity.is_empty() => {
+            Part::Route(listener.clone(), Box::default())
+        }
+        part => part.clone(),
+    };
+    (part, &flat.identity)
+}
+
+/// Where a part is shown: behind what it belongs to, the new text first.
+fn rank(part: &Part, new: &[Flat<'_>], old: &[Flat<'_>]) -> (usize, usize) {
+    let owner = match part {
+        Part::Route(listener, _) => Part::Listener(listener.clone()),
+        Part::Server(upstream, _) => Part::Upstream(upstream.clone()),
+        part => part.clone(),
+    };
+    let place = |flats: &[Flat<'_>], part: &Part| flats.iter().position(|flat| flat.part == *part);
+    let at = |part: &Part| place(new, part).or_else(|| place(old, part).map(|at| new.len() + at));
+    (
+        at(&owner).unwrap_or(usize::MAX),
+        if owner == *part { 0 } else { at(part).map_or(usize::MAX, |at| at + 1) },
+    )
+}
+
+/// The keys by which two states of a part differ, in the order of the reference.
+fn keys(
+    (old, old_sources): (&Flat<'_>, &Sources),
+    (new, new_sources): (&Flat<'_>, &Sources),
+) -> Vec<KeyChange> {
+    let learned = old.value("persistence.mode") == Some("\"learn\"");
+    let gone = old.entries.iter().filter(|(key, _)| new.value(key).is_none());
+    let all = new.entries.iter().chain(gone).map(|(key, _)| key);
+    // A secret that was left out is not another one.
+    let is_left_out = |key: &&String| old.value(key).is_some_and(|value| value.contains(LEFT_OUT));
+    all.filter(|key| old.value(key) != new.value(key) && !is_left_out(key))
+        .map(|key| KeyChange {
+            key: key.clone(),
+            before: old.value(key).map(|value| shown(key, value)),
+            after: new.value(key).map(|value| shown(key, value)),
+            place: new.place_of(key, new_sources).or_else(|| old.place_of(key, old_sources)),
+            effect: effect::of_key(&new.part, key, learned),
+        })
+        .collect()
+}
+
+fn shown(key: &str, value: &str) -> String {
+    let last = key.rsplit('.').next().unwrap_or_default();
+    if is_secret(last) { HIDDEN.to_owned() } else { value.to_owned() }
+}
+
+/// Whether the value of a key of this name is nobody's business.
+pub(crate) fn is_secret(key: &str) -> bool {
+    key == "secret"
+}

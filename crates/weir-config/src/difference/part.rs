@@ -1,0 +1,284 @@
+//! A config as a list of parts, each with its keys and values as they would be written: what can be compared without knowing any key.
+//!
+//! Defaults are written out, so a key that is taken out of a file is one that changes only if its default says something else. Pure.
+
+use std::fmt;
+
+use crate::check::route_name;
+use crate::key::{Located, Map, Value};
+use crate::mistake::Place;
+use crate::source::{Node, Sources, Span, Tree};
+use crate::text::{Document, ListenerText, RouteText, ServerTable, ServerText, UpstreamText};
+
+/// A part of a config that is known again by its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// `[process]`.
+    Process,
+    /// `[log]`.
+    Log,
+    /// `[access_log]`.
+    AccessLog,
+    /// `[dns]`.
+    Dns,
+    /// `[admin]`.
+    Admin,
+    /// `[recorder]`.
+    Recorder,
+    /// `[listener.NAME]` without its routes.
+    Listener(Box<str>),
+    /// A route: the listener, and what the route is called.
+    Route(Box<str>, Box<str>),
+    /// `[upstream.NAME]` without its servers.
+    Upstream(Box<str>),
+    /// A server: the upstream, and what the server is called.
+    Server(Box<str>, Box<str>),
+}
+
+impl Part {
+    /// What sort of part it is.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Log => "log",
+            Self::AccessLog => "access_log",
+            Self::Dns => "dns",
+            Self::Admin => "admin",
+            Self::Recorder => "recorder",
+            Self::Listener(_) => "listener",
+            Self::Route(..) => "route",
+            Self::Upstream(_) => "upstream",
+            Self::Server(..) => "server",
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    /// ``upstream `app`, server `a` ``.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process | Self::Log | Self::AccessLog | Self::Dns | Self::Admin | Self::Recorder => {
+                f.write_str(self.kind())
+            }
+            Self::Listener(name) => write!(f, "listener `{name}`"),
+            Self::Route(listener, route) => write!(f, "listener `{listener}`, route `{route}`"),
+            Self::Upstream(name) => write!(f, "upstream `{name}`"),
+            Self::Server(upstream, server) => write!(f, "upstream `{upstream}`, server `{server}`"),
+        }
+    }
+}
+
+/// A part with what stands in it.
+#[derive(Debug)]
+pub(super) struct Flat<'a> {
+    pub(super) part: Part,
+    /// What it is known again by, where the name that is shown is not enough.
+    pub(super) identity: String,
+    /// Keys and values in the order of the reference.
+    pub(super) entries: Vec<(String, String)>,
+    /// Where it stands; `None` where no text has it.
+    node: Option<&'a Node>,
+}
+
+impl Flat<'_> {
+    /// The value of a key.
+    pub(super) fn value(&self, key: &str) -> Option<&str> {
+        self.entries.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Where the part stands.
+    pub(super) fn place(&self, sources: &Sources) -> Option<Place> {
+        self.node.map(|node| Place::of(sources, node.at))
+    }
+
+    /// Where a key of it stands; `None` when no text sets it.
+    pub(super) fn place_of(&self, key: &str, sources: &Sources) -> Option<Place> {
+        let mut found: Option<Span> = None;
+        let mut node = self.node?;
+        for name in names(key) {
+            let Tree::Table(table) = &node.tree else { break };
+            let entry = table.find(&name)?;
+            (found, node) = (Some(entry.key_at), &entry.node);
+        }
+        // An address alone is the whole server.
+        let at = found.or_else(|| matches!(node.tree, Tree::Text(_)).then_some(node.at))?;
+        Some(Place::of(sources, at))
+    }
+}
+
+/// All parts of a document whose text is `tree`, in the order of the text.
+pub(super) fn parts<'a>(document: &Document, tree: Option<&'a Node>) -> Vec<Flat<'a>> {
+    let child = |name: &str| tree.and_then(|tree| entry(tree, name));
+    let whole = |part: Part, table: &dyn Fn(&mut Vec<String>)| {
+        let node = child(part.kind());
+        flat(part, String::new(), node, &[], table)
+    };
+    let mut parts = vec![
+        whole(Part::Process, &|lines| document.process.lines("", lines)),
+        whole(Part::Log, &|lines| document.log.lines("", lines)),
+        whole(Part::AccessLog, &|lines| document.access_log.lines("", lines)),
+        whole(Part::Dns, &|lines| document.dns.lines("", lines)),
+        whole(Part::Admin, &|lines| document.admin.lines("", lines)),
+        whole(Part::Recorder, &|lines| document.recorder.lines("", lines)),
+    ];
+    let listeners = child("listener");
+    for (name, text) in &document.listener.0 {
+        push_listener(&mut parts, &name.value, text, listeners.and_then(|node| entry(node, &name.value)));
+    }
+    push_upstreams(&mut parts, &document.upstream, child("upstream"));
+    parts
+}
+
+fn push_listener<'a>(
+    parts: &mut Vec<Flat<'a>>,
+    name: &str,
+    text: &Located<ListenerText>,
+    node: Option<&'a Node>,
+) {
+    let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
+    parts.push(flat(Part::Listener(name.into()), String::new(), node, &["route"], &lines));
+    let routes = node.and_then(|node| entry(node, "route"));
+    for (index, route) in text.value.route.iter().enumerate() {
+        let part = Part::Route(name.into(), route_name(&route.value));
+        let lines = |lines: &mut Vec<String>| route.value.lines("", lines);
+        parts.push(flat(part, identity(&route.value), item(routes, index), &["name"], &lines));
+    }
+}
+
+fn push_upstreams<'a>(
+    parts: &mut Vec<Flat<'a>>,
+    upstreams: &Map<Located<UpstreamText>>,
+    tree: Option<&'a Node>,
+) {
+    for (name, text) in &upstreams.0 {
+        let node = tree.and_then(|node| entry(node, &name.value));
+        let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
+        parts.push(flat(Part::Upstream(name.value.clone()), String::new(), node, &["servers"], &lines));
+        let servers = node.and_then(|node| entry(node, "servers"));
+        for (index, server) in text.value.servers.iter().flat_map(|servers| &servers.0).enumerate() {
+            let table = table_of(&server.value);
+            let lines = |lines: &mut Vec<String>| table.lines("", lines);
+            let part = Part::Server(name.value.clone(), name_of(&server.value));
+            parts.push(flat(part, String::new(), item(servers, index), &["name"], &lines));
+        }
+    }
+}
+
+fn flat<'a>(
+    part: Part,
+    identity: String,
+    node: Option<&'a Node>,
+    without: &[&str],
+    write: &dyn Fn(&mut Vec<String>),
+) -> Flat<'a> {
+    let mut lines = Vec::new();
+    write(&mut lines);
+    let entries = lines.iter().map(|line| split(line)).filter(|(key, _)| !without.contains(&key.as_str()));
+    Flat { part, identity, entries: entries.collect(), node }
+}
+
+/// What a route is known again by: its name if it has one, otherwise the requests that it takes.
+fn identity(route: &RouteText) -> String {
+    const MATCHES: [&str; 10] = [
+        "host",
+        "path",
+        "path_exact",
+        "path_regex",
+        "method",
+        "header",
+        "query",
+        "sni",
+        "source",
+        "priority",
+    ];
+    if route.name.is_some() {
+        return String::new();
+    }
+    let mut lines = Vec::new();
+    route.lines("", &mut lines);
+    let is_match = |line: &String| MATCHES.contains(&names(&split(line).0)[0].as_str());
+    lines.into_iter().filter(is_match).collect::<Vec<_>>().join("\n")
+}
+
+fn table_of(server: &ServerText) -> ServerTable {
+    match server {
+        ServerText::Table(table) => table.value.clone(),
+        ServerText::Address(address) => {
+            let address = crate::key::Spanned {
+                value: address.clone(),
+                at: Span::of_file(crate::source::FileIndex(0)),
+            };
+            ServerTable { address: Some(address), ..ServerTable::default() }
+        }
+    }
+}
+
+fn name_of(server: &ServerText) -> Box<str> {
+    let address = |table: &ServerTable| table.address.as_ref().map(|address| address.value.to_string());
+    match server {
+        ServerText::Address(address) => address.to_string().into(),
+        ServerText::Table(table) => match &table.value.name {
+            Some(name) => name.value.clone(),
+            None => address(&table.value).unwrap_or_default().into(),
+        },
+    }
+}
+
+fn entry<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
+    match &node.tree {
+        Tree::Table(table) => table.find(name).map(|entry| &entry.node),
+        _ => None,
+    }
+}
+
+fn item(list: Option<&Node>, index: usize) -> Option<&Node> {
+    match &list?.tree {
+        Tree::List(items) => items.get(index),
+        _ => None,
+    }
+}
+
+/// Key and value of a line `key = value`.
+fn split(line: &str) -> (String, String) {
+    let mut quoted = false;
+    let at = line.char_indices().find_map(|(at, c)| {
+        quoted ^= c == '"';
+        (!quoted && line[at..].starts_with(" = ")).then_some(at)
+    });
+    match at {
+        Some(at) => (line[..at].to_owned(), line[at + 3..].to_owned()),
+        None => (line.to_owned(), String::new()),
+    }
+}
+
+/// The names that a dotted key consists of, without their quotes.
+fn names(key: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut quoted = false;
+    for c in key.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            '.' if !quoted => names.push(String::new()),
+            c => names.last_mut().expect("there is always a name").push(c),
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_apart_where_the_value_begins() {
+        for (line, key, value) in [
+            ("weight = 1", "weight", "1"),
+            ("timeouts.idle = \"60s\"", "timeouts.idle", "\"60s\""),
+            ("query.\"a = b\" = \"c = d\"", "query.\"a = b\"", "\"c = d\""),
+            ("odd", "odd", ""),
+        ] {
+            assert_eq!(split(line), (key.to_owned(), value.to_owned()));
+        }
+        assert_eq!(names("request_headers.set.\"x-a.b\""), ["request_headers", "set", "x-a.b"]);
+    }
+}

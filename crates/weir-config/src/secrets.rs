@@ -1,0 +1,87 @@
+//! A document without its secrets, to be shown to whoever may see the status page: files with secrets are only named in it anyway, what is
+//! left are secrets of cookies, and values of headers and parameters whose name says that they are something to come in by.
+
+use crate::key::Map;
+use crate::text::{Document, HeaderChangesText, PersistenceSecret, ValueRule};
+use crate::value::HeaderValue;
+
+/// Long enough to be read as a secret again.
+pub(crate) const LEFT_OUT: &str = "(a secret, left out)";
+
+/// Parts of names whose values are secrets, in lower case.
+const TELLING: [&str; 9] =
+    ["auth", "cookie", "token", "key", "secret", "pass", "credential", "session", "signature"];
+
+/// The document with every secret replaced.
+pub(crate) fn without_secrets(document: &Document) -> Document {
+    let mut document = document.clone();
+    for (_, listener) in &mut document.listener.0 {
+        for route in &mut listener.value.route {
+            for rules in [&mut route.value.header, &mut route.value.query] {
+                hide(rules, || ValueRule::Exact(LEFT_OUT.into()));
+            }
+            hide_changes(&mut route.value.request_headers);
+            hide_changes(&mut route.value.response_headers);
+            if let Some(respond) = &mut route.value.respond {
+                hide(&mut respond.value.headers, hidden_value);
+            }
+        }
+    }
+    for (_, upstream) in &mut document.upstream.0 {
+        if let Some(persistence) = &mut upstream.value.persistence {
+            let secret = &mut persistence.value.secret;
+            *secret = secret.take().map(|_| PersistenceSecret(LEFT_OUT.into()));
+        }
+        if let Some(health) = &mut upstream.value.health {
+            hide(&mut health.value.headers, hidden_value);
+        }
+    }
+    document
+}
+
+fn hide_changes(changes: &mut HeaderChangesText) {
+    hide(&mut changes.set, hidden_value);
+    hide(&mut changes.add, hidden_value);
+}
+
+fn hidden_value() -> HeaderValue {
+    LEFT_OUT.parse().expect("it is the value of a header")
+}
+
+fn hide<T>(map: &mut Map<T>, hidden: impl Fn() -> T) {
+    for (name, value) in &mut map.0 {
+        let name = name.value.to_ascii_lowercase();
+        if TELLING.iter().any(|part| name.contains(part)) {
+            *value = hidden();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Checked;
+
+    #[test]
+    fn what_is_shown_has_no_secret() {
+        let text = r#"
+            [listener.web]
+            address = "127.0.0.1:0"
+            [[listener.web.route]]
+            path = "/"
+            header = { "X-Api-Key" = "hush-1", "X-Colour" = "red" }
+            query = { access_token = "hush-2" }
+            upstream = "app"
+            request_headers = { set = { Authorization = "Bearer hush-3" }, add = { "X-Secret" = "hush-4" } }
+            [upstream.app]
+            servers = ["127.0.0.1:1"]
+            persistence = { secret = "hush-5-hush-5-hush-5" }
+            health = { path = "/", headers = { Cookie = "hush-6" } }
+        "#;
+        let checked = Checked::parse_alone(text, "weir.toml", &|_| None);
+        assert!(checked.print().contains("hush-5"), "who runs `weir check --print` has the file");
+        let shown = checked.into_result().unwrap().shown;
+        assert!(!shown.contains("hush"), "{shown}");
+        assert_eq!(shown.matches("(a secret, left out)").count(), 6, "{shown}");
+        assert!(shown.contains("red"), "{shown}");
+    }
+}

@@ -1,0 +1,172 @@
+//! What lies between two configs: which parts and keys, where they stand, and what a reload does with connections.
+
+use weir_config::{Checked, Difference, Effect, What};
+
+const OLD: &str = r#"
+[listener.web]
+address = ":8080"
+timeouts.idle = "60s"
+
+[[listener.web.route]]
+path = "/api"
+upstream = "app"
+
+[[listener.web.route]]
+upstream = "app"
+header = { x-env = "test" }
+
+[[listener.web.route]]
+name = "rest"
+upstream = "app"
+
+[upstream.app]
+servers = [{ name = "a", address = "10.0.0.1:80" }, "10.0.0.2:80"]
+persistence = { mode = "learn", cookie = "id" }
+"#;
+
+/// `sign part: key before after effect` or `sign part: effect`, one for each change of a key or of a part.
+fn told(old: &str, new: &str) -> Vec<String> {
+    let old = Checked::parse(old, "old.toml");
+    let new = Checked::parse(new, "new.toml");
+    for checked in [&old, &new] {
+        assert!(checked.config.is_some(), "{}", checked.mistakes);
+    }
+    let difference = Difference::between(&old, &new);
+    let mut lines = Vec::new();
+    for change in &difference.changes {
+        let part = &change.part;
+        match &change.what {
+            What::Added(effect) => lines.push(format!("+ {part}: {}", effect.name())),
+            What::Removed(effect) => lines.push(format!("- {part}: {}", effect.name())),
+            What::Changed(keys) => lines.extend(keys.iter().map(|key| {
+                let value = |value: &Option<String>| value.clone().unwrap_or_default();
+                let (before, after) = (value(&key.before), value(&key.after));
+                format!("~ {part}: {} {before} {after} {}", key.key, key.effect.name())
+            })),
+        }
+    }
+    lines
+}
+
+#[test]
+fn a_config_does_not_differ_from_itself_nor_from_its_effective_form() {
+    assert!(told(OLD, OLD).is_empty());
+    let printed = Checked::parse(OLD, "old.toml").print();
+    assert_eq!(told(OLD, &printed), [""; 0]);
+    for (name, example) in crate::files(&crate::root().join("examples"), "toml") {
+        let (read, again) = (Checked::parse(&example, &name), Checked::parse(&example, &name));
+        assert!(Difference::between(&read, &again).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn the_order_of_tables_and_servers_means_nothing() {
+    let new = OLD.replace(
+        r#"[{ name = "a", address = "10.0.0.1:80" }, "10.0.0.2:80"]"#,
+        r#"["10.0.0.2:80", { address = "10.0.0.1:80", name = "a", weight = 1 }]"#,
+    );
+    assert_ne!(OLD, new);
+    assert!(told(OLD, &new).is_empty());
+}
+
+#[test]
+fn every_part_that_comes_goes_or_changes_is_told() {
+    for (from, to, line) in [
+        ("\"60s\"", "\"30s\"", "~ listener `web`: timeouts.idle \"1m\" \"30s\" next-request"),
+        ("\":8080\"", "\":8081\"", "~ listener `web`: address \":8080\" \":8081\" rebinds"),
+        ("\":8080\"", "\":8080\"\nbacklog = 5", "~ listener `web`: backlog 65535 5 next-connection"),
+        (
+            "name = \"rest\"\n",
+            "name = \"rest\"\nsource = \"10.0.0.0/8\"\n",
+            "~ listener `web`, route `rest`: source  \"10.0.0.0/8\" next-request",
+        ),
+        (
+            "path = \"/api\"\n",
+            "path = \"/api\"\nstrip_prefix = true\n",
+            "~ listener `web`, route `/api`: strip_prefix false true next-request",
+        ),
+        (
+            "10.0.0.1:80",
+            "10.0.0.9:80",
+            "~ upstream `app`, server `a`: address \"10.0.0.1:80\" \"10.0.0.9:80\" moves",
+        ),
+        (", \"10.0.0.2:80\"", "", "- upstream `app`, server `10.0.0.2:80`: drains"),
+        (
+            ", \"10.0.0.2:80\"",
+            ", \"10.0.0.2:80\", \"10.0.0.3:80\"",
+            "+ upstream `app`, server `10.0.0.3:80`: begins",
+        ),
+        (
+            "\"10.0.0.2:80\"",
+            "{ address = \"10.0.0.2:80\", weight = 7 }",
+            "~ upstream `app`, server `10.0.0.2:80`: weight 1 7 at-once",
+        ),
+        ("\"id\"", "\"sid\"", "~ upstream `app`: persistence.cookie \"id\" \"sid\" forgets"),
+        (
+            "[upstream.app]\n",
+            "[upstream.app]\nproxy_protocol = \"v1\"\n",
+            "~ upstream `app`: proxy_protocol \"off\" \"v1\" reconnects",
+        ),
+        (
+            "[upstream.app]\n",
+            "[dns]\ntimeout = \"1s\"\n[upstream.app]\n",
+            "~ dns: timeout \"2s\" \"1s\" at-once",
+        ),
+        (
+            "[upstream.app]\n",
+            "[log]\nlevel = \"warn\"\n[upstream.app]\n",
+            "~ log: level \"info\" \"warn\" restart",
+        ),
+    ] {
+        let new = OLD.replacen(from, to, 1);
+        assert_ne!(new, OLD, "{from}");
+        assert_eq!(told(OLD, &new), [line], "{to}");
+    }
+}
+
+#[test]
+fn a_route_without_a_name_is_known_by_what_it_takes() {
+    let new = OLD.replace("path = \"/api\"", "path = \"/v2\"");
+    assert_eq!(
+        told(OLD, &new),
+        ["+ listener `web`, route `/v2`: next-request", "- listener `web`, route `/api`: next-request"]
+    );
+}
+
+#[test]
+fn whole_listeners_and_upstreams_come_and_go_with_all_that_is_in_them() {
+    let other = OLD.replace("listener.web", "listener.site").replace("8080", "8081");
+    let both = format!("{OLD}{}", other.split("[upstream.app]").next().unwrap());
+    let added = told(OLD, &both);
+    assert_eq!(added.len(), 4, "{added:?}");
+    assert_eq!(added[0], "+ listener `site`: rebinds");
+    assert_eq!(told(&both, OLD)[0], "- listener `site`: closes");
+}
+
+#[test]
+fn places_are_those_of_the_keys() {
+    let new = OLD.replace("\"60s\"", "\"30s\"").replace(", \"10.0.0.2:80\"", "");
+    let difference = Difference::between(&Checked::parse(OLD, "old.toml"), &Checked::parse(&new, "new.toml"));
+    let [listener, server] = &difference.changes[..] else { panic!("{difference:?}") };
+    let What::Changed(keys) = &listener.what else { panic!("{listener:?}") };
+    assert_eq!(keys[0].place.as_ref().unwrap().to_string(), "new.toml:4:10");
+    assert_eq!(server.place.as_ref().unwrap().to_string(), "old.toml:19:53");
+    assert_eq!(server.effects(), [Effect::Drains]);
+}
+
+#[test]
+fn a_secret_is_compared_and_not_shown() {
+    let with = |secret: &str| {
+        OLD.replace("\"learn\", cookie = \"id\"", &format!("\"insert\", secret = \"{secret}\""))
+    };
+    let lines = told(&with("0123456789abcdef"), &with("fedcba9876543210"));
+    assert_eq!(lines, ["~ upstream `app`: persistence.secret (secret) (secret) next-request"]);
+}
+
+#[test]
+fn each_effect_has_a_name_and_a_sentence_of_its_own() {
+    let mut seen = std::collections::BTreeSet::new();
+    for effect in Effect::ALL {
+        assert!(seen.insert(effect.name().to_owned()) && seen.insert(effect.sentence("5m")), "{effect:?}");
+    }
+}

@@ -1,0 +1,75 @@
+//! Who ended a connection first, and how, as far as the failure tells.
+
+use super::{Cause, Failure, Party};
+
+/// How a connection was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// In order: no more bytes come (FIN).
+    Closed,
+    /// Broken off (RST).
+    Reset,
+    /// A time limit of the config passed.
+    TimeLimit,
+    /// It never came about.
+    NeverOpened,
+    /// Nobody ended it: the exchange was refused or broken off for what it was.
+    Refused,
+}
+
+impl Closing {
+    /// The stable lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Closing::Closed => "closed",
+            Closing::Reset => "reset",
+            Closing::TimeLimit => "time-limit",
+            Closing::NeverOpened => "never-opened",
+            Closing::Refused => "refused",
+        }
+    }
+}
+
+impl Failure {
+    /// Who ended it first and how. It is Weir that ends what takes too long, whoever is slow.
+    pub const fn closing(self) -> (Party, Closing) {
+        match self.cause {
+            Cause::Reset => (self.party, Closing::Reset),
+            Cause::Closed | Cause::ResponseIncomplete | Cause::StaleConnection | Cause::TlsAlert => {
+                (self.party, Closing::Closed)
+            }
+            Cause::TimedOut
+            | Cause::ExchangeTimedOut
+            | Cause::BodyTooSlow
+            | Cause::TunnelIdle
+            | Cause::SessionTooOld => (Party::Weir, Closing::TimeLimit),
+            Cause::Refused
+            | Cause::Unreachable
+            | Cause::ConnectFailed
+            | Cause::ConnectDenied
+            | Cause::SocketMissing
+            | Cause::PortsExhausted
+            | Cause::NameUnresolved => (self.party, Closing::NeverOpened),
+            _ => (Party::Weir, Closing::Refused),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phase::Phase;
+
+    #[test]
+    fn who_is_slow_is_ended_by_weir() {
+        for (failure, expected) in [
+            (Failure::server(Phase::Response, Cause::TimedOut), (Party::Weir, Closing::TimeLimit)),
+            (Failure::server(Phase::Relay, Cause::Reset), (Party::Server, Closing::Reset)),
+            (Failure::client(Phase::Send, Cause::Closed), (Party::Client, Closing::Closed)),
+            (Failure::server(Phase::Connect, Cause::Refused), (Party::Server, Closing::NeverOpened)),
+            (Failure::weir(Phase::Queue, Cause::QueueFull), (Party::Weir, Closing::Refused)),
+        ] {
+            assert_eq!(failure.closing(), expected, "{failure:?}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What is known of a running Weir in the words of HAProxy's runtime socket, for the programs that read those.
+//!
+//! Forms, columns, keys and their order are those of HAProxy 2.6 (its Management Guide, sections 9.1 to 9.3). Pure: an overview goes in, text
+//! comes out; commands are read elsewhere.
+
+mod columns;
+mod field;
+mod rows;
+mod stat;
+mod info;
+mod servers;
+mod events;
+
+#[cfg(test)]
+mod tests;
+
+pub use events::{errors, sessions};
+pub use info::info;
+pub use servers::{backends, servers_conn, servers_state};
+pub use stat::{ProxyName, StatFilter, stat};
+
+/// How `show stat` and `show info` are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// CSV, or lines `key: value`.
+    #[default]
+    Text,
+    /// One line per value, with its type and what it means.
+    Typed,
+    /// One line of JSON.
+    Json,
+}

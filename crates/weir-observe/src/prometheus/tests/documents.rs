@@ -1,0 +1,152 @@
+//! What is written about the metrics, against the metrics: `docs/metrics.md` is made here, and the dashboard for Grafana asks for
+//! nothing that does not exist. `UPDATE=1` writes the page anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::{Family, read, rendered, small_figures};
+
+const HEAD: &str = include_str!("metrics_head.md");
+
+/// The parts of the page: what the names begin with after `weir_`, and what is said of them.
+const PARTS: &[(&str, &str)] = &[
+    ("build", "The program"),
+    ("config", "The config and its reloads"),
+    ("admin", "The admin listener"),
+    ("process", "The process"),
+    ("worker", "Workers"),
+    ("listener", "Listeners"),
+    ("route", "Routes"),
+    ("upstream", "Upstreams"),
+    ("server", "Servers"),
+];
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+/// The unit of the values, as the name says it.
+fn unit(family: &Family) -> &'static str {
+    let name = family.name.strip_suffix("_total").unwrap_or(&family.name);
+    match name {
+        _ if name.ends_with("_timestamp_seconds") => "seconds since 1970",
+        _ if name.ends_with("_seconds") => "seconds",
+        _ if name.ends_with("_bytes") => "bytes",
+        _ => "",
+    }
+}
+
+fn labels(family: &Family) -> Vec<&str> {
+    let mut labels: Vec<&str> = Vec::new();
+    for name in family.samples.iter().flat_map(|sample| sample.labels.keys()) {
+        if name != "le" && !labels.contains(&name.as_str()) {
+            labels.push(name);
+        }
+    }
+    // Whose it is stands first.
+    let rank = |label: &&str| {
+        ["worker", "listener", "route", "upstream", "server"]
+            .iter()
+            .position(|first| first == label)
+            .unwrap_or(9)
+    };
+    labels.sort_by_key(rank);
+    labels
+}
+
+fn page(families: &[Family]) -> String {
+    let mut page = HEAD.to_owned();
+    for (part, heading) in PARTS {
+        let prefix = format!("weir_{part}_");
+        let of_part: Vec<&Family> =
+            families.iter().filter(|family| family.name.starts_with(&prefix)).collect();
+        if of_part.is_empty() {
+            continue;
+        }
+        page.push_str(&format!(
+            "\n## {heading}\n\n| family | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
+        ));
+        for family in of_part {
+            let labels: Vec<String> = labels(family).iter().map(|label| format!("`{label}`")).collect();
+            let Family { name, kind, help, .. } = family;
+            page.push_str(&format!(
+                "| `{name}` | {kind} | {} | {} | {help} |\n",
+                unit(family),
+                labels.join(" ")
+            ));
+        }
+    }
+    page
+}
+
+#[test]
+fn the_page_of_metrics_is_current() {
+    let text = rendered(&small_figures());
+    let families = read(&text);
+    for family in &families {
+        assert!(!family.samples.is_empty(), "{} has no sample here, so its labels stay unknown", family.name);
+        let known = PARTS.iter().any(|(part, _)| family.name.starts_with(&format!("weir_{part}_")));
+        assert!(known, "{} belongs to no part of the page", family.name);
+    }
+    let (page, file) = (page(&families), docs().join("metrics.md"));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(found == page, "docs/metrics.md is stale: run `cargo xtask generate`");
+}
+
+/// Every `expr` and `query` of the dashboard, however deep.
+fn queries<'a>(value: &'a serde_json::Value, found: &mut Vec<&'a str>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (key, value) in object {
+                match value.as_str() {
+                    Some(text) if key == "expr" || key == "definition" => found.push(text),
+                    _ => queries(value, found),
+                }
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| queries(value, found)),
+        _ => {}
+    }
+}
+
+/// The words of a query that could be names.
+fn words(query: &str) -> impl Iterator<Item = &str> {
+    query.split(|char: char| !char.is_ascii_alphanumeric() && char != '_').filter(|word| !word.is_empty())
+}
+
+/// The labels that a query groups by.
+fn grouped_by(query: &str) -> BTreeSet<&str> {
+    let lists = query.split("by (").skip(1).map(|rest| rest.split(')').next().unwrap_or_default());
+    lists.flat_map(|list| list.split(',')).map(str::trim).collect()
+}
+
+#[test]
+fn the_dashboard_asks_for_what_exists() {
+    let text = rendered(&small_figures());
+    let families: BTreeMap<String, Family> =
+        read(&text).into_iter().map(|family| (family.name.clone(), family)).collect();
+    let file = std::fs::read_to_string(docs().join("grafana/weir.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&file).unwrap();
+    let mut found = Vec::new();
+    queries(&dashboard, &mut found);
+    assert!(found.len() > 20, "only {} queries", found.len());
+    for query in found {
+        let mut known: BTreeSet<&str> = BTreeSet::from(["le", "instance", "job"]);
+        let mut asked = 0;
+        for word in words(query).filter(|word| word.starts_with("weir_")) {
+            let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix));
+            let histogram =
+                base.and_then(|base| families.get(base)).filter(|family| family.kind == "histogram");
+            let family = histogram.or_else(|| families.get(word).filter(|family| family.kind != "histogram"));
+            let family = family.unwrap_or_else(|| panic!("there is no metric {word}: {query}"));
+            known.extend(labels(family));
+            asked += 1;
+        }
+        assert!(asked > 0, "{query} asks for nothing");
+        let unknown: Vec<&str> = grouped_by(query).difference(&known).copied().collect();
+        assert!(unknown.is_empty(), "{unknown:?} are no labels in {query}");
+    }
+}

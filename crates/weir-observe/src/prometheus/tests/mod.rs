@@ -1,0 +1,310 @@
+//! The rendered text against a strict reader of the exposition format.
+
+mod documents;
+
+use std::collections::{BTreeMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::failure::{Cause, Failure};
+use crate::figures::{CertificateFigures, Names, UpstreamNames};
+use crate::shard::{ProbeShard, ShardSizes, WorkerShard};
+
+/// One line `name{labels} value`.
+#[derive(Debug, Clone, PartialEq)]
+struct Sample {
+    name: String,
+    labels: BTreeMap<String, String>,
+    value: f64,
+}
+
+/// One family as the format has it: HELP, TYPE, samples.
+#[derive(Debug)]
+struct Family {
+    name: String,
+    help: String,
+    kind: String,
+    samples: Vec<Sample>,
+}
+
+/// Reads the text format strictly, by its description: anything unexpected is a panic.
+fn read(text: &str) -> Vec<Family> {
+    assert!(text.ends_with('\n'), "the last line ends with a newline");
+    let mut families: Vec<Family> = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').expect("a help text");
+            assert!(help.ends_with('.') && !help.contains('\\'), "{help}");
+            let kind = lines
+                .next()
+                .and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")))
+                .expect("TYPE follows");
+            families.push(Family {
+                name: name.to_owned(),
+                help: help.to_owned(),
+                kind: kind.to_owned(),
+                samples: Vec::new(),
+            });
+        } else {
+            families.last_mut().expect("a family before its samples").samples.push(read_sample(line));
+        }
+    }
+    families
+}
+
+fn read_sample(line: &str) -> Sample {
+    let mut labels = BTreeMap::new();
+    let Some((name, rest)) = line.split_once('{') else {
+        let (name, value) = line.split_once(' ').expect("one space");
+        return Sample { name: name.to_owned(), labels, value: value.parse().expect("a number") };
+    };
+    let mut chars = rest.chars();
+    loop {
+        let label: String = chars.by_ref().take_while(|char| *char != '=').collect();
+        assert!(is_name(&label) && !label.contains(':'), "label {label} in {line}");
+        assert_eq!(chars.next(), Some('"'), "{line}");
+        let mut value = String::new();
+        loop {
+            match chars.next().expect("a closing quote") {
+                '"' => break,
+                '\\' => value.push(match chars.next() {
+                    Some('n') => '\n',
+                    Some(char @ ('\\' | '"')) => char,
+                    other => panic!("escape {other:?} in {line}"),
+                }),
+                char => value.push(char),
+            }
+        }
+        assert_eq!(labels.insert(label, value), None, "{line}");
+        match chars.next() {
+            Some(',') => {}
+            Some('}') => break,
+            other => panic!("{other:?} after a label in {line}"),
+        }
+    }
+    let value = chars.as_str().strip_prefix(' ').expect("one space").parse().expect("a number");
+    Sample { name: name.to_owned(), labels, value }
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+}
+
+/// What `promtool check metrics` checks, and what the format demands of histograms.
+fn check(families: &[Family]) {
+    let mut names = HashSet::new();
+    let mut series = HashSet::new();
+    for Family { name, kind, samples, .. } in families {
+        assert!(is_name(name) && name.starts_with("weir_") && names.insert(name), "{name}");
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
+        for word in name.split('_') {
+            assert!(
+                !["", "ms", "us", "micros", "milliseconds", "kb", "gauge", "counter"].contains(&word),
+                "{name}"
+            );
+        }
+        for sample in samples {
+            assert!(series.insert(format!("{}{:?}", sample.name, sample.labels)), "twice: {sample:?}");
+            assert!(
+                kind == "histogram" || (sample.name == *name && !sample.labels.contains_key("le")),
+                "{sample:?}"
+            );
+        }
+        if kind == "histogram" {
+            check_histogram(name, samples);
+        }
+    }
+}
+
+fn check_histogram(name: &str, samples: &[Sample]) {
+    assert!(name.ends_with("_seconds"), "{name}");
+    let per_row = samples.iter().position(|sample| sample.name.ends_with("_count")).map_or(0, |at| at + 1);
+    for row in samples.chunks(per_row.max(1)) {
+        let [buckets @ .., sum, count] = row else { panic!("{name} without sum and count") };
+        assert_eq!((sum.name.clone(), count.name.clone()), (format!("{name}_sum"), format!("{name}_count")));
+        let (mut bound_before, mut count_before) = (0.0, 0.0);
+        for bucket in buckets {
+            let bound: f64 = bucket.labels["le"].parse().expect("a bound");
+            assert!(bound > bound_before && bucket.value >= count_before, "{bucket:?}");
+            (bound_before, count_before) = (bound, bucket.value);
+            let mut labels = bucket.labels.clone();
+            labels.remove("le");
+            assert_eq!((labels, &bucket.name), (count.labels.clone(), &format!("{name}_bucket")));
+        }
+        assert_eq!((bound_before, count_before), (f64::INFINITY, count.value));
+        assert_eq!(buckets.last().expect("buckets").labels["le"], "+Inf");
+    }
+}
+
+fn names(listeners: &[&str], upstreams: &[(&str, &[&str])]) -> Names {
+    Names {
+        listeners: listeners.iter().map(|name| (*name).to_owned()).collect(),
+        upstreams: upstreams
+            .iter()
+            .map(|(name, servers)| UpstreamNames {
+                name: (*name).to_owned(),
+                servers: servers.iter().map(|name| (*name).to_owned()).collect(),
+            })
+            .collect(),
+    }
+}
+
+fn rendered(figures: &Figures) -> String {
+    let mut text = String::new();
+    render(figures, &mut text);
+    text
+}
+
+fn small_figures() -> Figures {
+    let shard = WorkerShard::new(ShardSizes { listeners: 1, servers: &[1] });
+    shard.sessions_accepted.add(7);
+    shard.sessions_handed_out.add(2);
+    let listener = &shard.listeners[0];
+    listener.requests.add(12);
+    listener.bytes_out.add(4096);
+    listener.responses.record(200);
+    listener.responses.record(502);
+    listener.failures.record(Failure::server(Phase::Connect, Cause::Refused));
+    shard.upstreams[0].failures.record(Failure::server(Phase::Connect, Cause::Refused));
+    shard.upstreams[0].persistence[0].increment();
+    shard.upstreams[0].exchange_time.record(2_000);
+    let server = &shard.upstreams[0].servers[0];
+    server.connections_idle.set(5);
+    server.failures.record(Phase::Connect);
+    for micros in [100, 128, 1_000_000, 40_000_000] {
+        server.response_time.record(micros);
+    }
+    let mut figures = Figures::collect(&names(&["web"], &[("api", &["10.0.0.1:80"])]), [&shard]);
+    let probes = ProbeShard::default();
+    probes.passed.add(8);
+    probes.failures.record(Failure::server(Phase::Response, Cause::UnexpectedStatus));
+    probes.changes.increment();
+    probes.last_micros.set(2_001_500);
+    figures.note_health(0, 0, false, Some(&probes));
+    figures.note_ejection(0, 0, false, [("trial", 2)]);
+    figures.admin.refusals[0] = 3;
+    let route = RouteFigures { requests: 9, failures: 1, ..RouteFigures::named("/api/") };
+    figures.note_routes(0, vec![route]);
+    figures.listeners[0].tls_handshakes = [[0, 0], [4, 3]];
+    let certificate = CertificateFigures { file: "a.pem".to_owned(), expiry_seconds: 4_102_444_800 };
+    figures.note_certificates(0, vec![certificate], [2, 1]);
+    let lists = CertificateFigures { file: "revoked.pem".to_owned(), expiry_seconds: 1_800_000_000 };
+    figures.note_revocations(0, lists);
+    figures
+}
+
+#[test]
+fn figures_are_rendered_to_the_letter() {
+    let text = rendered(&small_figures());
+    check(&read(&text));
+    for part in [
+        "# HELP weir_worker_sessions_accepted_total Connections accepted by the worker.\n\
+         # TYPE weir_worker_sessions_accepted_total counter\n\
+         weir_worker_sessions_accepted_total{worker=\"0\"} 7\n",
+        "weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"in\"} 0\n\
+         weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"out\"} 2\n",
+        "weir_admin_refusals_total{reason=\"credentials\"} 3\n",
+        "weir_listener_requests_total{listener=\"web\"} 12\n",
+        "weir_route_requests_total{listener=\"web\",route=\"/api/\"} 9\n",
+        "weir_listener_sent_bytes_total{listener=\"web\"} 4096\n",
+        "weir_listener_responses_total{listener=\"web\",class=\"2xx\"} 1\n",
+        "weir_listener_responses_total{listener=\"web\",class=\"5xx\"} 1\n",
+        "weir_listener_tls_handshakes_total{listener=\"web\",version=\"1.3\",resumed=\"no\"} 4\n\
+         weir_listener_tls_handshakes_total{listener=\"web\",version=\"1.3\",resumed=\"yes\"} 3\n",
+        "weir_listener_certificate_expiry_timestamp_seconds{listener=\"web\",certificate=\"a.pem\"} 4102444800\n",
+        "weir_listener_crl_expiry_timestamp_seconds{listener=\"web\",crl=\"revoked.pem\"} 1800000000\n",
+        "weir_listener_certificate_reloads_total{listener=\"web\",outcome=\"loaded\"} 2\n\
+         weir_listener_certificate_reloads_total{listener=\"web\",outcome=\"failed\"} 1\n",
+        "# TYPE weir_listener_failures_total counter\n\
+         weir_listener_failures_total{listener=\"web\",party=\"server\",reason=\"connect-refused\"} 1\n",
+        "weir_upstream_exchange_time_seconds_sum{upstream=\"api\"} 0.002000\n",
+        "# TYPE weir_server_connections_idle gauge\n\
+         weir_server_connections_idle{upstream=\"api\",server=\"10.0.0.1:80\"} 5\n",
+        "weir_server_failures_total{upstream=\"api\",server=\"10.0.0.1:80\",phase=\"connect\"} 1\n",
+        "# TYPE weir_server_response_time_seconds histogram\n\
+         weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"0.000128\"} 1\n\
+         weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"0.000256\"} 2\n",
+        "weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"1.048576\"} 3\n",
+        "weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"33.554432\"} 3\n\
+         weir_server_response_time_seconds_bucket{upstream=\"api\",server=\"10.0.0.1:80\",le=\"+Inf\"} 4\n\
+         weir_server_response_time_seconds_sum{upstream=\"api\",server=\"10.0.0.1:80\"} 41.000228\n\
+         weir_server_response_time_seconds_count{upstream=\"api\",server=\"10.0.0.1:80\"} 4\n",
+        "weir_server_up{upstream=\"api\",server=\"10.0.0.1:80\"} 0\n",
+        "weir_server_probes_total{upstream=\"api\",server=\"10.0.0.1:80\",result=\"passed\"} 8\n\
+         weir_server_probes_total{upstream=\"api\",server=\"10.0.0.1:80\",result=\"failed\"} 1\n",
+        "weir_server_probe_failures_total{upstream=\"api\",server=\"10.0.0.1:80\",party=\"server\",\
+         reason=\"response-unexpected-status\"} 1\n",
+        "weir_server_health_changes_total{upstream=\"api\",server=\"10.0.0.1:80\"} 1\n",
+        "weir_server_probe_time_seconds{upstream=\"api\",server=\"10.0.0.1:80\"} 2.001500\n",
+    ] {
+        assert!(text.contains(part), "missing:\n{part}\nin:\n{text}");
+    }
+}
+
+#[test]
+fn every_counter_of_the_shards_is_shown() {
+    let text = rendered(&small_figures());
+    let families = read(&text);
+    for (part, fields) in
+        [("worker", 10), ("listener", 16), ("upstream", 12), ("server", 27), ("admin", 2), ("route", 3)]
+    {
+        let prefix = format!("weir_{part}_");
+        let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();
+        assert_eq!(found, fields, "families of {part}");
+    }
+}
+
+#[test]
+fn nothing_counted_is_still_well_formed() {
+    check(&read(&rendered(&Figures::default())));
+}
+
+/// Lines grow with the number of servers and with nothing else.
+#[test]
+fn cardinality_is_bounded_by_the_config() {
+    let lines = |servers: usize| {
+        let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[servers] });
+        let server_names: Vec<String> = (0..servers).map(|index| format!("s{index}")).collect();
+        let server_names: Vec<&str> = server_names.iter().map(String::as_str).collect();
+        rendered(&Figures::collect(&names(&[], &[("api", &server_names)]), [&shard])).lines().count()
+    };
+    let per_server = lines(1) - lines(0);
+    assert!(per_server < 80, "{per_server} lines per server");
+    assert_eq!(lines(50), lines(0) + 50 * per_server);
+}
+
+/// Lines are put together in place: what is allocated belongs to a server, not to each of its lines.
+#[test]
+fn a_thousand_servers_take_few_allocations() {
+    let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[1000] });
+    let server_names: Vec<String> = (0..1000).map(|index| format!("10.0.0.{index}:80")).collect();
+    let server_names: Vec<&str> = server_names.iter().map(String::as_str).collect();
+    let figures = Figures::collect(&names(&[], &[("api", &server_names)]), [&shard]);
+    let mut lines = 0;
+    let allocated = allocation_counter::measure(|| lines = rendered(&figures).lines().count());
+    assert!(lines > 70_000, "{lines} lines");
+    assert!(allocated.count_total < 10_000, "{} allocations", allocated.count_total);
+}
+
+proptest! {
+    #[test]
+    fn any_name_and_any_count_are_well_formed(
+        name in "\\PC{0,20}|[\\n\"\\\\{},= ]{0,10}",
+        micros in prop::collection::vec(any::<u64>(), 0..50),
+        count in any::<u64>(),
+    ) {
+        let shard = WorkerShard::new(ShardSizes { listeners: 1, servers: &[1] });
+        shard.listeners[0].requests.add(count);
+        for value in micros {
+            shard.upstreams[0].servers[0].response_time.record(value);
+        }
+        let families = read(&rendered(&Figures::collect(&names(&[&name], &[(&name, &[&name])]), [&shard])));
+        check(&families);
+        let requests = families.iter().find(|family| family.name == "weir_listener_requests_total").unwrap();
+        prop_assert_eq!(&requests.samples[0].labels["listener"], &name);
+        prop_assert_eq!(requests.samples[0].value, count as f64);
+    }
+}

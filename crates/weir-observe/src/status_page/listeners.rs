@@ -1,0 +1,97 @@
+//! Listeners and their routes on the status page.
+
+use maud::{Markup, html};
+
+use super::{format, live, reasons};
+use crate::overview::{ListenerOverview, Overview};
+
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+pub(super) fn section(overview: &Overview) -> Markup {
+    html! {
+        section #listeners aria-labelledby="listeners-heading" {
+            h2 #listeners-heading { "Listeners" }
+            div.scroll { table.list {
+                caption.hidden { "Listeners: where clients connect" }
+                thead { tr {
+                    th scope="col" { "Listener" } th scope="col" { "Requests per second" } th scope="col" { "Sessions" }
+                    th scope="col" { "Bytes per second" } th scope="col" { "Responses" } th scope="col" { "Failures" }
+                } }
+                tbody {
+                    @for (index, listener) in overview.listeners.iter().enumerate() { (row(index, listener)) }
+                }
+            } }
+            @for (index, listener) in overview.listeners.iter().enumerate() { (routes(index, listener)) }
+        }
+    }
+}
+
+fn row(index: usize, listener: &ListenerOverview) -> Markup {
+    let figures = &listener.figures;
+    let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
+    html! {
+        tr data-at={ "listeners." (index) } {
+            th scope="row" {
+                span.part { (listener.name) }
+                span.small { (listener.protocol) @if listener.has_tls { " over TLS" } }
+                @for address in &listener.addresses { span.small { (address) } }
+            }
+            td data-label="Requests per second" {
+                b { (live("rates.requests.now", "rate", &format::rate(listener.rates.requests.now))) }
+                span.small { "peak " (live("rates.requests.peak", "rate", &format::rate(listener.rates.requests.peak))) }
+                span.small { (live("requests", "count", &format::count(figures.requests))) " in all" }
+            }
+            td data-label="Sessions" {
+                b { (live("sessions_open.now", "count", &level(figures.sessions_open.now))) }
+                span.small { "peak " (live("sessions_open.peak", "count", &level(figures.sessions_open.peak)))
+                    @if let Some(max) = listener.connections_max { " of " (format::count(max.into())) } }
+                span.small { (live("sessions", "count", &format::count(figures.sessions))) " in all" }
+                @if figures.tunnels > 0 || listener.protocol == "tcp" {
+                    span.small { (live("tunnels_open.now", "count", &level(figures.tunnels_open.now))) " tunnels, "
+                        (live("tunnels", "count", &format::count(figures.tunnels))) " in all" }
+                }
+            }
+            td data-label="Bytes per second" {
+                span { "in " (live("rates.bytes_in.now", "bytes", &format::bytes(listener.rates.bytes_in.now))) }
+                span.small { "out " (live("rates.bytes_out.now", "bytes", &format::bytes(listener.rates.bytes_out.now))) }
+                span.small { "in all " (live("bytes_in", "bytes", &format::bytes(figures.bytes_in as f64))) ", "
+                    (live("bytes_out", "bytes", &format::bytes(figures.bytes_out as f64))) }
+            }
+            td data-label="Responses" {
+                @if listener.protocol == "tcp" { (format::NOTHING) } @else {
+                    ul.classes {
+                        @for (class, name) in CLASSES.iter().enumerate().skip(1) {
+                            li class={ "class-" (name) } { (name) " " (live(&format!("responses.{class}"), "count", &format::count(figures.responses[class]))) }
+                        }
+                    }
+                }
+            }
+            td data-label="Failures" {
+                @if listener.failures.is_empty() { span.none { "none" } }
+                (reasons(&listener.failures))
+            }
+        }
+    }
+}
+
+fn routes(index: usize, listener: &ListenerOverview) -> Markup {
+    html! {
+           @if !listener.routes.is_empty() {
+               details {
+                   summary { "Routes of " (listener.name) " " span.small { (listener.routes.len()) } }
+                   div.scroll { table.list {
+                       thead { tr { th scope="col" { "Route" } th scope="col" { "Takes" } th scope="col" { "Action" }
+    th scope="col" { "Requests" }
+    th scope="col" { "Failed" } } }
+                       tbody { @for (place, route) in listener.routes.iter().enumerate() { tr data-at={ "listeners." (index) ".routes." (place) } {
+                           th scope="row" { (route.name) }
+                           td data-label="Takes" { (route.matches) }
+                           td data-label="Action" { (route.action) }
+    td data-label="Requests" { (live("requests", "count", &format::count(route.figures.requests))) }
+    td data-label="Failed" { (live("failures", "count", &format::count(route.figures.failures))) }
+                       } } }
+                   } }
+               }
+           }
+       }
+}

@@ -1,0 +1,127 @@
+//! The status page: the overview as HTML that reads well without scripts, and the pages about failures.
+//!
+//! Markup is made here and nowhere else. What changes from second to second carries the path of its figure in the overview (`data-v`, below
+//! the `data-at` of its part) and its format (`data-f`); `status.js` looks the figure up in `/api/overview` and writes it anew. When parts come
+//! or go, it takes the whole page once more. Nothing is loaded from elsewhere, and nothing stands inline: the policy of the page forbids it.
+
+mod format;
+mod failures;
+mod listeners;
+mod upstreams;
+mod weir;
+#[cfg(test)]
+mod tests;
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::admin::AdminFigures;
+use crate::overview::{FailureCount, Overview};
+
+pub use failures::{failure_page, failures_page, why_page};
+
+/// What the page looks like, to be served at `/status.css`.
+pub const STYLE: &str = include_str!("status.css");
+
+/// What keeps the page current, to be served at `/status.js`.
+pub const SCRIPT: &str = include_str!("status.js");
+
+/// What the page shows.
+#[derive(Debug)]
+pub struct Shown<'a> {
+    /// Everything, at this moment.
+    pub overview: &'a Overview,
+    /// What the admin listener was asked.
+    pub admin: AdminFigures,
+    /// The config in use, without secrets.
+    pub config: &'a str,
+    /// What the page has to send with a change; `None`: it has no buttons.
+    pub page_token: Option<&'a str>,
+}
+
+/// The whole page.
+pub fn page(shown: &Shown<'_>) -> String {
+    let overview = shown.overview;
+    let process = &overview.process;
+    let title = format!("Weir: {}", process.name);
+    let main = html! {
+        (weir::tiles(overview))
+        (upstreams::sections(shown))
+        (listeners::section(overview))
+        section #failures aria-labelledby="failures-heading" hidden {
+            h2 #failures-heading { "Recent failures" }
+            p.note {
+                "The newest first. A request leads to its story, a reason to what to change. "
+                button #failures-all type="button" { "Show all that are kept" }
+            }
+            div.scroll tabindex="0" role="region" aria-labelledby="failures-heading" { table.list {
+                thead { tr {
+                    th scope="col" { "When" } th scope="col" { "Request" } th scope="col" { "Reason" }
+                    th scope="col" { "Where" } th scope="col" { "Status" } th scope="col" { "Took" }
+                } }
+                tbody {}
+            } }
+        }
+        (weir::workers(overview))
+        (weir::process(overview, &shown.admin))
+        (weir::config(overview, shown.config))
+    };
+    document(&title, shown.page_token, &html! {
+        header.top {
+            h1 { a href="/" { "Weir" } " " span.name { (process.name) } }
+            p.facts {
+                span.pill data-at="process" data-v="is_stopping" data-f="stopping" { (if process.is_stopping { "stopping" } else { "serving" }) }
+                span { "up " b data-at="process" data-v="started_ms" data-f="since" { (format::lasting(process.at_ms.saturating_sub(process.started_ms))) } }
+                span { "version " b { (process.version) } }
+                span { "config " b { (overview.config.generation) } }
+            }
+            p #live role="status" { span.dot aria-hidden="true" {} span #live-text { "as of loading" } }
+        }
+        main #main tabindex="-1" { (main) }
+        footer {
+            p { a href="/metrics" { "Metrics" } a href="/api/overview" { "JSON" } a href="/servers" { "Servers as text" } a href="/failures" { "All reasons of failures" } }
+        }
+        @if shown.page_token.is_some() { (upstreams::dialog()) }
+    })
+    .into_string()
+}
+
+/// A whole document around `body`.
+fn document(title: &str, page_token: Option<&str>, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { (title) }
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="robots" content="noindex";
+                @if let Some(token) = page_token { meta name="weir-page-token" content=(token); }
+                link rel="icon" href="data:,";
+                link rel="stylesheet" href="/status.css";
+                noscript { meta http-equiv="refresh" content="5"; }
+                script src="/status.js" defer {}
+            }
+            body {
+                a.skip href="#main" { "To the content" }
+                (body)
+            }
+        }
+    }
+}
+
+/// A figure that is kept current: a path below the part that it stands in, and its format.
+fn live(path: &str, format: &str, text: &str) -> Markup {
+    html! { span data-v=(path) data-f=(format) { (text) } }
+}
+
+/// Reasons with their counts, each a link to its explanation.
+fn reasons(failures: &[FailureCount]) -> Markup {
+    html! {
+        ul.reasons data-v="failures" data-f="reasons" {
+            @for failure in failures {
+                li { a href={ "/failures/" (failure.reason) } { (failure.reason) } " " b { (format::count(failure.count)) } }
+            }
+        }
+    }
+}

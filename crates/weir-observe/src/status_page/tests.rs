@@ -1,0 +1,227 @@
+//! The page against the JSON that keeps it current, against its own policy, and against names that look like markup.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::figures::{
+    ListenerFigures, ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures, WorkerFigures,
+};
+use crate::overview::{
+    History, ListenerOverview, NamedCount, ProbeOverview, ProcessOverview, Quantiles, Rate, Rates,
+    RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+};
+
+fn quantiles() -> Quantiles {
+    Quantiles { count: 9, mean_us: Some(900), p50_us: Some(850), p95_us: Some(2_000), p99_us: Some(3_000) }
+}
+
+fn server(name: &str) -> ServerOverview {
+    ServerOverview {
+        name: name.to_owned(),
+        address: "10.0.0.1:80".to_owned(),
+        endpoints: vec!["10.0.0.1:80".to_owned()],
+        status: ServerStatus::Up,
+        since_ms: 940_000,
+        why: "the config names it".to_owned(),
+        weight: 7,
+        ramp_percent: 100,
+        is_backup: false,
+        max_requests: Some(9),
+        in_flight: 2,
+        deadline_in_ms: None,
+        reuse_percent: Some(66.7),
+        response_time: quantiles(),
+        connect_time: quantiles(),
+        rates: Rates { requests: Rate { now: 123.0, peak: 456.0 }, ..Rates::default() },
+        failures: vec![NamedCount { name: "connect", count: 3 }],
+        ejections: Vec::new(),
+        probes: Some(ProbeOverview { passed: 5, failed: 1, failures: Vec::new(), last_us: 700, changes: 1 }),
+        figures: ServerFigures { name: name.to_owned(), mode: "serving", ..ServerFigures::default() },
+    }
+}
+
+/// An overview with one listener and one upstream with so many servers, all named as given.
+fn overview(name: &str, servers: usize) -> Overview {
+    let failures = vec![FailureCount {
+        reason: "connect-refused",
+        phases: vec!["connect"],
+        party: "server",
+        count: 1234,
+    }];
+    Overview {
+        process: ProcessOverview {
+            version: "1.2.3",
+            name: name.to_owned(),
+            pid: 42,
+            at_ms: 1_000_000,
+            started_ms: 400_000,
+            is_stopping: false,
+            sessions_open: Default::default(),
+            sessions_max: 1000,
+            open_files: 12,
+            open_files_max: 2000,
+            memory_bytes: 10 << 20,
+            allows_changes: true,
+        },
+        config: ReloadFigures { generation: 3, since_seconds: 900, ..ReloadFigures::default() },
+        workers: vec![WorkerOverview {
+            exchanges_rate: Rate { now: 5.0, peak: 9.0 },
+            figures: WorkerFigures::default(),
+        }],
+        listeners: vec![ListenerOverview {
+            name: name.to_owned(),
+            addresses: vec!["127.0.0.1:8080".to_owned()],
+            protocol: "http",
+            has_tls: true,
+            connections_max: Some(5),
+            routes: vec![RouteOverview {
+                name: name.to_owned(),
+                matches: name.to_owned(),
+                action: name.to_owned(),
+                upstreams: Vec::new(),
+                figures: RouteFigures { requests: 5, ..RouteFigures::default() },
+            }],
+            rates: Rates::default(),
+            history: History::default(),
+            failures: failures.clone(),
+            tls_handshakes: Vec::new(),
+            figures: ListenerFigures { tunnels: 1, ..ListenerFigures::default() },
+        }],
+        upstreams: vec![UpstreamOverview {
+            name: name.to_owned(),
+            balance: "round-robin".to_owned(),
+            servers_usable: servers,
+            queue_length_max: 100,
+            queue_time: quantiles(),
+            response_time: quantiles(),
+            rates: Rates::default(),
+            history: History::default(),
+            failures,
+            retries: vec![NamedCount { name: "refused", count: 1 }, NamedCount { name: "status", count: 2 }],
+            retries_refused: vec![NamedCount { name: "method", count: 1 }],
+            persistence: vec![NamedCount { name: "kept", count: 1 }],
+            servers: (0..servers).map(|number| server(&format!("{name}{number}"))).collect(),
+            figures: UpstreamFigures { queued: 4, ..UpstreamFigures::default() },
+        }],
+    }
+}
+
+fn rendered(overview: &Overview, page_token: Option<&str>) -> String {
+    page(&Shown { overview, admin: AdminFigures::default(), config: "[process]\nname = \"<x>\"", page_token })
+}
+
+/// The values of an attribute, in order.
+fn values<'a>(page: &'a str, attribute: &str) -> Vec<&'a str> {
+    let start = format!(" {attribute}=\"");
+    page.split(start.as_str()).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+fn look<'a>(value: &'a serde_json::Value, path: &str) -> Option<&'a serde_json::Value> {
+    path.split('.').filter(|key| !key.is_empty()).try_fold(value, |value, key| match value {
+        serde_json::Value::Array(list) => list.get(key.parse::<usize>().ok()?),
+        _ => value.get(key),
+    })
+}
+
+/// What the script looks up is there, and it knows how to write it.
+#[test]
+fn every_live_figure_is_in_the_overview() {
+    let overview = overview("app", 2);
+    let page = rendered(&overview, Some("token"));
+    let json = serde_json::to_value(&overview).unwrap();
+    let parts: BTreeSet<&str> = values(&page, "data-at").into_iter().collect();
+    assert!(parts.contains("upstreams.0.servers.1") && parts.contains("listeners.0"), "{parts:?}");
+    let paths = values(&page, "data-v");
+    assert!(paths.len() > 60, "{} live figures", paths.len());
+    for path in paths {
+        assert!(
+            parts.iter().any(|part| look(&json, part).and_then(|part| look(part, path)).is_some()),
+            "{path}"
+        );
+    }
+    for part in parts {
+        assert!(look(&json, part).is_some(), "{part}");
+    }
+    let known = |format: &str| {
+        [format!("{format}:"), format!("{format},"), format!(" {format} =")]
+            .iter()
+            .any(|text| SCRIPT.contains(text))
+    };
+    for format in values(&page, "data-f").into_iter().collect::<BTreeSet<_>>() {
+        assert!(known(format), "the script does not know {format}");
+    }
+}
+
+#[test]
+fn the_page_reads_well_without_scripts() {
+    let page = rendered(&overview("app", 2), None);
+    for text in [
+        "app0",
+        "10.0.0.1:80",
+        "the config names it",
+        "connect-refused",
+        "1\u{202f}234",
+        "refused 1, status 2",
+        "up",
+        "7",
+    ] {
+        assert!(page.contains(text), "{text} is missing");
+    }
+    assert!(page.contains("<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>"));
+    assert_eq!(
+        page.matches("<th").count() - page.matches("<thead").count(),
+        page.matches(" scope=\"").count()
+    );
+    assert_eq!(page.matches("<h1").count(), 1);
+    assert!(!page.contains("data-server") && !page.contains("<dialog"), "nobody may change anything");
+    let page = rendered(&overview("app", 2), Some("token"));
+    assert_eq!(page.matches("data-server=\"").count(), 2);
+    assert!(page.contains("<meta name=\"weir-page-token\" content=\"token\">"));
+}
+
+#[test]
+fn names_are_text() {
+    let page = rendered(&overview("<img src=x onerror=alert(1)>\"'&", 1), Some("t"));
+    assert!(!page.contains("<img") && !page.contains("<x>"), "{page}");
+}
+
+/// The policy forbids what stands inline or comes from elsewhere, and everything fits into few bytes.
+#[test]
+fn nothing_is_inline_and_all_of_it_is_small() {
+    let pages =
+        [rendered(&overview("app", 3), Some("t")), failures_page(), failure_page("queue-timeout").unwrap()];
+    for page in &pages {
+        assert!(!page.contains(" style=") && !page.contains("<style") && !page.contains(" onclick="));
+        assert_eq!(
+            page.matches("<script").count(),
+            page.matches("<script src=\"/status.js\" defer></script>").count()
+        );
+        assert!(!page.contains("://"), "{page}");
+    }
+    let addresses = SCRIPT.replace("http://www.w3.org/2000/svg", "");
+    assert!(!addresses.contains("://") && !STYLE.contains("://") && !STYLE.contains("@import"));
+    assert!(!SCRIPT.contains("innerHTML") && !SCRIPT.contains("eval("));
+    assert!(STYLE.len() + SCRIPT.len() < 60_000);
+}
+
+#[test]
+fn a_thousand_servers_are_folded() {
+    let page = rendered(&overview("app", 1000), Some("t"));
+    assert!(page.contains("<details class=\"servers\">"));
+    assert!(page.len() < 4_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn reasons_are_explained_in_the_words_of_the_docs() {
+    let page = failure_page("connect-refused").unwrap();
+    let docs = crate::failure::failures_markdown();
+    let reason = crate::failure::Reason::from_code("connect-refused").unwrap();
+    assert!(docs.contains(reason.happened()) && page.contains("What to change"));
+    let text = page.replace("<code>", "`").replace("</code>", "`");
+    assert!(text.contains(reason.change()), "{text}");
+    assert_eq!(failure_page("no-such-reason"), None);
+    let all = failures_page();
+    for reason in crate::failure::Reason::all().filter(|reason| reason.is_possible()) {
+        assert!(all.contains(&format!("href=\"/failures/{}\"", reason.code())), "{}", reason.code());
+    }
+}

@@ -1,0 +1,136 @@
+//! Weir itself on the status page: the figures at the top, workers, process, config.
+
+use maud::{Markup, html};
+
+use super::{format, live};
+use crate::admin::{AdminFigures, AdminRefusal};
+use crate::overview::{Overview, WorkerOverview};
+
+/// One figure with its name above and something small below.
+fn tile(id: &str, name: &str, value: &str, below: &str) -> Markup {
+    html! {
+        div.tile id={ "tile-" (id) } {
+            dt { (name) }
+            dd { span.value data-t=(id) { (value) } span.below data-t={ (id) "-below" } { (below) } }
+        }
+    }
+}
+
+/// The figures at the top. `status.js` adds them up in the same way.
+pub(super) fn tiles(overview: &Overview) -> Markup {
+    let process = &overview.process;
+    let sum =
+        |of: fn(&crate::overview::ListenerOverview) -> f64| overview.listeners.iter().map(of).sum::<f64>();
+    let requests = sum(|listener| listener.rates.requests.now);
+    let failures = sum(|listener| listener.rates.failures.now);
+    let peak = sum(|listener| listener.rates.requests.peak);
+    let p99 = overview.upstreams.iter().filter_map(|upstream| upstream.response_time.p99_us).max();
+    let p50 = overview.upstreams.iter().filter_map(|upstream| upstream.response_time.p50_us).max();
+    let waiting: i64 = overview.upstreams.iter().map(|upstream| upstream.figures.queue_length.now).sum();
+    let waiting_peak: i64 =
+        overview.upstreams.iter().map(|upstream| upstream.figures.queue_length.peak).sum();
+    let usable: usize = overview.upstreams.iter().map(|upstream| upstream.servers_usable).sum();
+    let servers: usize = overview.upstreams.iter().map(|upstream| upstream.servers.len()).sum();
+    let count = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
+    html! {
+        section aria-labelledby="glance" {
+            h2 #glance.hidden { "At a glance" }
+            dl.tiles {
+                (tile("requests", "Requests per second", &format::rate(requests), &format!("peak {}", format::rate(peak))))
+                (tile("failures", "Failures per second", &format::rate(failures), ""))
+                (tile("p99", "P99, slowest upstream", &format::micros(p99), &format!("P50 {}", format::micros(p50))))
+                (tile("sessions", "Sessions open", &count(process.sessions_open.now),
+                    &format!("peak {} of {}", count(process.sessions_open.peak), format::count(process.sessions_max))))
+                (tile("waiting", "Waiting for a server", &count(waiting), &format!("peak {}", count(waiting_peak))))
+                (tile("servers", "Servers usable", &format::count(usable as u64), &format!("of {}", format::count(servers as u64))))
+            }
+        }
+    }
+}
+
+/// The workers, and how even they are.
+pub(super) fn workers(overview: &Overview) -> Markup {
+    let most = overview.workers.iter().map(|worker| worker.exchanges_rate.now).fold(0.0, f64::max);
+    html! {
+        section #workers aria-labelledby="workers-heading" {
+            h2 #workers-heading { "Workers" }
+            div.scroll { table.list {
+                caption { "One per CPU. The bars compare what each did in the last second." }
+                thead { tr {
+                    th scope="col" { "Worker" } th scope="col" { "Exchanges per second" } th scope="col" { "Exchanges" }
+                    th scope="col" { "Sessions, peak" } th scope="col" { "Handed in, out" } th scope="col" { "Buffers, peak" } th scope="col" { "Panics" }
+                } }
+                tbody {
+                    @for (index, worker) in overview.workers.iter().enumerate() { (worker_row(index, worker, most)) }
+                }
+            } }
+        }
+    }
+}
+
+fn worker_row(index: usize, worker: &WorkerOverview, most: f64) -> Markup {
+    let figures = &worker.figures;
+    let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
+    html! {
+        tr data-at={ "workers." (index) } {
+            th scope="row" { (index) }
+            td data-label="Exchanges per second" {
+                meter min="0" max=(most.max(1.0)) value=(worker.exchanges_rate.now) aria-hidden="true" data-v="exchanges_rate.now" data-f="meter" {}
+                (live("exchanges_rate.now", "rate", &format::rate(worker.exchanges_rate.now)))
+            }
+            td data-label="Exchanges" { (live("exchanges", "count", &format::count(figures.exchanges))) }
+            td data-label="Sessions, peak" {
+                (live("sessions_open.now", "count", &level(figures.sessions_open.now))) ", "
+                (live("sessions_open.peak", "count", &level(figures.sessions_open.peak)))
+            }
+            td data-label="Handed in, out" {
+                (live("sessions_handed_in", "count", &format::count(figures.sessions_handed_in))) ", "
+                (live("sessions_handed_out", "count", &format::count(figures.sessions_handed_out)))
+            }
+            td data-label="Buffers, peak" {
+                (live("buffers_in_use.now", "count", &level(figures.buffers_in_use.now))) ", "
+                (live("buffers_in_use.peak", "count", &level(figures.buffers_in_use.peak)))
+            }
+            td data-label="Panics" { (live("panics", "count", &format::count(figures.panics))) }
+        }
+    }
+}
+
+/// The process and its admin listener.
+pub(super) fn process(overview: &Overview, admin: &AdminFigures) -> Markup {
+    let process = &overview.process;
+    let refused = || AdminRefusal::ALL.into_iter().zip(admin.refusals).filter(|(_, count)| *count > 0);
+    html! {
+        section #process aria-labelledby="process-heading" data-at="process" {
+            h2 #process-heading { "Process" }
+            dl.pairs {
+                div { dt { "Process id" } dd { (process.pid) } }
+                div { dt { "Memory" } dd { (live("memory_bytes", "bytes", &format::bytes(process.memory_bytes as f64))) } }
+                div { dt { "Open files" } dd { (live("open_files", "count", &format::count(process.open_files))) " of " (format::count(process.open_files_max)) } }
+                div { dt { "Admin requests" } dd { (format::count(admin.requests)) } }
+                @for (refusal, count) in refused() {
+                    div { dt { "Admin refused: " (refusal.name()) } dd { (format::count(count)) } }
+                }
+            }
+        }
+    }
+}
+
+/// The config in use.
+pub(super) fn config(overview: &Overview, text: &str) -> Markup {
+    let config = &overview.config;
+    html! {
+        section #config aria-labelledby="config-heading" data-at="config" {
+            h2 #config-heading { "Config in use" }
+            dl.pairs {
+                div { dt { "Generation" } dd { (live("generation", "count", &format::count(config.generation))) } }
+                div { dt { "In use for" } dd { (live("since_seconds", "since_seconds", &format::lasting(overview.process.at_ms.saturating_sub(config.since_seconds * 1000)))) } }
+                div { dt { "Reloads" } dd { (live("succeeded", "count", &format::count(config.succeeded))) } }
+                div { dt { "Refused" } dd { (live("failed", "count", &format::count(config.failed))) } }
+                div { dt { "Configs still in use" } dd { (live("snapshots", "count", &format::count(config.snapshots))) } }
+            }
+            @if !config.last_succeeded { p.warning { "The last reload was refused: the config before it is still in use. The log says why." } }
+            details { summary { "Every key and its value, secrets left out" } pre tabindex="0" { code { (text) } } }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Exchanges that are over, from the flight recorders of the workers: one with its whole story, the last failures, the last ones at all.
+//!
+//! `GET /api/exchanges/ID`, `GET /api/failures`, `GET /api/exchanges?upstream=&server=&status=&min_time=&limit=`. JSON; keys are only
+//! added, never renamed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use weir_config::parse_duration;
+use weir_traffic::route::query_value;
+
+use super::Served;
+use super::answer::Answer;
+use super::query::decoded;
+use super::request::Request;
+use super::story::{Narrator, rfc3339};
+use crate::recorder::{Desk, Filter, Found, Wanted};
+
+/// What the path of one exchange begins with; its request id, or its number (`WORKER-NUMBER`), follows.
+pub(super) const ONE: &[u8] = b"/api/exchanges/";
+
+/// Exchanges with the same id that are told; clients may send any id again.
+const SAME_ID_MAX: usize = 20;
+
+/// Exchanges in one answer, unless the query says otherwise, and at most.
+const LIMIT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+
+/// One exchange, and those with the same id.
+pub(super) async fn one(request: &Request, served: &Served) -> Answer {
+    let desk = &served.desk;
+    let id = decoded(&request.path()[ONE.len()..]);
+    let mut found = Found { flights: Vec::new(), silent: 0 };
+    if let Some((worker, number)) = read_number(&id) {
+        found = desk.ask(Wanted::Number { worker, number }, 1).await;
+    }
+    if found.flights.is_empty() {
+        found = desk.ask(Wanted::Id(id.as_bytes().into()), SAME_ID_MAX).await;
+    }
+    let narrator = Narrator::new(desk);
+    if found.flights.is_empty() {
+        let told =
+            json!({ "error": "unknown", "id": id, "kept": kept(desk), "silent_workers": found.silent });
+        return Answer::json(404, &told);
+    }
+    let stories: Vec<Value> =
+        found.flights.iter().map(|(worker, flight)| narrator.story(*worker, flight)).collect();
+    Answer::json(200, &json!({ "exchanges": stories, "silent_workers": found.silent }))
+}
+
+/// The last failures, the newest first.
+pub(super) async fn failures(request: &Request, served: &Served) -> Answer {
+    match Wish::read(request.query(), &["limit"]) {
+        Err(what) => Answer::json(400, &json!({ "error": what })),
+        Ok(wish) => {
+            let found = served.desk.ask(Wanted::Failures, wish.limit.unwrap_or(LIMIT_MAX)).await;
+            list("failures", &found, &served.desk)
+        }
+    }
+}
+
+/// The last exchanges that the query takes, the newest first.
+pub(super) async fn recent(request: &Request, served: &Served) -> Answer {
+    match Wish::read(request.query(), &["limit", "upstream", "server", "status", "min_time"]) {
+        Err(what) => Answer::json(400, &json!({ "error": what })),
+        Ok(wish) => {
+            let filter = wish.filter(&served.desk);
+            let found = served.desk.ask(Wanted::Any(filter), wish.limit.unwrap_or(LIMIT)).await;
+            list("exchanges", &found, &served.desk)
+        }
+    }
+}
+
+fn list(name: &str, found: &Found, desk: &Desk) -> Answer {
+    let narrator = Narrator::new(desk);
+    let lines: Vec<Value> =
+        found.flights.iter().map(|(worker, flight)| narrator.line(*worker, flight)).collect();
+    Answer::json(200, &json!({ name: lines, "kept": kept(desk), "silent_workers": found.silent }))
+}
+
+/// How much is kept.
+fn kept(desk: &Desk) -> Value {
+    json!({
+        "exchanges_per_worker": desk.limits.exchanges,
+        "failures_per_worker": desk.limits.failures,
+        "since": rfc3339(desk.since),
+    })
+}
+
+/// `2-1841` is number 1841 of worker 2.
+fn read_number(id: &str) -> Option<(usize, u64)> {
+    let (worker, number) = id.split_once('-')?;
+    Some((worker.parse().ok()?, number.parse().ok()?))
+}
+
+/// What somebody wants to see.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wish {
+    limit: Option<usize>,
+    upstream: Option<String>,
+    server: Option<String>,
+    status: Option<(u16, u16)>,
+    min_time: Duration,
+}
+
+impl Wish {
+    fn read(query: &[u8], known: &[&str]) -> Result<Self, String> {
+        for parameter in query.split(|&byte| byte == b'&').filter(|parameter| !parameter.is_empty()) {
+            let name =
+                String::from_utf8_lossy(parameter.split(|&byte| byte == b'=').next().unwrap_or_default());
+            if !known.contains(&&*name) {
+                return Err(format!("`{name}` is not known here; there are {}", known.join(", ")));
+            }
+        }
+        let value =
+            |name: &str| query_value(query, name.as_bytes()).map(decoded).filter(|text| !text.is_empty());
+        let limit = value("limit").map(|text| match text.parse() {
+            Ok(limit @ 1..=LIMIT_MAX) => Ok(limit),
+            _ => Err(format!("`limit` is a number from 1 to {LIMIT_MAX}, not `{text}`")),
+        });
+        let status = value("status").map(|text| read_status(&text)).transpose()?;
+        let min_time = value("min_time").map(|text| parse_duration(&text)).transpose();
+        Ok(Self {
+            limit: limit.transpose()?,
+            upstream: value("upstream"),
+            server: value("server"),
+            status,
+            min_time: min_time.map_err(|error| format!("`min_time`: {}", error.what))?.unwrap_or_default(),
+        })
+    }
+
+    fn filter(&self, desk: &Desk) -> Filter {
+        let (upstream, server) = (self.upstream.as_deref(), self.server.as_deref());
+        let places = (upstream.is_some() || server.is_some()).then(|| {
+            let all = desk.names.all();
+            let places = all.iter().flat_map(|names| {
+                let generation = names.generation;
+                names
+                    .places(upstream, server)
+                    .into_iter()
+                    .map(move |(upstream, server)| (generation, upstream, server))
+            });
+            places.collect()
+        });
+        Filter { places, status: self.status, time_min: self.min_time }
+    }
+}
+
+/// `503`, or `5xx` for a class.
+fn read_status(text: &str) -> Result<(u16, u16), String> {
+    let class = text
+        .strip_suffix("xx")
+        .and_then(|class| class.parse::<u16>().ok())
+        .filter(|class| (1..=9).contains(class));
+    match (class, text.parse::<u16>()) {
+        (Some(class), _) => Ok((class * 100, class * 100 + 99)),
+        (None, Ok(status @ 100..=999)) => Ok((status, status)),
+        _ => Err(format!("`status` is a number such as 503, or a class such as 5xx, not `{text}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_read_from_the_query() {
+        let known = ["limit", "upstream", "server", "status", "min_time"];
+        let wish = Wish {
+            limit: Some(5),
+            upstream: Some("app".into()),
+            server: Some("10.0.0.1:80".into()),
+            status: Some((500, 599)),
+            min_time: Duration::from_millis(1500),
+        };
+        let query = b"limit=5&upstream=app&server=10.0.0.1%3A80&status=5xx&min_time=1500ms";
+        assert_eq!(Wish::read(query, &known), Ok(wish));
+        assert_eq!(Wish::read(b"", &known), Ok(Wish::default()));
+        for (query, what) in [
+            ("limit=0", "`limit` is a number from 1 to 1000, not `0`"),
+            ("limit=1001", "`limit` is a number from 1 to 1000, not `1001`"),
+            ("status=teapot", "`status` is a number such as 503, or a class such as 5xx, not `teapot`"),
+            ("colour=red", "`colour` is not known here; there are limit, upstream, server, status, min_time"),
+        ] {
+            assert_eq!(Wish::read(query.as_bytes(), &known), Err(what.to_owned()));
+        }
+        assert!(Wish::read(b"min_time=soon", &known).is_err());
+    }
+
+    #[test]
+    fn numbers_name_a_worker() {
+        assert_eq!(read_number("2-1841"), Some((2, 1841)));
+        assert_eq!((read_number("2"), read_number("a-b"), read_number("1-2-3")), (None, None, None));
+    }
+}

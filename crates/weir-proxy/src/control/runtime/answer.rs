@@ -1,0 +1,213 @@
+//! What the runtime socket answers to a command: what is shown, and how a change went.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use weir_config::{Server, ServerAddress};
+use weir_observe::{AdminRefusal, haproxy};
+use weir_traffic::Mode;
+
+use super::command::{Command, HELP, ServerName, Weight, Wrong};
+use crate::control::admin::{Peer, Served};
+use crate::control::modes::Unknown;
+use crate::wishes::{ServerChange, Unfulfilled};
+
+/// Answers a command that concerns no session but the process.
+pub(crate) async fn answer(command: Command, served: &Arc<Served>, peer: Peer) -> String {
+    if command.changes() && !served.guard.allows_socket_changes() {
+        served.guard.count_refusal(AdminRefusal::ChangesOff, peer);
+        return line("Permission denied: `admin.socket_changes` of the config does not allow changes here.");
+    }
+    obey(command, served, peer).await
+}
+
+/// Answers a command that may be done.
+pub(crate) async fn obey(command: Command, served: &Arc<Served>, peer: Peer) -> String {
+    let overview = || served.sources.overview();
+    match command {
+        Command::ShowInfo(form) => haproxy::info(&overview(), form),
+        Command::ShowStat(filter, form) => {
+            let overview = overview();
+            if filter.is_vain(&overview) {
+                line("No such proxy.")
+            } else {
+                haproxy::stat(&overview, &filter, form)
+            }
+        }
+        Command::ShowServersState(upstream) => haproxy::servers_state(&overview(), upstream.as_deref())
+            .unwrap_or_else(|| line("Can't find backend.")),
+        Command::ShowServersConn(upstream) => haproxy::servers_conn(&overview(), upstream.as_deref())
+            .unwrap_or_else(|| line("Can't find backend.")),
+        Command::ShowBackend => haproxy::backends(&overview()),
+        Command::ShowErrors => haproxy::errors(&overview()),
+        Command::ShowSess => haproxy::sessions(&overview()),
+        Command::ShowVersion => line(env!("CARGO_PKG_VERSION")),
+        Command::ShowLevel => line(if served.guard.allows_socket_changes() { "admin" } else { "user" }),
+        Command::Help(prefix) => help(&prefix, "The following commands are valid at this level:"),
+        Command::SetMode(name, mode) => set_mode(&name, mode, served),
+        Command::SetWeight(name, weight) => set_weight(&name, weight, served, peer).await,
+        Command::GetWeight(name) => get_weight(&name, served),
+        Command::SetAddr(name, ip, port) => set_addr(&name, ip, port, served, peer).await,
+        Command::SetMaxRequests(name, count) => {
+            let change =
+                ServerChange { max_requests: Some(Some(count).filter(|count| *count > 0)), ..change(&name) };
+            told(served.wishes.change(change, &peer.to_string()).await.map(|_| String::new()))
+        }
+        Command::Reload => match served.wishes.reload(&peer.to_string()).await {
+            Ok(reloaded) => line(&reloaded.to_string()),
+            Err(unfulfilled) => line(&unfulfilled.to_string()),
+        },
+        // These are the session's.
+        Command::Prompt | Command::Quit | Command::SetTimeout(_) => String::new(),
+    }
+}
+
+/// Answers a line that is no command.
+pub(crate) fn correct(wrong: &Wrong) -> String {
+    match wrong {
+        Wrong::Said(what) => line(what),
+        Wrong::Unknown(words) => {
+            let first = words.split(' ').next().unwrap_or_default();
+            let is_near = |usage: &str| !first.is_empty() && usage.split(' ').next() == Some(first);
+            if HELP.iter().any(|(usage, _)| is_near(usage)) {
+                help(first, "Unknown command, but maybe one of the following ones is a better match:")
+            } else {
+                help("", "Unknown command. Please enter one of the following commands only:")
+            }
+        }
+    }
+}
+
+fn help(prefix: &str, title: &str) -> String {
+    let width = HELP.iter().map(|(usage, _)| usage.len()).max().unwrap_or(0);
+    let mut text = line(title);
+    let fitting = HELP.iter().filter(|(usage, _)| usage.starts_with(prefix));
+    let all = if HELP.iter().any(|(usage, _)| usage.starts_with(prefix)) {
+        fitting.collect()
+    } else {
+        Vec::from_iter(&HELP)
+    };
+    for (usage, about) in all {
+        text.push_str(&format!("  {usage:width$} : {about}\n"));
+    }
+    text
+}
+
+fn line(text: &str) -> String {
+    format!("{text}\n")
+}
+
+/// What somebody reads of a change: nothing, if it was done.
+fn told(outcome: Result<String, Unfulfilled>) -> String {
+    match outcome {
+        Ok(text) => text,
+        Err(Unfulfilled::NoUpstream(_)) => line("No such backend."),
+        Err(Unfulfilled::NoServer(..)) => line("No such server."),
+        Err(other) => line(&other.to_string()),
+    }
+}
+
+fn change(name: &ServerName) -> ServerChange {
+    ServerChange::of(&name.upstream, &name.server)
+}
+
+fn set_mode(name: &ServerName, mode: Mode, served: &Served) -> String {
+    match served.modes.set(&name.upstream, &name.server, mode, None) {
+        Ok(()) => String::new(),
+        Err(Unknown::Upstream(_)) => line("No such backend."),
+        Err(Unknown::Server(..)) => line("No such server."),
+    }
+}
+
+async fn set_weight(name: &ServerName, weight: Weight, served: &Served, peer: Peer) -> String {
+    let change = match weight {
+        Weight::Exactly(weight) => ServerChange { weight: Some(weight), ..change(name) },
+        Weight::Percent(percent) => ServerChange { weight_percent: Some(percent), ..change(name) },
+    };
+    told(served.wishes.change(change, &peer.to_string()).await.map(|_| String::new()))
+}
+
+fn get_weight(name: &ServerName, served: &Served) -> String {
+    let overview = served.sources.overview();
+    let Some(upstream) = overview.upstreams.iter().find(|upstream| upstream.name == name.upstream) else {
+        return line("No such backend.");
+    };
+    let Some(server) = upstream.servers.iter().find(|server| server.name == name.server) else {
+        return line("No such server.");
+    };
+    let written = served.written.load();
+    let of_upstream = written.upstreams.iter().find(|upstream| *upstream.name == *name.upstream);
+    let written =
+        of_upstream.and_then(|upstream| upstream.servers.iter().find(|server| *server.name == *name.server));
+    let initial = written.map_or(server.weight, |server| u32::from(server.weight));
+    format!("{} (initial {initial})\n", server.weight)
+}
+
+async fn set_addr(name: &ServerName, ip: IpAddr, port: Option<u16>, served: &Served, peer: Peer) -> String {
+    let change = ServerChange { ip: Some((ip, port)), ..change(name) };
+    let done = served.wishes.change(change, &peer.to_string()).await;
+    told(done.map(|(before, after)| moved(&before, &after)))
+}
+
+/// What HAProxy says of a server that was moved; programs look for its words.
+fn moved(before: &Server, after: &Server) -> String {
+    let at = |server: &Server| match &server.address {
+        ServerAddress::Ip(addr) => (addr.ip().to_string(), addr.port().to_string()),
+        other => (other.to_string(), other.port().map_or_else(|| "0".to_owned(), |port| port.to_string())),
+    };
+    let ((old_ip, old_port), (ip, port)) = (at(before), at(after));
+    let addr = if old_ip == ip {
+        "no need to change the addr".to_owned()
+    } else {
+        format!("IP changed from '{old_ip}' to '{ip}'")
+    };
+    let port = if old_port == port {
+        "no need to change the port".to_owned()
+    } else {
+        format!("port changed from '{old_port}' to '{port}'")
+    };
+    format!("{addr}, {port} by 'stats socket command'\n")
+}
+
+/// The address of a server that moves to `ip`; without a port it keeps its own.
+pub(crate) fn address_at(before: &ServerAddress, ip: IpAddr, port: Option<u16>) -> Option<ServerAddress> {
+    let port = port.or_else(|| before.port())?;
+    Some(ServerAddress::Ip(SocketAddr::new(ip, port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(address: &str) -> Server {
+        Server::new(address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_move_is_told_in_the_words_that_programs_look_for() {
+        for (before, after, told) in [
+            (
+                "10.0.0.1:80",
+                "10.0.0.2:80",
+                "IP changed from '10.0.0.1' to '10.0.0.2', no need to change the port",
+            ),
+            ("10.0.0.1:80", "10.0.0.1:81", "no need to change the addr, port changed from '80' to '81'"),
+            ("10.0.0.1:80", "10.0.0.1:80", "no need to change the addr, no need to change the port"),
+        ] {
+            let text = moved(&server(before), &server(after));
+            assert_eq!(text, format!("{told} by 'stats socket command'\n"));
+        }
+    }
+
+    #[test]
+    fn help_is_for_what_was_begun() {
+        let near = correct(&Wrong::Unknown("show nothing".into()));
+        assert!(
+            near.starts_with("Unknown command, but maybe")
+                && near.contains("show stat")
+                && !near.contains("prompt")
+        );
+        let far = correct(&Wrong::Unknown("bogus".into()));
+        assert!(far.starts_with("Unknown command. Please enter") && far.contains("prompt"));
+    }
+}

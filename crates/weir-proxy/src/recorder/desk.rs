@@ -1,0 +1,169 @@
+//! Where the recorders of all workers are asked, from off the workers.
+//!
+//! A question goes to every worker as a message; what they find is brought together, newest first. A worker that is busy for longer than
+//! a moment is left out, and that is said.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use super::entry::{Entry, Flight, NONE};
+use super::names::NamesKept;
+use super::{Recorder, Rings};
+
+/// How long an answer of a worker is waited for.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// What somebody wants to know.
+#[derive(Debug, Clone)]
+pub(crate) enum Wanted {
+    /// Exchanges with this request id.
+    Id(Box<[u8]>),
+    /// The one that a worker has given this number.
+    Number {
+        worker: usize,
+        number: u64,
+    },
+    Failures,
+    Any(Filter),
+}
+
+/// Which exchanges are wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    /// The places of upstream and server in each config, if only some are wanted.
+    pub(crate) places: Option<Vec<(u64, u32, Option<u32>)>>,
+    pub(crate) status: Option<(u16, u16)>,
+    pub(crate) time_min: Duration,
+}
+
+impl Filter {
+    fn takes(&self, entry: &Entry) -> bool {
+        let is_there = |(generation, upstream, server): &(u64, u32, Option<u32>)| {
+            *generation == entry.served_generation
+                && *upstream == entry.upstream
+                && server.is_none_or(|server| server == entry.server)
+        };
+        let status = match (entry.status, entry.failure) {
+            (0, Some(failure)) => failure.log_status(),
+            (status, _) => status,
+        };
+        entry.ended.saturating_duration_since(entry.began) >= self.time_min
+            && self.status.is_none_or(|(low, high)| (low..=high).contains(&status))
+            && self.places.as_ref().is_none_or(|places| entry.upstream != NONE && places.iter().any(is_there))
+    }
+}
+
+/// A question to one worker.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    wanted: Arc<Wanted>,
+    count_max: usize,
+    answer: oneshot::Sender<Vec<Flight>>,
+}
+
+impl Ask {
+    /// Answers from what is kept; nothing when nothing is.
+    pub(crate) fn answer(self, recorder: Option<&Recorder>) {
+        let found = recorder.and_then(|recorder| {
+            recorder.0.try_borrow().ok().map(|rings| rings.find(&self.wanted, self.count_max))
+        });
+        let _gone = self.answer.send(found.unwrap_or_default());
+    }
+}
+
+impl Rings {
+    fn find(&self, wanted: &Wanted, count_max: usize) -> Vec<Flight> {
+        let all = || {
+            let plain = self.exchanges.newest_first().map(Flight::of);
+            plain.chain(self.retried.newest_first().copied()).chain(self.failures.newest_first().copied())
+        };
+        let mut found: Vec<Flight> = match wanted {
+            Wanted::Failures => self.failures.newest_first().take(count_max).copied().collect(),
+            Wanted::Id(id) => {
+                let is_it = |entry: &Entry| entry.words.id() == &**id;
+                let plain = self.exchanges.newest_first().filter(|entry| is_it(entry)).map(Flight::of);
+                let whole = self.retried.newest_first().chain(self.failures.newest_first());
+                plain.chain(whole.filter(|flight| is_it(&flight.entry)).copied()).collect()
+            }
+            Wanted::Number { number, .. } => all().filter(|flight| flight.entry.number == *number).collect(),
+            Wanted::Any(filter) => {
+                let plain = self.exchanges.newest_first().filter(|entry| filter.takes(entry));
+                let whole = |flight: &&Flight| filter.takes(&flight.entry);
+                let mut found: Vec<Flight> = plain.take(count_max).map(Flight::of).collect();
+                found.extend(self.retried.newest_first().filter(whole).take(count_max));
+                found.extend(self.failures.newest_first().filter(whole).take(count_max));
+                found
+            }
+        };
+        sort(&mut found);
+        found.truncate(count_max);
+        found
+    }
+}
+
+/// The newest first.
+fn sort(found: &mut [Flight]) {
+    found
+        .sort_unstable_by(|a, b| b.entry.ended.cmp(&a.entry.ended).then(b.entry.number.cmp(&a.entry.number)));
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The newest first, each with its worker.
+    pub(crate) flights: Vec<(usize, Flight)>,
+    /// Workers that did not answer in time.
+    pub(crate) silent: usize,
+}
+
+/// How the recorders are asked.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    asks: Vec<UnboundedSender<Ask>>,
+    pub(crate) names: NamesKept,
+    pub(crate) limits: weir_config::Recorder,
+    /// When the first exchange could have been kept.
+    pub(crate) since: Instant,
+}
+
+impl Desk {
+    /// The desk, and where each worker hears the questions.
+    pub(crate) fn new(workers: usize, limits: &weir_config::Recorder) -> (Self, Vec<UnboundedReceiver<Ask>>) {
+        let (asks, heard) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let desk =
+            Self { asks, names: NamesKept::default(), limits: limits.clone(), since: crate::clock::now() };
+        (desk, heard)
+    }
+
+    /// Asks all workers, or the one that it concerns.
+    pub(crate) async fn ask(&self, wanted: Wanted, count_max: usize) -> Found {
+        let only = match wanted {
+            Wanted::Number { worker, .. } => Some(worker),
+            _ => None,
+        };
+        let wanted = Arc::new(wanted);
+        let mut awaited = Vec::new();
+        for (worker, ask) in
+            self.asks.iter().enumerate().filter(|(worker, _)| only.is_none_or(|only| only == *worker))
+        {
+            let (answer, heard) = oneshot::channel();
+            if ask.send(Ask { wanted: Arc::clone(&wanted), count_max, answer }).is_ok() {
+                awaited.push((worker, heard));
+            }
+        }
+        let mut found = Found { flights: Vec::new(), silent: 0 };
+        let end = tokio::time::Instant::now() + ANSWER_TIME;
+        for (worker, heard) in awaited {
+            match tokio::time::timeout_at(end, heard).await {
+                Ok(Ok(flights)) => found.flights.extend(flights.into_iter().map(|flight| (worker, flight))),
+                Ok(Err(_)) | Err(_) => found.silent += 1,
+            }
+        }
+        found.flights.sort_by_key(|(_, flight)| std::cmp::Reverse(flight.entry.ended));
+        found.flights.truncate(count_max);
+        found
+    }
+}

@@ -1,0 +1,166 @@
+//! The few words of a request that are kept: its id, method, path and host, cut where they are long. The query is not kept: secrets
+//! stand there.
+
+use std::ops::Range;
+
+use weir_config::Protocol;
+use weir_http::Method;
+use weir_observe::Phase;
+
+use crate::downstream::session::Session;
+use crate::exchange::Exchange;
+
+/// Bytes of all words together.
+const BYTES: usize = 208;
+
+/// Bytes of a path or of a host; a request id may have as many.
+const WORD_BYTES_MAX: usize = 128;
+
+/// Words of one request, one behind the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words {
+    method: Method,
+    /// Where id, method, path and host end; the method has letters of its own only if it is none of those with a number.
+    ends: [u8; 4],
+    /// Whether the path or the host is longer than that.
+    pub(crate) is_cut: bool,
+    bytes: [u8; BYTES],
+}
+
+const _: () = assert!(BYTES <= u8::MAX as usize, "an end fits a byte");
+
+impl Words {
+    pub(crate) const fn none() -> Self {
+        Self { method: Method::Get, ends: [0; 4], is_cut: false, bytes: [0; BYTES] }
+    }
+
+    /// Writes down those of an exchange.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, session: &Session, exchange: &Exchange) {
+        let (request, text) = (&exchange.request, &exchange.request_text[..]);
+        self.is_cut = false;
+        let id = &exchange.record.request_id[..];
+        let mut end = match <&[u8; 32]>::try_from(id) {
+            Ok(made) => {
+                self.bytes[..32].copy_from_slice(made);
+                32
+            }
+            Err(_) => self.push(0, id),
+        };
+        self.ends[0] = end as u8;
+        if text.is_empty() {
+            return self.set_without_head(session, exchange, end);
+        }
+        self.method = request.method();
+        if self.method == Method::Other {
+            end = self.push(end, request.method_span().of(text));
+        }
+        self.ends[1] = end as u8;
+        end = self.push(end, request.path().of(text));
+        self.ends[2] = end as u8;
+        end = self.push(end, request.authority().of(text));
+        self.ends[3] = end as u8;
+    }
+
+    /// There is no head that could be read: the beginning of its first line, or the server name of TLS.
+    #[cold]
+    fn set_without_head(&mut self, session: &Session, exchange: &Exchange, end: usize) {
+        self.method = Method::Other;
+        self.ends[1] = end as u8;
+        // What the client of a TCP listener says is nobody's business, nor what is not HTTP at all.
+        let is_head = session.protocol == Protocol::Http
+            && exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
+        let received = if is_head { session.client.received() } else { b"" };
+        let line = received.split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next().unwrap_or_default();
+        let line_end = self.push(end, line);
+        self.ends[2] = line_end as u8;
+        self.ends[3] = self.push(line_end, &exchange.server_name) as u8;
+    }
+
+    /// Appends as much of a word as there is room for; gives where it ends.
+    #[inline(always)]
+    fn push(&mut self, at: usize, word: &[u8]) -> usize {
+        let len = word.len().min(WORD_BYTES_MAX).min(BYTES - at);
+        self.is_cut |= len < word.len();
+        self.bytes[at..at + len].copy_from_slice(&word[..len]);
+        at + len
+    }
+
+    fn word(&self, range: Range<u8>) -> &[u8] {
+        &self.bytes[usize::from(range.start)..usize::from(range.end)]
+    }
+
+    pub(crate) fn id(&self) -> &[u8] {
+        self.word(0..self.ends[0])
+    }
+
+    /// The method; empty when the head could not be read.
+    pub(crate) fn method(&self) -> &[u8] {
+        if self.method == Method::Other {
+            self.word(self.ends[0]..self.ends[1])
+        } else {
+            self.method.as_str().as_bytes()
+        }
+    }
+
+    /// The path; without a method, the beginning of what came instead of a head.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.word(self.ends[1]..self.ends[2])
+    }
+
+    /// The host of the request, or the name that the client of a TCP listener asked for.
+    pub(crate) fn host(&self) -> &[u8] {
+        self.word(self.ends[2]..self.ends[3])
+    }
+
+    /// The same in no more memory than they need.
+    pub(crate) fn packed(&self) -> PackedWords {
+        let bytes = self.bytes[..usize::from(self.ends[3])].into();
+        PackedWords { method: self.method, ends: self.ends, is_cut: self.is_cut, bytes }
+    }
+}
+
+/// Words that are kept for long.
+#[derive(Debug)]
+pub(crate) struct PackedWords {
+    method: Method,
+    ends: [u8; 4],
+    is_cut: bool,
+    bytes: Box<[u8]>,
+}
+
+impl PackedWords {
+    pub(crate) fn unpack_into(&self, words: &mut Words) {
+        (words.method, words.ends, words.is_cut) = (self.method, self.ends, self.is_cut);
+        words.bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_cut_and_leave_room() {
+        let mut words = Words::none();
+        let end = words.push(0, &[b'i'; 128]);
+        let path_end = words.push(end, &[b'p'; 300]);
+        assert_eq!((end, path_end, words.is_cut), (128, BYTES, true));
+        assert_eq!(words.push(path_end, b"host"), BYTES);
+    }
+
+    #[test]
+    fn packed_words_are_the_same_again() {
+        let mut words = Words::none();
+        let id = words.push(0, b"an-id") as u8;
+        let path = words.push(id.into(), b"/path") as u8;
+        let host = words.push(path.into(), b"example.test") as u8;
+        words.ends = [id, id, path, host];
+        let mut again = Words::none();
+        words.packed().unpack_into(&mut again);
+        let told =
+            |words: &Words| [words.id(), words.method(), words.path(), words.host()].map(<[u8]>::to_vec);
+        assert_eq!(told(&again), told(&words));
+        assert_eq!(again.method(), b"GET");
+    }
+}

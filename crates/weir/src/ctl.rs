@@ -1,0 +1,238 @@
+//! `weir ctl`: looks at a running Weir, and changes it while it runs, over its admin listener or its runtime socket.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::admin_client::{AdminArguments, AdminClient, Answer};
+use crate::command_line::with_exit_codes;
+use crate::error::CommandError;
+use crate::output;
+use crate::profile::{self, ProfileArguments};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir ctl servers --admin unix:/run/weir.sock
+  weir ctl drain app a --deadline 30s --config weir.toml
+  weir ctl weight app a 10 --config weir.toml
+  weir ctl reload --config weir.toml
+  weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
+  weir ctl profile memory --config weir.toml
+  weir ctl raw 'show stat' --admin unix:/run/weir.sock";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  Weir refused it, or cannot be asked
+  2  the command line or the config cannot be used";
+
+/// How long an answer may take: a reload waits for names and workers.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Look at a running Weir and change it while it runs.
+///
+/// Weights, addresses and limits that are changed here hold until the next reload, which takes what the config says. Modes (drain,
+/// maintenance) stay over a reload unless the config changes them. `admin.socket_changes` and `admin.changes` say whether it is allowed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
+pub(crate) struct CtlArguments {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    admin: AdminArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Everything that is known, as JSON.
+    Show,
+    /// The servers: what is wanted of each, and what runs on it.
+    Servers,
+    /// The config in use, as its file has it, without secrets.
+    Config,
+    /// Give a server no new requests but those that are bound to it.
+    Drain {
+        #[command(flatten)]
+        server: ServerArguments,
+        /// When bound requests get no further either.
+        #[arg(long, value_name = "TIME")]
+        deadline: Option<String>,
+    },
+    /// Give a server no requests at all.
+    Maintain {
+        #[command(flatten)]
+        server: ServerArguments,
+    },
+    /// Give a server its share again.
+    Serve {
+        #[command(flatten)]
+        server: ServerArguments,
+    },
+    /// Change the weight of a server.
+    Weight {
+        #[command(flatten)]
+        server: ServerArguments,
+        /// 0 to 256.
+        weight: u16,
+    },
+    /// Change where a server is.
+    Address {
+        #[command(flatten)]
+        server: ServerArguments,
+        /// Such as `10.0.0.1:80`.
+        address: String,
+    },
+    /// Change how many requests a server works on at once.
+    Limit {
+        #[command(flatten)]
+        server: ServerArguments,
+        /// A number, or `off`.
+        max_requests: String,
+    },
+    /// Read the config again and go over to it.
+    Reload,
+    /// Show where its CPU time or its memory goes: it profiles itself, and needs nothing of the machine for it.
+    Profile(ProfileArguments),
+    /// Send a command of the runtime socket, such as `show stat`.
+    Raw {
+        /// The command.
+        command: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct ServerArguments {
+    /// The upstream.
+    upstream: String,
+    /// The server, by the name that `weir ctl servers` shows.
+    server: String,
+}
+
+pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
+    let client = arguments.admin.client()?.within(TIME_MAX);
+    let told = match &arguments.verb {
+        Verb::Show => look(&client, "/api/overview").map(|text| pretty(&text)),
+        Verb::Servers => look(&client, "/servers"),
+        Verb::Config => look(&client, "/api/config"),
+        Verb::Drain { server, deadline } => match deadline {
+            None => change(&client, server, &json!({ "mode": "draining" })),
+            Some(time) => change(&client, server, &json!({ "mode": "draining", "deadline": time })),
+        },
+        Verb::Maintain { server } => change(&client, server, &json!({ "mode": "maintenance" })),
+        Verb::Serve { server } => change(&client, server, &json!({ "mode": "serving" })),
+        Verb::Weight { server, weight } => change(&client, server, &json!({ "weight": weight })),
+        Verb::Address { server, address } => change(&client, server, &json!({ "address": address })),
+        Verb::Limit { server, max_requests } => {
+            let count =
+                max_requests.parse::<u32>().map_or_else(|_| json!(max_requests), |count| json!(count));
+            change(&client, server, &json!({ "max_requests": count }))
+        }
+        Verb::Reload => reload(&client),
+        Verb::Profile(arguments) => return profile::run(client, arguments),
+        Verb::Raw { command } => raw(&client, command),
+    }?;
+    output::print(&told)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn look(client: &AdminClient, target: &str) -> Result<String, CommandError> {
+    let answer = client.get(target)?;
+    fine(&answer)
+}
+
+/// The body of an answer that says yes.
+fn fine(answer: &Answer) -> Result<String, CommandError> {
+    let text = answer.text();
+    if (200..300).contains(&answer.status) {
+        return Ok(text);
+    }
+    let errors = serde_json::from_str::<Value>(&text).ok();
+    let errors = errors.as_ref().and_then(|value| value["errors"].as_array());
+    let lines = errors.map(|errors| errors.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n"));
+    let what = lines.unwrap_or_else(|| text.trim_end().to_owned());
+    Err(CommandError::Failed { error: anyhow!("{what} ({})", answer.status), help: None })
+}
+
+fn change(client: &AdminClient, server: &ServerArguments, wanted: &Value) -> Result<String, CommandError> {
+    let target = format!("/api/servers/{}/{}", encoded(&server.upstream), encoded(&server.server));
+    let answer = client.post(&target, "application/json", wanted.to_string().as_bytes())?;
+    let now: Value = serde_json::from_str(&fine(&answer)?)?;
+    let field = |name: &str| match &now[name] {
+        Value::String(text) => text.clone(),
+        Value::Null => "off".to_owned(),
+        other => other.to_string(),
+    };
+    Ok(format!(
+        "{}/{}: {}, address {}, weight {}, max_requests {}, in flight {}\n",
+        server.upstream,
+        server.server,
+        field("status"),
+        field("address"),
+        field("weight"),
+        field("max_requests"),
+        field("in_flight"),
+    ))
+}
+
+fn reload(client: &AdminClient) -> Result<String, CommandError> {
+    let answer = client.post("/api/reload", "application/json", b"")?;
+    let outcome: Value = serde_json::from_str(&fine(&answer)?)?;
+    let mut text = format!("the config was reloaded, generation {}\n", outcome["generation"]);
+    for key in outcome["needs_restart"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        text.push_str(&format!("a change of `{key}` holds only after a restart\n"));
+    }
+    Ok(text)
+}
+
+fn raw(client: &AdminClient, command: &str) -> Result<String, CommandError> {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    let answer = if matches!(first, "show" | "get" | "help") {
+        client.get(&format!("/api/raw?command={}", encoded(command)))?
+    } else {
+        client.post("/api/raw", "text/plain", command.as_bytes())?
+    };
+    fine(&answer)
+}
+
+fn pretty(text: &str) -> String {
+    serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| format!("{value:#}\n"))
+}
+
+/// A text as a part of a URL (RFC 3986 section 2.1).
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+                encoded.push(char::from(byte))
+            }
+            other => encoded.push_str(&format!("%{other:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded_so_that_they_stay_one_part_of_a_path() {
+        assert_eq!(encoded("10.0.0.1:80"), "10.0.0.1:80");
+        assert_eq!(encoded("unix:/run/a b"), "unix:%2Frun%2Fa%20b");
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_all_its_reasons() {
+        let answer = Answer {
+            status: 409,
+            content_type: "application/json".into(),
+            body: br#"{"errors": ["one", "two"]}"#.to_vec(),
+        };
+        let Err(CommandError::Failed { error, .. }) = fine(&answer) else { panic!("it said no") };
+        assert_eq!(error.to_string(), "one\ntwo (409)");
+    }
+}

@@ -1,0 +1,53 @@
+//! What the main thread of `weir serve` waits for: signals, and what is wanted through the admin API or the runtime socket, in the order in
+//! which it comes.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use signal_hook::iterator::Signals;
+use weir_proxy::{Wish, Wishes};
+
+/// What comes.
+pub(crate) enum Event {
+    /// A signal, by its number.
+    Signal(i32),
+    /// Something that is wanted.
+    Wish(Wish),
+}
+
+/// Everything that comes.
+pub(crate) struct Events {
+    sender: Sender<Event>,
+    inbox: Receiver<Event>,
+}
+
+impl Events {
+    /// Begins to listen for these signals.
+    pub(crate) fn start(signals: &[i32]) -> io::Result<Self> {
+        let (sender, inbox) = channel();
+        let mut signals = Signals::new(signals)?;
+        let to_main = sender.clone();
+        std::thread::Builder::new().name("weir-signals".into()).spawn(move || {
+            for signal in signals.forever() {
+                let _ending = to_main.send(Event::Signal(signal));
+            }
+        })?;
+        Ok(Self { sender, inbox })
+    }
+
+    /// Where wishes go to.
+    pub(crate) fn wishes(&self) -> Wishes {
+        let sender = self.sender.clone();
+        Wishes::new(move |wish| sender.send(Event::Wish(wish)).is_ok())
+    }
+
+    /// Waits for what comes next.
+    pub(crate) fn next(&self) -> Event {
+        self.inbox.recv().expect("there is always a sender: this one")
+    }
+
+    /// What has come and was not looked at.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = Event> + '_ {
+        self.inbox.try_iter()
+    }
+}

@@ -1,0 +1,250 @@
+//! `weir plan`: what a reload would change, and what becomes of live connections because of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+use weir_config::{Change, Checked, Difference, Effect, KeyChange, Part, What, print_duration};
+
+use crate::admin_client::AdminArguments;
+use crate::command_line::with_exit_codes;
+use crate::error::CommandError;
+use crate::output::{self, counted};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir plan new.toml --from weir.toml
+  weir plan new.toml --from weir.toml --json
+  weir plan new.toml --admin unix:/run/weir.sock";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  nothing would change
+  1  something would change, or a running Weir cannot be asked: then standard error says why
+  2  one of the configs has a mistake or cannot be read";
+
+/// Exit code for configs that differ.
+const DIFFERENT: u8 = 1;
+
+/// Show what a reload with another config would change, and what becomes of live connections.
+///
+/// Configs are compared by what they mean: files joined, variables replaced, defaults written out. Parts that are new are marked `+`, those
+/// that are gone `-`, changed ones `~`, each with its place and what becomes of connections because of it. Files of certificates and keys are
+/// compared by their names. Nothing is changed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
+pub(crate) struct PlanArguments {
+    /// The config that a reload would go over to.
+    file: PathBuf,
+    /// The config that is in use. Without it, a running Weir is asked for its own.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["admin", "config"])]
+    from: Option<PathBuf>,
+    /// One JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    admin: AdminArguments,
+}
+
+pub(crate) fn run(arguments: &PlanArguments) -> Result<ExitCode, CommandError> {
+    let after = load(&arguments.file)?;
+    let before = match &arguments.from {
+        Some(file) => load(file)?,
+        None => running(&arguments.admin)?,
+    };
+    let difference = Difference::between(&before, &after);
+    let text = if arguments.json { to_json(&difference) } else { to_text(&difference) };
+    output::print(&text)?;
+    Ok(if difference.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
+}
+
+fn load(file: &Path) -> Result<Checked, CommandError> {
+    let checked = Checked::load(file);
+    if checked.config.is_none() { Err(CommandError::Config(checked.mistakes)) } else { Ok(checked) }
+}
+
+/// The config of a running Weir, as its file had it when it was read. Its secrets are left out, and not compared.
+fn running(admin: &AdminArguments) -> Result<Checked, CommandError> {
+    let answer = admin.client()?.get("/api/config")?;
+    if answer.status != 200 {
+        let what = format!("it does not tell its config ({})", answer.status);
+        return Err(CommandError::Failed { error: anyhow::anyhow!(what), help: None });
+    }
+    Ok(Checked::parse_alone(&answer.text(), "the config in use", &|_| None))
+}
+
+fn to_text(difference: &Difference) -> String {
+    let grace = print_duration(difference.grace);
+    let mut text = String::new();
+    for change in &difference.changes {
+        push_change(&mut text, change, &grace);
+    }
+    push_sum(&mut text, difference);
+    text
+}
+
+fn push_change(text: &mut String, change: &Change, grace: &str) {
+    let sign = match change.what {
+        What::Added(_) => '+',
+        What::Removed(_) => '-',
+        What::Changed(_) => '~',
+    };
+    let place = change.place.as_ref().map(|place| format!("  ({place})")).unwrap_or_default();
+    let mut line = |line: String| {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    };
+    line(format!("{sign} {}{place}", change.part));
+    if let What::Changed(keys) = &change.what {
+        for KeyChange { key, before, after, place, effect } in keys {
+            let [before, after] = [before, after].map(|value| value.as_deref().unwrap_or("(not set)"));
+            let place = place.as_ref().map(|place| format!("  ({place})")).unwrap_or_default();
+            line(format!("    {key}: {before} -> {after}{place}"));
+            line(format!("      {}", effect.sentence(grace)));
+        }
+    } else {
+        for effect in change.effects() {
+            line(format!("    {}", effect.sentence(grace)));
+        }
+    }
+}
+
+fn push_sum(text: &mut String, difference: &Difference) {
+    if difference.is_empty() {
+        text.push_str("nothing would change\n");
+        return;
+    }
+    let mut counts = BTreeMap::new();
+    for change in &difference.changes {
+        *counts.entry(word(&change.what)).or_insert(0_usize) += 1;
+    }
+    let counts: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    let changes = counted(difference.changes.len(), "change");
+    writeln!(text, "\n{changes}: {}", counts.join(", ")).expect("a string grows");
+    let needs_restart = keys(difference, Effect::Restart);
+    if !needs_restart.is_empty() {
+        writeln!(text, "only after a restart: {}", needs_restart.join(", ")).expect("a string grows");
+    }
+}
+
+/// The keys whose change has an effect, with the section before them.
+fn keys(difference: &Difference, effect: Effect) -> Vec<String> {
+    let in_change = |change: &Change| match &change.what {
+        What::Changed(keys) => {
+            let keys = keys.iter().filter(|key| key.effect == effect);
+            keys.map(|key| format!("{}.{}", change.part.kind(), key.key)).collect()
+        }
+        _ => Vec::new(),
+    };
+    difference.changes.iter().flat_map(in_change).collect()
+}
+
+const fn word(what: &What) -> &'static str {
+    match what {
+        What::Added(_) => "added",
+        What::Removed(_) => "removed",
+        What::Changed(_) => "changed",
+    }
+}
+
+/// Keys are only added, never renamed.
+fn to_json(difference: &Difference) -> String {
+    let grace = print_duration(difference.grace);
+    let changes: Vec<Value> = difference.changes.iter().map(|change| change_json(change, &grace)).collect();
+    let object = json!({
+        "changes": changes,
+        "reload_grace": grace,
+        "needs_restart": keys(difference, Effect::Restart),
+    });
+    format!("{object:#}\n")
+}
+
+fn change_json(change: &Change, grace: &str) -> Value {
+    let place = change.place.as_ref().map(ToString::to_string);
+    let mut object = json!({ "part": change.part.kind(), "what": word(&change.what), "place": place });
+    match &change.part {
+        Part::Listener(name) | Part::Upstream(name) => object["name"] = json!(name),
+        Part::Route(owner, name) => (object["listener"], object["name"]) = (json!(owner), json!(name)),
+        Part::Server(owner, name) => (object["upstream"], object["name"]) = (json!(owner), json!(name)),
+        _ => {}
+    }
+    match &change.what {
+        What::Added(effect) | What::Removed(effect) => {
+            object["effect"] = json!(effect.name());
+            object["sentence"] = json!(effect.sentence(grace));
+        }
+        What::Changed(keys) => object["keys"] = keys.iter().map(|key| key_json(key, grace)).collect(),
+    }
+    object
+}
+
+fn key_json(key: &KeyChange, grace: &str) -> Value {
+    json!({
+        "key": key.key,
+        "before": key.before,
+        "after": key.after,
+        "place": key.place.as_ref().map(ToString::to_string),
+        "effect": key.effect.name(),
+        "sentence": key.effect.sentence(grace),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "\
+[listener.web]
+address = \":8080\"
+upstream = \"app\"
+
+[upstream.app]
+servers = [\"10.0.0.1:80\", \"10.0.0.2:80\"]
+";
+
+    fn difference(new: &str) -> Difference {
+        Difference::between(&Checked::parse(OLD, "old.toml"), &Checked::parse(new, "new.toml"))
+    }
+
+    #[test]
+    fn nothing_is_said_in_a_word() {
+        let same = difference(OLD);
+        assert_eq!(to_text(&same), "nothing would change\n");
+        let json: Value = serde_json::from_str(&to_json(&same)).unwrap();
+        assert_eq!(json["changes"], json!([]));
+    }
+
+    #[test]
+    fn each_change_has_its_place_and_what_it_does() {
+        let new = OLD.replace("\"10.0.0.2:80\"", "{ address = \"10.0.0.3:80\", weight = 5 }")
+            + "timeouts.response = \"5s\"\n\n[process]\nworkers = 3\nreload_grace = \"1m\"\n";
+        let text = to_text(&difference(&new));
+        assert_eq!(
+            text,
+            r#"~ process  (new.toml:9:1)
+    workers: "auto" -> 3  (new.toml:10:1)
+      changes nothing before a restart
+    reload_grace: "5m" -> "1m"  (new.toml:11:1)
+      holds at once; no connection ends
+~ upstream `app`  (new.toml:5:1)
+    timeouts.response: "1m" -> "5s"  (new.toml:7:10)
+      requests under way end as they began; holds from the next request on
++ upstream `app`, server `10.0.0.3:80`  (new.toml:6:27)
+    takes part at once; no connection ends
+- upstream `app`, server `10.0.0.2:80`  (old.toml:6:27)
+    gets nobody new; requests on it end by their own limits, tunnels within 1m
+
+4 changes: 1 added, 2 changed, 1 removed
+only after a restart: process.workers
+"#
+        );
+        let json: Value = serde_json::from_str(&to_json(&difference(&new))).unwrap();
+        assert_eq!(json["needs_restart"], json!(["process.workers"]));
+        assert_eq!(json["changes"][1]["keys"][0]["effect"], "next-request");
+        assert_eq!(json["changes"][3]["upstream"], "app");
+        assert_eq!(json["changes"][3]["effect"], "drains");
+    }
+}

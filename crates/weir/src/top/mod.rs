@@ -1,0 +1,158 @@
+//! `weir top`: the upstreams and servers of a Weir that runs, live in the terminal.
+//!
+//! A thread asks for the overview, the main one draws and listens to keys. What is shown is decided in `table` and `screen`, which know
+//! no terminal. Whatever happens, the terminal is given back as it was.
+
+mod screen;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use anyhow::anyhow;
+use clap::Args;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use serde_json::Value;
+
+use self::screen::Screen;
+use self::table::Order;
+use crate::admin_client::{AdminArguments, AdminClient};
+use crate::command_line::with_exit_codes;
+use crate::error::CommandError;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir top --admin 127.0.0.1:9000
+  weir top --config weir.toml --sort p99";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it was left by a key or a signal
+  1  Weir cannot be asked, or there is no terminal
+  2  the command line or the config cannot be used";
+
+/// How long a key waits at most.
+const KEY_TIME: Duration = Duration::from_millis(100);
+
+/// Show the upstreams and servers of a running Weir, live.
+///
+/// Keys: `r` sorts by requests per second, `p` by P99, `w` by what waits or runs, `f` by failures, `n` by name; `u` hides the servers; the arrows,
+/// `PgUp` and `PgDn` scroll; `q` leaves.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
+pub(crate) struct TopArguments {
+    /// By what upstreams and servers are sorted at first.
+    #[arg(long, value_enum, default_value = "rate")]
+    sort: Order,
+    /// Seconds between two looks.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    interval: u64,
+    #[command(flatten)]
+    admin: AdminArguments,
+}
+
+pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
+    let client = arguments.admin.client()?;
+    let first = overview(&client)?;
+    if !std::io::stdout().is_terminal() {
+        let help = "`GET /api/overview` of the admin listener tells the same to programs".to_owned();
+        return Err(CommandError::Failed { error: anyhow!("this is no terminal"), help: Some(help) });
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))?;
+    }
+    let (looks, next) = channel();
+    let (_open, closed) = channel::<()>();
+    let interval = Duration::from_secs(arguments.interval);
+    std::thread::spawn(move || keep_looking(&client, interval, &looks, &closed));
+    // From here on a panic gives the terminal back too.
+    let mut terminal = ratatui::try_init()?;
+    let outcome = show(&mut terminal, Screen::new(first, arguments.sort), &next, &ended);
+    ratatui::restore();
+    outcome?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks again and again, until nobody is there any more.
+fn keep_looking(
+    client: &AdminClient,
+    interval: Duration,
+    looks: &Sender<Result<Value, String>>,
+    closed: &Receiver<()>,
+) {
+    while matches!(closed.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
+        let look = overview(client).map_err(told);
+        if looks.send(look).is_err() {
+            return;
+        }
+    }
+}
+
+/// What is wrong, in one line.
+fn told(error: CommandError) -> String {
+    match error {
+        CommandError::Failed { error, .. } => format!("{error:#}"),
+        CommandError::Usage { what, .. } => what,
+        CommandError::Config(_) => "the config has mistakes".to_owned(),
+    }
+}
+
+fn overview(client: &AdminClient) -> Result<Value, CommandError> {
+    let answer = client.get("/api/overview")?;
+    let told: Option<Value> = serde_json::from_slice(&answer.body).ok().filter(Value::is_object);
+    told.filter(|_| answer.status == 200).ok_or_else(|| {
+        let error = anyhow!("{} has no /api/overview ({})", client.endpoint, answer.status);
+        let help = "an older Weir, or something else than Weir, seems to listen there".to_owned();
+        CommandError::Failed { error, help: Some(help) }
+    })
+}
+
+/// Draws and listens to keys until one of them, or a signal, ends it.
+fn show(
+    terminal: &mut DefaultTerminal,
+    mut screen: Screen,
+    next: &Receiver<Result<Value, String>>,
+    ended: &AtomicBool,
+) -> std::io::Result<()> {
+    while !ended.load(Ordering::Relaxed) {
+        next.try_iter().for_each(|look| screen.take(look));
+        terminal.draw(|frame| screen.draw(frame))?;
+        if event::poll(KEY_TIME)?
+            && let Event::Key(key) = event::read()?
+            && key.kind != KeyEventKind::Release
+            && !press(&mut screen, key)
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Does what a key asks for; tells whether to go on.
+fn press(screen: &mut Screen, key: KeyEvent) -> bool {
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => return false,
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+        KeyCode::Char('r') => screen.sort(Order::Rate),
+        KeyCode::Char('p') => screen.sort(Order::P99),
+        KeyCode::Char('w') => screen.sort(Order::Waiting),
+        KeyCode::Char('f') => screen.sort(Order::Failures),
+        KeyCode::Char('n') => screen.sort(Order::Name),
+        KeyCode::Char('u') => screen.fold(),
+        KeyCode::Up | KeyCode::Char('k') => screen.scroll(-1),
+        KeyCode::Down | KeyCode::Char('j') => screen.scroll(1),
+        KeyCode::PageUp => screen.scroll(-10),
+        KeyCode::PageDown => screen.scroll(10),
+        KeyCode::Home => screen.scroll(i32::MIN),
+        _ => {}
+    }
+    true
+}

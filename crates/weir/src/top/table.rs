@@ -1,0 +1,121 @@
+//! The rows of `weir top`: what is read from an overview, and in which order it stands.
+
+use std::cmp::Ordering;
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+/// By what rows are sorted; the most first, names in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Order {
+    /// Requests per second
+    Rate,
+    /// 99 % of the response times do not exceed it
+    P99,
+    /// Requests that wait for a server, or run on it
+    Waiting,
+    /// Failures per second
+    Failures,
+    /// Name
+    Name,
+}
+
+impl Order {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Order::Rate => "requests",
+            Order::P99 => "P99",
+            Order::Waiting => "waiting and running",
+            Order::Failures => "failures",
+            Order::Name => "name",
+        }
+    }
+}
+
+/// An upstream or a server.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    pub(super) name: String,
+    /// `up`, `down` and so on; of an upstream, how many of its servers are usable.
+    pub(super) state: String,
+    pub(super) is_upstream: bool,
+    /// Whether somebody should look at it.
+    pub(super) is_bad: bool,
+    pub(super) requests: f64,
+    pub(super) p50_us: Option<u64>,
+    pub(super) p99_us: Option<u64>,
+    pub(super) running: u64,
+    /// Of an upstream.
+    pub(super) waiting: u64,
+    pub(super) failures: f64,
+}
+
+impl Row {
+    fn read(part: &Value) -> Row {
+        let rate = |name: &str| part["rates"][name]["now"].as_f64().unwrap_or(0.0);
+        Row {
+            name: plain(part["name"].as_str().unwrap_or("?")),
+            state: String::new(),
+            is_upstream: false,
+            is_bad: false,
+            requests: rate("requests"),
+            p50_us: part["response_time"]["p50_us"].as_u64(),
+            p99_us: part["response_time"]["p99_us"].as_u64(),
+            running: part["in_flight"].as_u64().unwrap_or(0),
+            waiting: part["queue_length"]["now"].as_u64().unwrap_or(0),
+            failures: rate("failures"),
+        }
+    }
+
+    fn of_server(server: &Value) -> Row {
+        let state = plain(server["status"].as_str().unwrap_or("?"));
+        let is_bad = matches!(&*state, "down" | "ejected");
+        Row { state, is_bad, ..Row::read(server) }
+    }
+
+    fn of_upstream(upstream: &Value, servers: &[Row]) -> Row {
+        let usable = upstream["servers_usable"].as_u64().unwrap_or(0);
+        Row {
+            state: format!("{usable} of {}", servers.len()),
+            is_upstream: true,
+            is_bad: usable == 0,
+            running: servers.iter().map(|server| server.running).sum(),
+            ..Row::read(upstream)
+        }
+    }
+
+    fn compare(&self, other: &Row, order: Order) -> Ordering {
+        let by_rank = match order {
+            Order::Rate => other.requests.total_cmp(&self.requests),
+            Order::P99 => other.p99_us.cmp(&self.p99_us),
+            Order::Waiting => (other.waiting, other.running).cmp(&(self.waiting, self.running)),
+            Order::Failures => other.failures.total_cmp(&self.failures),
+            Order::Name => Ordering::Equal,
+        };
+        by_rank.then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+/// The rows of an overview: each upstream, and below it its servers unless they are folded away.
+pub(super) fn rows(overview: &Value, order: Order, with_servers: bool) -> Vec<Row> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut upstreams: Vec<(Row, Vec<Row>)> = list(&overview["upstreams"])
+        .iter()
+        .map(|upstream| {
+            let mut servers: Vec<Row> = list(&upstream["servers"]).iter().map(Row::of_server).collect();
+            servers.sort_by(|one, other| one.compare(other, order));
+            (Row::of_upstream(upstream, &servers), servers)
+        })
+        .collect();
+    upstreams.sort_by(|(one, _), (other, _)| one.compare(other, order));
+    let servers = |servers: Vec<Row>| if with_servers { servers } else { Vec::new() };
+    upstreams
+        .into_iter()
+        .flat_map(|(upstream, below)| std::iter::once(upstream).chain(servers(below)))
+        .collect()
+}
+
+/// Text without what could steer a terminal.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+}

@@ -1,0 +1,112 @@
+//! `weir why`: the story of an exchange that is over, from the flight recorder of a Weir that runs.
+//!
+//! Asks for it, and puts it in sentences; what is kept and what it means is decided there.
+
+mod story;
+mod words;
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use clap::Args;
+use serde_json::Value;
+
+use crate::admin_client::{AdminArguments, Answer};
+use crate::command_line::with_exit_codes;
+use crate::error::CommandError;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir why 4f9d2c61b8a07e35d1c4b6a29e8f7053 --admin 127.0.0.1:9000
+  weir why 0-1841 --config weir.toml --json
+  weir why --config weir.toml";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it is told, whether the exchange failed or not
+  1  no exchange with this id is known, or Weir cannot be asked
+  2  the command line or the config cannot be used";
+
+/// Failures that are listed when no id is given.
+const LISTED: usize = 20;
+
+/// Tell why an exchange went as it did, and for a failure what to change.
+///
+/// A running Weir keeps the last exchanges and failures. The id of a request stands in its log, on the page that its client got when it
+/// failed, and in the header that servers get. Without an id, the last failures are listed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
+pub(crate) struct WhyArguments {
+    /// The id of the request, or the number of the exchange as lists of failures have it.
+    id: Option<String>,
+    /// Print the story as JSON, for programs.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    admin: AdminArguments,
+}
+
+pub(crate) fn run(arguments: &WhyArguments) -> Result<ExitCode, CommandError> {
+    let client = arguments.admin.client()?;
+    let target = match &arguments.id {
+        Some(id) => format!("/api/exchanges/{}", encoded(id)),
+        None => format!("/api/failures?limit={LISTED}"),
+    };
+    let answer = client.get(&target)?;
+    let told = read(&answer).ok_or_else(|| {
+        let error = anyhow!("{} has no {target} ({})", client.endpoint, answer.status);
+        let help = "an older Weir, or something else than Weir, seems to listen there".to_owned();
+        CommandError::Failed { error, help: Some(help) }
+    })?;
+    if answer.status != 200 {
+        let id = arguments.id.as_deref().unwrap_or_default();
+        return Err(CommandError::Failed { error: anyhow!(words::unknown(id, &told)), help: None });
+    }
+    let text = match (arguments.json, &arguments.id) {
+        (true, _) => format!("{told:#}\n"),
+        (false, Some(_)) => stories(&told),
+        (false, None) => words::failures(&told),
+    };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the answer says, if it is one of the recorder.
+fn read(answer: &Answer) -> Option<Value> {
+    let told: Value = serde_json::from_slice(&answer.body).ok().filter(Value::is_object)?;
+    match answer.status {
+        200 => Some(told),
+        404 if told["error"] == "unknown" => Some(told),
+        _ => None,
+    }
+}
+
+/// One story, or several of the same id.
+fn stories(told: &Value) -> String {
+    let exchanges = told["exchanges"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut text = String::new();
+    if exchanges.len() > 1 {
+        text.push_str(&format!(
+            "{} have this id; the last one first.\n\n",
+            output::counted(exchanges.len(), "exchange")
+        ));
+    }
+    let all: Vec<String> = exchanges.iter().map(story::tell).collect();
+    text.push_str(&all.join("\n"));
+    text
+}
+
+/// An id as a segment of a path (RFC 3986 section 2.1).
+fn encoded(id: &str) -> String {
+    let mut text = String::new();
+    for byte in id.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => text.push(byte.into()),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}

@@ -1,0 +1,292 @@
+//! The story of one exchange for people: one line for each thing, its label in front, in the order in which it happened.
+
+use serde_json::Value;
+
+use super::words::{number, shown};
+use crate::output::counted;
+
+/// Columns of the label, the space behind it included.
+const LABEL: usize = 11;
+
+/// Columns of a text, label excluded.
+const WIDTH: usize = 100;
+
+/// Columns of the longest bar.
+const BAR: f64 = 40.0;
+
+pub(super) fn tell(exchange: &Value) -> String {
+    let mut page = Page(String::new());
+    what_came_in(&mut page, exchange);
+    where_it_went(&mut page, exchange);
+    how_long_it_waited(&mut page, exchange);
+    let tries = exchange["tries"].as_array().map_or(&[][..], Vec::as_slice);
+    for (at, attempt) in tries.iter().enumerate() {
+        let left_out = number(&exchange["attempts_untold"]);
+        if at + 1 == tries.len() && at > 0 && left_out > 0 {
+            page.line("", &format!("({} in between not kept)", counted(left_out as usize, "attempt")));
+        }
+        one_attempt(&mut page, at, attempt);
+    }
+    how_it_ended(&mut page, exchange);
+    why_it_failed(&mut page, exchange);
+    where_the_time_went(&mut page, exchange);
+    page.0
+}
+
+/// Lines with labels.
+struct Page(String);
+
+impl Page {
+    /// A labelled line; long text goes on below.
+    fn line(&mut self, label: &str, text: &str) {
+        let mut label = label;
+        let mut rest = text;
+        loop {
+            let end = match rest.char_indices().nth(WIDTH) {
+                None => rest.len(),
+                Some((at, _)) => rest[..at].rfind(' ').unwrap_or(at),
+            };
+            self.0.push_str(format!("{label:<LABEL$}{}", &rest[..end]).trim_end());
+            self.0.push('\n');
+            rest = rest[end..].trim_start();
+            if rest.is_empty() {
+                return;
+            }
+            label = "";
+        }
+    }
+}
+
+fn what_came_in(page: &mut Page, exchange: &Value) {
+    let (id, number) = (shown(&exchange["id"]), shown(&exchange["number"]));
+    let id = if id == number { number } else { format!("{id} ({number})") };
+    page.line(
+        "exchange",
+        &format!("{id}, at {}, took {} ms", shown(&exchange["time"]), millis(&exchange["total_ms"])),
+    );
+    let (method, path, host) =
+        (shown(&exchange["method"]), shown(&exchange["path"]), shown(&exchange["host"]));
+    let asked = match (exchange["kind"].as_str(), method.is_empty()) {
+        (Some("session"), _) => "nothing was asked on this connection".to_owned(),
+        (Some("connection"), _) if host.is_empty() => "a TCP connection".to_owned(),
+        (Some("connection"), _) => format!("a TCP connection for {host} (SNI)"),
+        (_, true) if path.is_empty() => "no request could be read".to_owned(),
+        (_, true) => format!("no request could be read; it began with {path:?}"),
+        (kind, false) => {
+            let tunnel = if kind == Some("tunnel") { ", which became a tunnel" } else { "" };
+            let cut = if exchange["words_cut"] == true { " (cut)" } else { "" };
+            format!("{method} {path} for {host}{cut}{tunnel}")
+        }
+    };
+    page.line("request", &asked);
+    let (client, peer) = (shown(&exchange["client"]), shown(&exchange["peer"]));
+    let through = if client == peer || peer.is_empty() {
+        String::new()
+    } else {
+        format!(", through the trusted proxy {peer}")
+    };
+    let tls = if exchange["tls"] == true { " with TLS" } else { "" };
+    page.line("client", &format!("{client}{through}, on listener {}{tls}", named(&exchange["listener"])));
+}
+
+fn where_it_went(page: &mut Page, exchange: &Value) {
+    if exchange["names_known"] == false {
+        page.line("config", "of so many reloads ago that its names are not kept any more");
+    }
+    if !exchange["route"].is_null() {
+        page.line(
+            "route",
+            &format!("{}, which takes {}", shown(&exchange["route"]), shown(&exchange["rule"])),
+        );
+    }
+    if !exchange["upstream"].is_null() {
+        let kept = match exchange["persistence"].as_str() {
+            Some("kept") => ", the client was kept on its server",
+            Some("moved") => ", the client was moved from its server",
+            Some("new") => ", the client was bound to its server",
+            _ => "",
+        };
+        page.line(
+            "upstream",
+            &format!(
+                "{}, which chooses by {}{kept}",
+                shown(&exchange["upstream"]),
+                shown(&exchange["balance"])
+            ),
+        );
+    }
+}
+
+fn how_long_it_waited(page: &mut Page, exchange: &Value) {
+    let (waited, ahead) =
+        (exchange["queue"]["waited_ms"].as_f64().unwrap_or(0.0), number(&exchange["queue"]["ahead"]));
+    if waited > 0.0 || ahead > 0 {
+        let behind =
+            if ahead > 0 { format!(", behind {}", counted(ahead as usize, "other")) } else { String::new() };
+        page.line(
+            "queue",
+            &format!(
+                "waited {} ms{behind}, for a server with a free slot",
+                millis(&exchange["queue"]["waited_ms"])
+            ),
+        );
+    }
+}
+
+fn one_attempt(page: &mut Page, at: usize, attempt: &Value) {
+    if attempt["nobody"] == true {
+        page.line("servers", "none took it:");
+        return candidates(page, attempt);
+    }
+    let connection = match &attempt["connection"] {
+        Value::Null => "no connection came about".to_owned(),
+        made if made["reused"] == true => {
+            let carried = counted(number(&made["carried"]) as usize, "exchange");
+            format!("on a kept connection, {} ms old, which had carried {carried}", millis(&made["age_ms"]))
+        }
+        _ => "on a new connection".to_owned(),
+    };
+    page.line(
+        &format!("attempt {}", at + 1),
+        &format!("on {} after {} ms, {connection}", named(&attempt["server"]), millis(&attempt["began_ms"])),
+    );
+    candidates(page, attempt);
+    let after = if attempt["lasted_ms"].is_null() {
+        String::new()
+    } else {
+        format!(" after {} ms", millis(&attempt["lasted_ms"]))
+    };
+    if let Some(status) = attempt["refused_status"].as_u64() {
+        page.line(
+            "",
+            &format!("failed{after}: the server answered {status}, which the config has tried again"),
+        );
+    } else if !attempt["failure"].is_null() {
+        let failure = &attempt["failure"];
+        let sent = match (attempt["sent_any"] == true, attempt["received_any"] == true) {
+            (false, _) => "; nothing of the request was sent",
+            (true, false) => "; the request was sent, nothing came back",
+            (true, true) => "; part of an answer came back",
+        };
+        page.line(
+            "",
+            &format!("failed{after}: {} ({}){sent}", shown(&failure["reason"]), shown(&failure["happened"])),
+        );
+    }
+    if let Some(decision) = attempt["decision"].as_str() {
+        page.line("", decided(decision));
+    }
+}
+
+/// Who else could have had it.
+fn candidates(page: &mut Page, attempt: &Value) {
+    let all = attempt["candidates"].as_array().map_or(&[][..], Vec::as_slice);
+    let load = |candidate: &Value| format!("{} in flight", number(&candidate["in_flight"]));
+    let mut told = Vec::new();
+    for candidate in all {
+        let weight = match number(&candidate["weight"]) {
+            1 => String::new(),
+            weight => format!(", weight {weight}"),
+        };
+        let server = named(&candidate["server"]);
+        told.push(match (candidate["chosen"] == true, candidate["could_be"] == true) {
+            (true, _) => format!("{server} had {}{weight}", load(candidate)),
+            (false, true) => format!("{server} could have had it, with {}{weight}", load(candidate)),
+            (false, false) => format!(
+                "{server} could not, with {}{weight}: {}",
+                load(candidate),
+                shown(&candidate["standing"])
+            ),
+        });
+    }
+    let servers = number(&attempt["servers"]) as usize;
+    if servers > all.len() {
+        told.push(format!("{} more were not noted", servers - all.len()));
+    }
+    if servers > 1 {
+        page.line("", &told.join("; "));
+    } else if let Some(only) = told.first() {
+        page.line("", &format!("{only}; there was no other server"));
+    }
+}
+
+fn decided(decision: &str) -> &'static str {
+    match decision {
+        "again" => "then: tried again",
+        "again-on-new-connection" => "then: tried again on a new connection, the kept one had died",
+        "answered" => "then: not tried again, the client had part of the answer",
+        "not-idempotent" => {
+            "then: not tried again, the server may have acted on it and the method is not idempotent"
+        }
+        "body-gone" => "then: not tried again, part of the body was gone",
+        "not-configured" => "then: not tried again, `retry.on` of the upstream does not name this",
+        "attempts-used" => "then: not tried again, all attempts that the config allows were used",
+        "too-late" => "then: not tried again, too much time had gone by",
+        "budget-used" => "then: not tried again, the retry budget of the upstream was used up",
+        _ => "then: not tried again",
+    }
+}
+
+fn how_it_ended(page: &mut Page, exchange: &Value) {
+    let (bytes_in, bytes_out) = (number(&exchange["bytes_in"]), number(&exchange["bytes_out"]));
+    let bytes = format!(
+        "{} from the client, {} to it",
+        counted(bytes_in as usize, "byte"),
+        counted(bytes_out as usize, "byte")
+    );
+    match (exchange["status"].as_u64(), exchange["answered_by"].as_str()) {
+        (Some(status), Some("weir")) => page.line("answer", &format!("{status} by Weir itself; {bytes}")),
+        (Some(status), _) => page.line("answer", &format!("{status} by the server; {bytes}")),
+        (None, _) => page.line("answer", &format!("none; {bytes}")),
+    }
+    let who = match exchange["ended"]["by"].as_str() {
+        Some("client") => "the client",
+        Some("server") => "the server",
+        _ => "Weir",
+    };
+    let how = match exchange["ended"]["how"].as_str() {
+        Some("kept") => "in order; the connection of the client went on".to_owned(),
+        Some("reset") => format!("{who} broke the connection off (RST)"),
+        Some("time-limit") => format!("{who} ended it: a time limit had passed"),
+        Some("never-opened") => "no connection to the server came about".to_owned(),
+        Some("refused") => format!("{who} refused it or broke it off"),
+        _ => format!("{who} closed the connection first (FIN)"),
+    };
+    page.line("ended", &how);
+}
+
+fn why_it_failed(page: &mut Page, exchange: &Value) {
+    let failure = &exchange["failure"];
+    if failure.is_null() {
+        return;
+    }
+    let [reason, phase, party, cause] = ["reason", "phase", "party", "cause"].map(|key| shown(&failure[key]));
+    page.line("failure", &format!("{reason}: phase {phase}, party {party}, cause {cause}"));
+    page.line("", &shown(&failure["happened"]));
+    page.line("to change", &shown(&failure["change"]));
+    page.line("read", &shown(&failure["read"]));
+}
+
+fn where_the_time_went(page: &mut Page, exchange: &Value) {
+    let phases = exchange["phases"].as_array().map_or(&[][..], Vec::as_slice);
+    let longest = phases.iter().filter_map(|phase| phase["ms"].as_f64()).fold(0.0, f64::max);
+    if longest <= 0.0 {
+        return;
+    }
+    page.0.push('\n');
+    for phase in phases {
+        let share = phase["ms"].as_f64().unwrap_or(0.0) / longest;
+        let bar = "#".repeat(((share * BAR).round() as usize).max(1));
+        page.line(&shown(&phase["phase"]), &format!("{:>12} ms  {bar}", millis(&phase["ms"])));
+    }
+}
+
+fn named(name: &Value) -> String {
+    if name.is_null() { "(name not kept)".to_owned() } else { shown(name) }
+}
+
+/// Milliseconds with as many digits as mean something.
+pub(super) fn millis(value: &Value) -> String {
+    let millis = value.as_f64().unwrap_or(0.0);
+    if millis < 100.0 { format!("{millis:.3}") } else { format!("{millis:.0}") }
+}

@@ -1,0 +1,122 @@
+//! The words, from the JSON that they are made of.
+
+use serde_json::json;
+
+use super::*;
+
+fn retried() -> Value {
+    serde_json::from_str(RETRIED).unwrap()
+}
+
+const RETRIED: &str = r#"{
+    "id": "an-id", "number": "0-7", "time": "2026-11-22T10:00:00.000000Z", "kind": "request", "listener": "web",
+    "client": "192.0.2.7", "peer": "127.0.0.1:4711", "tls": true, "method": "GET", "path": "/a", "host": "example.test",
+    "route": "api", "rule": "path /a", "upstream": "app", "balance": "least-requests", "persistence": null, "names_known": true,
+    "words_cut": false, "status": 200, "answered_by": "server", "bytes_in": 80, "bytes_out": 1, "total_ms": 3.25,
+    "queue": { "waited_ms": 1.5, "ahead": 2 }, "attempts_untold": 0,
+    "tries": [
+        {
+            "server": "a", "began_ms": 1.5, "lasted_ms": 0.25, "connection": null, "sent_any": false, "received_any": false,
+            "failure": { "reason": "connect-refused", "happened": "Nothing listens there." }, "refused_status": null,
+            "decision": "again", "servers": 2, "candidates": [
+                { "server": "a", "in_flight": 0, "weight": 1, "chosen": true, "could_be": true, "standing": "" },
+                { "server": "b", "in_flight": 3, "weight": 2, "chosen": false, "could_be": false, "standing": "is being drained" }
+            ]
+        },
+        {
+            "server": "b", "began_ms": 2.0, "lasted_ms": null, "sent_any": false, "received_any": false, "failure": null,
+            "connection": { "reused": true, "age_ms": 1200.0, "carried": 1 }, "refused_status": null, "decision": null, "servers": 1,
+            "candidates": [{ "server": "b", "in_flight": 3, "weight": 1, "chosen": true, "could_be": true, "standing": "" }]
+        }
+    ],
+    "phases": [{ "phase": "queue", "ms": 1.5 }, { "phase": "response", "ms": 0.75 }],
+    "ended": { "by": null, "how": "kept" }, "failure": null
+}"#;
+
+#[test]
+fn a_story_is_told_in_its_order() {
+    let expected = "\
+exchange   an-id (0-7), at 2026-11-22T10:00:00.000000Z, took 3.250 ms
+request    GET /a for example.test
+client     192.0.2.7, through the trusted proxy 127.0.0.1:4711, on listener web with TLS
+route      api, which takes path /a
+upstream   app, which chooses by least-requests
+queue      waited 1.500 ms, behind 2 others, for a server with a free slot
+attempt 1  on a after 1.500 ms, no connection came about
+           a had 0 in flight; b could not, with 3 in flight, weight 2: is being drained
+           failed after 0.250 ms: connect-refused (Nothing listens there.); nothing of the request was sent
+           then: tried again
+attempt 2  on b after 2.000 ms, on a kept connection, 1200 ms old, which had carried 1 exchange
+           b had 3 in flight; there was no other server
+answer     200 by the server; 80 bytes from the client, 1 byte to it
+ended      in order; the connection of the client went on
+
+queue             1.500 ms  ########################################
+response          0.750 ms  ####################
+";
+    assert_eq!(stories(&json!({ "exchanges": [retried()] })), expected);
+    assert!(stories(&json!({ "exchanges": [retried(), retried()] })).starts_with("2 exchanges have this id"));
+}
+
+#[test]
+fn a_failure_says_what_to_change() {
+    let mut failed = retried();
+    failed["failure"] = json!({
+        "reason": "response-reset", "phase": "response", "party": "server", "cause": "reset", "happened": "It was reset.",
+        "change": "Look at the server.", "read": "docs/failures.md#response-reset",
+    });
+    failed["ended"] = json!({ "by": "server", "how": "reset" });
+    let told = stories(&json!({ "exchanges": [failed] }));
+    let expected = "\
+ended      the server broke the connection off (RST)
+failure    response-reset: phase response, party server, cause reset
+           It was reset.
+to change  Look at the server.
+read       docs/failures.md#response-reset
+";
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn bytes_of_peers_do_not_steer_the_terminal() {
+    let mut hostile = retried();
+    hostile["path"] = "/\u{1b}[2J\u{202e}".into();
+    let told = stories(&json!({ "exchanges": [hostile] }));
+    assert!(told.contains("GET /\\u{1b}[2J\\u{202e} for"), "{told}");
+}
+
+#[test]
+fn what_is_not_known_says_why_that_may_be() {
+    let told = json!({
+        "error": "unknown", "silent_workers": 1,
+        "kept": { "exchanges_per_worker": 4096, "failures_per_worker": 1000, "since": "2026-11-22T10:00:00Z" },
+    });
+    let said = words::unknown("x", &told);
+    for part in
+        ["still be running", "last 4096 exchanges and 1000 failures", "another instance", "did not answer"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+    let off = json!({ "kept": { "exchanges_per_worker": 0, "failures_per_worker": 0 } });
+    assert!(words::unknown("x", &off).contains("`recorder` is off"));
+}
+
+#[test]
+fn failures_are_listed_one_a_line() {
+    let line = json!({
+        "id": "an-id", "time": "2026-11-22T10:00:00Z", "kind": "request", "method": "GET", "host": "h", "path": "/p",
+        "total_ms": 1.0, "failure": { "reason": "no-route" },
+    });
+    let text = words::failures(&json!({ "failures": [line] }));
+    assert!(text.contains("no-route") && text.contains("an-id  GET h/p\n"), "{text}");
+    assert!(
+        words::failures(&json!({ "failures": [], "kept": { "since": "then" } }))
+            .contains("No failure since then")
+    );
+}
+
+#[test]
+fn an_id_is_a_segment_of_a_path() {
+    assert_eq!(encoded("a-B_9~."), "a-B_9~.");
+    assert_eq!(encoded("a/b?c%"), "a%2Fb%3Fc%25");
+}

@@ -1,0 +1,68 @@
+//! What is said about exchanges besides their stories: the list of failures, an id that is not known; and how text of peers is shown.
+
+use serde_json::Value;
+
+use super::story::millis;
+
+/// Why an id may not be known.
+pub(super) fn unknown(id: &str, told: &Value) -> String {
+    let kept = &told["kept"];
+    let (exchanges, failures) = (number(&kept["exchanges_per_worker"]), number(&kept["failures_per_worker"]));
+    if exchanges == 0 && failures == 0 {
+        return format!("{id} is not known: this Weir keeps nothing, its `recorder` is off");
+    }
+    let since = shown(&kept["since"]);
+    let silent = match number(&told["silent_workers"]) {
+        0 => String::new(),
+        silent => format!(", or one of {silent} workers has it that did not answer in time"),
+    };
+    format!(
+        "{id} is not known: it may still be running, be older than the last {exchanges} exchanges and {failures} failures of a worker, \
+         be from before this Weir started ({since}), or have gone through another instance{silent}"
+    )
+}
+
+/// The last failures, one a line.
+pub(super) fn failures(told: &Value) -> String {
+    let failures = told["failures"].as_array().map_or(&[][..], Vec::as_slice);
+    if failures.is_empty() {
+        return format!("No failure since {}.\n", shown(&told["kept"]["since"]));
+    }
+    let mut text = String::new();
+    for line in failures {
+        let asked = [&line["method"], &line["host"], &line["path"]].map(shown);
+        let asked = match asked {
+            [method, _, _] if method.is_empty() => format!("a {}", shown(&line["kind"])),
+            [method, host, path] => format!("{method} {host}{path}"),
+        };
+        text.push_str(&format!(
+            "{}  {:<28} {:>10} ms  {}  {}\n",
+            shown(&line["time"]),
+            shown(&line["failure"]["reason"]),
+            millis(&line["total_ms"]),
+            shown(&line["id"]),
+            asked,
+        ));
+    }
+    text.push_str("\nThe story of one: weir why ID\n");
+    text
+}
+
+pub(super) fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// A text for a terminal: what could steer it is shown as its number.
+pub(super) fn shown(value: &Value) -> String {
+    let mut text = String::new();
+    for char in value.as_str().unwrap_or_default().chars() {
+        if char.is_control()
+            || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            text.push_str(&format!("\\u{{{:x}}}", char as u32));
+        } else {
+            text.push(char);
+        }
+    }
+    text
+}

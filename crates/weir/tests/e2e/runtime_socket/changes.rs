@@ -1,0 +1,246 @@
+//! Changes at the runtime socket under traffic: they hold at once, and not one request fails.
+
+use super::{Gate, Load, Weir, ask, config, ctl, named, post, stat, text};
+use crate::harness::{Client, Origin, eventually};
+
+const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+fn start(origins: &[&Origin], settings: &str) -> Weir {
+    Weir::start(&config(origins, "", &format!("balance = \"round-robin\"\n{settings}")))
+}
+
+/// Which servers answer eight requests.
+fn answering(weir: &Weir) -> String {
+    let mut names: Vec<String> = (0..8).map(|_| Client::get(weir.web(), "/").text()).collect();
+    names.sort();
+    names.dedup();
+    names.concat()
+}
+
+fn tunnel(weir: &Weir) -> Client {
+    let mut client = Client::connect(weir.web());
+    client.send(HANDSHAKE);
+    assert_eq!(client.head().status(), Ok(101));
+    client
+}
+
+fn assert_alive(tunnel: &mut Client) {
+    tunnel.send("x");
+    assert_eq!(tunnel.take(1), b"x");
+}
+
+#[test]
+fn states_and_weights_change_under_load() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let weir = start(&[&a, &b], "");
+    let mut tunnels = [tunnel(&weir), tunnel(&weir)];
+    let load = Load::start(weir.web());
+    for (line, status, serving) in [
+        ("set server app/a state drain", "DRAIN", "b"),
+        ("set server app/a state ready", "no check", "ab"),
+        ("set server app/a state maint", "MAINT", "b"),
+        ("enable server app/a", "no check", "ab"),
+        ("disable server app/a", "MAINT", "b"),
+        ("set server app/a state ready", "no check", "ab"),
+        ("set weight app/a 0", "no check", "b"),
+        ("set weight app/a 50%", "no check", "ab"),
+        ("set server app/b weight 0", "no check", "a"),
+        ("set weight app/b 100%", "no check", "ab"),
+    ] {
+        assert_eq!(ask(&weir, line), "\n", "{line}");
+        assert_eq!(stat(&weir, "app", "a", "status"), status, "{line}");
+        assert_eq!(answering(&weir), serving, "{line}");
+        load.goes_on();
+    }
+    assert_eq!(ask(&weir, "get weight app/a"), "5 (initial 10)\n\n");
+    assert_eq!(stat(&weir, "app", "a", "weight"), "5");
+    load.end();
+    tunnels.iter_mut().for_each(assert_alive);
+    weir.line(&[
+        "the server was changed, until the next reload",
+        "upstream=\"app\"",
+        "server=\"a\"",
+        "weight=5",
+        "who=\"unix\"",
+    ]);
+}
+
+#[test]
+fn a_server_moves_under_load_and_takes_its_tunnels_to_the_end() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let weir = start(&[&a], "");
+    let mut tunnel = tunnel(&weir);
+    let load = Load::start(weir.web());
+    load.goes_on();
+    let (old, new) = (a.address().port(), b.address().port());
+    let told = ask(&weir, &format!("set server app/a addr 127.0.0.1 port {new}"));
+    assert_eq!(
+        told,
+        format!(
+            "no need to change the addr, port changed from '{old}' to '{new}' by 'stats socket command'\n\n"
+        )
+    );
+    assert_eq!(answering(&weir), "b");
+    load.goes_on();
+    assert_alive(&mut tunnel);
+    assert!(
+        ask(&weir, &format!("set server app/a addr 127.0.0.1 port {new}"))
+            .contains("no need to change the port")
+    );
+    // The file wins.
+    weir.reload(
+        &config(&[&a], "", "balance = \"round-robin\"")
+            .replace("{dir}", &weir.folder().display().to_string()),
+    );
+    assert_eq!(answering(&weir), "a");
+    load.goes_on();
+    load.end();
+}
+
+#[test]
+fn a_limit_changes_and_those_who_wait_hear_of_it() {
+    let gate = Gate::new();
+    let a = named("a", &gate);
+    let weir = start(&[&a], "timeouts.queue = \"60s\"");
+    assert_eq!(ask(&weir, "set maxconn server app/a 1"), "\n");
+    assert_eq!(stat(&weir, "app", "a", "slim"), "1");
+    let mut held: Vec<Client> = (0..3).map(|_| Client::connect(weir.web())).collect();
+    held.iter_mut().for_each(|client| client.send_get("/held"));
+    eventually("one is served, two wait", || stat(&weir, "app", "BACKEND", "qcur") == "2");
+    a.wait_for_requests(1);
+    assert_eq!(ask(&weir, "set maxconn server app/a 2"), "\n");
+    a.wait_for_requests(2);
+    assert_eq!(ask(&weir, "set maxconn server app/a 0"), "\n");
+    a.wait_for_requests(3);
+    gate.open();
+    for client in &mut held {
+        assert_eq!(client.response().status, 200);
+    }
+}
+
+#[test]
+fn the_json_api_changes_several_things_at_once() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let weir = start(&[&a], "");
+    let load = Load::start(weir.web());
+    let body = format!("{{\"weight\": 3, \"max_requests\": 50, \"address\": \"{}\"}}", b.address());
+    let changed = post(&weir, "/api/servers/app/a", &body);
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    assert!(
+        changed.text().contains("\"weight\":3") && changed.text().contains("\"max_requests\":50"),
+        "{}",
+        changed.text()
+    );
+    assert_eq!(answering(&weir), "b");
+    load.goes_on();
+    load.end();
+    let drained = post(&weir, "/api/servers/app/a", "{\"mode\": \"draining\", \"deadline\": \"1m\"}");
+    assert!(drained.text().contains("\"status\":\"draining\""), "{}", drained.text());
+    assert_eq!(post(&weir, "/api/servers/app/a", "{\"mode\": \"serving\"}").status, 200);
+    for (target, body, status) in [
+        ("/api/servers/app/nobody", "{\"weight\": 3}", 404),
+        ("/api/servers/nobody/a", "{\"mode\": \"serving\"}", 404),
+        ("/api/servers/app/a", "{\"weight\": 300}", 400),
+        ("/api/servers/app/a", "{\"wait\": 3}", 400),
+        ("/api/servers/app/a", "weight=3", 400),
+        ("/api/servers/app", "{\"weight\": 3}", 400),
+    ] {
+        let response = post(&weir, target, body);
+        assert_eq!(response.status, status, "{target} {body}: {}", response.text());
+        assert!(response.text().contains("\"errors\":["), "{}", response.text());
+    }
+}
+
+#[test]
+fn a_reload_is_asked_for_and_answered_with_its_outcome() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let weir = start(&[&a], "");
+    let load = Load::start(weir.web());
+    let folder = weir.folder().display().to_string();
+    weir.write_config(&config(&[&a, &b], "", "balance = \"round-robin\"").replace("{dir}", &folder));
+    let done = ctl(&weir, &["reload"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(text(&done.stdout), "the config was reloaded, generation 2\n");
+    assert_eq!(answering(&weir), "ab");
+    weir.write_config("listener.web = { adress = \":1\" }\nupstream.app.servers = [\"nowhere\"]\n");
+    let refused = ctl(&weir, &["reload"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let told = text(&refused.stderr);
+    assert!(told.contains("adress") && told.contains("nowhere") && told.contains("(409)"), "{told}");
+    assert!(ask(&weir, "reload").starts_with("the config was not reloaded: that of before stays in use\n"));
+    assert_eq!(answering(&weir), "ab");
+    load.end();
+    assert_eq!(weir.metrics().sum("weir_config_reloads_total", &["outcome=\"failed\""]), 2.0);
+}
+
+#[test]
+fn every_verb_of_ctl_does_what_it_says() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let weir = start(&[&a, &b], "");
+    let moved = b.address().to_string();
+    for (arguments, told) in [
+        (vec!["weight", "app", "a", "7"], "app/a: up, ".to_owned()),
+        (vec!["limit", "app", "a", "5"], "weight 7, max_requests 5, ".to_owned()),
+        (vec!["limit", "app", "a", "off"], "max_requests off, ".to_owned()),
+        (vec!["address", "app", "a", &moved], format!("address {moved}, ")),
+        (vec!["drain", "app", "a", "--deadline", "1m"], "app/a: draining, ".to_owned()),
+        (vec!["maintain", "app", "a"], "app/a: maintenance, ".to_owned()),
+        (vec!["serve", "app", "a"], "app/a: up, ".to_owned()),
+        (vec!["servers"], "upstream\tserver\tmode\t".to_owned()),
+        (vec!["show"], "\"upstreams\": [".to_owned()),
+        (vec!["config"], "[upstream.app]\n".to_owned()),
+        (vec!["raw", "show backend"], "# name\napp\n".to_owned()),
+        (vec!["raw", "set weight app/a 9"], String::new()),
+        (vec!["raw", "get weight app/a"], "9 (initial 10)".to_owned()),
+    ] {
+        let done = ctl(&weir, &arguments);
+        assert!(done.status.success(), "{arguments:?}: {}", text(&done.stderr));
+        assert!(text(&done.stdout).contains(&told), "{arguments:?}: {}", text(&done.stdout));
+    }
+    for (arguments, told) in [
+        (vec!["weight", "app", "nobody", "7"], "the upstream `app` has no server `nobody` (404)"),
+        (vec!["limit", "app", "a", "none"], "`max_requests` is 1 to 10000000, or \"off\" (400)"),
+        (vec!["raw", "nonsense"], "Unknown command."),
+    ] {
+        let refused = ctl(&weir, &arguments);
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
+        assert!(text(&refused.stderr).contains(told), "{arguments:?}: {}", text(&refused.stderr));
+    }
+}
+
+#[test]
+fn a_plan_is_made_against_the_config_in_use() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let weir = start(&[&a], "");
+    let plan = |text: &str| {
+        let file = weir.folder().join("new.toml");
+        std::fs::write(&file, text.replace("{dir}", &weir.folder().display().to_string())).unwrap();
+        let socket = format!("unix:{}", super::path(&weir).display());
+        crate::harness::weir::command(&["plan", file.to_str().unwrap(), "--admin", &socket]).output().unwrap()
+    };
+    let same = plan(&config(&[&a], "", "balance = \"round-robin\""));
+    assert_eq!(
+        (same.status.code(), text(&same.stdout)),
+        (Some(0), "nothing would change\n".to_owned()),
+        "{}",
+        text(&same.stderr)
+    );
+    let other = plan(&config(&[&a, &b], "", "balance = \"random\""));
+    assert_eq!(other.status.code(), Some(1));
+    let told = text(&other.stdout);
+    assert!(
+        told.contains("balance: \"round-robin\" -> \"random\"")
+            && told.contains("+ upstream `app`, server `b`"),
+        "{told}"
+    );
+    let bad = plan("listener = 1");
+    assert_eq!(bad.status.code(), Some(2));
+    assert!(text(&bad.stderr).contains("new.toml"), "{}", text(&bad.stderr));
+}

@@ -1,0 +1,184 @@
+//! The status page in a real browser: live without being loaded anew, for every screen, and by keyboard.
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::harness::browser::Browser;
+use crate::harness::origin::ok;
+use crate::harness::{Client, Origin, Weir, eventually};
+
+fn origin() -> Origin {
+    Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send(ok("answer"))?;
+        }
+    })
+}
+
+/// Two servers `one` and `two` behind the listener `web`, and an upstream that nobody serves.
+fn config(origins: &[Origin], admin: &str) -> String {
+    format!(
+        "admin.address = \"127.0.0.1:0\"\n{admin}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
+         route = [{{ path = \"/gone/\", upstream = \"gone\" }}, {{ upstream = \"app\" }}]\n\
+         [upstream.app]\nservers = [{}, {}]\n[upstream.gone]\nservers = [\"127.0.0.1:1\"]\n",
+        origins[0].named("one"),
+        origins[1].named("two"),
+    )
+}
+
+/// Waits until the page has had its first figures.
+fn open(browser: &mut Browser, url: &str) {
+    browser.go(url);
+    eventually("the page is live", || browser.text("#live-text") == "live");
+}
+
+const REQUESTS: &str = "[data-at='listeners.0'] [data-v=requests]";
+
+#[test]
+fn figures_change_without_loading_the_page_anew() {
+    let origins = [origin(), origin()];
+    let weir = Weir::start(&config(&origins, ""));
+    let mut browser = Browser::start();
+    open(&mut browser, &format!("http://{}/", weir.address("admin")));
+    browser.evaluate("window.isStillHere = true");
+    assert_eq!(browser.text(REQUESTS), "0");
+    for _ in 0..12 {
+        assert_eq!(Client::get(weir.web(), "/").status, 200);
+    }
+    assert_eq!(Client::get(weir.web(), "/gone/").status, 502);
+    eventually("the requests are shown", || browser.text(REQUESTS) == "13");
+    eventually("the servers had their share", || {
+        browser.text("[data-at='upstreams.0.servers.1'] [data-v=attempts]") == "6"
+    });
+    eventually("the failure is shown and leads to its explanation", || {
+        browser
+            .evaluate("document.querySelector('[data-at=\"listeners.0\"] .reasons a')?.getAttribute('href')")
+            == "/failures/connect-refused"
+    });
+    eventually("there are graphs", || {
+        browser.evaluate(
+            "!document.querySelector('.graphs').hidden \
+             && document.querySelector('[data-graph=rate] .rate').getAttribute('d').length > 10",
+        ) == json!(true)
+    });
+    // A reload of the config brings a server, and with it new markup.
+    let more = config(&origins, "")
+        .replace("[upstream.gone]\nservers = [", "[upstream.gone]\nservers = [\"127.0.0.1:2\", ");
+    weir.reload(&more);
+    eventually("the new server is shown", || {
+        browser.evaluate("document.querySelectorAll('[data-at^=\"upstreams.1.servers.\"]').length")
+            == json!(2)
+    });
+    assert_eq!(browser.evaluate("window.isStillHere"), json!(true));
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('button[data-server]').length"),
+        json!(0),
+        "nothing may be changed"
+    );
+    let story = "document.querySelector('#failures tbody a[href^=\"/why/\"]')?.href";
+    eventually("the failure is among the last ones", || browser.evaluate(story).is_string());
+    assert_eq!(browser.complaints(), [""; 0]);
+    let story = browser.evaluate(story);
+    browser.go(story.as_str().expect("it was just there"));
+    eventually("its story is told", || browser.text("#why h2") == "GET /gone/ for example.test");
+    assert!(browser.text("#why").contains("connect-refused"), "{}", browser.text("#why"));
+    assert_eq!(browser.complaints(), [""; 0]);
+    browser.go(&format!("http://{}/failures/connect-refused", weir.address("admin")));
+    eventually("the explanation is there", || browser.text("h2") == "What to change");
+    drop(weir);
+}
+
+#[test]
+fn the_page_fits_every_screen_and_needs_no_script() {
+    let origins = [origin(), origin()];
+    let weir = Weir::start(&config(&origins, "admin.changes = true"));
+    Client::get(weir.web(), "/gone/");
+    let mut browser = Browser::start();
+    let url = format!("http://{}/", weir.address("admin"));
+    open(&mut browser, &url);
+    for (width, is_dark) in [(1280, false), (1280, true), (390, false), (390, true), (320, true)] {
+        browser.resize(width, is_dark);
+        let facts = browser.evaluate(
+            "(() => {
+                const style = getComputedStyle(document.body);
+                const bright = colour => colour.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) > 384;
+                return {
+                    overflows: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+                    dark: bright(style.color) && !bright(style.backgroundColor),
+                    small: [...document.querySelectorAll('main *')].filter(one => parseFloat(getComputedStyle(one).fontSize) < 11).length,
+                };
+            })()",
+        );
+        assert_eq!(facts, json!({ "overflows": false, "dark": is_dark, "small": 0 }), "{width} pixels");
+    }
+    // Headings in order, every control and picture with a name, no id twice.
+    let faults = browser.evaluate(
+        "(() => {
+            const faults = [];
+            const levels = [...document.querySelectorAll('h1, h2, h3')].map(one => Number(one.tagName[1]));
+            levels.reduce((before, level) => { if (level > before + 1) faults.push('heading ' + level); return level; }, 0);
+            for (const one of document.querySelectorAll('button, a, summary')) if (!one.textContent.trim()) faults.push(one.outerHTML);
+            for (const one of document.querySelectorAll('[role=img]')) if (!one.getAttribute('aria-label')) faults.push(one.outerHTML);
+            for (const one of document.querySelectorAll('th')) if (!one.scope) faults.push(one.outerHTML);
+            const ids = [...document.querySelectorAll('[id]')].map(one => one.id);
+            if (new Set(ids).size < ids.length) faults.push('an id is there twice');
+            return faults;
+        })()",
+    );
+    assert_eq!(faults, json!([]));
+    assert_eq!(browser.complaints(), [""; 0]);
+    browser.run_scripts(false);
+    browser.go(&url);
+    eventually("the page is there without scripts", || {
+        Client::get_by_address(weir.address("admin"), "/").text().contains("one")
+            && browser.text("[data-at='upstreams.0.servers.0'] .part") == "one"
+    });
+}
+
+#[test]
+fn a_server_is_drained_by_keyboard() {
+    let origins = [origin(), origin()];
+    let weir = Weir::start(&config(&origins, "admin.changes = true"));
+    let mut browser = Browser::start();
+    open(&mut browser, &format!("http://{}/", weir.address("admin")));
+    let mode = || {
+        let table = Client::get_by_address(weir.address("admin"), "/servers").text();
+        let row = table.lines().find(|line| line.contains("\tone\t")).expect("the server is listed");
+        row.split('\t').nth(2).expect("a mode").to_owned()
+    };
+    let is_open =
+        |browser: &mut Browser| browser.evaluate("document.getElementById('change').open") == json!(true);
+    browser.evaluate("document.querySelector('button[data-server=one]').focus()");
+    browser.press("Enter");
+    assert!(is_open(&mut browser), "it asks first");
+    assert_eq!(browser.text("#change-server"), "one of app");
+    browser.press("Escape");
+    assert!(!is_open(&mut browser));
+    assert_eq!(mode(), "serving", "nothing was confirmed");
+    browser.press("Enter");
+    browser.press("ArrowDown");
+    browser.press("Enter");
+    eventually("the server drains", || mode() == "draining");
+    eventually("the page says so", || browser.text("[data-at='upstreams.0.servers.0'] .state") == "draining");
+    assert!(!is_open(&mut browser));
+    assert_eq!(browser.complaints(), [""; 0]);
+    drop(weir);
+    eventually("the page says that nobody answers", || {
+        browser.text("#live-text") == "Weir does not answer"
+            && browser.evaluate("document.getElementById('live').className") == "off"
+    });
+}
+
+#[test]
+fn a_browser_comes_in_by_a_password() {
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    std::fs::write(folder.path().join("password"), "correct horse").expect("the folder takes a file");
+    let origins = [origin(), origin()];
+    let admin = "admin.changes = true\nadmin.user = \"ops\"\nadmin.password_file = \"password\"";
+    let weir = Weir::start_in(folder, &config(&origins, admin));
+    let mut browser = Browser::start();
+    open(&mut browser, &format!("http://ops:correct%20horse@{}/", weir.address("admin")));
+    assert_eq!(browser.text("[data-at='upstreams.0.servers.0'] .part"), "one");
+    assert_eq!(browser.complaints(), [""; 0]);
+}

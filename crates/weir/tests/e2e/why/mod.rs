@@ -1,0 +1,102 @@
+//! `weir why`: what a Weir that runs keeps of its exchanges, and how their stories are told.
+
+mod failures;
+mod kept;
+mod stories;
+
+use serde_json::Value;
+
+use crate::harness::weir::command;
+use crate::harness::{Client, Response, Weir, eventually};
+
+/// What the command left behind.
+struct Done {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs `weir why` with these arguments.
+fn run(arguments: &[&str]) -> Done {
+    let output =
+        command(&[&["why"], arguments].concat()).output().expect("the program was built with this test");
+    let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
+    Done { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// The story of an exchange by its id or number, once it is known.
+fn why(weir: &Weir, id: &str) -> String {
+    let admin = weir.address("admin").to_string();
+    let mut done = None;
+    eventually(&format!("{id} is known"), || {
+        let asked = run(&[id, "--admin", &admin]);
+        assert_ne!(asked.code, Some(2), "{}", asked.stderr);
+        let is_told = asked.code == Some(0);
+        done = Some(asked);
+        is_told
+    });
+    done.expect("it was just asked").stdout
+}
+
+/// What is at `target` of the admin listener.
+fn ask(weir: &Weir, target: &str) -> Value {
+    let response = Client::get_by_address(weir.address("admin"), target);
+    serde_json::from_str(&response.text()).unwrap_or_else(|error| panic!("{error}: {}", response.text()))
+}
+
+/// The last failures.
+fn failures(weir: &Weir) -> Vec<Value> {
+    ask(weir, "/api/failures")["failures"].as_array().expect("a list").clone()
+}
+
+/// The number of the last failure with this reason, once there is one.
+fn failed(weir: &Weir, reason: &str) -> String {
+    let mut number = None;
+    eventually(&format!("{reason} is kept"), || {
+        let kept = failures(weir);
+        number = kept
+            .iter()
+            .find(|line| line["failure"]["reason"] == reason)
+            .and_then(|line| line["number"].as_str().map(str::to_owned));
+        number.is_some()
+    });
+    number.expect("it was just found")
+}
+
+/// A GET that wants JSON if it fails; the response and the id on it.
+fn get(weir: &Weir, target: &str) -> (Response, String) {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: example.test\r\nAccept: application/json\r\n\r\n");
+    let response = Client::exchange(weir.web(), &request);
+    let told: Value = serde_json::from_str(&response.text()).unwrap_or_default();
+    let id = told["request_id"].as_str().unwrap_or_default().to_owned();
+    (response, id)
+}
+
+/// Panics unless all `parts` are in the story, in this order, wherever its lines are broken.
+fn assert_told(story: &str, parts: &[&str]) {
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = flat(story);
+    let mut rest = told.as_str();
+    for part in parts {
+        match rest.split_once(&flat(part)) {
+            Some((_, after)) => rest = after,
+            None => panic!("{part:?} is missing, or at the wrong place:\n{story}"),
+        }
+    }
+}
+
+/// An address where nobody listens.
+fn nowhere() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the system has a port");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+/// A Weir with an admin listener, one worker, and these servers.
+fn weir(servers: &[&str], more: &str) -> Weir {
+    let servers: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
+    Weir::start(&format!(
+        "admin.address = \"127.0.0.1:0\"\nprocess.workers = 1\nlistener.web.address = \"127.0.0.1:0\"\n\
+         listener.web.route = [{{ name = \"everything\", path = \"/\", upstream = \"app\" }}]\nupstream.app.servers = [{}]\n{more}\n",
+        servers.join(", ")
+    ))
+}
