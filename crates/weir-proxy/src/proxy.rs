@@ -128,10 +128,10 @@ pub struct Proxy {
     pub(crate) checks: Option<CheckThread>,
     pub(crate) logs: Option<AccessLogs>,
     pub(crate) reloads: Arc<Reloads>,
-    /// Where the recorders of the workers are asked.
-    pub(crate) desk: Arc<Desk>,
     /// The thread that has started it, and that reloads.
     _enrolled: Enrolment,
+    /// Where the recorders of the workers are asked.
+    pub(crate) desk: Arc<Desk>,
 }
 
 impl Proxy {
@@ -192,8 +192,8 @@ impl Proxy {
             checks: None,
             logs: Some(logs),
             reloads: Arc::default(),
-            desk: Arc::new(desk),
             _enrolled: threads::enrol(),
+            desk: Arc::new(desk),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         for (index, handed_over) in inboxes.into_iter().enumerate() {

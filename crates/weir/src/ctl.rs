@@ -20,6 +20,7 @@ Examples:
   weir ctl weight app a 10 --config weir.toml
   weir ctl reload --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
+  weir ctl profile memory --config weir.toml
   weir ctl raw 'show stat' --admin unix:/run/weir.sock";
 
 const EXIT_CODES: &str = "\
@@ -93,7 +94,7 @@ enum Verb {
     },
     /// Read the config again and go over to it.
     Reload,
-    /// Show where its CPU time or its memory goes.
+    /// Show where its CPU time or its memory goes: it profiles itself, and needs nothing of the machine for it.
     Profile(ProfileArguments),
     /// Send a command of the runtime socket, such as `show stat`.
     Raw {
@@ -113,7 +114,6 @@ struct ServerArguments {
 pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
     let client = arguments.admin.client()?.within(TIME_MAX);
     let told = match &arguments.verb {
-        Verb::Profile(arguments) => return profile::run(client, arguments),
         Verb::Show => look(&client, "/api/overview").map(|text| pretty(&text)),
         Verb::Servers => look(&client, "/servers"),
         Verb::Config => look(&client, "/api/config"),
@@ -131,6 +131,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
             change(&client, server, &json!({ "max_requests": count }))
         }
         Verb::Reload => reload(&client),
+        Verb::Profile(arguments) => return profile::run(client, arguments),
         Verb::Raw { command } => raw(&client, command),
     }?;
     output::print(&told)?;
@@ -206,7 +207,7 @@ fn encoded(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
-                encoded.push(char::from(byte));
+                encoded.push(char::from(byte))
             }
             other => encoded.push_str(&format!("%{other:02X}")),
         }

@@ -12,31 +12,14 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::admin_client::{AdminClient, Answer};
-use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
 use crate::output;
-
-const EXAMPLES: &str = "\
-Examples:
-  weir ctl profile cpu --admin 127.0.0.1:9000 --seconds 10 -o weir.svg
-  weir ctl profile cpu --config weir.toml --format folded > stacks.txt
-  weir ctl profile memory --config weir.toml";
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  the profile is written
-  1  Weir cannot be asked, or gives no profile
-  2  the command line or the config cannot be used";
 
 /// How much longer than the profile itself its answer may take: names are looked up when it is over.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Show where the CPU time or the memory of a running Weir goes.
-///
-/// The process profiles itself, so this needs neither `perf` nor rights on the machine; only `admin.changes` of its config. Sampling costs a
-/// few microseconds 99 times per second of CPU time of a thread, and nothing while nobody asks.
+/// What is wanted of a profile.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ProfileArguments {
     /// What is looked into.
     what: What,
@@ -70,6 +53,10 @@ enum Format {
     Folded,
 }
 
+/// Asks for it, and writes it where it is wanted.
+///
+/// # Errors
+/// When there is none, or it cannot be written.
 pub(crate) fn run(client: AdminClient, arguments: &ProfileArguments) -> Result<ExitCode, CommandError> {
     let text = match arguments.what {
         What::Cpu => cpu(client, arguments)?,
@@ -104,7 +91,10 @@ fn given<'a>(client: &AdminClient, answer: &'a Answer) -> Result<&'a Answer, Com
     let said = answer.text();
     let error = anyhow!("{} gives no profile ({}): {}", client.endpoint, answer.status, said.trim());
     let help = match answer.status {
-        403 => Some("set `admin.changes = true` in the config of that Weir, or `admin.socket_changes` for its socket, and reload it".to_owned()),
+        403 => Some(
+            "set `admin.changes = true` in the config of that Weir (`admin.socket_changes` for its socket)"
+                .to_owned(),
+        ),
         404 => Some("an older Weir, or something else than Weir, seems to listen there".to_owned()),
         409 => Some("wait for the other one to end".to_owned()),
         _ => None,

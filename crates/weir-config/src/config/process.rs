@@ -201,7 +201,8 @@ section! {
         /// Whether servers can be drained there and taken out for maintenance: by the buttons of the status page, or by
         /// `POST /servers?upstream=NAME&server=NAME&mode=draining`, or
         /// `maintenance`, or `serving`; `&deadline=30s` ends a drain for those too that are bound to the server. `GET /servers` tells how far it
-        /// is. Without credentials, whoever can connect can do it. Requests that pages of other sites make are refused.
+        /// is. Also whether the running process can be profiled, at `/api/profile/cpu` and `/api/profile/memory`. Without credentials, whoever can
+        /// connect can do it. Requests that pages of other sites make are refused.
         changes: bool = false, like "HAProxy `stats admin`, Envoy `admin`";
         /// Who may come in with the password of `password_file` (HTTP Basic authentication).
         user: Box<str> = optional, like "HAProxy `stats auth`, nginx `auth_basic`";

@@ -212,23 +212,11 @@ impl Guard {
         if reads { check_site(request) } else { Ok(()) }
     }
 
-    /// Whether changes are allowed where the request came in.
-    pub(super) fn allows_changes_by(&self, peer: Peer) -> bool {
-        if peer == Peer::Local { self.allows_socket_changes() } else { self.allows_changes() }
-    }
-
     /// Whether a request may change anything.
     pub(super) fn may_change(&self, request: &Request, peer: Peer) -> Result<(), Refused> {
+        self.check_changes(peer, "Changes are not allowed here:")?;
         if peer == Peer::Local {
-            if self.allows_socket_changes() {
-                return Ok(());
-            }
-            let what = "Changes are not allowed here: `admin.socket_changes` of the config is off.\n";
-            return Err(Refused::new(AdminRefusal::ChangesOff, 403, what));
-        }
-        if !self.allows_changes() {
-            let what = "Changes are not allowed here: `admin.changes` of the config is off.\n";
-            return Err(Refused::new(AdminRefusal::ChangesOff, 403, what));
+            return Ok(());
         }
         let (site, origin) = (request.field("sec-fetch-site"), request.field("origin"));
         if site.is_none() && origin.is_none() {
@@ -244,6 +232,32 @@ impl Guard {
         }
         let what = "Requests from web pages are refused, except from the status page of this very process: load it anew.\n";
         Err(Refused::new(AdminRefusal::CrossSite, 403, what))
+    }
+
+    /// Whether a request may have a profile: it costs CPU time and shows what runs, so it takes the right to change something. Pages of other
+    /// sites get none; a link of the status page, or one that is typed, will do.
+    pub(super) fn may_profile(&self, request: &Request, peer: Peer) -> Result<(), Refused> {
+        self.check_changes(peer, "Profiles are for those who may change something:")?;
+        let (site, origin) = (request.field("sec-fetch-site"), request.field("origin"));
+        let is_elsewhere = matches!(site, Some(b"cross-site" | b"same-site"))
+            || origin.is_some_and(|origin| !is_origin_of(origin, request.field("host").unwrap_or_default()));
+        if peer != Peer::Local && is_elsewhere {
+            return Err(Refused::new(AdminRefusal::CrossSite, 403, "Requests from web pages are refused.\n"));
+        }
+        Ok(())
+    }
+
+    /// Whether the config lets anybody change something who comes this way.
+    fn check_changes(&self, peer: Peer, what: &str) -> Result<(), Refused> {
+        let (is_allowed, key) = match peer {
+            Peer::Local => (self.allows_socket_changes(), "admin.socket_changes"),
+            Peer::Network(_) => (self.allows_changes(), "admin.changes"),
+        };
+        if is_allowed {
+            return Ok(());
+        }
+        let what = format!("{what} `{key}` of the config is off.\n");
+        Err(Refused::new(AdminRefusal::ChangesOff, 403, &what))
     }
 }
 

@@ -13,8 +13,8 @@ use super::{Served, api, exchanges, profile, ready, servers};
 const HTML: &str = "text/html; charset=utf-8";
 
 const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, the last failures at \
-    /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles at /api/profile/cpu and \
-    /api/profile/memory.\n";
+    /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles at \
+    /api/profile/cpu and /api/profile/memory.\n";
 
 /// Answers a request that the guard has let in.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {
@@ -22,10 +22,11 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) 
         Method::Get | Method::Head if request.path() == b"/api/raw" => {
             Ok(api::raw_look(request.query(), served, peer).await)
         }
-        Method::Get | Method::Head => match profile::answer(request, served, peer).await {
-            Some(answer) => Ok(answer),
-            None => Ok(show(request, served).await),
-        },
+        Method::Get | Method::Head if request.path().starts_with(profile::BELOW) => {
+            served.guard.may_profile(request, peer)?;
+            Ok(profile::answer(request, served).await.unwrap_or_else(nothing_here))
+        }
+        Method::Get | Method::Head => Ok(show(request, served).await),
         Method::Post => {
             served.guard.may_change(request, peer)?;
             Ok(change(request, served, peer).await)
@@ -60,13 +61,8 @@ async fn change(request: &Request, served: &Arc<Served>, peer: Peer) -> Answer {
         b"/api/reload" => api::reload(served, peer).await,
         b"/api/raw" => api::raw(request.body(), served, peer).await,
         path if path.starts_with(api::SERVERS) => api::change_server(request, served, peer).await,
-        b"/"
-        | b"/metrics"
-        | b"/ready"
-        | b"/api/overview"
-        | b"/api/config"
-        | b"/api/profile/cpu"
-        | b"/api/profile/memory" => not_served("GET, HEAD"),
+        path if path.starts_with(profile::BELOW) => not_served("GET, HEAD"),
+        b"/" | b"/metrics" | b"/ready" | b"/api/overview" | b"/api/config" => not_served("GET, HEAD"),
         _ => nothing_here(),
     }
 }

@@ -13,7 +13,6 @@ use weir_traffic::route::query_value;
 
 use super::Served;
 use super::answer::Answer;
-use super::guard::Peer;
 use super::query::decoded;
 use super::request::Request;
 use crate::connection::Connection;
@@ -24,6 +23,9 @@ use crate::downstream::session::Session;
 use crate::exchange::carrier::Carrier;
 use crate::snapshot::Snapshot;
 use crate::upstream::idle::ServerConnection;
+
+/// Where profiles are.
+pub(super) const BELOW: &[u8] = b"/api/profile/";
 
 const SVG: &str = "image/svg+xml";
 
@@ -48,31 +50,13 @@ impl Drop for Turn {
     }
 }
 
-/// Answers what is asked below `/api/profile/`; `None` when there is no such thing.
-pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Option<Answer> {
-    let kind = request.path().strip_prefix(b"/api/profile/")?;
-    if !matches!(kind, b"cpu" | b"memory") {
-        return None;
+/// Answers what is asked below [`BELOW`]; `None` when there is no such thing.
+pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Option<Answer> {
+    match request.path().strip_prefix(BELOW)? {
+        b"cpu" => Some(cpu(request).await),
+        b"memory" => Some(memory(served).await),
+        _ => None,
     }
-    if let Err(refusal) = may_profile(request, served, peer) {
-        return Some(refusal);
-    }
-    Some(if kind == b"cpu" { cpu(request).await } else { memory(served).await })
-}
-
-/// Whether this request may have a profile.
-fn may_profile(request: &Request, served: &Served, peer: Peer) -> Result<(), Answer> {
-    if !served.guard.allows_changes_by(peer) {
-        let what = "Profiles are not given here: they cost CPU time and show what runs, so they need `admin.changes` of the config, or \
-            `admin.socket_changes` at the socket.\n";
-        return Err(Answer::plain(403, what));
-    }
-    let site = request.field("sec-fetch-site");
-    // Only a browser sends these, and then the page of another site is behind the request.
-    if request.field("origin").is_some() || matches!(site, Some(b"cross-site" | b"same-site")) {
-        return Err(Answer::plain(403, "Requests from web pages are refused.\n"));
-    }
-    Ok(())
 }
 
 async fn cpu(request: &Request) -> Answer {
