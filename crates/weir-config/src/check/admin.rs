@@ -60,7 +60,7 @@ fn check_socket(text: &Located<Admin>, findings: &mut Vec<Finding>) {
         Some(ListenAddress::Unix(_)) => return,
         None => {
             for key in ["socket_mode", "socket_changes"] {
-                if let Some(at) = text.written(key).filter(|_| text.is_missing("socket")) {
+                if let Some(at) = text.written(key).filter(|_| text.is_sound && text.is_missing("socket")) {
                     let what = format!("`{key}` does nothing without `socket`");
                     findings.push(Finding::new(MistakeKind::Doubtful, at, what));
                 }
