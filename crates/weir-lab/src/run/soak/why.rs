@@ -120,8 +120,9 @@ pub(super) fn tell(told: &Receiver<Failed>, asked: &Asked) -> Tally {
                 clock::pause(REST / 4);
             }
         }
-        // Each is put behind those that are due later, so the first is always the next.
-        while let Some(mut open) = waiting.pop_front_if(|open: &mut Open| open.due <= clock::now()) {
+        // All rest for as long, so the first is always the next.
+        while waiting.front().is_some_and(|open: &Open| open.due <= clock::now()) {
+            let Some(mut open) = waiting.pop_front() else { break };
             let reason = asked.ask(&open.failed.id);
             open.questions += 1;
             if reason.is_some() || open.questions >= QUESTIONS {
