@@ -46,7 +46,7 @@ fn is_well_formed(xml: &str) -> bool {
     for part in xml.split('<').skip(1) {
         let Some((tag, text)) = part.split_once('>') else { return false };
         let unescaped =
-            text.split('&').skip(1).any(|rest| !rest.split(';').next().is_some_and(|name| name.len() < 5));
+            text.split('&').skip(1).any(|rest| rest.split(';').next().is_none_or(|name| name.len() >= 5));
         let name = tag.split([' ', '/']).find(|word| !word.is_empty()).unwrap_or_default();
         if unescaped || tag.matches('"').count() % 2 == 1 {
             return false;
