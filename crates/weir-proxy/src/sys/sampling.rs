@@ -370,6 +370,7 @@ mod tests {
             }
         }
         // A tick that comes when nobody samples any more is not deadly.
+        // SAFETY: it sends a signal to this thread and touches no memory.
         assert_eq!(unsafe { libc::raise(libc::SIGPROF) }, 0);
         is_over.store(true, Ordering::Relaxed);
         drop(end);
