@@ -79,6 +79,13 @@ pub fn page(shown: &Shown<'_>) -> String {
         main #main tabindex="-1" { (main) }
         footer {
             p { a href="/metrics" { "Metrics" } a href="/api/overview" { "JSON" } a href="/servers" { "Servers as text" } a href="/failures" { "All reasons of failures" } }
+            @if shown.page_token.is_some() {
+                p {
+                    span { "Profiles of this process:" }
+                    a href="/api/profile/cpu?seconds=10" target="_blank" rel="noopener" { "CPU, 10 s" span.hidden { " (in a new tab)" } }
+                    a href="/api/profile/memory" { "Memory" }
+                }
+            }
         }
         @if shown.page_token.is_some() { (upstreams::dialog()) }
     })

@@ -235,7 +235,11 @@
     if (!response.ok) throw new Error(response.status);
     const overview = await response.json();
     const shape = shapeOf(overview);
-    if (state.shape !== null && state.shape !== shape) await renew();
+    if (state.shape !== null && state.shape !== shape) {
+      // The token, the dialog and the links to profiles come and go with the whole page.
+      if (overview.process.allows_changes !== (token !== undefined)) return location.reload();
+      await renew();
+    }
     state.shape = shape;
     write(overview);
     say("on", "live");
@@ -304,30 +308,45 @@
     const form = dialog.querySelector("form"), said = document.getElementById("change-said");
     const deadline = document.getElementById("change-deadline");
     const server = name => state.overview?.upstreams.find(one => one.name === name.upstream)?.servers.find(one => one.name === name.server);
+    // The guard answers with text, the rest with a list of errors.
+    const complaint = async response => {
+      const text = (await response.text()).trim();
+      try { return JSON.parse(text).errors.join("\n"); } catch { return text || "refused: " + response.status; }
+    };
     let meant = null;
     main.addEventListener("click", event => {
       const button = event.target.closest("button[data-server]");
       if (!button) return;
-      meant = { upstream: button.dataset.upstream, server: button.dataset.server };
+      const now = server(button.dataset);
+      if (!now) return;
+      meant = { upstream: button.dataset.upstream, server: button.dataset.server, mode: now.mode, weight: now.weight };
       put(document.getElementById("change-server"), `${meant.server} of ${meant.upstream}`);
       put(said, "");
       form.reset();
-      const mode = server(meant)?.mode;
-      const choice = form.querySelector(`input[value="${mode}"]`);
-      if (choice) choice.checked = true;
-      deadline.hidden = mode !== "draining";
+      const choice = form.querySelector(`input[value="${now.mode}"]`);
+      choice.checked = true;
+      deadline.hidden = now.mode !== "draining";
+      form.elements.deadline.placeholder = now.mode === "draining" && now.deadline_in_ms != null ? lasting(now.deadline_in_ms) + " more" : "for ever";
+      form.elements.weight.value = now.weight;
       dialog.showModal();
+      choice.focus();
     });
     form.addEventListener("change", () => { deadline.hidden = form.elements.mode.value !== "draining"; });
     document.getElementById("change-cancel").addEventListener("click", () => dialog.close());
     form.addEventListener("submit", async event => {
       event.preventDefault();
-      const mode = form.elements.mode.value;
-      const wish = new URLSearchParams({ ...meant, mode });
-      if (mode === "draining" && form.elements.deadline.value.trim()) wish.set("deadline", form.elements.deadline.value.trim());
+      // What nobody touched stays as it is by then.
+      const wish = {}, mode = form.elements.mode.value, weight = form.elements.weight.valueAsNumber;
+      const stay = mode === "draining" ? form.elements.deadline.value.trim() : "";
+      if (mode !== meant.mode || stay) wish.mode = mode;
+      if (stay) wish.deadline = stay;
+      if (weight !== meant.weight) wish.weight = weight;
+      if (!Object.keys(wish).length) { dialog.close(); return; }
+      const path = "/api/servers/" + [meant.upstream, meant.server].map(encodeURIComponent).join("/");
+      const headers = { "weir-page-token": token, "content-type": "application/json" };
       try {
-        const response = await ask("/servers", { method: "POST", headers: { "weir-page-token": token }, body: wish });
-        if (!response.ok) { put(said, (await response.text()).trim()); return; }
+        const response = await ask(path, { method: "POST", headers, body: JSON.stringify(wish) });
+        if (!response.ok) { put(said, await complaint(response)); return; }
         dialog.close();
         await poll();
       } catch { put(said, "Weir does not answer."); }

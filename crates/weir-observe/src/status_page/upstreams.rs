@@ -1,4 +1,4 @@
-//! Upstreams and their servers on the status page, with the dialog by which a server is drained or taken out.
+//! Upstreams and their servers on the status page, with the dialog by which a server is drained, taken out, or given another weight.
 
 use maud::{Markup, html};
 
@@ -189,6 +189,10 @@ pub(super) fn dialog() -> Markup {
                     (choice("maintenance", "Maintenance", "It gets no request at all; what runs on it goes on."))
                 }
                 label #change-deadline hidden { "Those bound to it may stay for " input type="text" name="deadline" placeholder="for ever" size="8" autocomplete="off"; span.small { " such as 30s or 5m" } }
+                label #change-weight {
+                    span { b { "Weight" } span.small { "Its share, 0 to 256; with 0 it gets no new requests. Holds until the next reload of the config." } }
+                    input type="number" name="weight" min="0" max="256" step="1" required autocomplete="off";
+                }
                 p #change-said role="alert" {}
                 p.buttons { button type="submit" value="change" { "Change" } button type="button" #change-cancel { "Cancel" } }
             }

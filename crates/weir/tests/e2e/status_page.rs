@@ -33,6 +33,11 @@ fn open(browser: &mut Browser, url: &str) {
     eventually("the page is live", || browser.text("#live-text") == "live");
 }
 
+/// Whether the dialog is open that asks what is meant.
+fn is_open(browser: &mut Browser) -> bool {
+    browser.evaluate("document.getElementById('change').open") == json!(true)
+}
+
 const REQUESTS: &str = "[data-at='listeners.0'] [data-v=requests]";
 
 #[test]
@@ -147,8 +152,6 @@ fn a_server_is_drained_by_keyboard() {
         let row = table.lines().find(|line| line.contains("\tone\t")).expect("the server is listed");
         row.split('\t').nth(2).expect("a mode").to_owned()
     };
-    let is_open =
-        |browser: &mut Browser| browser.evaluate("document.getElementById('change').open") == json!(true);
     browser.evaluate("document.querySelector('button[data-server=one]').focus()");
     browser.press("Enter");
     assert!(is_open(&mut browser), "it asks first");
@@ -167,6 +170,94 @@ fn a_server_is_drained_by_keyboard() {
     eventually("the page says that nobody answers", || {
         browser.text("#live-text") == "Weir does not answer"
             && browser.evaluate("document.getElementById('live').className") == "off"
+    });
+}
+
+#[test]
+fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
+    let origins = [origin(), origin()];
+    let config = config(&origins, "admin.changes = true");
+    let weir = Weir::start(&config);
+    let mut browser = Browser::start();
+    open(&mut browser, &format!("http://{}/", weir.address("admin")));
+    browser.evaluate("window.isStillHere = true");
+    let weight = "[data-at='upstreams.0.servers.0'] [data-v=weight]";
+    assert_eq!(browser.text(weight), "1");
+    let ask = |browser: &mut Browser, server: &str| {
+        browser.evaluate(&format!("document.querySelector('button[data-server=\"{server}\"]').focus()"));
+        browser.press("Enter");
+        assert!(is_open(browser), "it asks first");
+        browser.press("Tab");
+        assert_eq!(browser.evaluate("document.activeElement.name"), "weight");
+        assert_eq!(browser.evaluate("document.activeElement.value"), "1");
+    };
+    ask(&mut browser, "one");
+    browser.press("ArrowUp");
+    browser.press("Escape");
+    assert!(!is_open(&mut browser));
+    ask(&mut browser, "one");
+    assert_eq!(browser.text(weight), "1", "nothing was confirmed");
+    browser.press("ArrowUp");
+    browser.press("ArrowUp");
+    browser.press("Enter");
+    eventually("the page shows the weight", || browser.text(weight) == "3");
+    eventually("the dialog is done", || !is_open(&mut browser));
+    assert_eq!(browser.text("[data-at='upstreams.0.servers.1'] [data-v=weight]"), "1");
+    assert_eq!(browser.text("[data-at='upstreams.0.servers.0'] .state"), "up", "the mode was not touched");
+    assert_eq!(browser.complaints(), [""; 0]);
+    // What the answer complains of stands in the dialog, and nothing is changed.
+    ask(&mut browser, "two");
+    browser.evaluate(
+        "{ const { mode, deadline, weight } = document.querySelector('#change form').elements;
+        mode.value = 'draining'; deadline.value = 'soon'; weight.value = 9; }",
+    );
+    browser.press("Enter");
+    eventually("the dialog says why not", || browser.text("#change-said").contains("`deadline`"));
+    assert!(is_open(&mut browser));
+    browser.press("Escape");
+    let two = Client::get_by_address(weir.address("admin"), "/servers").text();
+    let two = two.lines().find(|line| line.contains("\ttwo\t")).expect("the server is listed");
+    assert!(two.contains("\tserving\t"), "{two}");
+    assert_eq!(browser.text("[data-at='upstreams.0.servers.1'] [data-v=weight]"), "1");
+    weir.reload(&config);
+    eventually("what the file says holds again", || browser.text(weight) == "1");
+    assert_eq!(browser.evaluate("window.isStillHere"), json!(true));
+}
+
+#[test]
+fn profiles_are_for_the_own_page_where_changes_are_allowed() {
+    let origins = [origin(), origin()];
+    let weir = Weir::start(&config(&origins, "admin.changes = true"));
+    let page = format!("http://{}/", weir.address("admin"));
+    let mut browser = Browser::start();
+    open(&mut browser, &page);
+    let target = |browser: &mut Browser, path: &str| {
+        browser.evaluate(&format!("document.querySelector('footer a[href=\"{path}\"]')?.target"))
+    };
+    assert_eq!(target(&mut browser, "/api/profile/cpu?seconds=10"), "_blank");
+    browser.evaluate("document.querySelector('footer a[href=\"/api/profile/memory\"]').focus()");
+    browser.press("Enter");
+    let answered = |browser: &mut Browser| {
+        browser.evaluate(
+            "document.readyState === 'complete' && location.pathname === '/api/profile/memory' \
+             && performance.getEntriesByType('navigation')[0].responseStatus",
+        )
+    };
+    eventually("the page's link leads to the profile", || answered(&mut browser) == json!(200));
+    assert!(browser.text("body").contains("resident_bytes"), "{}", browser.text("body"));
+    // `localhost` is another site than `127.0.0.1`.
+    browser.go(&format!("http://localhost:{}/", origins[0].address().port()));
+    eventually("the page of another site is there", || browser.text("body") == "answer");
+    browser.evaluate(&format!("location.href = '{page}api/profile/memory'"));
+    eventually("its link is refused", || answered(&mut browser) == json!(403));
+    let metrics = Client::get_by_address(weir.address("admin"), "/metrics").text();
+    assert!(metrics.contains("weir_admin_refusals_total{reason=\"cross-site\"} 1\n"), "{metrics}");
+    open(&mut browser, &page);
+    weir.reload(&config(&origins, ""));
+    eventually("without changes there are no links and no dialog", || {
+        target(&mut browser, "/api/profile/memory").is_null()
+            && browser.evaluate("document.getElementById('live-text')?.textContent") == "live"
+            && browser.evaluate("document.getElementById('change')").is_null()
     });
 }
 

@@ -144,6 +144,7 @@ impl Browser {
         let (code, text) = match key {
             "Enter" => (13, "\r"),
             "Escape" => (27, ""),
+            "ArrowUp" => (38, ""),
             "ArrowDown" => (40, ""),
             "Tab" => (9, ""),
             _ => panic!("a key that the test knows: {key}"),
