@@ -1,6 +1,6 @@
 //! The status page in a real browser: live without being loaded anew, for every screen, and by keyboard.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::browser::Browser;
@@ -214,11 +214,25 @@ fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
     browser.press("Enter");
     eventually("the dialog says why not", || browser.text("#change-said").contains("`deadline`"));
     assert!(is_open(&mut browser));
-    browser.press("Escape");
-    let two = Client::get_by_address(weir.address("admin"), "/servers").text();
-    let two = two.lines().find(|line| line.contains("\ttwo\t")).expect("the server is listed");
-    assert!(two.contains("\tserving\t"), "{two}");
-    assert_eq!(browser.text("[data-at='upstreams.0.servers.1'] [data-v=weight]"), "1");
+    let two = || {
+        let overview = Client::get_by_address(weir.address("admin"), "/api/overview").text();
+        let overview: Value = serde_json::from_str(&overview).expect("it is JSON");
+        overview["upstreams"][0]["servers"][1].clone()
+    };
+    assert_eq!([&two()["mode"], &two()["weight"]], [&json!("serving"), &json!(1)]);
+    browser.evaluate("document.querySelector('#change form').elements.deadline.value = '10m'");
+    browser.press("Enter");
+    eventually("both are changed", || [&two()["mode"], &two()["weight"]] == [&json!("draining"), &json!(9)]);
+    eventually("the page shows it", || {
+        !is_open(&mut browser) && browser.text("[data-at='upstreams.0.servers.1'] .state") == "draining"
+    });
+    // A weight alone leaves the deadline of a drain alone.
+    browser.evaluate("document.querySelector('button[data-server=two]').click()");
+    browser.evaluate("document.querySelector('#change form').elements.weight.value = 5");
+    browser.press("Enter");
+    eventually("the weight is changed", || two()["weight"] == 5);
+    assert_eq!(two()["mode"], "draining");
+    assert!(two()["deadline_in_ms"].is_number(), "{}", two());
     weir.reload(&config);
     eventually("what the file says holds again", || browser.text(weight) == "1");
     assert_eq!(browser.evaluate("window.isStillHere"), json!(true));
