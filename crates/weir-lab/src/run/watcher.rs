@@ -61,7 +61,8 @@ impl Watcher {
 fn look(socket: &PathBuf, place: &str) -> anyhow::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    write!(stream, "GET {place} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    // In one piece: who answers may close before it has read a second one.
+    stream.write_all(format!("GET {place} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let line = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();

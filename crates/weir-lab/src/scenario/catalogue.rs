@@ -47,6 +47,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("reload-under-load", include_str!("../../../../lab/scenarios/reload-under-load.toml")),
     ("reload-hundred", include_str!("../../../../lab/scenarios/reload-hundred.toml")),
     ("soak", include_str!("../../../../lab/scenarios/soak.toml")),
+    ("watched", include_str!("../../../../lab/scenarios/watched.toml")),
 ];
 
 /// The comparisons of the field reports, in the order of `suite reports`: the figures that they name come first.

@@ -70,7 +70,7 @@ fn the_cpu_time_of_each_thread_is_drawn_while_requests_go_on() {
     under_traffic(weir.web(), || {
         // On a machine that has no time for it, a second can be too short for a sample.
         eventually("a worker was sampled in the middle of its work", || {
-            let response = Client::get(admin, "/api/profile/cpu?seconds=1");
+            let response = Client::get_by_address(admin, "/api/profile/cpu?seconds=1");
             assert_eq!((response.status, response.field("Content-Type")), (200, Some("image/svg+xml")));
             let svg = response.text();
             assert!(is_well_formed(&svg), "{svg}");
@@ -78,7 +78,7 @@ fn the_cpu_time_of_each_thread_is_drawn_while_requests_go_on() {
             has("weir-worker-") && has("weir_proxy::worker::run") && has("weir_proxy::exchange::")
         });
         eventually("the same as text", || {
-            let response = Client::get(admin, "/api/profile/cpu?seconds=1&format=folded");
+            let response = Client::get_by_address(admin, "/api/profile/cpu?seconds=1&format=folded");
             let text = response.text();
             let lines = text.lines().map(|line| line.rsplit_once(' ').expect("a line ends in a number"));
             let counts = lines.map(|(stack, count)| (stack, count.parse::<u64>().expect("it is a number")));
@@ -95,7 +95,7 @@ fn there_is_one_profile_at_a_time_and_requests_go_on() {
     let admin = weir.address("admin");
     under_traffic(weir.web(), || {
         eventually("two that are asked for at once meet", || {
-            let ask = || Client::get(admin, "/api/profile/cpu?seconds=2").status;
+            let ask = || Client::get_by_address(admin, "/api/profile/cpu?seconds=2").status;
             let mut statuses = thread::scope(|scope| {
                 [scope.spawn(ask), scope.spawn(ask)].map(|asked| asked.join().expect("it asks"))
             });
@@ -104,7 +104,7 @@ fn there_is_one_profile_at_a_time_and_requests_go_on() {
             statuses[1] == 409
         });
     });
-    assert_eq!(Client::get(admin, "/api/profile/memory").status, 200, "the one before has ended");
+    assert_eq!(Client::get_by_address(admin, "/api/profile/memory").status, 200, "the one before has ended");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn every_page_of_memory_is_in_one_kind() {
         })
         .collect();
     eventually("what the workers hold is accounted for", || {
-        let response = Client::get(admin, "/api/profile/memory");
+        let response = Client::get_by_address(admin, "/api/profile/memory");
         assert_eq!((response.status, response.field("Content-Type")), (200, Some("application/json")));
         let shown: Value = serde_json::from_str(&response.text()).expect("it is JSON");
         let sum = |key: &str, of: &str| {
@@ -162,14 +162,14 @@ fn profiles_are_for_those_who_may_change_things() {
         assert_eq!(Client::exchange(admin, &request).status, 405);
     }
     for query in ["seconds=0", "seconds=61", "seconds=x", "format=png", "secs=1"] {
-        let response = Client::get(admin, &format!("/api/profile/cpu?{query}"));
+        let response = Client::get_by_address(admin, &format!("/api/profile/cpu?{query}"));
         assert_eq!(response.status, 400, "{query}");
     }
-    assert_eq!(Client::get(admin, "/api/profile/disk").status, 404);
+    assert_eq!(Client::get_by_address(admin, "/api/profile/disk").status, 404);
 
     let weir = Weir::proxying_with(&origin, "admin.address = \"127.0.0.1:0\"");
     for what in ["cpu", "memory"] {
-        let response = Client::get(weir.address("admin"), &format!("/api/profile/{what}"));
+        let response = Client::get_by_address(weir.address("admin"), &format!("/api/profile/{what}"));
         assert_eq!(response.status, 403);
         assert!(response.text().contains("`admin.changes`"), "{}", response.text());
     }

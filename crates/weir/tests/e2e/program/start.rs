@@ -79,6 +79,6 @@ fn a_second_signal_that_cuts_an_exchange_is_seen_in_the_exit_code() {
     weir.signal(Signal::INT);
     eventually("the first signal was taken", || TcpStream::connect(address).is_err());
     weir.signal(Signal::TERM);
-    assert_eq!(weir.wait_for_exit().code(), Some(1), "{}", weir.stderr());
+    assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
     gate.open();
 }

@@ -128,8 +128,10 @@ fn a_bad_file_changes_nothing_and_the_log_names_it() {
     for (count, file) in [(1.0, "clients.pem"), (2.0, "revoked.pem")] {
         site.write(file, "no PEM");
         eventually("the failure is counted", || site.reloads("failed") >= count);
-        let log = site.weir.stderr();
-        assert!(log.contains(file) && log.contains("has changed and cannot be used"), "{log}");
+        eventually("the log names it", || {
+            let log = site.weir.stderr();
+            log.contains(file) && log.contains("has changed and cannot be used")
+        });
         assert!(site.lets_in(&ann));
     }
     assert!(site.reloads("loaded") < 0.5);

@@ -42,8 +42,10 @@ fn a_bad_file_changes_nothing_and_the_log_names_it() {
         |file: &str| std::fs::copy(folder.path().join(file), site.weir.folder().join(file)).expect("a copy");
     copy("a.key");
     eventually("the failure is counted", || reloads(&site, "failed") > 0.5);
-    let log = site.weir.stderr();
-    assert!(log.contains("a.key") && log.contains("does not belong to the certificate"), "{log}");
+    eventually("the log names it", || {
+        let log = site.weir.stderr();
+        log.contains("a.key") && log.contains("does not belong to the certificate")
+    });
     connect(site.weir.web(), site.authority.client(), "a.test").assert_alive();
     // And then its certificate.
     copy("a.pem");
