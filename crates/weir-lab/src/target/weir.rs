@@ -32,7 +32,10 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
             );
         }
         Variant::Watched => {
-            text.push_str(&format!("[admin]\nsocket = \"unix:{}\"\n\n", admin_socket(description.dir).display()));
+            text.push_str(&format!(
+                "[admin]\nsocket = \"unix:{}\"\n\n",
+                admin_socket(description.dir).display()
+            ));
         }
         _ => {}
     }
