@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
-use weir_observe::{Cause, Figures, ShardSizes, WorkerShard};
+use weir_observe::{Cause, Failure, Figures, Phase, ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
 use crate::clock;
@@ -384,7 +384,9 @@ impl Proxy {
     fn tunnels_drained(&self) -> u64 {
         let snapshot = self.current.load();
         let shards = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
-        shards.map(|shard| shard.failures.count_cause(Cause::Drained)).sum()
+        // Not by the cause alone: a request that a stop answers with 503 has its answer.
+        let ended = Failure::weir(Phase::Relay, Cause::Drained).reason_id();
+        shards.map(|shard| shard.failures.count(ended)).sum()
     }
 
     /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time.
