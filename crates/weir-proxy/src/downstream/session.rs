@@ -20,7 +20,6 @@ use crate::control::access_log::LogBatches;
 use crate::deadline::Deadline;
 use crate::exchange::After;
 use crate::exchange::carrier::{Carrier, future_bytes};
-
 use crate::socket::{PeerState, Socket};
 use crate::tls::clients::ClientCertificate;
 use crate::tls::handshake::{self, Refused};

@@ -18,7 +18,6 @@ use weir_observe::Failure;
 
 use self::ring::Ring;
 use self::words::PackedWords;
-
 use crate::clock;
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::{Exchange, forwarded};
