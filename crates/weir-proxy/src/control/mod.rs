@@ -1,5 +1,8 @@
 //! What is not on the request path: certificates and authorities whose files change, names of servers, health checks, the
-//! times of ejections, the writer of the access log, the admin listener, and the addresses that a reload opens and closes.
+//! times of ejections, the writer of the access log, the addresses that a reload opens and closes; and how the process is looked at and
+//! steered: figures and what is made of them, the admin listener, the runtime socket, profiles.
+//!
+//! Must not make a worker wait.
 
 pub(crate) mod doors;
 pub(crate) mod upkeep;
