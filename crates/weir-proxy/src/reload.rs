@@ -147,7 +147,7 @@ impl Proxy {
             server = change.server,
             weight = after.weight,
             address = %after.address,
-            max_requests = after.max_requests.unwrap_or(0),
+            max_requests = after.max_requests.map_or_else(|| "off".to_owned(), |max| max.to_string()),
             who,
             "the server was changed, until the next reload"
         );
