@@ -276,7 +276,7 @@ async fn accept(worker: Rc<Worker>, door: Rc<Door>) {
                     worker.unreserve(&listener.state);
                     worker.count_exhausted(&listener);
                     all_taken = false;
-                    tokio::time::sleep(EXHAUSTED_PAUSE).await;
+                    worker.timers.nap(EXHAUSTED_PAUSE).await;
                     break;
                 }
                 // The client left before it was accepted, or the network failed for it alone.
