@@ -130,10 +130,12 @@ fn take_buffered_body(session: &mut Session, exchange: &mut Exchange) -> bool {
     }
 }
 
-fn write_head(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, status: u16) {
+fn write_head(out: &mut Vec<u8>, session: &Session, exchange: &mut Exchange, status: u16) {
     write::status_line(out, Version::Http11, status, status_text(status).as_bytes());
     write::field(out, b"Date", &session.worker.date());
     fields::write_connection(out, exchange);
+    let view = exchange.record.view(session);
+    fields::write_id(out, exchange, &view.snapshot.listeners[exchange.record.listener()]);
 }
 
 fn write_location(out: &mut Vec<u8>, exchange: &Exchange, redirect: &Redirect) {
