@@ -132,8 +132,8 @@ pub(crate) struct Found {
 /// What was found running.
 #[derive(Debug, Default)]
 pub(crate) struct RunningFound {
-    /// The oldest first, each with its worker.
-    pub(crate) sessions: Vec<(usize, Running)>,
+    /// The oldest first.
+    pub(crate) sessions: Vec<Running>,
     /// Sessions that the question means, those that are not told among them.
     pub(crate) matching: usize,
     /// Sessions that were asked, and of these, those that did not answer.
@@ -182,18 +182,18 @@ impl Desk {
 
     /// Asks all workers, or the one that it concerns, what runs now, or tells them what has to end.
     pub(crate) async fn ask_running(&self, question: Question) -> RunningFound {
-        let (count_max, only) = (question.count_max, question.session.map(|(worker, _)| worker));
+        let (count_max, only) = (question.count_max, question.session.map(|id| id.worker));
         let question = Arc::new(question);
         let ask = |answer| Asked::Running(running::Ask { question: Arc::clone(&question), answer });
         let (answers, silent_workers) = self.gather(only, ask).await;
         let mut found = RunningFound { silent_workers, ..RunningFound::default() };
-        for (worker, ran) in answers {
+        for (_, ran) in answers {
             found.matching += ran.matching;
             found.asked += ran.asked;
             found.silent += ran.silent;
-            found.sessions.extend(ran.sessions.into_iter().map(|session| (worker, session)));
+            found.sessions.extend(ran.sessions);
         }
-        found.sessions.sort_by_key(|(_, session)| session.opened_at);
+        found.sessions.sort_by_key(|session| session.opened_at);
         found.sessions.truncate(count_max);
         found
     }

@@ -5,6 +5,7 @@
 //! that is for whoever asks.
 
 mod doing;
+mod id;
 mod question;
 mod roll;
 
@@ -17,14 +18,15 @@ use crate::downstream::session::{Peer, Session};
 use crate::exchange::Exchange;
 use crate::recorder::{Flight, NONE};
 pub(crate) use doing::Doing;
+pub(crate) use id::SessionId;
 pub(crate) use question::{Ask, Question, Ran};
 pub(crate) use roll::Roll;
 
 /// One session, as it was when it was asked.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// Its number among those of the worker, from 1: the greater, the younger.
-    pub(crate) number: u64,
+    /// Its number is the greater, the younger it is.
+    pub(crate) id: SessionId,
     pub(crate) opened_at: Instant,
     /// Since when it does what it does.
     pub(crate) since: Instant,
@@ -44,6 +46,15 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// What it does in one word: the phase, unless it is idle or a tunnel.
+    pub(crate) fn state(&self) -> &'static str {
+        match (self.doing, self.phase) {
+            (Doing::Tunnel, _) => "tunnel",
+            (_, Some(phase)) => phase.name(),
+            (_, None) => "idle",
+        }
+    }
+
     fn of(session: &Session, doing: Doing, exchange: Option<&Exchange>) -> Self {
         let phase = doing.phase(exchange.is_some_and(|exchange| exchange.answered));
         let flight = exchange.zip(phase).and_then(|(exchange, phase)| Flight::running(session, exchange, phase));
@@ -55,7 +66,7 @@ impl Running {
             Box::new(flight)
         });
         Self {
-            number: session.number,
+            id: SessionId { worker: session.worker.index, number: session.number },
             opened_at: session.opened_at(),
             since: exchange.map_or(session.now, |exchange| since(exchange, doing)),
             doing,

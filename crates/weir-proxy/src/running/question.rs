@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::Running;
+use super::{Running, SessionId};
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::exchange::Exchange;
@@ -13,8 +13,7 @@ use crate::exchange::Exchange;
 /// Which sessions are meant, and what is to become of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Question {
-    /// The worker and the number of the session.
-    pub(crate) session: Option<(usize, u64)>,
+    pub(crate) session: Option<SessionId>,
     /// The id of the request that it carries.
     pub(crate) request_id: Option<Box<[u8]>>,
     pub(crate) listener: Option<Box<str>>,
@@ -32,7 +31,7 @@ impl Question {
     pub(super) fn takes(&self, session: &Session, exchange: Option<&Exchange>) -> bool {
         let is_id = |id: &[u8]| exchange.is_some_and(|exchange| exchange.record.request_id == id);
         let is_listener = |name: &str| *session.listener.plan().config.name == *name;
-        self.session.is_none_or(|(_, number)| number == session.number)
+        self.session.is_none_or(|id| id.number == session.number)
             && self.request_id.as_deref().is_none_or(is_id)
             && self.listener.as_deref().is_none_or(is_listener)
             && self.takes_place(exchange)

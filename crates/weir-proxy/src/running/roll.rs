@@ -47,7 +47,7 @@ impl Call {
     }
 
     fn keep(&mut self, running: Running) {
-        self.told.insert(running.number, running);
+        self.told.insert(running.id.number, running);
         if self.told.len() > self.question.count_max {
             self.told.pop_last();
         }
@@ -118,11 +118,12 @@ mod tests {
     use super::*;
     use crate::clock;
     use crate::downstream::session::Peer;
+    use crate::running::SessionId;
 
     fn running(number: u64) -> Running {
         let now = clock::now();
         Running {
-            number,
+            id: SessionId { worker: 0, number },
             opened_at: now,
             since: now,
             doing: Doing::Idle,
