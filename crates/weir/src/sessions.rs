@@ -78,7 +78,10 @@ pub(crate) fn end(client: &AdminClient, arguments: &EndArguments) -> Result<Stri
     };
     let told: Value = serde_json::from_str(&fine(&client.post(&target, "application/json", b"")?)?)?;
     let Some(count) = told["count"].as_u64() else {
-        return Err(CommandError::Failed { error: anyhow!("{} answers something else", client.endpoint), help: None });
+        return Err(CommandError::Failed {
+            error: anyhow!("{} answers something else", client.endpoint),
+            help: None,
+        });
     };
     let verb = if count == 1 { "was" } else { "were" };
     Ok(format!("{} {verb} ended\n", counted(usize::try_from(count).unwrap_or(usize::MAX), "session")))
@@ -89,12 +92,12 @@ fn table(told: &Value) -> String {
     let sessions = told["sessions"].as_array().map_or(&[][..], Vec::as_slice);
     let mut rows = vec![TITLES.map(str::to_owned)];
     rows.extend(sessions.iter().map(row));
-    let widths: Vec<usize> =
-        (0..TITLES.len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..TITLES.len())
+        .map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
+        .collect();
     let mut text = String::new();
     for row in &rows {
-        let line: String =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}  ")).collect();
+        let line: String = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}  ")).collect();
         text.push_str(line.trim_end());
         text.push('\n');
     }

@@ -17,8 +17,8 @@ mod tests;
 
 pub use events::{ErrorRow, errors};
 pub use info::info;
-pub use sessions::{SessionRow, session_details, sessions};
 pub use servers::{backends, servers_conn, servers_state};
+pub use sessions::{SessionRow, session_details, sessions};
 pub use stat::{ProxyName, StatFilter, stat};
 
 /// How `show stat` and `show info` are written.

@@ -205,7 +205,10 @@ mod tests {
     #[test]
     fn what_is_left_out_is_said() {
         let text = sessions(&[row()], 4242, 2);
-        assert!(text.ends_with("\n# the oldest 1 of 4242 sessions\n# 2 more did not answer in time\n"), "{text}");
+        assert!(
+            text.ends_with("\n# the oldest 1 of 4242 sessions\n# 2 more did not answer in time\n"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -218,9 +221,15 @@ mod tests {
 
     #[test]
     fn times_have_two_units() {
-        for (seconds, told) in
-            [(0, "0s"), (59, "59s"), (60, "1m"), (3599, "59m59s"), (3600, "1h"), (90_061, "1d1h"), (86_400, "1d")]
-        {
+        for (seconds, told) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3599, "59m59s"),
+            (3600, "1h"),
+            (90_061, "1d1h"),
+            (86_400, "1d"),
+        ] {
             assert_eq!(human(Duration::from_secs(seconds)), told);
         }
     }

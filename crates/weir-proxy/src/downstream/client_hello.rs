@@ -46,7 +46,8 @@ pub(crate) async fn read_name(
                     let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
                     session.tell(Doing::Hello, Some(exchange));
                     let over = session.deadline.poll_passed();
-                    return over.map(|()| Err(Ended::Failed(session.deadline.failure(Phase::Tls, timed_out))));
+                    return over
+                        .map(|()| Err(Ended::Failed(session.deadline.failure(Phase::Tls, timed_out))));
                 }
             }
         }

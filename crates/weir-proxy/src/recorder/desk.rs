@@ -155,7 +155,10 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// The desk, and where each worker hears the questions.
-    pub(crate) fn new(workers: usize, limits: &weir_config::Recorder) -> (Self, Vec<UnboundedReceiver<Asked>>) {
+    pub(crate) fn new(
+        workers: usize,
+        limits: &weir_config::Recorder,
+    ) -> (Self, Vec<UnboundedReceiver<Asked>>) {
         let (asks, heard) = (0..workers).map(|_| unbounded_channel()).unzip();
         let desk =
             Self { asks, names: NamesKept::default(), limits: limits.clone(), since: crate::clock::now() };

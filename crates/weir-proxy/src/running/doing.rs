@@ -74,10 +74,7 @@ impl Doing {
 
     /// Whether it is part of an attempt on a server that has not answered.
     pub(super) const fn is_attempt(self) -> bool {
-        matches!(
-            self,
-            Doing::Connecting | Doing::RequestBody | Doing::ServerTakes | Doing::ResponseHead
-        )
+        matches!(self, Doing::Connecting | Doing::RequestBody | Doing::ServerTakes | Doing::ResponseHead)
     }
 
     /// What is waited for, as the end of a sentence.

@@ -62,7 +62,9 @@ mod tests {
                 assert_eq!(text.parse(), Ok(id), "{text}");
             }
         }
-        for text in ["", "s", "s1", "s1-", "s-1", "0x", "0x11", "all", "17", "-1", "s0--1", "ffffffffffffffffff"] {
+        for text in
+            ["", "s", "s1", "s1-", "s-1", "0x", "0x11", "all", "17", "-1", "s0--1", "ffffffffffffffffff"]
+        {
             assert_eq!(text.parse::<SessionId>(), Err(NoSessionId), "{text}");
         }
     }

@@ -57,7 +57,8 @@ impl Running {
 
     fn of(session: &Session, doing: Doing, exchange: Option<&Exchange>) -> Self {
         let phase = doing.phase(exchange.is_some_and(|exchange| exchange.answered));
-        let flight = exchange.zip(phase).and_then(|(exchange, phase)| Flight::running(session, exchange, phase));
+        let flight =
+            exchange.zip(phase).and_then(|(exchange, phase)| Flight::running(session, exchange, phase));
         let flight = flight.map(|mut flight| {
             if doing == Doing::Queue {
                 // That of an attempt that has failed.

@@ -67,7 +67,8 @@ fn what_still_runs_says_what_it_waits_for() {
         "session": "s0-17", "state": "response", "state_ms": 12.5, "waits_for": "the head of the server's response",
     });
     let told = stories(&json!({ "exchanges": [running] }));
-    let first = "exchange   an-id (s0-17), at 2026-11-22T10:00:00.000000Z, still running, for 3.250 ms by now\n";
+    let first =
+        "exchange   an-id (s0-17), at 2026-11-22T10:00:00.000000Z, still running, for 3.250 ms by now\n";
     let last = "\
 so far     80 bytes from the client, 1 byte to it
 now        waits for the head of the server's response; state response for 12.500 ms

@@ -68,7 +68,9 @@ pub(super) async fn end(request: &Request, served: &Served, peer: Peer) -> Answe
     }
     let path = decoded(&request.path()[ONE.len()..]);
     let Some(id) = path.strip_suffix(END) else {
-        return bad("the path is /api/sessions/ID/end, or /api/sessions/end with `upstream` and `server`".into());
+        return bad(
+            "the path is /api/sessions/ID/end, or /api/sessions/end with `upstream` and `server`".into()
+        );
     };
     let Ok(session) = id.parse::<SessionId>() else { return unknown(id, 0) };
     let found = sessions::end(&served.desk, session, &peer.to_string()).await;
@@ -125,8 +127,7 @@ fn with_counts(found: &RunningFound, mut told: Value) -> Value {
 /// Which sessions a query means.
 fn read(query: &[u8]) -> Result<Question, String> {
     only_known(query, &["listener", "upstream", "server", "min_age", "limit"])?;
-    let value =
-        |name: &str| query_value(query, name.as_bytes()).map(decoded).filter(|text| !text.is_empty());
+    let value = |name: &str| query_value(query, name.as_bytes()).map(decoded).filter(|text| !text.is_empty());
     let limit = value("limit").map(|text| match text.parse() {
         Ok(limit @ 1..=TOLD_MAX) => Ok(limit),
         _ => Err(format!("`limit` is a number from 1 to {TOLD_MAX}, not `{text}`")),
@@ -227,13 +228,22 @@ mod tests {
     fn questions_are_read_from_the_query() {
         let question = read(b"listener=web&upstream=app&server=10.0.0.1%3A80&min_age=90s&limit=7").unwrap();
         assert_eq!(question.listener.as_deref(), Some("web"));
-        assert_eq!((question.upstream.as_deref(), question.server.as_deref()), (Some("app"), Some("10.0.0.1:80")));
-        assert_eq!((question.age_min, question.count_max, question.ends), (Duration::from_secs(90), 7, false));
+        assert_eq!(
+            (question.upstream.as_deref(), question.server.as_deref()),
+            (Some("app"), Some("10.0.0.1:80"))
+        );
+        assert_eq!(
+            (question.age_min, question.count_max, question.ends),
+            (Duration::from_secs(90), 7, false)
+        );
         assert_eq!(read(b"").unwrap().count_max, LIMIT);
         for (query, what) in [
             ("limit=0", "`limit` is a number from 1 to 1000, not `0`"),
             ("limit=1001", "`limit` is a number from 1 to 1000, not `1001`"),
-            ("colour=red", "`colour` is not known here; there are listener, upstream, server, min_age, limit"),
+            (
+                "colour=red",
+                "`colour` is not known here; there are listener, upstream, server, min_age, limit",
+            ),
         ] {
             assert_eq!(read(query.as_bytes()).unwrap_err(), what);
         }
