@@ -68,7 +68,7 @@ fn what_came_in(page: &mut Page, exchange: &Value) {
     match (exchange["running"].is_null(), exchange["kind"].as_str()) {
         (true, _) => page.line("exchange", &format!("{id}, at {at}, took {total} ms")),
         (false, Some("idle")) => {
-            page.line("session", &format!("{id}, open since {at}, for {total} ms by now"))
+            page.line("session", &format!("{id}, open since {at}, for {total} ms by now"));
         }
         (false, _) => page.line("exchange", &format!("{id}, at {at}, still running, for {total} ms by now")),
     }

@@ -34,7 +34,7 @@ const LIMIT: usize = 100;
 /// `GET /api/sessions`: the oldest ones that the query takes.
 pub(super) async fn list(request: &Request, served: &Served) -> Answer {
     match read(request.query()) {
-        Err(what) => bad(what),
+        Err(what) => bad(&what),
         Ok(question) => {
             let found = served.desk.ask_running(question).await;
             let narrator = Narrator::new(&served.desk);
@@ -68,9 +68,7 @@ pub(super) async fn end(request: &Request, served: &Served, peer: Peer) -> Answe
     }
     let path = decoded(&request.path()[ONE.len()..]);
     let Some(id) = path.strip_suffix(END) else {
-        return bad(
-            "the path is /api/sessions/ID/end, or /api/sessions/end with `upstream` and `server`".into()
-        );
+        return bad("the path is /api/sessions/ID/end, or /api/sessions/end with `upstream` and `server`");
     };
     let Ok(session) = id.parse::<SessionId>() else { return unknown(id, 0) };
     let found = sessions::end(&served.desk, session, &peer.to_string()).await;
@@ -80,11 +78,11 @@ pub(super) async fn end(request: &Request, served: &Served, peer: Peer) -> Answe
 async fn end_all(request: &Request, served: &Served, peer: Peer) -> Answer {
     let said = if request.query().is_empty() { request.body() } else { request.query() };
     if let Err(what) = only_known(said, &["upstream", "server"]) {
-        return bad(what);
+        return bad(&what);
     }
     let value = |name: &str| query_value(said, name.as_bytes()).map(decoded);
     let (Some(upstream), Some(server)) = (value("upstream"), value("server")) else {
-        return bad("`upstream` and `server` are both needed: the sessions of one server are ended".into());
+        return bad("`upstream` and `server` are both needed: the sessions of one server are ended");
     };
     let overview = served.sources.overview();
     let Some(known) = overview.upstreams.iter().find(|known| known.name == upstream) else {
@@ -103,7 +101,7 @@ fn ended(found: &RunningFound) -> Answer {
     Answer::json(200, &told)
 }
 
-fn bad(what: String) -> Answer {
+fn bad(what: &str) -> Answer {
     Answer::json(400, &json!({ "errors": [what] }))
 }
 
