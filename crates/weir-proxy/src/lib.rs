@@ -27,6 +27,7 @@ mod sys;
 mod buffer;
 mod deadline;
 mod timers;
+mod alarm;
 mod wheel;
 mod clock;
 mod cpus;

@@ -119,12 +119,11 @@ pub(crate) struct Worker {
 /// # Errors
 /// When the event loop cannot be made.
 pub(crate) fn run(start: WorkerStart) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve(start));
-    Ok(())
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, serve(start))
 }
 
-async fn serve(start: WorkerStart) {
+async fn serve(start: WorkerStart) -> std::io::Result<()> {
     let WorkerStart {
         index,
         shared,
@@ -146,7 +145,7 @@ async fn serve(start: WorkerStart) {
         listeners: RefCell::default(),
         leaving: RefCell::default(),
         doors: RefCell::default(),
-        timers: Timers::new(),
+        timers: Timers::new()?,
         recorder: Recorder::new(&recorder),
         roll: Roll::default(),
         session_number: Cell::new(0),
@@ -206,6 +205,7 @@ async fn serve(start: WorkerStart) {
     sweeper.abort();
     clockwork.abort();
     worker.flush_logs();
+    Ok(())
 }
 
 /// Buffers that one exchange may hold: one for what the client sends, one for what the server sends.
@@ -213,7 +213,7 @@ const BUFFERS_PER_EXCHANGE: u32 = 2;
 
 async fn sweep(worker: Rc<Worker>) {
     loop {
-        tokio::time::sleep(SWEEP_INTERVAL).await;
+        worker.timers.nap(SWEEP_INTERVAL).await;
         let view = Rc::clone(&worker.view.borrow());
         let now = clock::now();
         view.sweep_idle(now);
@@ -283,7 +283,10 @@ impl Worker {
                 return listener;
             }
             // Sessions of other workers end without a word to this one: look again now and then.
-            let _woken = tokio::time::timeout(Duration::from_millis(20), self.room.notified()).await;
+            tokio::select! {
+                () = self.room.notified() => {}
+                () = self.timers.nap(Duration::from_millis(20)) => {}
+            }
         }
     }
 

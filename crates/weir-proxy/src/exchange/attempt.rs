@@ -474,7 +474,9 @@ async fn open(
     let behind = if speaks_now { Behind::More } else { Behind::Unknown };
     let header = proxy_header::of_exchange(session, exchange, plans.upstream);
     let introduction = plans.upstream.trust.as_ref().map(|trust| trust.for_traffic(server));
-    let opening = Opening { header: header.as_ref(), introduction: introduction.as_ref(), behind };
+    let worker = Rc::clone(&session.worker);
+    let timers = Some(&worker.timers);
+    let opening = Opening { header: header.as_ref(), introduction: introduction.as_ref(), behind, timers };
     let (first, stock) = (session.worker.random() as usize, Rc::clone(&session.worker.stock));
     // On the heap, since it is rare and would make every session larger.
     let mut connecting = Box::pin(handshake::open(opening, &endpoints, first, &stock));
