@@ -190,3 +190,28 @@ fn tcp_connections_with_and_without_an_access_log() {
         }
     }
 }
+
+#[test]
+fn of_more_than_one_group_all_answer_and_the_oldest_are_told() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, "");
+    let clients: Vec<Client> = (0..500).map(|_| Client::connect(weir.web())).collect();
+    let mut told = Value::Null;
+    eventually("all are there", || {
+        told = look(&weir, "/api/sessions?limit=7");
+        told["matching"] == clients.len()
+    });
+    assert_eq!(
+        (&told["asked"], &told["silent"], &told["silent_workers"]),
+        (&500.into(), &0.into(), &0.into())
+    );
+    let opened: Vec<&str> = told["sessions"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["opened"].as_str())
+        .collect();
+    assert!(opened.len() == 7 && opened.is_sorted(), "{opened:?}");
+    assert!(ask(&weir, "show sess").lines().filter(|line| line.contains(" state=idle ")).count() == 500);
+}
