@@ -16,6 +16,7 @@ mod exchange;
 mod relay;
 mod upstream;
 mod recorder;
+mod running;
 mod control;
 
 mod tls;

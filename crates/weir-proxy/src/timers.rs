@@ -126,6 +126,16 @@ impl Timers {
         }
     }
 
+    /// Wakes the tasks behind `count` timers in a row; gives where the next ones begin, if there are more.
+    pub(crate) fn wake_some(&self, from: usize, count: usize) -> Option<usize> {
+        let sleepers = &self.state.borrow().sleepers;
+        let end = from.saturating_add(count);
+        for sleeper in (from..end.min(sleepers.capacity())).filter_map(|key| sleepers.get(key)) {
+            sleeper.waker.wake_by_ref();
+        }
+        (end < sleepers.capacity()).then_some(end)
+    }
+
     /// Wakes tasks when their time has come, for as long as it is polled.
     pub(crate) async fn run(&self) {
         loop {

@@ -20,7 +20,8 @@ use crate::clock;
 use crate::downstream::listener::{Door, OpenDoor};
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::carrier::Carrier;
-use crate::recorder::{Ask, Recorder};
+use crate::recorder::{Asked, Recorder};
+use crate::running::Roll;
 use crate::snapshot::ListenerState;
 use crate::timers::Timers;
 use crate::turn::Turn;
@@ -74,9 +75,9 @@ pub(crate) struct WorkerStart {
     pub(crate) first: Turn,
     pub(crate) turns: UnboundedReceiver<Turn>,
     pub(crate) handed_over: UnboundedReceiver<Accepted>,
-    /// How much it keeps of exchanges that are over, and where it is asked about them.
+    /// How much it keeps of exchanges that are over, and where it is asked about them and about what runs.
     pub(crate) recorder: weir_config::Recorder,
-    pub(crate) asks: UnboundedReceiver<Ask>,
+    pub(crate) asks: UnboundedReceiver<Asked>,
     pub(crate) stop: Arc<Notify>,
     pub(crate) random_seed: u64,
 }
@@ -97,6 +98,10 @@ pub(crate) struct Worker {
     pub(crate) timers: Rc<Timers>,
     /// What is kept of exchanges that are over.
     pub(crate) recorder: Option<Recorder>,
+    /// Where sessions tell what they do, when somebody asks.
+    pub(crate) roll: Roll,
+    /// That of the last one that was opened.
+    session_number: Cell<u64>,
     carriers: RefCell<Vec<Carrier>>,
     /// Exchanges that may still begin before the buffers run out.
     exchanges_left: Cell<u32>,
@@ -142,6 +147,8 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
         doors: RefCell::default(),
         timers: Timers::new()?,
         recorder: Recorder::new(&recorder),
+        roll: Roll::default(),
+        session_number: Cell::new(0),
         carriers: RefCell::new(Vec::new()),
         exchanges_left: Cell::new(exchanges_max.max(1)),
         exchange_over: Notify::new(),
@@ -175,7 +182,10 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
         let worker = Rc::clone(&worker);
         async move {
             while let Some(ask) = asks.recv().await {
-                ask.answer(worker.recorder.as_ref());
+                match ask {
+                    Asked::Kept(ask) => ask.answer(worker.recorder.as_ref()),
+                    Asked::Running(ask) => Roll::call(&worker, ask).await,
+                }
             }
         }
     });
@@ -222,6 +232,12 @@ impl Worker {
         bits ^= bits >> 27;
         self.random.set(bits);
         bits.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// The number of a session that begins.
+    pub(crate) fn next_session(&self) -> u64 {
+        self.session_number.set(self.session_number.get() + 1);
+        self.session_number.get()
     }
 
     /// The value of `Date` now (RFC 9110 section 6.6.1), written anew once a second.

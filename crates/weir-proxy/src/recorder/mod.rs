@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 use weir_config::Protocol;
-use weir_observe::Failure;
+use weir_observe::{Failure, Phase};
 
 use self::ring::Ring;
 use self::words::PackedWords;
@@ -22,7 +22,7 @@ use crate::clock;
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::{Exchange, forwarded};
 use crate::view::View;
-pub(crate) use desk::{Ask, Desk, Filter, Found, Wanted};
+pub(crate) use desk::{Asked, Desk, Filter, Found, RunningFound, Wanted};
 pub(crate) use entry::{Entry, EntryKind, Flight, NONE};
 pub(crate) use names::Names;
 pub(crate) use story::{Decision, Story, TRIES_KEPT, Try};
@@ -110,10 +110,41 @@ impl Rings {
     #[cold]
     fn record_whole(&mut self, session: &Session, exchange: &Exchange, view: &View) {
         self.number += 1;
-        let (story, told) = (&exchange.story, exchange.told.as_deref());
         let mut flight = self.blank;
         flight.entry.number = self.number;
-        let entry = &mut flight.entry;
+        flight.set(session, exchange, view);
+        let is_failure = exchange.record.failure.is_some();
+        if !is_failure && flight.entry.tries_seen <= 1 {
+            if let Some(slot) = self.exchanges.next_slot(&self.blank.entry) {
+                *slot = flight.entry;
+            }
+            return;
+        }
+        let ring = if is_failure { &mut self.failures } else { &mut self.retried };
+        if let Some(slot) = ring.next_slot(&self.blank) {
+            *slot = flight;
+        }
+    }
+}
+
+impl Flight {
+    /// An exchange that still runs, in `phase` by now; `None` as long as nothing is known of it.
+    pub(crate) fn running(session: &Session, exchange: &Exchange, phase: Phase) -> Option<Self> {
+        let now = clock::now();
+        let mut flight = Self::blank(now);
+        flight.set(session, exchange, exchange.record.ground()?);
+        let (entry, record) = (&mut flight.entry, &exchange.record);
+        let spent = now.saturating_duration_since(record.accounted).as_micros();
+        entry.times.add(phase, u64::try_from(spent).unwrap_or(u64::MAX));
+        entry.ended = now;
+        entry.bytes_in += exchange.request_body.received() + record.tunnelled.map_or(0, |(up, _)| up);
+        Some(flight)
+    }
+
+    /// Everything but the number.
+    fn set(&mut self, session: &Session, exchange: &Exchange, view: &View) {
+        let (story, told) = (&exchange.story, exchange.told.as_deref());
+        let entry = &mut self.entry;
         fill_rare(entry, session, exchange, view);
         let (tries, seen) = match told {
             None => (story.tries(), story.seen()),
@@ -126,20 +157,9 @@ impl Rings {
         (entry.tries_seen, entry.kind) = (seen, kind(session, exchange));
         if let Some((first, later)) = tries.split_first() {
             entry.first_try = *first;
-            for (slot, noted) in flight.later_tries.iter_mut().zip(later) {
+            for (slot, noted) in self.later_tries.iter_mut().zip(later) {
                 *slot = *noted;
             }
-        }
-        let is_failure = exchange.record.failure.is_some();
-        if !is_failure && seen <= 1 {
-            if let Some(slot) = self.exchanges.next_slot(&self.blank.entry) {
-                *slot = flight.entry;
-            }
-            return;
-        }
-        let ring = if is_failure { &mut self.failures } else { &mut self.retried };
-        if let Some(slot) = ring.next_slot(&self.blank) {
-            *slot = flight;
         }
     }
 }
