@@ -91,6 +91,16 @@ pub fn hexadecimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&line[..len - 2]);
 }
 
+/// The 16 digits of a number, computed rather than looked up: all at once, in vectors.
+#[inline]
+pub fn hexadecimal_16(number: u64) -> [u8; 16] {
+    let mut digits = [0; 16];
+    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(number.to_be_bytes()) {
+        *pair = [byte >> 4, byte & 0xf].map(|digit| digit + if digit < 10 { b'0' } else { b'a' - 10 });
+    }
+    digits
+}
+
 /// Appends `address` as text, an IPv4-mapped IPv6 address as the IPv4 address it stands for, without brackets.
 #[inline]
 pub fn address(out: &mut Vec<u8>, address: IpAddr) {

@@ -59,18 +59,9 @@ pub(crate) fn make_late_request_id(session: &Session, exchange: &mut Exchange, l
 fn make_request_id(session: &Session, exchange: &mut Exchange) {
     let mut id = [0; REQUEST_ID_LEN];
     for half in id.as_chunks_mut::<{ REQUEST_ID_LEN / 2 }>().0 {
-        *half = hexadecimal(session.worker.random());
+        *half = write::hexadecimal_16(session.worker.random());
     }
     exchange.record.request_id.extend_from_slice(&id);
-}
-
-/// The digits of a number, computed rather than looked up: all at once, in vectors.
-fn hexadecimal(number: u64) -> [u8; 16] {
-    let mut digits = [0; 16];
-    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(number.to_be_bytes()) {
-        *pair = [byte >> 4, byte & 0xf].map(|digit| digit + if digit < 10 { b'0' } else { b'a' - 10 });
-    }
-    digits
 }
 
 /// Appends everything the listener wants servers to know.
