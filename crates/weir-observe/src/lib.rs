@@ -19,6 +19,7 @@ mod page;
 mod counter;
 mod histogram;
 mod shard;
+mod traces;
 mod admin;
 
 // What a reader makes of it.
@@ -50,6 +51,7 @@ pub use overview::Overview;
 pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
+pub use traces::{TraceFigures, TraceLoss};
 pub use shard::{
     FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard, ServerShard,
     ShardSizes, TLS_VERSIONS, UpstreamShard, WorkerShard,
