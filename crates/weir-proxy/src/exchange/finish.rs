@@ -7,9 +7,9 @@ use weir_observe::Phase;
 
 use super::attempt::{Plans, Serving};
 use super::record::Record;
-use super::{After, Exchange};
+use super::{After, Exchange, trace};
 use crate::clock;
-use crate::control::access_log;
+use crate::control::{access_log, traces};
 use crate::downstream::session::Session;
 use crate::view::View;
 
@@ -107,8 +107,14 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
             shard.bytes_out.add(exchange.to_server.sent);
         }
     }
+    if came && session.protocol == Protocol::Http && view.snapshot.traces.is_some() {
+        trace::begin_late(session, exchange, &view);
+    }
     access_log::write(session, exchange, &view);
     if let Some(recorder) = &session.worker.recorder {
         recorder.record(session, exchange, &view);
+    }
+    if exchange.record.trace.sampled().is_some() {
+        traces::hand_over(session, exchange, &view);
     }
 }

@@ -25,6 +25,10 @@ use crate::view::View;
 pub(crate) use desk::{Ask, Desk, Filter, Found, Wanted};
 pub(crate) use entry::{Entry, EntryKind, Flight, NONE};
 pub(crate) use names::Names;
+#[cfg(test)]
+pub(crate) use names::NamesKept;
+#[cfg(test)]
+pub(crate) use words::Words;
 pub(crate) use story::{Decision, Story, TRIES_KEPT, Try};
 
 /// Of so many exchanges that are kept, room for one that took more than one attempt is kept besides.
@@ -110,10 +114,37 @@ impl Rings {
     #[cold]
     fn record_whole(&mut self, session: &Session, exchange: &Exchange, view: &View) {
         self.number += 1;
-        let (story, told) = (&exchange.story, exchange.told.as_deref());
         let mut flight = self.blank;
+        flight.fill(session, exchange, view);
         flight.entry.number = self.number;
-        let entry = &mut flight.entry;
+        let seen = flight.entry.tries_seen;
+        let is_failure = exchange.record.failure.is_some();
+        if !is_failure && seen <= 1 {
+            if let Some(slot) = self.exchanges.next_slot(&self.blank.entry) {
+                *slot = flight.entry;
+            }
+            return;
+        }
+        let ring = if is_failure { &mut self.failures } else { &mut self.retried };
+        if let Some(slot) = ring.next_slot(&self.blank) {
+            *slot = flight;
+        }
+    }
+}
+
+impl Flight {
+    /// Everything that is known of an exchange that is over.
+    #[cold]
+    pub(crate) fn whole(session: &Session, exchange: &Exchange, view: &View) -> Self {
+        let mut flight = Self::blank(exchange.record.began);
+        flight.fill(session, exchange, view);
+        flight
+    }
+
+    /// Everything but the number.
+    fn fill(&mut self, session: &Session, exchange: &Exchange, view: &View) {
+        let (story, told) = (&exchange.story, exchange.told.as_deref());
+        let entry = &mut self.entry;
         fill_rare(entry, session, exchange, view);
         let (tries, seen) = match told {
             None => (story.tries(), story.seen()),
@@ -126,20 +157,9 @@ impl Rings {
         (entry.tries_seen, entry.kind) = (seen, kind(session, exchange));
         if let Some((first, later)) = tries.split_first() {
             entry.first_try = *first;
-            for (slot, noted) in flight.later_tries.iter_mut().zip(later) {
+            for (slot, noted) in self.later_tries.iter_mut().zip(later) {
                 *slot = *noted;
             }
-        }
-        let is_failure = exchange.record.failure.is_some();
-        if !is_failure && seen <= 1 {
-            if let Some(slot) = self.exchanges.next_slot(&self.blank.entry) {
-                *slot = flight.entry;
-            }
-            return;
-        }
-        let ring = if is_failure { &mut self.failures } else { &mut self.retried };
-        if let Some(slot) = ring.next_slot(&self.blank) {
-            *slot = flight;
         }
     }
 }
@@ -185,6 +205,7 @@ fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) 
     entry.kept = record.kept;
     entry.tries_seen = exchange.story.seen();
     entry.first_try = *exchange.story.first();
+    entry.trace_id = record.trace.id().to_be_bytes();
     entry.words.set(session, exchange);
 }
 
