@@ -51,8 +51,8 @@ pub use overview::Overview;
 pub use page::{Page, status_text};
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
-pub use traces::{TraceFigures, TraceLoss};
 pub use shard::{
     FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard, ServerShard,
     ShardSizes, TLS_VERSIONS, UpstreamShard, WorkerShard,
 };
+pub use traces::{TraceFigures, TraceLoss};

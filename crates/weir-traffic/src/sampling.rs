@@ -107,7 +107,8 @@ mod tests {
         let at_once = (0..1000).filter(|_| pace.try_take(&mut full_at, Duration::ZERO)).count();
         assert_eq!(at_once, 25);
         let pace = Pace::of(1, 4);
-        assert!(pace.try_take(&mut Duration::ZERO, Duration::ZERO), "a worker is never left with none");
+        let mut untouched = Duration::ZERO;
+        assert!(pace.try_take(&mut untouched, Duration::ZERO), "a worker is never left with none");
     }
 
     proptest! {

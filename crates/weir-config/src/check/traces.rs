@@ -82,11 +82,7 @@ fn warn_endpoint(endpoint: &Spanned<CollectorUrl>, findings: &mut Vec<Finding>) 
     }
 }
 
-fn collector_headers(
-    value: &TracesText,
-    files: &Files<'_>,
-    findings: &mut Vec<Finding>,
-) -> CollectorHeaders {
+fn collector_headers(value: &TracesText, files: &Files<'_>, findings: &mut Vec<Finding>) -> CollectorHeaders {
     let mut all = value.headers.clone();
     for (name, file) in &value.header_files.0 {
         if !files.may_read {

@@ -65,14 +65,20 @@ fn parse_url(text: &str) -> Result<CollectorUrl, ValueError> {
         }
     };
     if let Some(wrong) = text.chars().find(|c| !c.is_ascii_graphic() || "\"#<>".contains(*c)) {
-        return refused(&format!("holds {wrong:?}, which cannot stand in this URL"), "write it percent-encoded");
+        return refused(
+            &format!("holds {wrong:?}, which cannot stand in this URL"),
+            "write it percent-encoded",
+        );
     }
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if authority.contains('@') {
         return refused("holds credentials", "write them as a header, in `header_files`");
     }
     if !is_host_with_port(authority) {
-        return refused("names no host that can be asked", "write for example `http://127.0.0.1:4318/v1/traces`");
+        return refused(
+            "names no host that can be asked",
+            "write for example `http://127.0.0.1:4318/v1/traces`",
+        );
     }
     Ok(CollectorUrl { is_tls, authority: authority.into(), path: path.into() })
 }

@@ -47,9 +47,14 @@ mod tests {
 
     #[test]
     fn shares_are_read_and_printed() {
-        for (text, parts) in
-            [("0%", 0), ("100%", 1_000_000), ("10%", 100_000), ("0.1%", 1000), ("0.0001%", 1), ("12.5%", 125_000)]
-        {
+        for (text, parts) in [
+            ("0%", 0),
+            ("100%", 1_000_000),
+            ("10%", 100_000),
+            ("0.1%", 1000),
+            ("0.0001%", 1),
+            ("12.5%", 125_000),
+        ] {
             assert_eq!(text.parse(), Ok(Share(parts)), "{text}");
             assert_eq!(Share(parts).to_string(), text);
         }

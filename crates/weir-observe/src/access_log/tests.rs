@@ -177,7 +177,10 @@ fn every_placeholder_has_its_value() {
         ("{time.seconds} {time.us}", "971186136.123456 971186136123456"),
         ("{peer_address} {peer_port}", "10.1.1.1 1024"),
         ("{exchange_number} {path} {query}", r"3 /search q=a%20b"),
-        ("{host} {request_id} {trace_id} {route}", "www.example 01J9ZK 4bf92f3577b34da6a3ce929d0e0e4736 search"),
+        (
+            "{host} {request_id} {trace_id} {route}",
+            "www.example 01J9ZK 4bf92f3577b34da6a3ce929d0e0e4736 search",
+        ),
         ("{duration} {duration.ms} {duration.seconds}", "120399 120 0.120399"),
         ("{phase.connect}us", "30999us"),
         ("{request.header.User-Agent}", r"Mozilla/5.0\x20(\x22X11\x22)"),

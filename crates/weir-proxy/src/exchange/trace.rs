@@ -4,7 +4,7 @@
 //! exchange that is over is told in `control::traces`.
 
 use weir_config::{HeaderChanges, Trust};
-use weir_http::{FieldName, TraceContext, Version};
+use weir_http::{FieldName, Traceparent, Version};
 
 use super::Exchange;
 use super::fields::{NameSet, is_changed_away};
@@ -24,7 +24,7 @@ pub(crate) struct Trace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Own {
     /// The trace, and the span of the exchange itself.
-    pub(crate) context: TraceContext,
+    pub(crate) traceparent: Traceparent,
     /// The span of the client that it was made in; 0 when the trace begins here.
     pub(crate) parent_id: u64,
     pub(crate) is_http_10: bool,
@@ -36,7 +36,7 @@ const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
 impl Own {
     /// The id of the span of an attempt, the first of which is 1.
     pub(crate) fn attempt_id(&self, attempt: u8) -> u64 {
-        match self.context.span_id ^ u64::from(attempt).wrapping_mul(STRIDE) {
+        match self.traceparent.span_id ^ u64::from(attempt).wrapping_mul(STRIDE) {
             0 => STRIDE.rotate_left(17),
             id => id,
         }
@@ -44,7 +44,7 @@ impl Own {
 
     /// The id of the span of its wait in the queue.
     pub(crate) fn queue_id(&self) -> u64 {
-        match !self.context.span_id {
+        match !self.traceparent.span_id {
             0 => STRIDE.rotate_left(34),
             id => id,
         }
@@ -58,18 +58,18 @@ impl Trace {
     /// Its place, if it is sampled.
     #[inline]
     pub(crate) fn sampled(&self) -> Option<&Own> {
-        self.own.as_ref().filter(|own| own.context.is_sampled)
+        self.own.as_ref().filter(|own| own.traceparent.is_sampled)
     }
 
     /// The id of the trace, as it is written everywhere.
     pub(crate) fn id_digits(&self) -> Option<[u8; 32]> {
-        self.own.as_ref().map(|own| own.context.trace_id_digits())
+        self.own.as_ref().map(|own| own.traceparent.trace_id_digits())
     }
 
     /// The id of the trace; 0 when there is none.
     #[inline]
     pub(crate) fn id(&self) -> u128 {
-        self.own.as_ref().map_or(0, |own| own.context.trace_id)
+        self.own.as_ref().map_or(0, |own| own.traceparent.trace_id)
     }
 }
 
@@ -113,17 +113,17 @@ pub(crate) fn begin_late(session: &Session, exchange: &mut Exchange, view: &View
 }
 
 /// What the client says, when it says it once and by the rules (section 3.2.1: several are none).
-fn caller(exchange: &Exchange) -> Option<TraceContext> {
+fn caller(exchange: &Exchange) -> Option<Traceparent> {
     let mut all = exchange.request.fields().all(FieldName::Traceparent);
     let (only, more) = (all.next()?, all.next());
-    TraceContext::parse(only.value.of(&exchange.request_text)).filter(|_| more.is_none())
+    Traceparent::parse(only.value.of(&exchange.request_text)).filter(|_| more.is_none())
 }
 
 fn place(
     session: &Session,
     view: &View,
     plan: &TracePlan,
-    caller: Option<TraceContext>,
+    caller: Option<Traceparent>,
     is_http_10: bool,
 ) -> Own {
     let random = || session.worker.random();
@@ -134,7 +134,7 @@ fn place(
     let is_wanted = caller.map_or_else(|| plan.share.takes(trace_id), |caller| caller.is_sampled);
     let is_sampled = is_wanted && session.worker.may_sample(plan, session.now - view.snapshot.epoch);
     Own {
-        context: TraceContext { trace_id, span_id: random(), is_sampled },
+        traceparent: Traceparent { trace_id, span_id: random(), is_sampled },
         parent_id: caller.map_or(0, |caller| caller.span_id),
         is_http_10,
     }
@@ -156,7 +156,7 @@ fn write_traced(out: &mut Vec<u8>, own: &Own, attempt: u8, changes: &HeaderChang
     }
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
-    TraceContext { span_id: own.attempt_id(attempt), ..own.context }.write(out);
+    Traceparent { span_id: own.attempt_id(attempt), ..own.traceparent }.write(out);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn every_span_of_an_exchange_has_its_own_id() {
         for span_id in [1, 2, STRIDE, STRIDE.wrapping_mul(7), u64::MAX] {
-            let context = TraceContext { trace_id: 1, span_id, is_sampled: true };
-            let own = Own { context, parent_id: 0, is_http_10: false };
+            let traceparent = Traceparent { trace_id: 1, span_id, is_sampled: true };
+            let own = Own { traceparent, parent_id: 0, is_http_10: false };
             let mut ids: BTreeSet<u64> = (1..=16).map(|attempt| own.attempt_id(attempt)).collect();
             ids.extend([span_id, own.queue_id()]);
             assert!(!ids.contains(&0), "0 is no id");

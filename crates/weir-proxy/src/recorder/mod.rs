@@ -27,9 +27,9 @@ pub(crate) use entry::{Entry, EntryKind, Flight, NONE};
 pub(crate) use names::Names;
 #[cfg(test)]
 pub(crate) use names::NamesKept;
+pub(crate) use story::{Decision, Story, TRIES_KEPT, Try};
 #[cfg(test)]
 pub(crate) use words::Words;
-pub(crate) use story::{Decision, Story, TRIES_KEPT, Try};
 
 /// Of so many exchanges that are kept, room for one that took more than one attempt is kept besides.
 const EXCHANGES_PER_RETRIED: usize = 16;

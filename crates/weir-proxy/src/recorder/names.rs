@@ -64,10 +64,11 @@ impl Names {
             known.cloned().unwrap_or_else(|| Arc::new(names))
         });
         let upstreams = snapshot.upstreams.iter().map(|plan| {
-            let servers = plan.config.servers.iter().map(|server| ServerNames {
-                name: server.name.clone(),
-                address: server.address.clone(),
-            });
+            let servers = plan
+                .config
+                .servers
+                .iter()
+                .map(|server| ServerNames { name: server.name.clone(), address: server.address.clone() });
             let balance = plan.config.balance.name();
             let names = UpstreamNames {
                 name: plan.config.name.clone(),

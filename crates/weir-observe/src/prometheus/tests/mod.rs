@@ -252,9 +252,15 @@ fn figures_are_rendered_to_the_letter() {
 fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_figures());
     let families = read(&text);
-    for (part, fields) in
-        [("worker", 13), ("trace", 3), ("listener", 16), ("upstream", 12), ("server", 27), ("admin", 2), ("route", 3)]
-    {
+    for (part, fields) in [
+        ("worker", 13),
+        ("trace", 3),
+        ("listener", 16),
+        ("upstream", 12),
+        ("server", 27),
+        ("admin", 2),
+        ("route", 3),
+    ] {
         let prefix = format!("weir_{part}_");
         let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();
         assert_eq!(found, fields, "families of {part}");

@@ -147,9 +147,10 @@ impl Courier {
         }
         let mut response = request.send(body).map_err(|error| Trouble::unreachable(&error))?;
         let status = response.status().as_u16();
-        let retry_after = response.headers().get("retry-after").and_then(|value| {
-            value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
-        });
+        let retry_after = response
+            .headers()
+            .get("retry-after")
+            .and_then(|value| value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs));
         // Read to its end also when it says nothing, so that the connection can be used again.
         let answer = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         match status {
@@ -197,8 +198,8 @@ impl HttpClient for Courier {
 
 /// An HTTP client that takes nothing from the environment, and follows nobody elsewhere with the headers.
 fn agent(collector: &Collector) -> ureq::Agent {
-    let mut tls = TlsConfig::builder()
-        .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
+    let mut tls =
+        TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     if let Some(authorities) = &collector.authorities {
         let certificates =
             authorities.certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
@@ -242,7 +243,9 @@ impl Trouble {
             0 => {
                 "start the collector, or correct `traces.endpoint`: the URL of its receiver for OTLP over HTTP; `traces.ca` says whom to trust"
             }
-            401 | 403 => "correct `traces.headers` or `traces.header_files`: the collector does not know who this is",
+            401 | 403 => {
+                "correct `traces.headers` or `traces.header_files`: the collector does not know who this is"
+            }
             301..=308 | 404 | 405 => {
                 "correct the path of `traces.endpoint`: collectors usually take traces at `/v1/traces`"
             }
@@ -271,7 +274,8 @@ mod tests {
         };
         let (count, trouble) = rejected(200, &answer(3).encode_to_vec()).unwrap();
         assert_eq!((count, &*trouble.what), (3, "the collector rejected 3 spans of a batch: x"));
-        for taken in [&answer(0).encode_to_vec()[..], &answer(-3).encode_to_vec(), b"", b"<html>", &[0xff; 9]] {
+        for taken in [&answer(0).encode_to_vec()[..], &answer(-3).encode_to_vec(), b"", b"<html>", &[0xff; 9]]
+        {
             assert_eq!(rejected(200, taken), None, "{taken:?}");
         }
     }

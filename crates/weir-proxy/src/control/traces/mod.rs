@@ -212,9 +212,8 @@ impl Traces {
             self.leaving.extend(self.running.take());
             return Ok(None);
         };
-        let is_same = |running: &&Running| {
-            running.collector == traces.collector && running.queue_max == traces.queue
-        };
+        let is_same =
+            |running: &&Running| running.collector == traces.collector && running.queue_max == traces.queue;
         if let Some(running) = self.running.as_ref().filter(is_same) {
             return Ok(Some(TracePlan::new(traces, workers, &running.outlet)));
         }

@@ -71,7 +71,7 @@ fn number(at: usize, seen: u8) -> u8 {
 impl Told<'_> {
     /// A span with nothing in it yet.
     fn blank(&self, id: u64, parent: u64, kind: SpanKind, (begin, end): (Instant, Instant)) -> SpanData {
-        let trace_id = TraceId::from(self.sampled.own.context.trace_id);
+        let trace_id = TraceId::from(self.sampled.own.traceparent.trace_id);
         let state = TraceState::default();
         SpanData {
             span_context: SpanContext::new(trace_id, SpanId::from(id), TraceFlags::SAMPLED, false, state),
@@ -96,7 +96,7 @@ impl Told<'_> {
     fn exchange(&self) -> SpanData {
         let (own, entry) = (&self.sampled.own, self.entry);
         let mut span =
-            self.blank(own.context.span_id, own.parent_id, SpanKind::Server, (entry.began, entry.ended));
+            self.blank(own.traceparent.span_id, own.parent_id, SpanKind::Server, (entry.began, entry.ended));
         span.parent_span_is_remote = own.parent_id != 0;
         let (method, template) = (self.method(), self.template());
         span.name = match template {
@@ -153,7 +153,7 @@ impl Told<'_> {
         let first = self.sampled.flight.tries().next().filter(|noted| noted.server != NONE);
         let end = first.map_or(entry.ended, |noted| noted.began);
         let begin = end.checked_sub(waited).unwrap_or(end);
-        let (id, parent) = (own.queue_id(), own.context.span_id);
+        let (id, parent) = (own.queue_id(), own.traceparent.span_id);
         let mut span = self.blank(id, parent, SpanKind::Internal, (begin, end));
         span.name = "queue".into();
         let mut told = Attributes(&mut span.attributes);
@@ -166,7 +166,7 @@ impl Told<'_> {
     fn attempt(&self, noted: &Try, number: u8, is_last: bool) -> SpanData {
         let (own, entry) = (&self.sampled.own, self.entry);
         let ended = noted.failed_at.unwrap_or(entry.ended);
-        let (id, parent) = (own.attempt_id(number), own.context.span_id);
+        let (id, parent) = (own.attempt_id(number), own.traceparent.span_id);
         let mut span = self.blank(id, parent, SpanKind::Client, (noted.began, ended));
         span.name = self.method().to_owned().into();
         if let Some(opened_at) = noted.opened_at.filter(|opened_at| *opened_at >= noted.began) {
@@ -186,7 +186,9 @@ impl Told<'_> {
         let status = match noted.failure {
             Some(_) => noted.status,
             // The status of the exchange is that of the server, unless Weir has answered in its place.
-            None if is_last && entry.failure.is_none_or(|failure| failure.phase >= Phase::Relay) => entry.status,
+            None if is_last && entry.failure.is_none_or(|failure| failure.phase >= Phase::Relay) => {
+                entry.status
+            }
             None => 0,
         };
         told.put("http.response.status_code", (status != 0).then_some(i64::from(status)));
@@ -253,7 +255,10 @@ impl Told<'_> {
         if port.is_some() && self.entry.kind == EntryKind::Request {
             let path = self.sampled.rewritten.as_deref().unwrap_or(self.entry.words.path());
             let scheme = if upstream.is_some_and(|upstream| upstream.is_tls) { "https" } else { "http" };
-            told.put("url.full", Some(format!("{scheme}://{}{}", server.address, String::from_utf8_lossy(path))));
+            told.put(
+                "url.full",
+                Some(format!("{scheme}://{}{}", server.address, String::from_utf8_lossy(path))),
+            );
         }
     }
 

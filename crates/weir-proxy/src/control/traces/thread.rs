@@ -6,9 +6,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
-use opentelemetry_otlp::{
-    Protocol, RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
-};
+use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use opentelemetry_sdk::trace::SpanExporter as _;
@@ -64,12 +62,11 @@ pub(super) fn start(work: Work) -> io::Result<Receiver<()>> {
 }
 
 fn run(work: &Work, export: &Export) {
-    let mut batch = Vec::new();
     loop {
+        let mut batch = Vec::new();
         let goes_on = gather(work, &mut batch);
         if !batch.is_empty() {
             export.send(work, &batch);
-            batch.clear();
         }
         if !goes_on {
             return;
@@ -78,10 +75,10 @@ fn run(work: &Work, export: &Export) {
 }
 
 /// Waits for an exchange, and takes those that follow it at once or soon; `false` when nothing more comes.
-fn gather(work: &Work, batch: &mut Vec<Box<Sampled>>) -> bool {
+fn gather(work: &Work, batch: &mut Vec<Sampled>) -> bool {
     let Ok(Message::Sampled(first)) = work.receiver.recv() else { return false };
     work.queue.leave();
-    batch.push(first);
+    batch.push(*first);
     if !work.queue.is_ending() && !work.queue.holds(BATCH_MAX) {
         clock::pause(GATHER_TIME);
     }
@@ -89,7 +86,7 @@ fn gather(work: &Work, batch: &mut Vec<Box<Sampled>>) -> bool {
         match work.receiver.try_recv() {
             Ok(Message::Sampled(next)) => {
                 work.queue.leave();
-                batch.push(next);
+                batch.push(*next);
             }
             Err(TryRecvError::Empty) => return true,
             Ok(Message::End) | Err(TryRecvError::Disconnected) => return false,
@@ -116,7 +113,7 @@ impl Export {
     }
 
     /// Sends a batch, or loses it; both is counted.
-    fn send(&self, work: &Work, batch: &[Box<Sampled>]) {
+    fn send(&self, work: &Work, batch: &[Sampled]) {
         let (names, moment) = (work.desk.names.all(), Moment::now());
         let spans: Vec<_> = batch.iter().flat_map(|sampled| spans_of(sampled, &names, &moment)).collect();
         let count = spans.len() as u64;

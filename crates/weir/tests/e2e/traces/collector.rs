@@ -54,7 +54,9 @@ impl Collector {
     }
 
     /// One that does as `script` says.
-    pub(super) fn scripted(script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static) -> Collector {
+    pub(super) fn scripted(
+        script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
+    ) -> Collector {
         Collector { origin: Origin::start(script) }
     }
 
@@ -114,7 +116,10 @@ fn read(span: &proto::Span) -> Span {
     };
     let status = span.status.clone().unwrap_or_default();
     let is_error = status.code() == StatusCode::Error;
-    assert!(span.start_time_unix_nano <= span.end_time_unix_nano && span.start_time_unix_nano > 0, "{span:?}");
+    assert!(
+        span.start_time_unix_nano <= span.end_time_unix_nano && span.start_time_unix_nano > 0,
+        "{span:?}"
+    );
     Span {
         trace: hexadecimal(&span.trace_id),
         id: hexadecimal(&span.span_id),

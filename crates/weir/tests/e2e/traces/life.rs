@@ -34,7 +34,8 @@ fn a_collector_that_is_down_does_not_hold_up_the_end() {
         None
     });
     let text = config(&origin, &format!("endpoint = \"{}\", timeout = \"10m\"", collector.url()));
-    let mut weir = Weir::start(&text.replace("process.workers", "process.stop_grace = \"100ms\"\nprocess.workers"));
+    let mut weir =
+        Weir::start(&text.replace("process.workers", "process.stop_grace = \"100ms\"\nprocess.workers"));
     send(&weir, "/");
     collector.origin.wait_for_connections(1);
     weir.signal(Signal::TERM);
@@ -140,7 +141,8 @@ fn nothing_comes_from_the_environment() {
         ("HTTP_PROXY", proxy.clone()),
         ("ALL_PROXY", proxy),
     ];
-    let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let variables: Vec<(&str, &str)> =
+        variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
     let text = config(&origin, &format!("endpoint = \"{}\"", collector.url()));
     let weir = Weir::start_in_environment(folder, &text, &variables);

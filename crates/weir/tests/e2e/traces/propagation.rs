@@ -96,10 +96,9 @@ fn what_was_not_sampled_before_is_not_sampled_here() {
 
 #[test]
 fn a_route_has_the_last_word() {
-    for (headers, expected) in [
-        ("remove = [\"traceparent\"]", &[][..]),
-        ("set = { Traceparent = \"of my own\" }", &["of my own"]),
-    ] {
+    for (headers, expected) in
+        [("remove = [\"traceparent\"]", &[][..]), ("set = { Traceparent = \"of my own\" }", &["of my own"])]
+    {
         let (origin, collector) = (Origin::serving("seen"), Collector::start());
         let text = format!(
             "traces = {{ endpoint = \"{}\", follow = \"always\" }}\nlistener.web.address = \"127.0.0.1:0\"\n\

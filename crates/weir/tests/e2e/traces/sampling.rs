@@ -76,7 +76,11 @@ fn nobody_can_have_more_sampled_than_the_rate() {
     assert_eq!(metrics.sum("weir_worker_traces_limited_total", &[]), (200 - sampled) as f64);
     collector.wait_for(2 * sampled);
     for (request, trace) in origin.requests().iter().zip(1..) {
-        assert_eq!(told(request)[0], format!("{trace:032x}"), "also what is not sampled goes on in its trace");
+        assert_eq!(
+            told(request)[0],
+            format!("{trace:032x}"),
+            "also what is not sampled goes on in its trace"
+        );
     }
 }
 

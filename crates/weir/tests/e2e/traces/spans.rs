@@ -156,7 +156,8 @@ fn the_wait_in_the_queue_is_a_span() {
 
 #[test]
 fn a_tunnel_is_one_span_that_ends_with_it() {
-    const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    const SWITCH: &str =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let collector = Collector::start();
     let origin = Origin::start(|conn| {
         conn.request()?;
@@ -263,7 +264,8 @@ fn a_collector_with_tls_has_to_be_the_right_one() {
         let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
         std::fs::write(folder.path().join("ca.pem"), ca).expect("the folder takes a file");
         let url = format!("https://localhost:{}/v1/traces", listening.address().port());
-        let weir = Weir::start_in(folder, &config(&origin, &format!("endpoint = \"{url}\", ca = \"ca.pem\"")));
+        let weir =
+            Weir::start_in(folder, &config(&origin, &format!("endpoint = \"{url}\", ca = \"ca.pem\"")));
         assert_eq!(Client::exchange(weir.web(), &get("/", "")).status, 200);
         weir
     };

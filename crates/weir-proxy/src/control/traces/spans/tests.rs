@@ -1,9 +1,11 @@
+//! Exchanges made up here, with the config that they are of, and the spans of them.
+
 use std::collections::BTreeMap;
 
 use opentelemetry_sdk::trace::{Sampler, SamplingDecision, ShouldSample as _};
 use proptest::prelude::*;
 use weir_config::Checked;
-use weir_http::{Method, TraceContext};
+use weir_http::{Method, Traceparent};
 use weir_observe::Cause;
 use weir_traffic::sampling::{SHARE_WHOLE, Share};
 
@@ -40,8 +42,8 @@ fn fine() -> Sampled {
     entry.first_try.opened_at = Some(began);
     entry.words = Words::of(b"an-id", Method::Get, b"/api/x", b"shop.test:8080");
     entry.times.add(Phase::Response, 8_000);
-    let context = TraceContext { trace_id: 0xabc, span_id: 0x123, is_sampled: true };
-    Sampled { own: Own { context, parent_id: 0x77, is_http_10: false }, flight, rewritten: None }
+    let traceparent = Traceparent { trace_id: 0xabc, span_id: 0x123, is_sampled: true };
+    Sampled { own: Own { traceparent, parent_id: 0x77, is_http_10: false }, flight, rewritten: None }
 }
 
 fn spans(sampled: &Sampled) -> Vec<SpanData> {

@@ -12,7 +12,7 @@ const DASHES: [usize; 3] = [2, 35, 52];
 
 /// What one party tells the next about the trace that a request belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TraceContext {
+pub struct Traceparent {
     /// The trace; never 0.
     pub trace_id: u128,
     /// The span that the sender made the request in; never 0.
@@ -21,7 +21,7 @@ pub struct TraceContext {
     pub is_sampled: bool,
 }
 
-impl TraceContext {
+impl Traceparent {
     /// Reads the value of a `traceparent`; `None` when it breaks a rule, by which the trace begins anew.
     ///
     /// Of versions to come, only what version 00 has is read (section 4.3 of the recommendation).
@@ -77,15 +77,15 @@ fn number(digits: &[u8]) -> Option<u64> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::TraceContext;
+    use super::Traceparent;
 
     const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
     const SPAN: u64 = 0x00f0_67aa_0ba9_02b7;
 
     fn sampled(value: &str) -> Option<bool> {
-        let context = TraceContext::parse(value.as_bytes())?;
-        assert_eq!((context.trace_id, context.span_id), (TRACE, SPAN), "{value}");
-        Some(context.is_sampled)
+        let traceparent = Traceparent::parse(value.as_bytes())?;
+        assert_eq!((traceparent.trace_id, traceparent.span_id), (TRACE, SPAN), "{value}");
+        Some(traceparent.is_sampled)
     }
 
     #[test]
@@ -143,11 +143,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_again(trace_id in 1_u128.., span_id in 1_u64.., is_sampled: bool) {
-            let context = TraceContext { trace_id, span_id, is_sampled };
+            let traceparent = Traceparent { trace_id, span_id, is_sampled };
             let mut value = Vec::new();
-            context.write(&mut value);
-            prop_assert_eq!(TraceContext::parse(&value), Some(context));
-            prop_assert_eq!(context.trace_id_digits().to_vec(), format!("{trace_id:032x}").into_bytes());
+            traceparent.write(&mut value);
+            prop_assert_eq!(Traceparent::parse(&value), Some(traceparent));
+            prop_assert_eq!(traceparent.trace_id_digits().to_vec(), format!("{trace_id:032x}").into_bytes());
             let expected = format!("00-{trace_id:032x}-{span_id:016x}-0{}", u8::from(is_sampled));
             prop_assert_eq!(String::from_utf8(value).unwrap(), expected);
         }
@@ -156,17 +156,17 @@ mod tests {
         fn one_byte_changed_is_refused_or_reads_as_written(at in 0..55_usize, byte: u8) {
             let mut value = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_vec();
             value[at] = byte;
-            if let Some(context) = TraceContext::parse(&value) {
+            if let Some(traceparent) = Traceparent::parse(&value) {
                 prop_assert!(byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte) || byte == b'-');
                 let mut again = Vec::new();
-                context.write(&mut again);
+                traceparent.write(&mut again);
                 prop_assert_eq!(&again[3..52], &value[3..52]);
             }
         }
 
         #[test]
         fn no_bytes_panic(value in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _any = TraceContext::parse(&value);
+            let _any = Traceparent::parse(&value);
         }
     }
 }
