@@ -32,7 +32,7 @@ section! {
         ca: Spanned<Box<str>> = optional, like "nginx `otel_exporter { trusted_certificate }`";
         /// How long one request to the collector may take.
         timeout: Duration = "10s", in 1..=600_000;
-        /// Sampled exchanges that wait to be sent at most, at about 1.5 KiB each, in memory that is taken as it is needed. More are dropped and counted.
+        /// Sampled exchanges that wait to be sent at most, at about 1.2 KiB each, in memory that is taken as it is needed. More are dropped and counted.
         queue: u32 = 2048, in 1..=1_000_000, like "nginx `otel_exporter { batch_size, batch_count }`";
     }
 }

@@ -7,7 +7,7 @@ use weir_observe::Phase;
 
 use super::attempt::{Plans, Serving};
 use super::record::Record;
-use super::{After, Exchange, trace};
+use super::{After, Exchange};
 use crate::clock;
 use crate::control::{access_log, traces};
 use crate::downstream::session::Session;
@@ -106,9 +106,6 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
             shard.bytes_in.add(exchange.response_relay.moved);
             shard.bytes_out.add(exchange.to_server.sent);
         }
-    }
-    if came && session.protocol == Protocol::Http && view.snapshot.traces.is_some() {
-        trace::begin_late(session, exchange, &view);
     }
     access_log::write(session, exchange, &view);
     if let Some(recorder) = &session.worker.recorder {

@@ -5,6 +5,7 @@
 
 use weir_config::{HeaderChanges, Trust};
 use weir_http::{FieldName, Traceparent, Version};
+use weir_observe::Phase;
 
 use super::Exchange;
 use super::fields::{NameSet, is_changed_away};
@@ -106,8 +107,10 @@ fn begin_traced(
 
 /// A trace for a request whose head could not be read, if anything is traced.
 #[cold]
-pub(crate) fn begin_late(session: &Session, exchange: &mut Exchange, view: &View) {
-    if let (None, Some(plan)) = (exchange.record.trace.own, &view.snapshot.traces) {
+pub(crate) fn begin_late(session: &Session, exchange: &mut Exchange, view: &View, phase: Phase) {
+    // Before there was any request there is nothing to trace.
+    let came = phase >= Phase::Request;
+    if let (None, true, Some(plan)) = (exchange.record.trace.own, came, &view.snapshot.traces) {
         exchange.record.trace.own = Some(place(session, view, plan, None, false));
     }
 }

@@ -43,6 +43,9 @@ pub(crate) struct Sampled {
     rewritten: Option<Box<[u8]>>,
 }
 
+// What the reference of the config says about the memory.
+const _: () = assert!(size_of::<Sampled>() <= 1200);
+
 enum Message {
     Sampled(Box<Sampled>),
     /// Nothing more comes.
