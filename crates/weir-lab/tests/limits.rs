@@ -15,10 +15,10 @@ fn measuring() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a scenario of one steady load on nginx; gives the measurement and what was said.
-fn measured(dir: &Path, steady: &str) -> (serde_json::Value, serde_json::Value, String) {
+/// Runs a scenario of one steady load on `target`; gives the measurement and what was said.
+fn measured(dir: &Path, target: &str, steady: &str) -> (serde_json::Value, serde_json::Value, String) {
     let scenario = format!(
-        "question = \"?\"\nrequirements = []\ntargets = [\"nginx\"]\nclass = \"tuned\"\n\
+        "question = \"?\"\nrequirements = []\ntargets = [\"{target}\"]\nclass = \"tuned\"\n\
          rounds = {{ count = 1, warm-up = \"200ms\", window = \"1s\" }}\n{steady}"
     );
     let file = dir.join("limits.toml");
@@ -53,7 +53,7 @@ fn an_origin_that_is_the_limit_is_named_and_the_throughput_is_void() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let (measurement, capacity, said) =
-        measured(dir.path(), "[upstream]\nburn = \"2ms\"\n[steady]\nclients = 16\n");
+        measured(dir.path(), "nginx", "[upstream]\nburn = \"2ms\"\n[steady]\nclients = 16\n");
     let values = &measurement["values"];
     let share = |figure: &str| values[figure].as_f64().unwrap();
     assert!(share("origin-cpu") > 3.0 * share("driver-cpu"), "{values}");
@@ -71,11 +71,30 @@ fn an_origin_that_is_the_limit_is_named_and_the_throughput_is_void() {
 }
 
 #[test]
+fn a_client_that_is_the_limit_is_named_and_the_throughput_is_void() {
+    let _turn = measuring();
+    let dir = tempfile::tempdir().unwrap();
+    // Opening a connection costs more than accepting it, and nobody stands between.
+    let (measurement, _, said) =
+        measured(dir.path(), "direct", "[steady]\nclients = 16\nkeep-alive = false\n");
+    let values = &measurement["values"];
+    let share = |figure: &str| values[figure].as_f64().unwrap();
+    assert!(share("driver-cpu") > share("origin-cpu"), "{values}");
+    if is_quiet(&measurement, "client") {
+        assert!(
+            is_void(&measurement, "requests-per-second") && is_void(&measurement, "p99"),
+            "{measurement}"
+        );
+        assert!(said.contains("the client was the limit: of their CPU the origin used"), "{said}");
+    }
+}
+
+#[test]
 fn too_few_clients_are_no_measure_of_a_target() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     // Client, target and server are at work one after the other: none is all the time.
-    let (measurement, _, said) = measured(dir.path(), "[steady]\nclients = 1\n");
+    let (measurement, _, said) = measured(dir.path(), "nginx", "[steady]\nclients = 1\n");
     if is_quiet(&measurement, "waiting") {
         assert!(
             is_void(&measurement, "requests-per-second") && !is_void(&measurement, "p50"),
@@ -125,8 +144,11 @@ fn web_servers_can_be_the_origin_and_every_byte_of_theirs_is_compared() {
     let _turn = measuring();
     for origin in ["nginx", "apache"] {
         let dir = tempfile::tempdir().unwrap();
-        let (measurement, _, said) =
-            measured(dir.path(), &format!("[upstream]\norigin = \"{origin}\"\n[steady]\nclients = 16\n"));
+        let (measurement, _, said) = measured(
+            dir.path(),
+            "nginx",
+            &format!("[upstream]\norigin = \"{origin}\"\n[steady]\nclients = 16\n"),
+        );
         let values = &measurement["values"];
         for figure in ["requests-per-second", "cpu-per-request", "origin-per-request"] {
             assert!(values[figure].as_f64().unwrap() > 0.0, "{origin}: {said}");

@@ -8,6 +8,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use weir_observe::{Cause, Failure, Phase};
+
 use crate::timers::{NEVER, Tick, Timers};
 
 /// A deadline that can be moved for free, and the timer behind it.
@@ -21,12 +23,14 @@ pub(crate) struct Deadline {
     ceiling: Tick,
     /// A moment at which the task wants to be polled, whatever the limits are.
     look: Tick,
+    /// Whether the session is to end now: every wait is over.
+    is_cut: bool,
 }
 
 impl Deadline {
     /// No limit yet, no timer.
     pub(crate) fn new(timers: &Rc<Timers>) -> Self {
-        Self { timers: Rc::clone(timers), timer: None, at: NEVER, ceiling: NEVER, look: NEVER }
+        Self { timers: Rc::clone(timers), timer: None, at: NEVER, ceiling: NEVER, look: NEVER, is_cut: false }
     }
 
     /// Gets a timer for the task that polls; to be called once, before the first wait.
@@ -69,9 +73,27 @@ impl Deadline {
         self.ceiling < self.at
     }
 
+    /// Ends every wait from now on: somebody has asked for the end of the session.
+    pub(crate) fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// Whether that is why a wait was over.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// What ended a wait in `phase`: `passed`, unless somebody has asked for the end of the session.
+    pub(crate) fn failure(&self, phase: Phase, passed: Failure) -> Failure {
+        if self.is_cut { Failure::weir(phase, Cause::Cut) } else { passed }
+    }
+
     /// Ready when the deadline has passed; else the task is woken when it does. To be polled last, when everything
     /// else is pending.
     pub(crate) fn poll_passed(&mut self) -> Poll<()> {
+        if self.is_cut {
+            return Poll::Ready(());
+        }
         let at = self.at.min(self.ceiling);
         let wake_at = at.min(self.look);
         if wake_at == NEVER {

@@ -16,6 +16,7 @@ mod exchange;
 mod relay;
 mod upstream;
 mod recorder;
+mod running;
 mod control;
 
 mod tls;
@@ -26,6 +27,7 @@ mod sys;
 mod buffer;
 mod deadline;
 mod timers;
+mod alarm;
 mod wheel;
 mod clock;
 mod cpus;

@@ -1,16 +1,19 @@
 //! The timers of a worker's sessions, one each, and the wakers of their tasks.
 //!
-//! All of them together use one timer of the event loop: a wait begins and ends without touching it. Times are ticks of
+//! All of them together use one timer of the kernel: a wait begins and ends without touching it. Times are ticks of
 //! 1 ms since the worker started, and a timer never fires early. Must not decide what a passed deadline means.
 
 use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use slab::Slab;
-use tokio::sync::Notify;
 
+use crate::alarm::Alarm;
 use crate::clock;
 use crate::wheel::{Link, Links, Wheel};
 
@@ -25,10 +28,11 @@ pub(crate) const NEVER: Tick = Tick::MAX;
 pub(crate) struct Timers {
     began: Instant,
     state: RefCell<State>,
-    /// The tick that the timer of the event loop is set for.
+    alarm: Alarm,
+    /// The tick that the alarm is set for.
     awaited: Cell<Tick>,
-    /// Tells that it must fire earlier.
-    earlier: Notify,
+    /// How many timers are not of sessions.
+    naps: Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -51,14 +55,18 @@ impl Links for Slab<Sleeper> {
 }
 
 impl Timers {
-    /// No timers yet.
-    pub(crate) fn new() -> Rc<Self> {
-        Rc::new(Self {
+    /// No timers yet; in the event loop of this thread.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub(crate) fn new() -> io::Result<Rc<Self>> {
+        Ok(Rc::new(Self {
             began: clock::now(),
             state: RefCell::new(State { wheel: Wheel::new(), sleepers: Slab::new() }),
+            alarm: Alarm::new()?,
             awaited: Cell::new(NEVER),
-            earlier: Notify::new(),
-        })
+            naps: Cell::new(0),
+        }))
     }
 
     /// The first tick at or after `at`.
@@ -80,9 +88,9 @@ impl Timers {
         sleepers.remove(timer as usize);
     }
 
-    /// How many there are, set or not.
+    /// How many sessions have one, set or not.
     pub(crate) fn len(&self) -> usize {
-        self.state.borrow().sleepers.len()
+        self.state.borrow().sleepers.len() - self.naps.get()
     }
 
     /// Has the task woken at `due`, unless its timer fires earlier anyway; `false` when `due` has come.
@@ -94,11 +102,21 @@ impl Timers {
         if sleepers[timer as usize].link.due().is_none_or(|set_for| due < set_for) {
             let due = wheel.set(sleepers, timer, due);
             if due < self.awaited.get() {
-                self.awaited.set(due);
-                self.earlier.notify_one();
+                self.awaken_at(due);
             }
         }
         true
+    }
+
+    /// Waits for `length`.
+    pub(crate) fn nap(self: &Rc<Self>, length: Duration) -> Nap {
+        Nap { due: self.tick(clock::now() + length), timers: Rc::clone(self), timer: None }
+    }
+
+    fn awaken_at(&self, tick: Tick) {
+        self.awaited.set(tick);
+        let at = self.began + Duration::from_millis(tick);
+        self.alarm.set(at.saturating_duration_since(clock::now()));
     }
 
     /// Wakes every task.
@@ -108,24 +126,26 @@ impl Timers {
         }
     }
 
+    /// Wakes the tasks behind `count` timers in a row; gives where the next ones begin, if there are more.
+    pub(crate) fn wake_some(&self, from: usize, count: usize) -> Option<usize> {
+        let sleepers = &self.state.borrow().sleepers;
+        let end = from.saturating_add(count);
+        for sleeper in (from..end.min(sleepers.capacity())).filter_map(|key| sleepers.get(key)) {
+            sleeper.waker.wake_by_ref();
+        }
+        (end < sleepers.capacity()).then_some(end)
+    }
+
     /// Wakes tasks when their time has come, for as long as it is polled.
     pub(crate) async fn run(&self) {
         loop {
-            match self.next() {
-                NEVER => self.earlier.notified().await,
-                tick => {
-                    let at = self.began + Duration::from_millis(tick);
-                    let _passed = tokio::time::timeout_at(at.into(), self.earlier.notified()).await;
-                }
-            }
+            self.alarm.rung().await;
             self.wake_due();
+            match self.state.borrow().wheel.next() {
+                None => self.awaited.set(NEVER),
+                Some(next) => self.awaken_at(next),
+            }
         }
-    }
-
-    fn next(&self) -> Tick {
-        let next = self.state.borrow().wheel.next().unwrap_or(NEVER);
-        self.awaited.set(next);
-        next
     }
 
     fn wake_due(&self) {
@@ -133,5 +153,113 @@ impl Timers {
         let now = clock::now().saturating_duration_since(self.began).as_millis() as Tick;
         let State { wheel, sleepers } = &mut *self.state.borrow_mut();
         wheel.advance(sleepers, now, |sleepers, timer| sleepers[timer as usize].waker.wake_by_ref());
+    }
+}
+
+/// A wait of something that is no session.
+#[derive(Debug)]
+pub(crate) struct Nap {
+    timers: Rc<Timers>,
+    due: Tick,
+    timer: Option<u32>,
+}
+
+impl Future for Nap {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = match self.timer {
+            Some(timer) => {
+                self.timers.state.borrow_mut().sleepers[timer as usize].waker.clone_from(cx.waker());
+                timer
+            }
+            None => {
+                self.timers.naps.update(|naps| naps + 1);
+                self.timers.add(cx.waker().clone())
+            }
+        };
+        self.timer = Some(timer);
+        if self.timers.wake_by(timer, self.due) { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+impl Drop for Nap {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            self.timers.remove(timer);
+            self.timers.naps.update(|naps| naps - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `work` in an event loop like that of a worker, with timers that fire.
+    fn with_timers<F: Future<Output = ()>>(work: impl FnOnce(Rc<Timers>) -> F) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it can be made");
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let timers = Timers::new().expect("there are descriptors");
+            let firing = Rc::clone(&timers);
+            let clockwork = tokio::task::spawn_local(async move { firing.run().await });
+            work(timers).await;
+            clockwork.abort();
+        });
+    }
+
+    #[test]
+    fn naps_last_as_long_as_they_should_and_end_in_their_order() {
+        with_timers(async |timers| {
+            let began = clock::now();
+            let order = Rc::new(RefCell::new(Vec::new()));
+            let naps = [40, 0, 20, 30].map(|millis| {
+                let (nap, order) = (timers.nap(Duration::from_millis(millis)), Rc::clone(&order));
+                tokio::task::spawn_local(async move {
+                    nap.await;
+                    assert!(began.elapsed() >= Duration::from_millis(millis), "never early");
+                    order.borrow_mut().push(millis);
+                })
+            });
+            for nap in naps {
+                nap.await.expect("no nap panics");
+            }
+            assert_eq!(*order.borrow(), [0, 20, 30, 40]);
+            assert_eq!(
+                (timers.len(), timers.state.borrow().sleepers.len()),
+                (0, 0),
+                "nothing is left of them"
+            );
+        });
+    }
+
+    #[test]
+    fn an_earlier_wait_is_not_held_up_by_a_later_one() {
+        with_timers(async |timers| {
+            let began = clock::now();
+            tokio::select! {
+                () = timers.nap(Duration::from_secs(3600)) => panic!("an hour has not passed"),
+                () = timers.nap(Duration::from_millis(5)) => {}
+            }
+            assert!(began.elapsed() >= Duration::from_millis(5));
+            // The alarm is still set for the long one, or for nothing: it goes on either way.
+            timers.nap(Duration::from_millis(5)).await;
+        });
+    }
+
+    #[test]
+    fn naps_are_not_counted_as_sessions() {
+        with_timers(async |timers| {
+            let waker = std::task::Waker::noop();
+            let session = timers.add(waker.clone());
+            let mut nap = Box::pin(timers.nap(Duration::from_secs(1)));
+            assert!(nap.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+            assert_eq!(timers.len(), 1);
+            timers.remove(session);
+            assert_eq!(timers.len(), 0);
+            drop(nap);
+            assert_eq!(timers.len(), 0);
+        });
     }
 }

@@ -205,7 +205,11 @@ impl LocalUpstream {
         let local = |(index, shards): (usize, &[Arc<ServerShard>])| {
             let known = before.and_then(|before| before.servers.get(index));
             let stays = plan.keeps_idle[index] && plan.leaves_at[index].is_none();
-            match known.filter(|_| stays && plan.shared_idle[index].is_none()) {
+            // One that had left and is back begins anew: what is still open from before leads to its last requests only.
+            let goes_on = |known: &&Rc<LocalServer>| {
+                stays && plan.shared_idle[index].is_none() && !known.is_closed.get()
+            };
+            match known.filter(goes_on) {
                 Some(known) => Rc::clone(known),
                 None => {
                     known.inspect(|known| known.close());

@@ -20,7 +20,8 @@ use crate::clock;
 use crate::downstream::listener::{Door, OpenDoor};
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::carrier::Carrier;
-use crate::recorder::{Ask, Recorder};
+use crate::recorder::{Asked, Recorder};
+use crate::running::Roll;
 use crate::snapshot::{ListenerState, TracePlan};
 use crate::timers::Timers;
 use crate::turn::Turn;
@@ -74,9 +75,9 @@ pub(crate) struct WorkerStart {
     pub(crate) first: Turn,
     pub(crate) turns: UnboundedReceiver<Turn>,
     pub(crate) handed_over: UnboundedReceiver<Accepted>,
-    /// How much it keeps of exchanges that are over, and where it is asked about them.
+    /// How much it keeps of exchanges that are over, and where it is asked about them and about what runs.
     pub(crate) recorder: weir_config::Recorder,
-    pub(crate) asks: UnboundedReceiver<Ask>,
+    pub(crate) asks: UnboundedReceiver<Asked>,
     pub(crate) stop: Arc<Notify>,
     pub(crate) random_seed: u64,
 }
@@ -97,6 +98,10 @@ pub(crate) struct Worker {
     pub(crate) timers: Rc<Timers>,
     /// What is kept of exchanges that are over.
     pub(crate) recorder: Option<Recorder>,
+    /// Where sessions tell what they do, when somebody asks.
+    pub(crate) roll: Roll,
+    /// That of the last one that was opened.
+    session_number: Cell<u64>,
     carriers: RefCell<Vec<Carrier>>,
     /// Exchanges that may still begin before the buffers run out.
     exchanges_left: Cell<u32>,
@@ -116,12 +121,11 @@ pub(crate) struct Worker {
 /// # Errors
 /// When the event loop cannot be made.
 pub(crate) fn run(start: WorkerStart) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve(start));
-    Ok(())
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, serve(start))
 }
 
-async fn serve(start: WorkerStart) {
+async fn serve(start: WorkerStart) -> std::io::Result<()> {
     let WorkerStart {
         index,
         shared,
@@ -143,8 +147,10 @@ async fn serve(start: WorkerStart) {
         listeners: RefCell::default(),
         leaving: RefCell::default(),
         doors: RefCell::default(),
-        timers: Timers::new(),
+        timers: Timers::new()?,
         recorder: Recorder::new(&recorder),
+        roll: Roll::default(),
+        session_number: Cell::new(0),
         carriers: RefCell::new(Vec::new()),
         exchanges_left: Cell::new(exchanges_max.max(1)),
         exchange_over: Notify::new(),
@@ -179,7 +185,10 @@ async fn serve(start: WorkerStart) {
         let worker = Rc::clone(&worker);
         async move {
             while let Some(ask) = asks.recv().await {
-                ask.answer(worker.recorder.as_ref());
+                match ask {
+                    Asked::Kept(ask) => ask.answer(worker.recorder.as_ref()),
+                    Asked::Running(ask) => Roll::call(&worker, ask).await,
+                }
             }
         }
     });
@@ -199,6 +208,7 @@ async fn serve(start: WorkerStart) {
     sweeper.abort();
     clockwork.abort();
     worker.flush_logs();
+    Ok(())
 }
 
 /// Buffers that one exchange may hold: one for what the client sends, one for what the server sends.
@@ -206,7 +216,7 @@ const BUFFERS_PER_EXCHANGE: u32 = 2;
 
 async fn sweep(worker: Rc<Worker>) {
     loop {
-        tokio::time::sleep(SWEEP_INTERVAL).await;
+        worker.timers.nap(SWEEP_INTERVAL).await;
         let view = Rc::clone(&worker.view.borrow());
         let now = clock::now();
         view.sweep_idle(now);
@@ -235,6 +245,12 @@ impl Worker {
         let counter = if may { &self.shard.traces_sampled } else { &self.shard.traces_limited };
         counter.increment();
         may
+    }
+
+    /// The number of a session that begins.
+    pub(crate) fn next_session(&self) -> u64 {
+        self.session_number.set(self.session_number.get() + 1);
+        self.session_number.get()
     }
 
     /// The value of `Date` now (RFC 9110 section 6.6.1), written anew once a second.
@@ -280,7 +296,10 @@ impl Worker {
                 return listener;
             }
             // Sessions of other workers end without a word to this one: look again now and then.
-            let _woken = tokio::time::timeout(Duration::from_millis(20), self.room.notified()).await;
+            tokio::select! {
+                () = self.room.notified() => {}
+                () = self.timers.nap(Duration::from_millis(20)) => {}
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
 use crate::output;
 use crate::profile::{self, ProfileArguments};
+use crate::sessions::{self, EndArguments, SessionsArguments};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +20,8 @@ Examples:
   weir ctl drain app a --deadline 30s --config weir.toml
   weir ctl weight app a 10 --config weir.toml
   weir ctl reload --config weir.toml
+  weir ctl sessions --server a --min-age 1m --config weir.toml
+  weir ctl end s0-17 --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
   weir ctl profile memory --config weir.toml
   weir ctl raw 'show stat' --admin unix:/run/weir.sock";
@@ -94,6 +97,12 @@ enum Verb {
     },
     /// Read the config again and go over to it.
     Reload,
+    /// What runs now: each session, what it waits for and since when, the oldest first.
+    Sessions(SessionsArguments),
+    /// End a session, whatever it is doing, or all with an exchange on a server.
+    ///
+    /// Its connections are closed at once. A request that had no answer yet is answered 503, one in the middle of its answer is broken off.
+    End(EndArguments),
     /// Show where its CPU time or its memory goes: it profiles itself, and needs nothing of the machine for it.
     Profile(ProfileArguments),
     /// Send a command of the runtime socket, such as `show stat`.
@@ -131,6 +140,8 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
             change(&client, server, &json!({ "max_requests": count }))
         }
         Verb::Reload => reload(&client),
+        Verb::Sessions(arguments) => sessions::list(&client, arguments),
+        Verb::End(arguments) => sessions::end(&client, arguments),
         Verb::Profile(arguments) => return profile::run(client, arguments),
         Verb::Raw { command } => raw(&client, command),
     }?;
@@ -144,7 +155,7 @@ fn look(client: &AdminClient, target: &str) -> Result<String, CommandError> {
 }
 
 /// The body of an answer that says yes.
-fn fine(answer: &Answer) -> Result<String, CommandError> {
+pub(crate) fn fine(answer: &Answer) -> Result<String, CommandError> {
     let text = answer.text();
     if (200..300).contains(&answer.status) {
         return Ok(text);
@@ -202,7 +213,7 @@ fn pretty(text: &str) -> String {
 }
 
 /// A text as a part of a URL (RFC 3986 section 2.1).
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
         match byte {

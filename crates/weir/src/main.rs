@@ -17,6 +17,7 @@ mod supervisor;
 mod check;
 mod plan;
 mod ctl;
+mod sessions;
 mod explain;
 mod why;
 mod top;

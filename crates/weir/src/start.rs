@@ -103,6 +103,9 @@ fn help_for_address(error: &io::Error, address: &str, change: &str) -> String {
         io::ErrorKind::AddrNotAvailable => {
             format!("this machine has no such address (`ip address` shows what it has): {change}")
         }
+        io::ErrorKind::AlreadyExists if is_unix => {
+            format!("a file that is no socket has this path: move it away, or {change}")
+        }
         io::ErrorKind::NotFound if is_unix => {
             format!("the folder of the socket does not exist: create it, or {change}")
         }

@@ -68,7 +68,7 @@ pub(super) fn check_headers(listener: &Located<ListenerText>, findings: &mut Vec
         }
         return;
     }
-    let id = listener.value.request_id.header.as_ref();
+    let id = listener.value.request_id.value.header.as_ref();
     let mut seen: Vec<(&str, &str)> = id.map(|id| ("request_id.header", &**id)).into_iter().collect();
     for (key, name) in headers.value.named() {
         let at = headers.key_at(key);

@@ -23,6 +23,7 @@ pub(super) fn check(
     check_values(text, findings);
     report_of_http(text, findings);
     warn_limits(text, findings);
+    warn_request_id(text, findings);
     client_certificates::check_headers(text, findings);
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
     Listener {
@@ -177,6 +178,15 @@ fn report_of_http(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
                 _ => finding,
             });
         }
+    }
+}
+
+fn warn_request_id(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
+    let id = &text.value.request_id;
+    if let Some(at) = id.changed("respond").filter(|_| id.value.respond && id.value.header.is_none()) {
+        let what = "`respond` does nothing here: `header` is off, so there is no id";
+        findings
+            .push(Finding::new(MistakeKind::Unused, at, what).hint("name a header, such as `x-request-id`"));
     }
 }
 

@@ -237,13 +237,16 @@ section! {
 }
 
 section! {
-    /// The id that follows a request through the systems. It stands in the access log and goes to the server.
+    /// The id that follows a request through the systems. It stands in the access log and goes to the server; `weir why` tells by it what became of a request.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct RequestId at "listener.NAME.request_id" {
         /// The header that carries the id. Off makes none.
         header: Option<HeaderName> = "x-request-id", like "HAProxy `unique-id-header`";
         /// Whose id is taken over; for all others a new one is made.
         accept: Trust = "trusted-proxies";
+        /// Whether clients get it, too, in the same header of every response; what a server sends there gives way. The pages
+        /// of failures name it in any case.
+        respond: bool = false, like "nginx `add_header X-Request-ID $request_id always`";
     }
 }
 

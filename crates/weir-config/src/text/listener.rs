@@ -58,7 +58,7 @@ section! {
         /// What servers are told about the client.
         forwarded: Forwarded = {};
         /// The id that follows a request through the systems.
-        request_id: RequestId = {};
+        request_id: Located<RequestId> = {};
         /// The access log of this listener, instead of the one at the top of the file.
         access_log: AccessLog = optional, like "nginx `access_log`";
     }
@@ -85,7 +85,7 @@ impl ListenerText {
             trusted_proxies: self.trusted_proxies,
             proxy_protocol: None,
             forwarded: self.forwarded,
-            request_id: self.request_id,
+            request_id: self.request_id.value,
             access_log: self.access_log.unwrap_or(access_log),
             routes: Vec::new(),
         }

@@ -53,7 +53,7 @@ impl Configuration {
         if is_odd {
             branches.push(branch(NOW_AND_THEN, "now-and-then"));
         }
-        let balance = Some(if is_odd { Balance::LeastRequests } else { Balance::RoundRobin });
+        let balance = Some(balance(number));
         let least = upstream.response_timeout.unwrap_or(LIMIT);
         let response_timeout = Some(if is_odd { least + least / 3 } else { least });
         Self {
@@ -66,6 +66,11 @@ impl Configuration {
 
 /// The time limit where the scenario has none: so long that nothing ends by it.
 const LIMIT: Duration = Duration::from_secs(300);
+
+/// How configuration `number` chooses a server.
+fn balance(number: u32) -> Balance {
+    if number % 2 == 1 { Balance::LeastRequests } else { Balance::RoundRobin }
+}
 
 /// Which of `servers` configuration `number` leaves out; none at the start.
 fn gone(number: u32, servers: usize) -> Option<usize> {
@@ -81,9 +86,10 @@ pub(super) struct Effects {
     pub(super) late: Vec<usize>,
 }
 
-/// A configuration is in effect when the server that came back with it has got a request, and the last one has gone to the server
-/// that it leaves out. `told`: when each was; the last one had as long as `every` says. The first one brings none back.
-/// `journals`: those of the servers that change.
+/// A configuration is in effect when the last request has gone to the server that it leaves out, and the server that came back
+/// with it has got one, if it is its turn: with `least-requests` a server that still has its tunnels has its share of the work
+/// already. `told`: when each was; the last one had as long as `every` says. The first one brings none back. `journals`: those
+/// of the servers that change.
 pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<Visit>]) -> Effects {
     let requests: Vec<Vec<u64>> = journals.iter().map(|journal| of_clients(journal)).collect();
     let mut effects = Effects::default();
@@ -92,7 +98,7 @@ pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<Visit>]) ->
         let within =
             |server: usize| requests[server].iter().copied().filter(|got| (*at..until).contains(got));
         let number = index as u32 + 1;
-        let back = gone(number - 1, journals.len());
+        let back = gone(number - 1, journals.len()).filter(|_| balance(number) == Balance::RoundRobin);
         let first = back.map_or(Some(*at), |back| within(back).min());
         let last = gone(number, journals.len()).and_then(|gone| within(gone).max());
         let taken = first.map(|first| first.max(last.unwrap_or(0)) - at);
@@ -150,14 +156,17 @@ mod tests {
             let Effects { longest, late } = effects(&told, every, journals);
             (longest, late)
         };
-        assert_eq!(seen(&right), (70, vec![]));
+        assert_eq!(seen(&right), (50, vec![]));
+        // Whoever has the fewest requests is next, so the second one waits; the third has its last request.
+        let busy = [visits(&[900, 2050]), visits(&[1500, 3900]), visits(&[2500, 3080])];
+        assert_eq!(seen(&busy), (80, vec![]));
         // The server that is to go gets another one after the other is back already.
         let late = [visits(&[900, 2050]), visits(&[1500, 2300, 3070]), visits(&[2500])];
         assert_eq!(seen(&late), (300, vec![]));
-        let stuck = [visits(&[900, 3001]), visits(&[1500, 3070]), visits(&[2500])];
-        assert_eq!(seen(&stuck), (70, vec![2]));
-        let [first, _, third] = right;
-        assert_eq!(seen(&[first, visits(&[1500]), third]).1, [3]);
+        let stuck = [visits(&[900, 3001]), visits(&[1500, 3070]), visits(&[2500, 3020])];
+        assert_eq!(seen(&stuck), (20, vec![2]));
+        let [first, second, _] = right;
+        assert_eq!(seen(&[first, second, visits(&[2500, 3020, 3990])]).1, [3]);
         // A target that takes none of them over goes on with all servers.
         let all: Vec<u64> = (90..400).map(|number| number * 10).collect();
         assert_eq!(seen(&[visits(&all), visits(&all), visits(&all)]).1, [1, 2, 3]);

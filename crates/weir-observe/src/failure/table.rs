@@ -407,9 +407,9 @@ rows! {
     "server-down": ServerDown, Server, [Connect Send Response Relay], answer 502, UNREACHED,
         "The server was marked down by its health check while the exchange ran.",
         "Look for the reason in the server; if it was well, the health check is too strict.";
-    "cut-by-operator": Cut, Weir, [Tls Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
-        "The operator ended the session.",
-        "Nothing.";
+    "cut-by-operator": Cut, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
+        "Somebody ended the session at the admin listener or the runtime socket, whatever it was doing.",
+        "Nothing, if that was meant. The log of Weir says at the same time who asked for it.";
     "buffer-limit": BufferLimit, Weir, [Request Route Connect Send Response Relay], answer 503, BUSY,
         "The worker has no buffer left.",
         "Raise `process.buffers_max`, or lower `process.connections_max`.";

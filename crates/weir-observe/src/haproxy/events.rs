@@ -1,11 +1,39 @@
-//! `show errors` and `show sess`, as far as they are known without looking at single requests.
+//! `show errors`: failures since the start by reason, and the last ones one by one.
 
-use super::rows::whole;
+use std::fmt::Write as _;
+use std::time::Duration;
+
 use crate::access_log::UnixMicros;
+use crate::failure::Failure;
 use crate::overview::Overview;
 
-/// `show errors`: failures since the start by reason, at the listeners where they happened. What the requests looked like is not kept here.
-pub fn errors(overview: &Overview) -> String {
+/// One of the last failures.
+#[derive(Debug, Clone)]
+pub struct ErrorRow {
+    /// When it came to its end.
+    pub at: UnixMicros,
+    /// The number by which its story is asked for.
+    pub number: String,
+    /// Where it came in.
+    pub listener: String,
+    /// Where it went, as far as that was decided.
+    pub upstream: Option<String>,
+    /// The server of the last attempt.
+    pub server: Option<String>,
+    /// The client.
+    pub source: String,
+    /// The id of the request; empty if it has none.
+    pub request_id: Vec<u8>,
+    /// Method and path; of a head that could not be read, its beginning; empty if nothing was asked.
+    pub request: Vec<u8>,
+    /// How long it took.
+    pub took: Duration,
+    /// What went wrong.
+    pub failure: Failure,
+}
+
+/// `show errors`: what was counted since the start, at the listeners where it happened, then `last`, the newest first.
+pub fn errors(overview: &Overview, last: &[ErrorRow]) -> String {
     let at = UnixMicros(overview.process.at_ms.saturating_mul(1000)).haproxy();
     let failures = || {
         let of = |listener: &'_ crate::overview::ListenerOverview| listener.failures.clone();
@@ -26,20 +54,33 @@ pub fn errors(overview: &Overview) -> String {
             failure.phases.join(" or "),
         ));
     }
+    for row in last {
+        one(row, &mut text);
+    }
     text
 }
 
-/// `show sess`: how many there are. Workers keep their sessions to themselves, so they are counted and not listed.
-pub fn sessions(overview: &Overview) -> String {
-    let listeners = overview.listeners.iter().map(|listener| {
-        let (open, tunnels) = (listener.figures.sessions_open, listener.figures.tunnels_open);
-        format!(
-            "# fe={} sessions={} peak={} tunnels={}\n",
-            listener.name,
-            whole(open.now),
-            whole(open.peak),
-            whole(tunnels.now)
-        )
-    });
-    listeners.collect()
+// Writing to a `String` does not fail.
+fn one(row: &ErrorRow, text: &mut String) {
+    let at = row.at.haproxy();
+    let failure = row.failure;
+    let _fits = write!(
+        text,
+        "\n[{}] frontend {}: {}\n  backend {}, server {}, event #{}, src {}\n  phase {}, party {}, after {} ms\n",
+        String::from_utf8_lossy(&at),
+        row.listener,
+        failure.reason(),
+        row.upstream.as_deref().unwrap_or("<NONE>"),
+        row.server.as_deref().unwrap_or("<NONE>"),
+        row.number,
+        row.source,
+        failure.phase.name(),
+        failure.party.name(),
+        row.took.as_millis(),
+    );
+    if !row.request.is_empty() || !row.request_id.is_empty() {
+        let (request, id) = (row.request.escape_ascii(), row.request_id.escape_ascii());
+        let _fits = writeln!(text, "  request \"{request}\", id {id}");
+    }
+    let _fits = writeln!(text, "  {}", failure.explanation().happened);
 }

@@ -10,13 +10,15 @@ mod stat;
 mod info;
 mod servers;
 mod events;
+mod sessions;
 
 #[cfg(test)]
 mod tests;
 
-pub use events::{errors, sessions};
+pub use events::{ErrorRow, errors};
 pub use info::info;
 pub use servers::{backends, servers_conn, servers_state};
+pub use sessions::{SessionRow, session_details, sessions};
 pub use stat::{ProxyName, StatFilter, stat};
 
 /// How `show stat` and `show info` are written.

@@ -1,12 +1,16 @@
 //! Every form of every answer, from an overview that is made up here.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::columns::COLUMNS;
 use super::*;
+use crate::access_log::UnixMicros;
 use crate::counter::Level;
+use crate::failure::{Cause, Failure};
 use crate::figures::{ListenerFigures, ReloadFigures, ServerFigures, UpstreamFigures, WorkerFigures};
 use crate::overview::*;
+use crate::phase::Phase;
 
 /// The header of HAProxy 2.6.12 as Debian 12 has it.
 const HEADER: &str = "# pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,dreq,dresp,ereq,econ,eresp,wretr,wredis,status,weight,act,bck,chkfail,chkdown,lastchg,downtime,qlimit,pid,iid,sid,throttle,lbtot,tracked,type,rate,rate_lim,rate_max,check_status,check_code,check_duration,hrsp_1xx,hrsp_2xx,hrsp_3xx,hrsp_4xx,hrsp_5xx,hrsp_other,hanafail,req_rate,req_rate_max,req_tot,cli_abrt,srv_abrt,comp_in,comp_out,comp_byp,comp_rsp,lastsess,last_chk,last_agt,qtime,ctime,rtime,ttime,agent_status,agent_code,agent_duration,check_desc,agent_desc,check_rise,check_fall,check_health,agent_rise,agent_fall,agent_health,addr,cookie,mode,algo,conn_rate,conn_rate_max,conn_tot,intercepted,dcon,dses,wrew,connect,reuse,cache_lookups,cache_hits,srv_icur,src_ilim,qtime_max,ctime_max,rtime_max,ttime_max,eint,idle_conn_cur,safe_conn_cur,used_conn_cur,need_conn_est,uweight,agg_server_status,agg_server_check_status,agg_check_status,-,ssl_sess,ssl_reused_sess,ssl_failed_handshake,h2_headers_rcvd,h2_data_rcvd,h2_settings_rcvd,h2_rst_stream_rcvd,h2_goaway_rcvd,h2_detected_conn_protocol_errors,h2_detected_strm_protocol_errors,h2_rst_stream_resp,h2_goaway_resp,h2_open_connections,h2_backend_open_streams,h2_total_connections,h2_backend_total_streams,h1_open_connections,h1_open_streams,h1_total_connections,h1_total_streams,h1_bytes_in,h1_bytes_out,h1_spliced_bytes_in,h1_spliced_bytes_out,";
@@ -274,10 +278,24 @@ fn the_connections_of_servers_are_told() {
 }
 
 #[test]
-fn errors_and_sessions_are_counted() {
-    let text = errors(&overview());
+fn errors_are_counted_and_the_last_ones_told() {
+    let row = ErrorRow {
+        at: UnixMicros(99_000_000),
+        number: "0-7".into(),
+        listener: "web".into(),
+        upstream: Some("app".into()),
+        server: None,
+        source: "192.0.2.7:4711".into(),
+        request_id: b"an-id".to_vec(),
+        request: b"GET /\x1b".to_vec(),
+        took: Duration::from_millis(1500),
+        failure: Failure::weir(Phase::Queue, Cause::TimedOut),
+    };
+    let text = errors(&overview(), &[row]);
+    let told = "\n\n[01/Jan/1970:00:01:39.000] frontend web: queue-timeout\n  backend app, server <NONE>, event #0-7, src 192.0.2.7:4711\n  \
+                phase queue, party weir, after 1500 ms\n  request \"GET /\\x1b\", id an-id\n  ";
+    assert!(text.contains(told), "{text}");
     assert!(text.starts_with("Total events captured on [01/Jan/1970:00:01:40.000] : 6\n"), "{text}");
     assert!(text.contains("frontend web: 6 x request-malformed, by the client, in phase request"), "{text}");
-    assert_eq!(sessions(&overview()), "# fe=web sessions=2 peak=8 tunnels=0\n");
     assert_eq!(backends(&overview()), "# name\napp\n");
 }

@@ -1,6 +1,6 @@
 //! What is not on the request path: certificates and authorities whose files change, names of servers, health checks, the
 //! times of ejections, the writer of the access log, the addresses that a reload opens and closes; and how the process is looked at and
-//! steered: figures and what is made of them, the admin listener, the runtime socket, profiles.
+//! steered: figures and what is made of them, the admin listener, the runtime socket, sessions that are ended, profiles.
 //!
 //! Must not make a worker wait.
 
@@ -20,6 +20,7 @@ mod history;
 pub(crate) mod modes;
 pub(crate) mod admin;
 pub(crate) mod runtime;
+mod sessions;
 pub(crate) mod figures;
 pub(crate) mod overview;
 pub(crate) mod pulse;

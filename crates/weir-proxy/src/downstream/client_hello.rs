@@ -12,6 +12,7 @@ use super::session::Session;
 use crate::clock;
 use crate::exchange::failure::of_io;
 use crate::exchange::{Ended, Exchange};
+use crate::running::Doing;
 
 /// Reads the name into the exchange; it stays empty when the client names none or does not speak TLS.
 ///
@@ -43,7 +44,10 @@ pub(crate) async fn read_name(
                 Poll::Ready(outcome) => return Poll::Ready(Err(closed(session, outcome))),
                 Poll::Pending => {
                     let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
-                    return session.deadline.poll_passed().map(|()| Err(Ended::Failed(timed_out)));
+                    session.tell(Doing::Hello, Some(exchange));
+                    let over = session.deadline.poll_passed();
+                    return over
+                        .map(|()| Err(Ended::Failed(session.deadline.failure(Phase::Tls, timed_out))));
                 }
             }
         }

@@ -4,6 +4,7 @@
 //! body and a repeated attempt finds the head untouched.
 
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use weir_http::{HeadLimits, Progress};
 use weir_observe::{Cause, Failure, Phase};
@@ -12,6 +13,7 @@ use super::session::Session;
 use crate::clock;
 use crate::exchange::failure::of_io;
 use crate::exchange::{Ended, Exchange};
+use crate::running::Doing;
 
 /// Reads one request head into the exchange.
 ///
@@ -32,12 +34,17 @@ pub(crate) async fn read_request(
             match parse(session, exchange, limits) {
                 Ok(true) => return Poll::Ready(Ok(())),
                 Ok(false) => {}
-                Err(failure) => return Poll::Ready(Err(Ended::Failed(failure))),
+                Err(failure) => {
+                    if !waited {
+                        begin(exchange, clock::now());
+                    }
+                    return Poll::Ready(Err(Ended::Failed(failure)));
+                }
             }
             match session.client.poll_fill(cx, &session.worker.stock) {
                 Poll::Ready(Ok(len)) if len > 0 => {}
                 Poll::Ready(outcome) => return Poll::Ready(Err(closed(session, outcome))),
-                Poll::Pending => return wait(session, &mut waited, timeout),
+                Poll::Pending => return wait(session, exchange, &mut waited, timeout),
             }
         }
     })
@@ -92,13 +99,27 @@ fn closed(session: &Session, outcome: std::io::Result<usize>) -> Ended {
     }
 }
 
-fn wait(session: &mut Session, waited: &mut bool, timeout: std::time::Duration) -> Poll<Result<(), Ended>> {
+/// The first bytes are here, and are no whole head.
+#[cold]
+fn begin(exchange: &mut Exchange, now: Instant) {
+    (exchange.record.began, exchange.record.accounted) = (now, now);
+}
+
+fn wait(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    waited: &mut bool,
+    timeout: Duration,
+) -> Poll<Result<(), Ended>> {
     if !*waited {
         *waited = true;
-        session.deadline.set(clock::now(), Some(timeout));
+        let now = clock::now();
+        begin(exchange, now);
+        session.deadline.set(now, Some(timeout));
     }
-    session
-        .deadline
-        .poll_passed()
-        .map(|()| Err(Ended::Failed(Failure::client(Phase::Request, Cause::TimedOut))))
+    session.tell(Doing::Head, Some(exchange));
+    session.deadline.poll_passed().map(|()| {
+        let timed_out = Failure::client(Phase::Request, Cause::TimedOut);
+        Err(Ended::Failed(session.deadline.failure(Phase::Request, timed_out)))
+    })
 }

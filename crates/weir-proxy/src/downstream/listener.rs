@@ -151,16 +151,15 @@ fn bind_unix(listener: &Listener, path: &Path) -> io::Result<Bound> {
     Ok(Bound { address: BoundAddress::Unix(path.to_path_buf()), sockets: vec![socket.into()] })
 }
 
-/// Removes a socket file that nobody listens on any more, as after a crash.
+/// Removes a socket file that nobody listens on any more, as after a crash. Another file that is in the way stays, an error.
 pub(crate) fn remove_stale(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.file_type().is_socket() => {
-            match std::os::unix::net::UnixStream::connect(path) {
-                Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
-                Err(_) => std::fs::remove_file(path),
-            }
-        }
-        _ => Ok(()),
+        Ok(metadata) if !metadata.file_type().is_socket() => Err(io::ErrorKind::AlreadyExists.into()),
+        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+            Err(_) => std::fs::remove_file(path),
+        },
+        Err(_) => Ok(()),
     }
 }
 
@@ -277,7 +276,7 @@ async fn accept(worker: Rc<Worker>, door: Rc<Door>) {
                     worker.unreserve(&listener.state);
                     worker.count_exhausted(&listener);
                     all_taken = false;
-                    tokio::time::sleep(EXHAUSTED_PAUSE).await;
+                    worker.timers.nap(EXHAUSTED_PAUSE).await;
                     break;
                 }
                 // The client left before it was accepted, or the network failed for it alone.

@@ -13,6 +13,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::session::{Peer, Session};
 use crate::clock;
+use crate::running::Doing;
 
 /// What a header said of a connection beside the client, who took the place of the peer.
 #[derive(Debug)]
@@ -81,7 +82,9 @@ fn poll_header(
             Poll::Ready(_) => return Poll::Ready(Err(Some(bad))),
             Poll::Pending => {
                 let timed_out = Failure::client(Phase::Accept, Cause::TimedOut);
-                return session.deadline.poll_passed().map(|()| Err(Some(timed_out)));
+                session.tell(Doing::ProxyHeader, None);
+                let over = session.deadline.poll_passed();
+                return over.map(|()| Err(Some(session.deadline.failure(Phase::Accept, timed_out))));
             }
         }
     }

@@ -3,7 +3,9 @@
 //! Between exchanges a session holds no buffer and no exchange, only its socket and a timer. Must not know what a
 //! request means.
 
+use std::future::Future as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +22,7 @@ use crate::control::access_log::LogBatches;
 use crate::deadline::Deadline;
 use crate::exchange::After;
 use crate::exchange::carrier::{Carrier, future_bytes};
+use crate::running::Doing;
 use crate::socket::{PeerState, Socket};
 use crate::tls::clients::ClientCertificate;
 use crate::tls::handshake::{self, Refused};
@@ -85,6 +88,10 @@ pub(crate) struct Session {
     pub(crate) tls_micros: u32,
     /// Why the client is not served at all, until it was told.
     pub(crate) refused: Option<Failure>,
+    /// Its number among those of the worker, from 1.
+    pub(crate) number: u64,
+    /// The last roll call that it has answered.
+    pub(crate) called: u64,
     opened_at: Instant,
     /// Whether the limit on connections per client counts this one.
     counted: bool,
@@ -128,6 +135,8 @@ impl Session {
         let local = if shows_local { socket.local_address().map(Box::new) } else { None };
         Some(Box::new(Self {
             deadline: Deadline::new(&worker.timers),
+            number: worker.next_session(),
+            called: worker.roll.number(),
             worker,
             listener,
             protocol,
@@ -165,7 +174,7 @@ impl Session {
             return;
         }
         while self.next_request().await {
-            let mut lease = Lease::take(&self.worker).await;
+            let Some(mut lease) = Lease::take(&mut self).await else { break };
             let after;
             (self, after) = lease.carry(self).await;
             drop(lease);
@@ -180,10 +189,25 @@ impl Session {
                 },
             }
         }
+        if self.deadline.is_cut() {
+            self.count_cut();
+        }
         if self.client.tls.is_some() {
             // Idle for too long, or Weir stops: nothing was cut off.
             self.end_writing().await;
         }
+    }
+
+    /// Counts and keeps that somebody has ended it between two exchanges.
+    #[cold]
+    fn count_cut(&self) {
+        let failure = Failure::weir(Phase::Request, Cause::Cut);
+        self.listener.shard.failures.record(failure);
+        self.worker.record_session(failure, self.peer, &self.listener, self.opened_at);
+    }
+
+    pub(crate) fn opened_at(&self) -> Instant {
+        self.opened_at
     }
 
     /// The peer at the other end of the connection, whoever it is for.
@@ -247,7 +271,10 @@ impl Session {
         self.deadline.set(clock::now(), Some(LINGER_TIME));
         std::future::poll_fn(|cx| match self.client.poll_shutdown_write(cx) {
             Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => self.deadline.poll_passed(),
+            Poll::Pending => {
+                self.tell(Doing::Ending, None);
+                self.deadline.poll_passed()
+            }
         })
         .await;
     }
@@ -275,7 +302,10 @@ impl Session {
             }
             match self.client.poll_readable(cx) {
                 Poll::Ready(outcome) => Poll::Ready(outcome.is_ok()),
-                Poll::Pending => self.deadline.poll_passed().map(|()| false),
+                Poll::Pending => {
+                    self.tell(Doing::Idle, None);
+                    self.deadline.poll_passed().map(|()| false)
+                }
             }
         })
         .await
@@ -309,7 +339,10 @@ impl Session {
                 match self.client.poll_fill(cx, &self.worker.stock) {
                     Poll::Ready(Ok(len)) if len > 0 => left = left.saturating_sub(len),
                     Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending => return self.deadline.poll_passed(),
+                    Poll::Pending => {
+                        self.tell(Doing::Ending, None);
+                        return self.deadline.poll_passed();
+                    }
                 }
                 self.client.input = None;
             }
@@ -343,6 +376,7 @@ impl Drop for Session {
             self.listener.shard.failures.record(failure);
             self.worker.record_session(failure, self.peer, &self.listener, self.opened_at);
         }
+        self.worker.roll.leave(self.called);
         let entered = self.deadline.leave();
         self.worker.leave_session(entered, &self.listener);
     }
@@ -355,14 +389,27 @@ struct Lease {
 }
 
 impl Lease {
-    /// Takes a carrier, waiting for one when the buffers of the worker are used up.
-    async fn take(worker: &Rc<Worker>) -> Self {
-        let carrier = match worker.try_begin_exchange() {
+    /// Takes a carrier, waiting for one when the buffers of the worker are used up; `None` when the session ends meanwhile.
+    async fn take(session: &mut Session) -> Option<Self> {
+        let carrier = match session.worker.try_begin_exchange() {
             Some(carrier) => carrier,
             // On the heap, since it is rare and would make every session larger.
-            None => Box::pin(worker.begin_exchange()).await,
+            None => Box::pin(Self::wait(session)).await?,
         };
-        Self { worker: Rc::clone(worker), carrier: Some(carrier) }
+        Some(Self { worker: Rc::clone(&session.worker), carrier: Some(carrier) })
+    }
+
+    async fn wait(session: &mut Session) -> Option<Carrier> {
+        let worker = Rc::clone(&session.worker);
+        let mut carrier = pin!(worker.begin_exchange());
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(carrier) = carrier.as_mut().poll(cx) {
+                return Poll::Ready(Some(carrier));
+            }
+            session.tell(Doing::Memory, None);
+            if session.deadline.is_cut() { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
     }
 
     /// Carries one exchange. A panic or an end of the task meanwhile takes session and carrier along.

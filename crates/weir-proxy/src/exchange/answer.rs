@@ -13,6 +13,7 @@ use super::{After, Ended, Exchange, fields, forwarded, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Reader, Writer};
 use crate::relay::{Sink as _, Source as _};
+use crate::running::Doing;
 use crate::snapshot::RoutePlan;
 
 /// Answers with the page of a failure, or breaks the connection when that is all that is left to do.
@@ -46,7 +47,8 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
     let mut body = Vec::new();
     page.render(format, &mut body);
     let status = page.status;
-    if failure.party == Party::Client || !take_buffered_body(session, exchange) || session.is_ending() {
+    let ends = session.is_ending() || session.deadline.is_cut();
+    if failure.party == Party::Client || !take_buffered_body(session, exchange) || ends {
         // What a client got wrong once leaves doubt about where its next request begins.
         exchange.keep_alive = false;
     }
@@ -131,10 +133,12 @@ fn take_buffered_body(session: &mut Session, exchange: &mut Exchange) -> bool {
     }
 }
 
-fn write_head(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, status: u16) {
+fn write_head(out: &mut Vec<u8>, session: &Session, exchange: &mut Exchange, status: u16) {
     write::status_line(out, Version::Http11, status, status_text(status).as_bytes());
     write::field(out, b"Date", &session.worker.date());
     fields::write_connection(out, exchange);
+    let view = exchange.record.view(session);
+    fields::write_id(out, exchange, &view.snapshot.listeners[exchange.record.listener()]);
 }
 
 fn write_location(out: &mut Vec<u8>, exchange: &Exchange, redirect: &Redirect) {
@@ -196,6 +200,7 @@ async fn send(session: &mut Session, exchange: &mut Exchange, status: u16) -> Re
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(super::failure::of_response_body(&error))),
                 Poll::Pending => {
                     let sent = exchange.to_client.sent;
+                    session.tell(Doing::ClientTakes, Some(exchange));
                     let over = exchange.patience.poll_over(&mut session.deadline, Awaited::ClientTakes, sent);
                     return over.map(Err);
                 }

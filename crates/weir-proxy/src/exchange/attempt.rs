@@ -24,6 +24,7 @@ use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
+use crate::running::Doing;
 use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::socket::Behind;
 use crate::upstream::admission::Slot;
@@ -379,6 +380,7 @@ fn poll_wait(
         (false, Waiting::Source) => (Awaited::RequestBody, relay.moved),
         (false, Waiting::Sink) => (Awaited::ServerTakes, exchange.to_server.sent),
     };
+    session.tell(awaited.into(), Some(exchange));
     let over = exchange.patience.poll_over(&mut session.deadline, awaited, moved);
     over.map(|failure| {
         let server = failure.party == Party::Server;
@@ -472,7 +474,9 @@ async fn open(
     let behind = if speaks_now { Behind::More } else { Behind::Unknown };
     let header = proxy_header::of_exchange(session, exchange, plans.upstream);
     let introduction = plans.upstream.trust.as_ref().map(|trust| trust.for_traffic(server));
-    let opening = Opening { header: header.as_ref(), introduction: introduction.as_ref(), behind };
+    let worker = Rc::clone(&session.worker);
+    let timers = Some(&worker.timers);
+    let opening = Opening { header: header.as_ref(), introduction: introduction.as_ref(), behind, timers };
     let (first, stock) = (session.worker.random() as usize, Rc::clone(&session.worker.stock));
     // On the heap, since it is rare and would make every session larger.
     let mut connecting = Box::pin(handshake::open(opening, &endpoints, first, &stock));
@@ -484,7 +488,11 @@ async fn open(
         if session.poll_client_gone(cx) {
             return Poll::Ready(Err((Failure::client(Phase::Connect, Cause::Reset), Kind::Other)));
         }
+        session.tell(Doing::Connecting, Some(exchange));
         session.deadline.poll_passed().map(|()| {
+            if session.deadline.is_cut() {
+                return Err((Failure::weir(Phase::Connect, Cause::Cut), Kind::Other));
+            }
             let failure = match session.deadline.ends_with_ceiling() {
                 true => Failure::weir(Phase::Connect, Cause::ExchangeTimedOut),
                 false => Failure::server(Phase::Connect, Cause::TimedOut),

@@ -14,7 +14,7 @@ use super::attempt::Plans;
 use super::{Exchange, choose, forwarded, persistence, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::Framing;
-use crate::snapshot::RoutePlan;
+use crate::snapshot::{ListenerPlan, RoutePlan};
 
 /// A set of known field names, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,6 +314,7 @@ pub(crate) fn write_response(
     }
     write_response_framing(&mut out, exchange, body);
     write_connection(&mut out, exchange);
+    write_id(&mut out, exchange, plans.listener);
     persistence::write_bond(&mut out, exchange, plans, server);
     write_changes(&mut out, &plans.route.config.response_headers);
     out.extend_from_slice(b"\r\n");
@@ -332,6 +333,7 @@ pub(crate) fn write_switching(exchange: &mut Exchange, plans: Plans<'_>, server:
             write::field(&mut out, b"Upgrade", field.value.of(text));
         }
     }
+    write_id(&mut out, exchange, plans.listener);
     persistence::write_bond(&mut out, exchange, plans, server);
     write_changes(&mut out, &plans.route.config.response_headers);
     out.extend_from_slice(b"\r\n");
@@ -348,11 +350,14 @@ fn copy_response_fields(
     let response = &exchange.response;
     let changes = &plans.route.config.response_headers;
     let others = response.connection().others();
+    let id = plans.listener.id_of_responses();
     let also_drop = |field: &Field| {
+        let name = field.name.of(text);
         (others && response.is_named_by_connection(text, field))
-            || is_changed_away(changes, field.name.of(text))
+            || id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            || is_changed_away(changes, name)
     };
-    let ask = others || !changes.is_empty();
+    let ask = others || id.is_some() || !changes.is_empty();
     let marking = plans.upstream.persistence.as_ref().filter(|persistence| persistence.changes_responses());
     let write_set_cookie = |out: &mut Vec<u8>, field: &Field| {
         if let Some(persistence) = marking {
@@ -379,6 +384,13 @@ fn write_response_framing(out: &mut Vec<u8>, exchange: &Exchange, body: Response
                 out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
             }
         }
+    }
+}
+
+/// The id of the request, for clients that are to have it.
+pub(crate) fn write_id(out: &mut Vec<u8>, exchange: &Exchange, listener: &ListenerPlan) {
+    if let Some(header) = listener.id_of_responses().filter(|_| !exchange.record.request_id.is_empty()) {
+        write::field(out, header, &exchange.record.request_id);
     }
 }
 

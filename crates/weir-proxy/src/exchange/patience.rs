@@ -91,6 +91,9 @@ impl Patience {
                 Awaited::ResponseHead => Phase::Response,
                 Awaited::ResponseBody | Awaited::ClientTakes => Phase::Relay,
             };
+            if deadline.is_cut() {
+                return Failure::weir(phase, Cause::Cut);
+            }
             if deadline.ends_with_ceiling() {
                 return Failure::weir(phase, Cause::ExchangeTimedOut);
             }

@@ -108,6 +108,11 @@ impl Record {
         self.served = Some(Rc::clone(view));
     }
 
+    /// The view that it runs on; `None` before [`Record::view`].
+    pub(crate) fn ground(&self) -> Option<&Rc<View>> {
+        self.ground.as_ref().map(|(view, _)| view)
+    }
+
     /// The view that `upstream` and `server` are of; `None` before [`Record::view`].
     pub(crate) fn served(&self) -> Option<&Rc<View>> {
         self.served.as_ref().or(self.ground.as_ref().map(|(view, _)| view))

@@ -124,5 +124,6 @@ fn poll(
             (Awaited::ResponseBody, exchange.response_relay.moved)
         }
     };
+    session.tell(awaited.into(), Some(exchange));
     exchange.patience.poll_over(&mut session.deadline, awaited, moved).map(Err)
 }

@@ -18,6 +18,7 @@ use crate::downstream::session::Session;
 use crate::recorder::Told;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::{Broken, Side, Tunnel};
+use crate::running::Doing;
 use crate::upstream::admission::Slot;
 use crate::upstream::handshake::of_server;
 use crate::upstream::idle::ServerConnection;
@@ -51,6 +52,7 @@ pub(crate) struct Tunnelled {
     record: Record,
     /// Bytes to the server and to the client before the tunnel began.
     sent_before: (u64, u64),
+    is_logged: bool,
     /// The request and its response, if the log may show them.
     logged: Option<Box<Exchange>>,
     /// What the recorder and the collector of traces will want to know of the beginning.
@@ -107,6 +109,7 @@ impl Tunnelled {
             moved: 0,
             record: std::mem::replace(&mut exchange.record, Record::new()),
             sent_before: (exchange.to_server.sent, exchange.to_client.sent),
+            is_logged,
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
             told,
             _counted: CountedOpen::new(&session.listener.shard),
@@ -118,24 +121,17 @@ impl Tunnelled {
         session.deadline.set_ceiling(self.ends_at);
         session.deadline.set_at(self.idle.map(|idle| self.active_at + idle / LOOKS));
         let outcome = std::future::poll_fn(|cx| self.poll(cx, session)).await;
-        let (up, down) = self.tunnel.moved();
-        let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
-        let record = &mut self.record;
         let now = clock::now();
         session.now = now;
+        let mut exchange = self.lend_exchange();
+        let record = &mut exchange.record;
         record.spend(Phase::Relay, now);
-        record.bytes_in += up;
-        record.tunnelled = Some((up, down));
+        record.bytes_in += self.tunnel.moved().0;
         record.failure = outcome.err();
         record.ended_by = match outcome {
             Ok(()) => self.tunnel.first_end().map(Side::party),
             Err(failure) => Some(failure.party),
         };
-        exchange.to_server.sent = self.sent_before.0 + up;
-        exchange.to_client.sent = self.sent_before.1 + down;
-        exchange.response_relay.moved = down;
-        exchange.record = std::mem::replace(&mut self.record, Record::new());
-        exchange.told = self.told.take();
         finish::record(session, &mut exchange);
         match outcome {
             Ok(()) => After::Close,
@@ -146,6 +142,31 @@ impl Tunnelled {
                 After::Abort
             }
         }
+    }
+
+    /// The exchange that it is, with all that is known of it by now.
+    fn lend_exchange(&mut self) -> Box<Exchange> {
+        let (up, down) = self.tunnel.moved();
+        let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
+        exchange.record = std::mem::replace(&mut self.record, Record::new());
+        exchange.record.tunnelled = Some((up, down));
+        exchange.to_server.sent = self.sent_before.0 + up;
+        exchange.to_client.sent = self.sent_before.1 + down;
+        exchange.response_relay.moved = down;
+        exchange.told = self.told.take();
+        exchange
+    }
+
+    /// Tells what it does, if somebody asks.
+    fn tell(&mut self, session: &mut Session) {
+        if !session.is_called() {
+            return;
+        }
+        let mut exchange = self.lend_exchange();
+        session.tell(Doing::Tunnel, Some(&exchange));
+        self.record = std::mem::replace(&mut exchange.record, Record::new());
+        self.told = exchange.told.take();
+        self.logged = self.is_logged.then_some(exchange);
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, session: &mut Session) -> Poll<Result<(), Failure>> {
@@ -166,6 +187,7 @@ impl Tunnelled {
         if let Some(at) = resume_at {
             session.deadline.look_again(at);
         }
+        self.tell(session);
         loop {
             ready!(session.deadline.poll_passed());
             if let Some(cause) = self.over(session) {
@@ -196,6 +218,9 @@ impl Tunnelled {
     /// Why its time is up, if it is. Silence is measured only here, a few times in the longest that it may last: bytes move
     /// without a look at the clock.
     fn over(&mut self, session: &mut Session) -> Option<Cause> {
+        if session.deadline.is_cut() {
+            return Some(Cause::Cut);
+        }
         if session.deadline.ends_with_ceiling() {
             return Some(if self.is_draining { Cause::Drained } else { Cause::SessionTooOld });
         }

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::downstream::session::Session;
 use crate::relay::Sink as _;
 use crate::relay::reframe::Writer;
+use crate::running::Doing;
 
 impl Exchange {
     /// Whether the response turns the connection into a tunnel: 101, or 2xx to CONNECT (RFC 9110 section 9.3.6).
@@ -37,6 +38,7 @@ pub(crate) async fn run(
             return Poll::Ready(outcome);
         }
         let sent = exchange.to_client.sent;
+        session.tell(Doing::ClientTakes, Some(exchange));
         exchange.patience.poll_over(&mut session.deadline, Awaited::ClientTakes, sent).map(Err)
     })
     .await

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::entry::{Entry, Flight, NONE};
 use super::names::NamesKept;
 use super::{Recorder, Rings};
+use crate::running::{self, Question, Running};
 
 /// How long an answer of a worker is waited for.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
@@ -56,7 +57,16 @@ impl Filter {
     }
 }
 
-/// A question to one worker.
+/// What a worker is asked.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// What it keeps of exchanges that are over.
+    Kept(Ask),
+    /// What its sessions do now.
+    Running(running::Ask),
+}
+
+/// A question to one recorder.
 #[derive(Debug)]
 pub(crate) struct Ask {
     wanted: Arc<Wanted>,
@@ -119,10 +129,24 @@ pub(crate) struct Found {
     pub(crate) silent: usize,
 }
 
-/// How the recorders are asked.
+/// What was found running.
+#[derive(Debug, Default)]
+pub(crate) struct RunningFound {
+    /// The oldest first.
+    pub(crate) sessions: Vec<Running>,
+    /// Sessions that the question means, those that are not told among them.
+    pub(crate) matching: usize,
+    /// Sessions that were asked, and of these, those that did not answer.
+    pub(crate) asked: usize,
+    pub(crate) silent: usize,
+    /// Workers that did not answer in time.
+    pub(crate) silent_workers: usize,
+}
+
+/// How the workers are asked.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    asks: Vec<UnboundedSender<Ask>>,
+    asks: Vec<UnboundedSender<Asked>>,
     pub(crate) names: NamesKept,
     pub(crate) limits: weir_config::Recorder,
     /// When the first exchange could have been kept.
@@ -131,7 +155,10 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// The desk, and where each worker hears the questions.
-    pub(crate) fn new(workers: usize, limits: &weir_config::Recorder) -> (Self, Vec<UnboundedReceiver<Ask>>) {
+    pub(crate) fn new(
+        workers: usize,
+        limits: &weir_config::Recorder,
+    ) -> (Self, Vec<UnboundedReceiver<Asked>>) {
         let (asks, heard) = (0..workers).map(|_| unbounded_channel()).unzip();
         let desk =
             Self { asks, names: NamesKept::default(), limits: limits.clone(), since: crate::clock::now() };
@@ -145,25 +172,57 @@ impl Desk {
             _ => None,
         };
         let wanted = Arc::new(wanted);
+        let ask = |answer| Asked::Kept(Ask { wanted: Arc::clone(&wanted), count_max, answer });
+        let (answers, silent) = self.gather(only, ask).await;
+        let mut flights = Vec::new();
+        for (worker, found) in answers {
+            flights.extend(found.into_iter().map(|flight| (worker, flight)));
+        }
+        flights.sort_by_key(|(_, flight)| std::cmp::Reverse(flight.entry.ended));
+        flights.truncate(count_max);
+        Found { flights, silent }
+    }
+
+    /// Asks all workers, or the one that it concerns, what runs now, or tells them what has to end.
+    pub(crate) async fn ask_running(&self, question: Question) -> RunningFound {
+        let (count_max, only) = (question.count_max, question.session.map(|id| id.worker));
+        let question = Arc::new(question);
+        let ask = |answer| Asked::Running(running::Ask { question: Arc::clone(&question), answer });
+        let (answers, silent_workers) = self.gather(only, ask).await;
+        let mut found = RunningFound { silent_workers, ..RunningFound::default() };
+        for (_, ran) in answers {
+            found.matching += ran.matching;
+            found.asked += ran.asked;
+            found.silent += ran.silent;
+            found.sessions.extend(ran.sessions);
+        }
+        found.sessions.sort_by_key(|session| session.opened_at);
+        found.sessions.truncate(count_max);
+        found
+    }
+
+    /// What the workers answer, or the only one that is asked, and how many did not in time.
+    async fn gather<T>(
+        &self,
+        only: Option<usize>,
+        ask: impl Fn(oneshot::Sender<T>) -> Asked,
+    ) -> (Vec<(usize, T)>, usize) {
         let mut awaited = Vec::new();
-        for (worker, ask) in
-            self.asks.iter().enumerate().filter(|(worker, _)| only.is_none_or(|only| only == *worker))
-        {
+        let workers = self.asks.iter().enumerate();
+        for (worker, asks) in workers.filter(|(worker, _)| only.is_none_or(|only| only == *worker)) {
             let (answer, heard) = oneshot::channel();
-            if ask.send(Ask { wanted: Arc::clone(&wanted), count_max, answer }).is_ok() {
+            if asks.send(ask(answer)).is_ok() {
                 awaited.push((worker, heard));
             }
         }
-        let mut found = Found { flights: Vec::new(), silent: 0 };
+        let (mut answers, mut silent) = (Vec::new(), 0);
         let end = tokio::time::Instant::now() + ANSWER_TIME;
         for (worker, heard) in awaited {
             match tokio::time::timeout_at(end, heard).await {
-                Ok(Ok(flights)) => found.flights.extend(flights.into_iter().map(|flight| (worker, flight))),
-                Ok(Err(_)) | Err(_) => found.silent += 1,
+                Ok(Ok(answer)) => answers.push((worker, answer)),
+                Ok(Err(_)) | Err(_) => silent += 1,
             }
         }
-        found.flights.sort_by_key(|(_, flight)| std::cmp::Reverse(flight.entry.ended));
-        found.flights.truncate(count_max);
-        found
+        (answers, silent)
     }
 }

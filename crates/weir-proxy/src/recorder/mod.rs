@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 use weir_config::Protocol;
-use weir_observe::Failure;
+use weir_observe::{Failure, Phase};
 
 use self::ring::Ring;
 use self::words::PackedWords;
@@ -22,7 +22,7 @@ use crate::clock;
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::{Exchange, forwarded};
 use crate::view::View;
-pub(crate) use desk::{Ask, Desk, Filter, Found, Wanted};
+pub(crate) use desk::{Asked, Desk, Filter, Found, RunningFound, Wanted};
 pub(crate) use entry::{Entry, EntryKind, Flight, NONE};
 pub(crate) use names::Names;
 #[cfg(test)]
@@ -115,11 +115,10 @@ impl Rings {
     fn record_whole(&mut self, session: &Session, exchange: &Exchange, view: &View) {
         self.number += 1;
         let mut flight = self.blank;
-        flight.fill(session, exchange, view);
         flight.entry.number = self.number;
-        let seen = flight.entry.tries_seen;
+        flight.set(session, exchange, view);
         let is_failure = exchange.record.failure.is_some();
-        if !is_failure && seen <= 1 {
+        if !is_failure && flight.entry.tries_seen <= 1 {
             if let Some(slot) = self.exchanges.next_slot(&self.blank.entry) {
                 *slot = flight.entry;
             }
@@ -137,12 +136,25 @@ impl Flight {
     #[cold]
     pub(crate) fn whole(session: &Session, exchange: &Exchange, view: &View) -> Self {
         let mut flight = Self::blank(exchange.record.began);
-        flight.fill(session, exchange, view);
+        flight.set(session, exchange, view);
         flight
     }
 
+    /// An exchange that still runs, in `phase` by now; `None` as long as nothing is known of it.
+    pub(crate) fn running(session: &Session, exchange: &Exchange, phase: Phase) -> Option<Self> {
+        let now = clock::now();
+        let mut flight = Self::blank(now);
+        flight.set(session, exchange, exchange.record.ground()?);
+        let (entry, record) = (&mut flight.entry, &exchange.record);
+        let spent = now.saturating_duration_since(record.accounted).as_micros();
+        entry.times.add(phase, u64::try_from(spent).unwrap_or(u64::MAX));
+        entry.ended = now;
+        entry.bytes_in += exchange.request_body.received() + record.tunnelled.map_or(0, |(up, _)| up);
+        Some(flight)
+    }
+
     /// Everything but the number.
-    fn fill(&mut self, session: &Session, exchange: &Exchange, view: &View) {
+    fn set(&mut self, session: &Session, exchange: &Exchange, view: &View) {
         let (story, told) = (&exchange.story, exchange.told.as_deref());
         let entry = &mut self.entry;
         fill_rare(entry, session, exchange, view);

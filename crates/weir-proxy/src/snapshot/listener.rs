@@ -183,6 +183,12 @@ impl ListenerPlan {
         self.withheld.as_ref().filter(|_| self.lines_without_certificate.is_some() || !self.trusts(peer))
     }
 
+    /// The field in which clients get the id of a request, if they do.
+    pub(crate) fn id_of_responses(&self) -> Option<&[u8]> {
+        let id = &self.config.request_id;
+        id.header.as_ref().filter(|_| id.respond).map(|header| header.as_bytes())
+    }
+
     /// The request-id field when it is not `X-Request-Id`.
     pub(crate) fn own_id_header(&self) -> Option<&[u8]> {
         self.own_id_header.as_deref()

@@ -17,6 +17,7 @@ use super::terms::Terms;
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::exchange::failure::of_io;
+use crate::running::Doing;
 use crate::socket::Behind;
 
 /// The content type of the first record of a handshake (RFC 8446 section 5.1).
@@ -69,7 +70,7 @@ async fn first_byte(session: &mut Session) -> Result<u8, Refused> {
             match session.client.poll_fill(cx, &session.worker.stock) {
                 Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
                 Poll::Ready(Err(_)) => Poll::Ready(Err(Refused::Quietly)),
-                Poll::Pending => session.deadline.poll_passed().map(|()| Err(timed_out())),
+                Poll::Pending => poll_over(session).map(Err),
             }
         });
         received.await?;
@@ -93,7 +94,7 @@ async fn take_turn(session: &mut Session, terms: &Terms, latest: Instant) -> Res
             return Poll::Ready(Ok(()));
         }
         session.deadline.look_again(turn);
-        session.deadline.poll_passed().map(|()| Err(timed_out()))
+        poll_over(session).map(Err)
     })
     .await
 }
@@ -109,7 +110,7 @@ async fn shake(session: &mut Session, config: Arc<ServerConfig>) -> Result<(), R
             Poll::Pending if session.worker.is_stopping() => {
                 Poll::Ready(Err(Refused::Failed(Failure::weir(Phase::Tls, Cause::Drained))))
             }
-            Poll::Pending => session.deadline.poll_passed().map(|()| Err(timed_out())),
+            Poll::Pending => poll_over(session).map(Err),
         }
     })
     .await;
@@ -135,8 +136,12 @@ fn certificate(session: &Session, records: &Records) -> Result<Option<Box<Client
     Ok(Some(read))
 }
 
-fn timed_out() -> Refused {
-    Refused::Failed(Failure::client(Phase::Tls, Cause::TimedOut))
+/// Waits; ready when that has to end.
+fn poll_over(session: &mut Session) -> Poll<Refused> {
+    session.tell(Doing::Handshake, None);
+    let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
+    let over = session.deadline.poll_passed();
+    over.map(|()| Refused::Failed(session.deadline.failure(Phase::Tls, timed_out)))
 }
 
 fn refused(session: &Session, error: &io::Error) -> Refused {

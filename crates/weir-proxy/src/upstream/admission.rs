@@ -20,6 +20,7 @@ use crate::clock;
 use crate::downstream::session::Session;
 use crate::exchange::attempt::Plans;
 use crate::exchange::{Ended, Exchange, forwarded};
+use crate::running::Doing;
 use crate::snapshot::UpstreamPlan;
 use crate::view::View;
 
@@ -114,7 +115,7 @@ pub(crate) async fn admit(
     if outcome.is_err() {
         exchange.story.nobody(balancer.states(), began);
     }
-    if outcome.is_err_and(|failure| failure.party == Party::Weir) {
+    if outcome.is_err_and(|failure| failure.party == Party::Weir && failure.cause != Cause::Cut) {
         exchange.retry_after = Some(plan.queue_drains_in(now));
     }
     exchange.record.spend(Phase::Queue, now);
@@ -166,7 +167,7 @@ async fn wait(
     // A slot may have become free between the look at the servers and the entry into the queue.
     plan.serve_queue();
     session.deadline.set(began, Some(own_until.unwrap_or(limit)));
-    std::future::poll_fn(|cx| claim.poll(cx, session)).await
+    std::future::poll_fn(|cx| claim.poll(cx, session, exchange)).await
 }
 
 /// Where in the queue the exchange belongs.
@@ -190,7 +191,12 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    fn poll(&mut self, cx: &mut Context<'_>, session: &mut Session) -> Poll<Result<ServerId, Failure>> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: &mut Session,
+        exchange: &mut Exchange,
+    ) -> Poll<Result<ServerId, Failure>> {
         use std::future::Future as _;
         loop {
             if let Poll::Ready(outcome) = std::pin::Pin::new(&mut *self.receiver).poll(cx) {
@@ -202,9 +208,13 @@ impl Claim<'_> {
             if session.poll_client_gone(cx) {
                 return Poll::Ready(Err(Failure::client(Phase::Queue, Cause::Reset)));
             }
+            session.tell(Doing::Queue, Some(exchange));
             match (session.deadline.poll_passed(), self.ticket) {
                 (Poll::Ready(()), Some(ticket)) if self.own => self.take_any(session, ticket),
-                (passed, _) => return passed.map(|()| Err(Failure::weir(Phase::Queue, Cause::TimedOut))),
+                (passed, _) => {
+                    let timed_out = Failure::weir(Phase::Queue, Cause::TimedOut);
+                    return passed.map(|()| Err(session.deadline.failure(Phase::Queue, timed_out)));
+                }
             }
         }
     }

@@ -8,18 +8,23 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::socket::Socket;
+use crate::timers::Timers;
 
 /// How long one address may be silent before the next is tried beside it (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// One address that is being tried.
 type Attempt = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
+
+/// What the next one waits for.
+type Delay = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Where a server can be reached: one resolved address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -39,15 +44,20 @@ impl std::fmt::Display for Endpoint {
     }
 }
 
-/// Connects to the first of `endpoints` that answers; `first` rotates where the attempts begin.
+/// Connects to the first of `endpoints` that answers; `first` rotates where the attempts begin. `timers` are those of the worker,
+/// outside of workers those of the event loop.
 ///
 /// # Errors
 /// The error of the last attempt that failed; `NotFound` when there is no endpoint.
-pub(crate) async fn connect(endpoints: &[Endpoint], first: usize) -> io::Result<Socket> {
+pub(crate) async fn connect(
+    endpoints: &[Endpoint],
+    first: usize,
+    timers: Option<&Rc<Timers>>,
+) -> io::Result<Socket> {
     match endpoints {
         [] => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address yet")),
         [only] => connect_one(only).await,
-        several => race(in_order(several, first)).await,
+        several => race(in_order(several, first), timers).await,
     }
 }
 
@@ -67,10 +77,10 @@ fn in_order(endpoints: &[Endpoint], first: usize) -> Vec<Endpoint> {
 }
 
 /// Tries the endpoints one after the other, each a little later or as soon as the one before has failed.
-async fn race(endpoints: Vec<Endpoint>) -> io::Result<Socket> {
+async fn race(endpoints: Vec<Endpoint>, timers: Option<&Rc<Timers>>) -> io::Result<Socket> {
     let mut waiting = endpoints.into_iter();
     let mut running: Vec<Attempt> = Vec::new();
-    let mut delay = Box::pin(tokio::time::sleep(Duration::ZERO));
+    let mut delay: Delay = Box::pin(std::future::ready(()));
     let mut last_error = None;
     std::future::poll_fn(move |cx| {
         loop {
@@ -88,7 +98,10 @@ async fn race(endpoints: Vec<Endpoint>) -> io::Result<Socket> {
                 return Poll::Pending;
             };
             running.push(Box::pin(async move { connect_one(&endpoint).await }));
-            delay.set(tokio::time::sleep(ATTEMPT_DELAY));
+            delay = match timers {
+                Some(timers) => Box::pin(timers.nap(ATTEMPT_DELAY)),
+                None => Box::pin(tokio::time::sleep(ATTEMPT_DELAY)),
+            };
         }
     })
     .await
@@ -174,7 +187,7 @@ mod tests {
         let dead_addr = dead.local_addr().expect("bound");
         drop(dead);
         let endpoints = [Endpoint::Inet(dead_addr), Endpoint::Inet(live.local_addr().expect("bound"))];
-        connect(&endpoints, 0).await.expect("the live one answers");
+        connect(&endpoints, 0, None).await.expect("the live one answers");
     }
 
     #[tokio::test]
@@ -182,8 +195,8 @@ mod tests {
         let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let addr = dead.local_addr().expect("bound");
         drop(dead);
-        let error = connect(&[Endpoint::Inet(addr)], 0).await.expect_err("nobody listens");
+        let error = connect(&[Endpoint::Inet(addr)], 0, None).await.expect_err("nobody listens");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-        assert!(connect(&[], 0).await.is_err());
+        assert!(connect(&[], 0, None).await.is_err());
     }
 }

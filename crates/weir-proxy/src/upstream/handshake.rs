@@ -16,6 +16,7 @@ use crate::buffer::BufferStock;
 use crate::connection::Connection;
 use crate::exchange::failure::{of_connect, of_io};
 use crate::socket::{Behind, Socket};
+use crate::timers::Timers;
 use crate::tls::handshake::of_rustls;
 use crate::tls::records::Records;
 use crate::tls::trust::Introduction;
@@ -27,6 +28,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) introduction: Option<&'a Introduction>,
     /// What comes behind all that.
     pub(crate) behind: Behind,
+    /// Those of the worker; `None` for those of the event loop.
+    pub(crate) timers: Option<&'a Rc<Timers>>,
 }
 
 /// Opens a connection to the first of `endpoints` that answers, up to where requests can be sent on it.
@@ -41,7 +44,7 @@ pub(crate) async fn open(
 ) -> Result<Connection, Failure> {
     // The first message of a handshake follows at once.
     let behind = if opening.introduction.is_some() { Behind::More } else { opening.behind };
-    let connected = proxy_header::connect(opening.header, behind, endpoints, first).await;
+    let connected = proxy_header::connect(opening.header, behind, endpoints, first, opening.timers).await;
     let socket = connected.map_err(|error| of_connect(&error))?;
     match opening.introduction {
         None => Ok(Connection::new(socket)),

@@ -4,6 +4,7 @@
 //! client. Must not decide who the client is; that was done when its connection was accepted.
 
 use std::io;
+use std::rc::Rc;
 
 use weir_config::ProxyVersion;
 use weir_http::proxy_protocol::{Claims, Endpoints, Ssl, write_v1, write_v2};
@@ -13,6 +14,7 @@ use crate::downstream::session::{Peer, Session};
 use crate::exchange::Exchange;
 use crate::snapshot::UpstreamPlan;
 use crate::socket::{Behind, Socket};
+use crate::timers::Timers;
 use crate::tls::records::Records;
 
 /// A header as it is sent.
@@ -74,7 +76,7 @@ fn written(version: ProxyVersion, endpoints: &Endpoints<'_>, claims: &Claims<'_>
     header
 }
 
-/// Connects to the first of `endpoints` that answers, and sends it the header, if there is one; `behind` is what comes next.
+/// Connects as [`connect::connect`] does, and sends the header, if there is one; `behind` is what comes next.
 ///
 /// # Errors
 /// Those of [`connect::connect`] and of `send(2)`.
@@ -83,8 +85,9 @@ pub(crate) async fn connect(
     behind: Behind,
     endpoints: &[Endpoint],
     first: usize,
+    timers: Option<&Rc<Timers>>,
 ) -> io::Result<Socket> {
-    let mut socket = connect::connect(endpoints, first).await?;
+    let mut socket = connect::connect(endpoints, first, timers).await?;
     if let Some(Header { bytes }) = header {
         let mut rest = &bytes[..];
         while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! `weir why`: the story of an exchange that is over, from the flight recorder of a Weir that runs.
+//! `weir why`: the story of an exchange, from the flight recorder of a Weir that runs; of one that still runs, from its session.
 //!
 //! Asks for it, and puts it in sentences; what is kept and what it means is decided there.
 
@@ -17,6 +17,7 @@ use crate::admin_client::{AdminArguments, Answer};
 use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
 use crate::output;
+pub(crate) use words::shown;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,12 +36,12 @@ const LISTED: usize = 20;
 
 /// Tell why an exchange went as it did, and for a failure what to change.
 ///
-/// A running Weir keeps the last exchanges and failures. The id of a request stands in its log, on the page that its client got when it
+/// A running Weir keeps the last exchanges and failures, and knows what still runs. The id of a request stands in its log, on the page that its client got when it
 /// failed, and in the header that servers get. Without an id, the last failures are listed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct WhyArguments {
-    /// The id of the request, or the number of the exchange as lists of failures have it.
+    /// The id of the request, the number of the exchange as lists of failures have it, or a session as `weir ctl sessions` has it.
     id: Option<String>,
     /// Print the story as JSON, for programs.
     #[arg(long)]

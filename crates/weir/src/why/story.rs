@@ -27,7 +27,11 @@ pub(super) fn tell(exchange: &Value) -> String {
         }
         one_attempt(&mut page, at, attempt);
     }
-    how_it_ended(&mut page, exchange);
+    if exchange["running"].is_null() {
+        how_it_ended(&mut page, exchange);
+    } else {
+        what_it_waits_for(&mut page, exchange);
+    }
     why_it_failed(&mut page, exchange);
     where_the_time_went(&mut page, exchange);
     page.0
@@ -58,15 +62,23 @@ impl Page {
 }
 
 fn what_came_in(page: &mut Page, exchange: &Value) {
-    let (id, number) = (shown(&exchange["id"]), shown(&exchange["number"]));
-    let id = if id == number { number } else { format!("{id} ({number})") };
-    page.line(
-        "exchange",
-        &format!("{id}, at {}, took {} ms", shown(&exchange["time"]), millis(&exchange["total_ms"])),
-    );
+    let (id, other) = (shown(&exchange["id"]), shown(&exchange["number"]));
+    let id = if id == other { id } else { format!("{id} ({other})") };
+    let (at, total) = (shown(&exchange["time"]), millis(&exchange["total_ms"]));
+    match (exchange["running"].is_null(), exchange["kind"].as_str()) {
+        (true, _) => page.line("exchange", &format!("{id}, at {at}, took {total} ms")),
+        (false, Some("idle")) => {
+            page.line("session", &format!("{id}, open since {at}, for {total} ms by now"));
+        }
+        (false, _) => page.line("exchange", &format!("{id}, at {at}, still running, for {total} ms by now")),
+    }
     let (method, path, host) =
         (shown(&exchange["method"]), shown(&exchange["path"]), shown(&exchange["host"]));
     let asked = match (exchange["kind"].as_str(), method.is_empty()) {
+        (Some("idle"), _) => match number(&exchange["requests"]) {
+            0 => "none has come on this connection yet".to_owned(),
+            requests => format!("none at the moment; {} came before", counted(requests as usize, "request")),
+        },
         (Some("session"), _) => "nothing was asked on this connection".to_owned(),
         (Some("connection"), _) if host.is_empty() => "a TCP connection".to_owned(),
         (Some("connection"), _) => format!("a TCP connection for {host} (SNI)"),
@@ -228,6 +240,21 @@ fn decided(decision: &str) -> &'static str {
         "budget-used" => "then: not tried again, the retry budget of the upstream was used up",
         _ => "then: not tried again",
     }
+}
+
+/// Where it stands, and whose turn it is.
+fn what_it_waits_for(page: &mut Page, exchange: &Value) {
+    let running = &exchange["running"];
+    if let Some(status) = exchange["status"].as_u64() {
+        page.line("answer", &format!("{status}, on its way to the client"));
+    }
+    if exchange["kind"] != "idle" {
+        let bytes = |key: &str| counted(number(&exchange[key]) as usize, "byte");
+        page.line("so far", &format!("{} from the client, {} to it", bytes("bytes_in"), bytes("bytes_out")));
+    }
+    let (state, since) = (shown(&running["state"]), millis(&running["state_ms"]));
+    page.line("now", &format!("waits for {}; state {state} for {since} ms", shown(&running["waits_for"])));
+    page.line("to end it", &format!("weir ctl end {}", shown(&running["session"])));
 }
 
 fn how_it_ended(page: &mut Page, exchange: &Value) {

@@ -60,6 +60,42 @@ response          0.750 ms  ####################
 }
 
 #[test]
+fn what_still_runs_says_what_it_waits_for() {
+    let mut running = retried();
+    running["status"] = Value::Null;
+    running["number"] = "s0-17".into();
+    running["running"] = json!({
+        "session": "s0-17", "state": "response", "state_ms": 12.5, "waits_for": "the head of the server's response",
+    });
+    let told = stories(&json!({ "exchanges": [running] }));
+    let first =
+        "exchange   an-id (s0-17), at 2026-11-22T10:00:00.000000Z, still running, for 3.250 ms by now\n";
+    let last = "\
+so far     80 bytes from the client, 1 byte to it
+now        waits for the head of the server's response; state response for 12.500 ms
+to end it  weir ctl end s0-17
+";
+    assert!(told.starts_with(first) && told.contains(last) && !told.contains("ended  "), "{told}");
+}
+
+#[test]
+fn a_session_without_an_exchange_is_told_as_well() {
+    let idle = json!({
+        "id": "s0-17", "number": "s0-17", "time": "2026-11-22T10:00:00.000000Z", "kind": "idle", "listener": "web", "tls": false,
+        "client": "192.0.2.7:1", "peer": "192.0.2.7:1", "total_ms": 250.0, "requests": 2,
+        "running": { "session": "s0-17", "state": "idle", "state_ms": 200.0, "waits_for": "a request" },
+    });
+    let expected = "\
+session    s0-17, open since 2026-11-22T10:00:00.000000Z, for 250 ms by now
+request    none at the moment; 2 requests came before
+client     192.0.2.7:1, on listener web
+now        waits for a request; state idle for 200 ms
+to end it  weir ctl end s0-17
+";
+    assert_eq!(stories(&json!({ "exchanges": [idle] })), expected);
+}
+
+#[test]
 fn a_failure_says_what_to_change() {
     let mut failed = retried();
     failed["failure"] = json!({
@@ -94,7 +130,7 @@ fn what_is_not_known_says_why_that_may_be() {
     });
     let said = words::unknown("x", &told);
     for part in
-        ["still be running", "last 4096 exchanges and 1000 failures", "another instance", "did not answer"]
+        ["be older than the last 4096 exchanges and 1000 failures", "another instance", "did not answer"]
     {
         assert!(said.contains(part), "{said}");
     }

@@ -17,7 +17,7 @@ pub(super) fn unknown(id: &str, told: &Value) -> String {
         silent => format!(", or one of {silent} workers has it that did not answer in time"),
     };
     format!(
-        "{id} is not known: it may still be running, be older than the last {exchanges} exchanges and {failures} failures of a worker, \
+        "{id} is not known: it may be older than the last {exchanges} exchanges and {failures} failures of a worker, \
          be from before this Weir started ({since}), or have gone through another instance{silent}"
     )
 }
@@ -53,7 +53,7 @@ pub(super) fn number(value: &Value) -> u64 {
 }
 
 /// A text for a terminal: what could steer it is shown as its number.
-pub(super) fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     let mut text = String::new();
     for char in value.as_str().unwrap_or_default().chars() {
         if char.is_control()

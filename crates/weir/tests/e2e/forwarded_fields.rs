@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::harness::{Client, Origin, Request, Weir};
+use crate::harness::{Client, Origin, Request, Response, Weir};
 
 /// Sends a GET with these field lines, from 127.0.0.1; returns what the server received.
 fn forwarded(settings: &str, fields: &str) -> Request {
@@ -167,4 +167,34 @@ fn weirs_own_answers_quote_the_id() {
     let response = Client::exchange(weir.web(), request);
     assert_eq!(response.status, 404);
     assert!(response.text().contains("ask-for-me"), "{response:?}");
+}
+
+#[test]
+fn clients_get_the_id_where_they_are_to_have_it() {
+    let origin =
+        Origin::answering("HTTP/1.1 200 OK\r\nX-Request-Id: of-the-server\r\nContent-Length: 0\r\n\r\n");
+    let config = |settings: &str| {
+        format!(
+            "listener.web.address = \"127.0.0.1:0\"\n{settings}\nupstream.app.servers = [\"{}\"]\n\
+             [[listener.web.route]]\npath = \"/only\"\nupstream = \"app\"\n\
+             [[listener.web.route]]\npath = \"/fixed\"\nrespond = {{ status = 204 }}\n",
+            origin.address()
+        )
+    };
+    let ids = |response: &Response, name: &str| response.fields().all(name).join(" and ");
+    let weir = Weir::start(&config("listener.web.request_id.respond = true"));
+    for path in ["/only", "/fixed", "/nowhere"] {
+        assert_eq!(ids(&Client::get(weir.web(), path), "x-request-id").len(), 32, "{path}");
+    }
+    let response = Client::get(weir.web(), "/only");
+    assert_eq!(origin.last_request().field("x-request-id"), response.field("x-request-id"));
+    // By default the server's own word passes, and nothing is added.
+    let weir = Weir::start(&config(""));
+    assert_eq!(ids(&Client::get(weir.web(), "/only"), "x-request-id"), "of-the-server");
+    assert_eq!(ids(&Client::get(weir.web(), "/fixed"), "x-request-id"), "");
+    let renamed = "listener.web.request_id = { header = \"x-trace\", respond = true }";
+    let weir = Weir::start(&config(renamed));
+    let response = Client::get(weir.web(), "/only");
+    assert_eq!(ids(&response, "x-request-id"), "of-the-server");
+    assert_eq!(origin.last_request().field("x-trace"), response.field("x-trace"));
 }

@@ -49,6 +49,7 @@ mod access_log_drops;
 mod graceful_stop;
 mod reload;
 mod runtime_socket;
+mod sessions;
 mod unix_sockets;
 mod proxy_protocol;
 mod first_bytes;

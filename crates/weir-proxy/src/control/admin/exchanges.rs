@@ -1,4 +1,4 @@
-//! Exchanges that are over, from the flight recorders of the workers: one with its whole story, the last failures, the last ones at all.
+//! Exchanges, from the flight recorders of the workers: one with its whole story, running or over; the last failures; the last ones at all.
 //!
 //! `GET /api/exchanges/ID`, `GET /api/failures`, `GET /api/exchanges?upstream=&server=&status=&min_time=&limit=`. JSON; keys are only
 //! added, never renamed.
@@ -11,10 +11,11 @@ use weir_traffic::route::query_value;
 
 use super::Served;
 use super::answer::Answer;
-use super::query::decoded;
+use super::query::{decoded, only_known};
 use super::request::Request;
 use super::story::{Narrator, rfc3339};
-use crate::recorder::{Desk, Filter, Found, Wanted};
+use crate::recorder::{Desk, Filter, Found, RunningFound, Wanted};
+use crate::running::Question;
 
 /// What the path of one exchange begins with; its request id, or its number (`WORKER-NUMBER`), follows.
 pub(super) const ONE: &[u8] = b"/api/exchanges/";
@@ -26,7 +27,7 @@ const SAME_ID_MAX: usize = 20;
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
-/// One exchange, and those with the same id.
+/// One exchange, and those with the same id: what runs first, then what is over.
 pub(super) async fn one(request: &Request, served: &Served) -> Answer {
     let desk = &served.desk;
     let id = decoded(&request.path()[ONE.len()..]);
@@ -34,18 +35,28 @@ pub(super) async fn one(request: &Request, served: &Served) -> Answer {
     if let Some((worker, number)) = read_number(&id) {
         found = desk.ask(Wanted::Number { worker, number }, 1).await;
     }
+    let mut running = RunningFound::default();
     if found.flights.is_empty() {
+        running = desk.ask_running(named(&id)).await;
         found = desk.ask(Wanted::Id(id.as_bytes().into()), SAME_ID_MAX).await;
     }
     let narrator = Narrator::new(desk);
-    if found.flights.is_empty() {
-        let told =
-            json!({ "error": "unknown", "id": id, "kept": kept(desk), "silent_workers": found.silent });
+    let silent = found.silent.max(running.silent_workers);
+    let mut stories: Vec<Value> = running.sessions.iter().map(|session| narrator.running(session)).collect();
+    stories.extend(found.flights.iter().map(|(worker, flight)| narrator.story(*worker, flight)));
+    if stories.is_empty() {
+        let told = json!({ "error": "unknown", "id": id, "kept": kept(desk), "silent_workers": silent });
         return Answer::json(404, &told);
     }
-    let stories: Vec<Value> =
-        found.flights.iter().map(|(worker, flight)| narrator.story(*worker, flight)).collect();
-    Answer::json(200, &json!({ "exchanges": stories, "silent_workers": found.silent }))
+    Answer::json(200, &json!({ "exchanges": stories, "silent_workers": silent }))
+}
+
+/// The running exchanges that have this id, or the session that is called so.
+fn named(id: &str) -> Question {
+    // Request ids of 128 bits in hexadecimal look like no session, shorter ones of clients may.
+    let session = id.parse().ok().filter(|_| id.starts_with('s'));
+    let request_id = session.is_none().then(|| id.as_bytes().into());
+    Question { session, request_id, count_max: SAME_ID_MAX, ..Question::default() }
 }
 
 /// The last failures, the newest first.
@@ -105,13 +116,7 @@ struct Wish {
 
 impl Wish {
     fn read(query: &[u8], known: &[&str]) -> Result<Self, String> {
-        for parameter in query.split(|&byte| byte == b'&').filter(|parameter| !parameter.is_empty()) {
-            let name =
-                String::from_utf8_lossy(parameter.split(|&byte| byte == b'=').next().unwrap_or_default());
-            if !known.contains(&&*name) {
-                return Err(format!("`{name}` is not known here; there are {}", known.join(", ")));
-            }
-        }
+        only_known(query, known)?;
         let value =
             |name: &str| query_value(query, name.as_bytes()).map(decoded).filter(|text| !text.is_empty());
         let limit = value("limit").map(|text| match text.parse() {

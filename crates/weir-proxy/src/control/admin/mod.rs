@@ -13,6 +13,7 @@ mod query;
 mod ready;
 mod request;
 mod servers;
+mod sessions;
 mod story;
 
 use std::io;
@@ -28,6 +29,7 @@ use self::answer::Answer;
 use self::guard::Refused;
 pub(crate) use self::guard::{Guard, Peer};
 use self::request::Received;
+pub(crate) use self::story::{Narrator, client, unix_micros};
 use super::modes::Modes;
 use super::overview::Sources;
 use crate::recorder::Desk;

@@ -8,12 +8,12 @@ use weir_observe::status_page::{self, Shown};
 use super::answer::Answer;
 use super::guard::{Peer, Refused};
 use super::request::Request;
-use super::{Served, api, exchanges, profile, ready, servers};
+use super::{Served, api, exchanges, profile, ready, servers, sessions};
 
 const HTML: &str = "text/html; charset=utf-8";
 
-const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, the last failures at \
-    /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles at \
+const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, what runs now at \
+    /api/sessions, the last failures at /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles at \
     /api/profile/cpu and /api/profile/memory.\n";
 
 /// Answers a request that the guard has let in.
@@ -50,6 +50,8 @@ async fn show(request: &Request, served: &Served) -> Answer {
         b"/servers" => servers::table(served),
         b"/api/failures" => exchanges::failures(request, served).await,
         b"/api/exchanges" => exchanges::recent(request, served).await,
+        sessions::ALL => sessions::list(request, served).await,
+        path if path.starts_with(sessions::ONE) => sessions::one(request, served).await,
         path if path.starts_with(exchanges::ONE) => exchanges::one(request, served).await,
         _ => nothing_here(),
     }
@@ -60,6 +62,7 @@ async fn change(request: &Request, served: &Arc<Served>, peer: Peer) -> Answer {
         b"/servers" => servers::change_mode(request, served),
         b"/api/reload" => api::reload(served, peer).await,
         b"/api/raw" => api::raw(request.body(), served, peer).await,
+        path if path.starts_with(sessions::ONE) => sessions::end(request, served, peer).await,
         path if path.starts_with(api::SERVERS) => api::change_server(request, served, peer).await,
         path if path.starts_with(profile::BELOW) => not_served("GET, HEAD"),
         b"/" | b"/metrics" | b"/ready" | b"/api/overview" | b"/api/config" => not_served("GET, HEAD"),

@@ -20,6 +20,20 @@ pub(super) fn decoded(value: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Whether a query has these parameters only.
+///
+/// # Errors
+/// A sentence about one that is not known.
+pub(super) fn only_known(query: &[u8], known: &[&str]) -> Result<(), String> {
+    for parameter in query.split(|&byte| byte == b'&').filter(|parameter| !parameter.is_empty()) {
+        let name = String::from_utf8_lossy(parameter.split(|&byte| byte == b'=').next().unwrap_or_default());
+        if !known.contains(&&*name) {
+            return Err(format!("`{name}` is not known here; there are {}", known.join(", ")));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

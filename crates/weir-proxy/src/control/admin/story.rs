@@ -1,6 +1,5 @@
-//! An exchange that is over as JSON: a line of a list, or its whole story. Names are looked up in the config that the exchange ran on.
+//! An exchange as JSON: a line of a list, or its whole story. Names are looked up in the config that the exchange ran on.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -9,26 +8,37 @@ use weir_observe::{Failure, Party, Phase};
 use weir_traffic::balance::Standing;
 
 use crate::clock;
-use crate::downstream::session::Peer;
+use crate::control::sessions::shown;
 use crate::recorder::{Decision, Desk, Entry, EntryKind, Flight, NONE, Names, TRIES_KEPT, Try};
 
 /// Where each failure is described.
 const FAILURES: &str = "docs/failures.md";
 
 /// Tells stories by the names of the configs of then.
-pub(super) struct Narrator {
+pub(crate) struct Narrator {
     names: Vec<Names>,
+}
+
+/// Where an exchange came in and went, by name.
+pub(crate) struct Places<'a> {
+    pub(crate) listener: Option<&'a str>,
+    pub(crate) upstream: Option<&'a str>,
+    pub(crate) server: Option<&'a str>,
 }
 
 /// A moment of the past as RFC 3339 has it.
 pub(super) fn rfc3339(at: Instant) -> String {
+    String::from_utf8_lossy(&unix_micros(at).rfc3339()).into_owned()
+}
+
+/// A moment of the past in the time of the world.
+pub(crate) fn unix_micros(at: Instant) -> UnixMicros {
     let unix = clock::unix_now().saturating_sub(clock::now().saturating_duration_since(at));
-    let micros = UnixMicros(u64::try_from(unix.as_micros()).unwrap_or(u64::MAX));
-    String::from_utf8_lossy(&micros.rfc3339()).into_owned()
+    UnixMicros(u64::try_from(unix.as_micros()).unwrap_or(u64::MAX))
 }
 
 impl Narrator {
-    pub(super) fn new(desk: &Desk) -> Self {
+    pub(crate) fn new(desk: &Desk) -> Self {
         Self { names: desk.names.all() }
     }
 
@@ -36,12 +46,23 @@ impl Narrator {
         self.names.iter().find(|names| names.generation == generation)
     }
 
+    /// Where an exchange came in and went, as far as that is decided and known.
+    pub(crate) fn places(&self, entry: &Entry) -> Places<'_> {
+        let upstream = self.names(entry.served_generation).and_then(|names| names.upstream(entry.upstream));
+        let listener = self.names(entry.generation).and_then(|names| names.listener(entry.listener));
+        Places {
+            listener: listener.map(|listener| &*listener.name),
+            upstream: upstream.map(|upstream| &*upstream.name),
+            server: upstream.and_then(|upstream| upstream.server(entry.server)),
+        }
+    }
+
     /// What a list says.
     pub(super) fn line(&self, worker: usize, flight: &Flight) -> Value {
         Value::Object(self.outline(worker, &flight.entry))
     }
 
-    fn outline(&self, worker: usize, entry: &Entry) -> Map<String, Value> {
+    pub(super) fn outline(&self, worker: usize, entry: &Entry) -> Map<String, Value> {
         let names = self.names(entry.generation);
         let listener = names.and_then(|names| names.listener(entry.listener));
         let served = self.names(entry.served_generation);
@@ -87,7 +108,7 @@ impl Narrator {
         put("names_known", names.is_some().into());
         put("words_cut", entry.words.is_cut.into());
         put("tls", entry.is_tls.into());
-        put("peer", peer(entry.peer).into());
+        put("peer", shown(entry.peer).into());
         put("rule", listener.and_then(|listener| listener.route(entry.route)).map(|(_, rule)| rule).into());
         put("balance", upstream.map(|upstream| upstream.balance).into());
         put("persistence", entry.kept.map(weir_observe::Kept::name).into());
@@ -232,19 +253,9 @@ fn kind(kind: EntryKind) -> &'static str {
     }
 }
 
-fn peer(peer: Peer) -> String {
-    match peer {
-        Peer::Inet(addr) => addr.to_string(),
-        Peer::Unix => "unix".to_owned(),
-    }
-}
-
-fn client(entry: &Entry) -> String {
-    match (entry.client, entry.peer) {
-        (Some(client), _) => client.to_string(),
-        (None, Peer::Inet(addr)) => SocketAddr::to_string(&addr),
-        (None, Peer::Unix) => "unix".to_owned(),
-    }
+/// The client: the one that a trusted proxy names, or the peer.
+pub(crate) fn client(entry: &Entry) -> String {
+    entry.client.map_or_else(|| shown(entry.peer), |client| client.to_string())
 }
 
 fn lossy(bytes: &[u8]) -> String {
@@ -257,6 +268,6 @@ fn text(bytes: &[u8]) -> Value {
 }
 
 /// Milliseconds with three digits behind the point.
-fn millis(time: Duration) -> Value {
+pub(super) fn millis(time: Duration) -> Value {
     (time.as_micros() as f64 / 1000.0).into()
 }

@@ -159,7 +159,7 @@ impl Probe {
             Privacy::None | Privacy::OfTraffic => of_traffic.as_ref(),
         };
         let behind = if self.http.is_some() { Behind::More } else { Behind::Unknown };
-        let opening = Opening { header: self.header.as_ref(), introduction, behind };
+        let opening = Opening { header: self.header.as_ref(), introduction, behind, timers: None };
         match self.port {
             None => handshake::open(opening, endpoints, first, &self.stock).await,
             Some(port) => handshake::open(opening, &on_port(endpoints, port), first, &self.stock).await,

@@ -7,10 +7,19 @@ use weir_config::{Server, ServerAddress};
 use weir_observe::{AdminRefusal, haproxy};
 use weir_traffic::Mode;
 
-use super::command::{Command, HELP, ServerName, Weight, Wrong};
-use crate::control::admin::{Peer, Served};
+use super::command::{Command, HELP, ServerName, Sessions, Weight, Wrong};
+use super::rows::{error_row, session_row};
+use crate::control::admin::{Narrator, Peer, Served};
 use crate::control::modes::Unknown;
+use crate::control::sessions::{self, TOLD_MAX};
+use crate::recorder::Wanted;
+use crate::running::{Question, SessionId};
 use crate::wishes::{ServerChange, Unfulfilled};
+
+/// Failures that `show errors` tells one by one.
+const ERRORS_TOLD: usize = 100;
+
+const NO_SESSION: &str = "No such session (use 'show sess').";
 
 /// Answers a command that concerns no session but the process.
 pub(crate) async fn answer(command: Command, served: &Arc<Served>, peer: Peer) -> String {
@@ -39,8 +48,8 @@ pub(crate) async fn obey(command: Command, served: &Arc<Served>, peer: Peer) -> 
         Command::ShowServersConn(upstream) => haproxy::servers_conn(&overview(), upstream.as_deref())
             .unwrap_or_else(|| line("Can't find backend.")),
         Command::ShowBackend => haproxy::backends(&overview()),
-        Command::ShowErrors => haproxy::errors(&overview()),
-        Command::ShowSess => haproxy::sessions(&overview()),
+        Command::ShowErrors => show_errors(served).await,
+        Command::ShowSess(sessions) => show_sess(sessions, served).await,
         Command::ShowVersion => line(env!("CARGO_PKG_VERSION")),
         Command::ShowLevel => line(if served.guard.allows_socket_changes() { "admin" } else { "user" }),
         Command::Help(prefix) => help(&prefix, "The following commands are valid at this level:"),
@@ -53,6 +62,8 @@ pub(crate) async fn obey(command: Command, served: &Arc<Served>, peer: Peer) -> 
                 ServerChange { max_requests: Some(Some(count).filter(|count| *count > 0)), ..change(&name) };
             told(served.wishes.change(change, &peer.to_string()).await.map(|_| String::new()))
         }
+        Command::ShutdownSession(id) => shutdown(id, served, peer).await,
+        Command::ShutdownSessions(name) => shutdown_all(&name, served, peer).await,
         Command::Reload => match served.wishes.reload(&peer.to_string()).await {
             Ok(reloaded) => line(&reloaded.to_string()),
             Err(unfulfilled) => line(&unfulfilled.to_string()),
@@ -91,6 +102,49 @@ fn help(prefix: &str, title: &str) -> String {
         text.push_str(&format!("  {usage:width$} : {about}\n"));
     }
     text
+}
+
+async fn show_errors(served: &Served) -> String {
+    let found = served.desk.ask(Wanted::Failures, ERRORS_TOLD).await;
+    let narrator = Narrator::new(&served.desk);
+    let last = found.flights.iter().filter_map(|(worker, flight)| error_row(*worker, flight, &narrator));
+    haproxy::errors(&served.sources.overview(), &last.collect::<Vec<_>>())
+}
+
+async fn show_sess(sessions: Sessions, served: &Served) -> String {
+    let session = match sessions {
+        Sessions::One(None) => return line("Session not found."),
+        Sessions::One(one) => one,
+        Sessions::Lines | Sessions::Whole => None,
+    };
+    let question = Question { session, count_max: TOLD_MAX, ..Question::default() };
+    let found = served.desk.ask_running(question).await;
+    let narrator = Narrator::new(&served.desk);
+    let rows: Vec<_> = found.sessions.iter().map(|session| session_row(session, &narrator)).collect();
+    match sessions {
+        Sessions::Lines => haproxy::sessions(&rows, found.matching, found.silent),
+        Sessions::One(_) if rows.is_empty() => line("Session not found."),
+        Sessions::One(_) => haproxy::session_details(&rows, rows.len(), 0),
+        Sessions::Whole => haproxy::session_details(&rows, found.matching, found.silent),
+    }
+}
+
+async fn shutdown(id: Option<SessionId>, served: &Served, peer: Peer) -> String {
+    let Some(id) = id else { return line(NO_SESSION) };
+    let found = sessions::end(&served.desk, id, &peer.to_string()).await;
+    if found.sessions.is_empty() { line(NO_SESSION) } else { String::new() }
+}
+
+async fn shutdown_all(name: &ServerName, served: &Served, peer: Peer) -> String {
+    let overview = served.sources.overview();
+    let Some(upstream) = overview.upstreams.iter().find(|upstream| upstream.name == name.upstream) else {
+        return line("No such backend.");
+    };
+    if !upstream.servers.iter().any(|server| server.name == name.server) {
+        return line("No such server.");
+    }
+    sessions::end_all(&served.desk, &name.upstream, &name.server, &peer.to_string()).await;
+    String::new()
 }
 
 fn line(text: &str) -> String {

@@ -8,6 +8,8 @@ use std::time::Duration;
 use weir_observe::haproxy::{Form, ProxyName, StatFilter};
 use weir_traffic::Mode;
 
+use crate::running::SessionId;
+
 /// Bytes of a line; the buffer of HAProxy.
 pub(crate) const LINE_BYTES_MAX: usize = 16 * 1024;
 
@@ -47,7 +49,7 @@ pub(crate) enum Command {
     ShowServersConn(Option<String>),
     ShowBackend,
     ShowErrors,
-    ShowSess,
+    ShowSess(Sessions),
     ShowVersion,
     ShowLevel,
     Help(String),
@@ -59,7 +61,21 @@ pub(crate) enum Command {
     GetWeight(ServerName),
     SetAddr(ServerName, IpAddr, Option<u16>),
     SetMaxRequests(ServerName, u32),
+    /// The session; `None` if no session can be called so.
+    ShutdownSession(Option<SessionId>),
+    ShutdownSessions(ServerName),
     Reload,
+}
+
+/// Which sessions somebody wants to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sessions {
+    /// All, a line each.
+    Lines,
+    /// All, with everything that is known.
+    Whole,
+    /// One with everything; `None` if no session can be called so.
+    One(Option<SessionId>),
 }
 
 impl Command {
@@ -71,6 +87,8 @@ impl Command {
                 | Self::SetWeight(..)
                 | Self::SetAddr(..)
                 | Self::SetMaxRequests(..)
+                | Self::ShutdownSession(..)
+                | Self::ShutdownSessions(..)
                 | Self::Reload
         )
     }
@@ -86,7 +104,7 @@ pub(crate) enum Wrong {
 }
 
 /// Every command with what it does, as `help` shows it.
-pub(crate) const HELP: [(&str, &str); 20] = [
+pub(crate) const HELP: [(&str, &str); 22] = [
     ("disable server <bk>/<srv>", "take a server out of service: maintenance"),
     ("enable server <bk>/<srv>", "put a server back into service"),
     ("get weight <bk>/<srv>", "report a server's current weight"),
@@ -98,12 +116,14 @@ pub(crate) const HELP: [(&str, &str); 20] = [
     ("set timeout cli <seconds>", "change how long this session may be silent"),
     ("set weight <bk>/<srv> <n>[%]", "change a server's weight"),
     ("show backend", "list the upstreams"),
-    ("show errors", "report failures by reason"),
+    ("show errors", "report failures by reason, and the last ones"),
     ("show info [json|typed]", "report information about the process"),
     ("show servers conn [<backend>]", "report the connections of servers"),
     ("show servers state [<backend>]", "report the state of servers"),
-    ("show sess", "report how many sessions there are"),
+    ("show sess [<id>|all]", "report what runs now"),
     ("show stat [<id|name> <type> <sid>] [json|typed|no-maint|up]", "report what was counted"),
+    ("shutdown session <id>", "end a session"),
+    ("shutdown sessions server <bk>/<srv>", "end the sessions that are on a server"),
     ("help [<command>]", "list matching or all commands"),
     ("prompt", "toggle interactive mode with prompt"),
     ("quit", "disconnect"),
@@ -137,7 +157,12 @@ pub(crate) fn parse(text: &str) -> Result<Command, Wrong> {
         ["show", "servers", "conn", rest @ ..] => Ok(Command::ShowServersConn(first(rest))),
         ["show", "backend", ..] => Ok(Command::ShowBackend),
         ["show", "errors", ..] => Ok(Command::ShowErrors),
-        ["show", "sess", ..] => Ok(Command::ShowSess),
+        ["show", "sess", "all", ..] => Ok(Command::ShowSess(Sessions::Whole)),
+        ["show", "sess", id, ..] => Ok(Command::ShowSess(Sessions::One(id.parse().ok()))),
+        ["show", "sess"] => Ok(Command::ShowSess(Sessions::Lines)),
+        ["shutdown", "session", id, ..] => Ok(Command::ShutdownSession(id.parse().ok())),
+        ["shutdown", "session"] => Err(said("Session pointer expected (use 'show sess').")),
+        ["shutdown", "sessions", "server", rest @ ..] => Ok(Command::ShutdownSessions(named(rest)?)),
         ["show", "version", ..] => Ok(Command::ShowVersion),
         ["show", "cli", "level", ..] => Ok(Command::ShowLevel),
         ["help", rest @ ..] => Ok(Command::Help(rest.join(" "))),
@@ -318,6 +343,7 @@ mod tests {
         let unix = ServerName { upstream: "app".into(), server: "unix:/run/a.sock".into() };
         let by_id =
             StatFilter { proxy: Some(ProxyName::Id(3)), types: 4, server_id: 1, ..StatFilter::default() };
+        let session = SessionId { worker: 0, number: 17 };
         let by_name = StatFilter { proxy: Some(ProxyName::Name("app".into())), ..StatFilter::default() };
         for (text, command) in [
             ("show info", Command::ShowInfo(Form::Text)),
@@ -344,6 +370,13 @@ mod tests {
             ("set maxconn server app/a 0", Command::SetMaxRequests(name(), 0)),
             ("set timeout cli 60", Command::SetTimeout(Duration::from_secs(60))),
             ("get weight app/a", Command::GetWeight(name())),
+            ("show sess", Command::ShowSess(Sessions::Lines)),
+            ("show sess all", Command::ShowSess(Sessions::Whole)),
+            ("show sess 0x10000000011", Command::ShowSess(Sessions::One(Some(session)))),
+            ("show sess nonsense", Command::ShowSess(Sessions::One(None))),
+            ("shutdown session 0x10000000011", Command::ShutdownSession(Some(session))),
+            ("shutdown session s0-17", Command::ShutdownSession(Some(session))),
+            ("shutdown sessions server app/a", Command::ShutdownSessions(name())),
             ("help set server", Command::Help("set server".into())),
         ] {
             assert_eq!(parse(text), Ok(command), "{text}");
@@ -363,6 +396,8 @@ mod tests {
             ("set server app/a addr", "set server <b>/<s> addr requires an address and optionally a port."),
             ("set server app/a fqdn x", "usage: set server <backend>/<server> addr | state | weight"),
             ("set timeout cli soon", "Invalid timeout value."),
+            ("shutdown session", "Session pointer expected (use 'show sess')."),
+            ("shutdown sessions server app", NEEDS_NAMES),
         ] {
             assert_eq!(parse(text), Err(Wrong::Said(what.into())), "{text}");
         }
@@ -402,7 +437,7 @@ mod tests {
 
         #[test]
         fn near_commands_are_too(
-            text in "(show|set|get|help|disable|enable) (stat|server|info|weight|servers|maxconn server) [a-z/%0-9\\\\; -]{0,40}"
+            text in "(show|set|get|help|disable|enable|shutdown) (stat|server|info|weight|servers|maxconn server|sess|session|sessions server) [a-z/%0-9\\\\; -]{0,40}"
         ) {
             for command in split(&text) {
                 let _read = parse(&command);

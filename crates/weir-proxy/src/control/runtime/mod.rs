@@ -5,6 +5,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod command;
+mod rows;
 mod session;
 
 use std::io;

@@ -13,17 +13,22 @@ use crate::harness::{Client, Gate, Origin, Weir, eventually};
 fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let busy = taken.local_addr().expect("a bound socket has an address").to_string();
+    let folder = TempDir::new().expect("there is room for a folder");
+    let file = folder.path().join("notes");
+    std::fs::write(&file, "precious").expect("the folder is writable");
+    let in_the_way = format!("unix:{}", file.display());
     for (address, trouble) in [
         (busy.as_str(), "another program has this address"),
         ("192.0.2.1:8080", "this machine has no such address"),
         ("unix:/nowhere/weir.sock", "the folder of the socket does not exist"),
+        (in_the_way.as_str(), "a file that is no socket has this path"),
     ] {
-        let file = ConfigFile::new(&format!(
+        let config = ConfigFile::new(&format!(
             "listener.web = {{ address = \"{address}\", upstream = \"app\" }}\nupstream.app.servers = [\"10.0.0.1:80\"]\n"
         ));
-        let done = run(&["serve", file.path()]);
+        let done = run(&["serve", config.path()]);
         assert_eq!(done.code, Some(1), "{done:?}");
-        let key = format!("change `listener.web.address` in {}", file.path());
+        let key = format!("change `listener.web.address` in {}", config.path());
         for expected in ["error: ", "listener `web`", address, trouble, &key] {
             assert!(done.stderr.contains(expected), "{expected:?} is missing in:\n{}", done.stderr);
         }
@@ -33,6 +38,7 @@ fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
             "{done:?}"
         );
     }
+    assert_eq!(std::fs::read_to_string(&file).expect("it is still there"), "precious");
 }
 
 #[test]

@@ -57,6 +57,24 @@ fn a_server_that_comes_back_keeps_its_tunnels() {
 }
 
 #[test]
+fn a_server_that_comes_back_is_asked_on_kept_connections() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let one = "process.workers = 1";
+    let weir = Weir::start(&config(&[("a", &a)], one));
+    // As long as it has this tunnel, it leaves.
+    let mut open = tunnel(&weir);
+    weir.reload(&config(&[("b", &b)], one));
+    weir.reload(&config(&[("a", &a)], one));
+    let mut client = Client::connect(weir.web());
+    for _ in 0..5 {
+        assert_eq!(get(&mut client, "/").text(), "a");
+    }
+    assert_eq!(a.connections(), 2, "one of the tunnel, one of the requests");
+    assert_alive(&mut open);
+}
+
+#[test]
 fn a_removed_upstream_ends_its_tunnels_in_time() {
     let gate = Gate::new();
     let (a, b) = (named("a", &gate), named("b", &gate));

@@ -51,7 +51,12 @@ fn states_and_weights_change_under_load() {
     ] {
         assert_eq!(ask(&weir, line), "\n", "{line}");
         assert_eq!(stat(&weir, "app", "a", "status"), status, "{line}");
-        assert_eq!(answering(&weir), serving, "{line}");
+        if serving.len() == 1 {
+            assert_eq!(answering(&weir), serving, "{line}");
+        } else {
+            // They take turns with the load, so eight requests in a row may go to one of them.
+            eventually(line, || answering(&weir) == serving);
+        }
         load.goes_on();
     }
     assert_eq!(ask(&weir, "get weight app/a"), "5 (initial 10)\n\n");

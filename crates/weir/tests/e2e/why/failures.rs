@@ -232,3 +232,25 @@ fn a_connection_that_is_not_served() {
         ],
     );
 }
+
+#[test]
+fn a_head_that_is_not_good_began_when_it_came_and_not_with_the_exchange_before() {
+    let origin = Origin::serving("fine");
+    let weir = weir(&[&origin.address().to_string()], "");
+    assert_eq!(Client::get(weir.web(), "/").status, 200);
+    let began = |line: &serde_json::Value| line["time"].as_str().expect("a time").to_owned();
+    let mut first = String::new();
+    eventually("the first exchange is kept", || {
+        first = super::ask(&weir, "/api/exchanges")["exchanges"].get(0).map(began).unwrap_or_default();
+        !first.is_empty()
+    });
+    let mut broken = Client::connect(weir.web());
+    broken.send("GET / HTTP/1.1\r\nHost : a.test\r\n\r\n");
+    assert_eq!(broken.response().status, 400);
+    let mut half = Client::connect(weir.web());
+    half.send("GET / HTTP/1.1\r\nHost:");
+    half.finish();
+    eventually("both are kept", || failures(&weir).len() == 2);
+    let times: Vec<String> = failures(&weir).iter().map(began).collect();
+    assert!(times.iter().all(|time| *time > first), "{times:?} after {first}");
+}

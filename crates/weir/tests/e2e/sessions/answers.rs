@@ -1,0 +1,192 @@
+//! How it is asked: the socket in HAProxy's words, `weir ctl`, `weir why`; what is not there, and who may change anything.
+
+use super::*;
+
+/// The ids that clients send are taken.
+const ACCEPT: &str = "listener.web.request_id.accept = \"always\"";
+
+fn held(weir: &Weir, target: &str, request_id: &str) -> Client {
+    let mut client = Client::connect(weir.web());
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nX-Request-Id: {request_id}\r\n\r\n"));
+    client
+}
+
+#[test]
+fn the_socket_lists_them_in_the_words_of_haproxy() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, ACCEPT);
+    assert_eq!(ask(&weir, "show sess"), "\n");
+    let mut client = held(&weir, "/left?x=1", "mine");
+    session(&weir, &client, "response");
+    let lines = ask(&weir, "show sess");
+    let port = client.local_port();
+    let (pointer, rest) = lines.split_once(": ").expect("a pointer comes first");
+    assert!(
+        rest.starts_with(&format!("proto=tcpv4 src=127.0.0.1:{port} fe=web be=app srv=a age=")),
+        "{lines}"
+    );
+    assert!(
+        rest.contains(" state=response ") && rest.contains(" request_id=mine request=\"GET /left\"\n"),
+        "{lines}"
+    );
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    for all in [ask(&weir, &format!("show sess {pointer}")), ask(&weir, "show sess all")] {
+        assert!(
+            all.starts_with(pointer) && all.contains("waits for the head of the server's response"),
+            "{all}"
+        );
+    }
+    for (line, answer) in [
+        ("show sess 0xdead", "Session not found.\n\n"),
+        ("show sess 0x100000ffffff", "Session not found.\n\n"),
+        ("shutdown session 0x100000ffffff", "No such session (use 'show sess').\n\n"),
+        ("shutdown session 0x9990000000001", "No such session (use 'show sess').\n\n"),
+        ("shutdown session nonsense", "No such session (use 'show sess').\n\n"),
+        ("shutdown session", "Session pointer expected (use 'show sess').\n\n"),
+        ("shutdown sessions server app/b", "No such server.\n\n"),
+        ("shutdown sessions server other/a", "No such backend.\n\n"),
+        ("shutdown sessions server app", "Require 'backend/server'.\n\n"),
+    ] {
+        assert_eq!(ask(&weir, line), answer, "{line}");
+    }
+    assert_eq!(cut(&weir), 0.0);
+    assert_eq!(ask(&weir, &format!("shutdown session {pointer}")), "\n");
+    assert_eq!(client.response().reason(), Some("cut-by-operator"));
+    let errors = ask(&weir, "show errors");
+    assert!(errors.contains("frontend web: 1 x cut-by-operator"), "{errors}");
+    assert!(errors.contains("] frontend web: cut-by-operator\n  backend app, server a, event #"), "{errors}");
+    let told = format!(", src 127.0.0.1:{port}\n  phase response, party weir, after ");
+    assert!(errors.contains(&told) && errors.contains("  request \"GET /left\", id mine\n"), "{errors}");
+}
+
+#[test]
+fn why_tells_what_a_running_exchange_waits_for() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, ACCEPT);
+    let mut client = held(&weir, "/held", "mine");
+    let running = session(&weir, &client, "response");
+    for name in ["mine", id(&running)] {
+        let story = run(&weir, &["why", name]);
+        let told = text(&story.stdout);
+        assert_eq!(story.status.code(), Some(0), "{}", text(&story.stderr));
+        for part in [
+            &format!("exchange   mine ({})", id(&running)),
+            "still running",
+            "GET /held for a.test",
+            "attempt 1  on a",
+            "now        waits for the head of the server's response; state response for",
+            &format!("to end it  weir ctl end {}", id(&running)),
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+    }
+    gate.open();
+    assert_eq!(client.response().status, 200);
+    session(&weir, &client, "idle");
+    let over = text(&run(&weir, &["why", "mine"]).stdout);
+    assert!(over.contains(", took ") && over.contains("answer     200 by the server"), "{over}");
+    let idle = text(&run(&weir, &["why", id(&running)]).stdout);
+    assert!(idle.contains("none at the moment; 1 request came before"), "{idle}");
+    let unknown = run(&weir, &["why", "s0-4711"]);
+    assert_eq!(unknown.status.code(), Some(1));
+}
+
+#[test]
+fn ctl_lists_and_ends() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, "");
+    let mut client = held(&weir, "/left", "mine");
+    let running = session(&weir, &client, "response");
+    let listed = text(&run(&weir, &["ctl", "sessions", "--server", "a", "--upstream", "app"]).stdout);
+    let row = listed.lines().nth(1).unwrap_or_default();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!((cells[0], cells[2], cells[6]), (id(&running), "response", "app/a"), "{listed}");
+    assert!(row.ends_with("GET a.test/left"), "{listed}");
+    let json = text(&run(&weir, &["ctl", "sessions", "--json"]).stdout);
+    assert_eq!(serde_json::from_str::<Value>(&json).expect("it is JSON")["matching"], 1, "{json}");
+    let nobody = run(&weir, &["ctl", "end", "s0-4711"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(text(&nobody.stderr).contains("there is no session `s0-4711`"), "{}", text(&nobody.stderr));
+    assert_eq!(run(&weir, &["ctl", "end"]).status.code(), Some(2));
+    assert_eq!(text(&run(&weir, &["ctl", "end", id(&running)]).stdout), "1 session was ended\n");
+    assert_eq!(client.response().reason(), Some("cut-by-operator"));
+    let none = run(&weir, &["ctl", "end", "--upstream", "app", "--server", "a"]);
+    assert_eq!(text(&none.stdout), "0 sessions were ended\n", "{}", text(&none.stderr));
+    let other = run(&weir, &["ctl", "end", "--upstream", "app", "--server", "b"]);
+    assert!(text(&other.stderr).contains("upstream `app` has no server `b`"), "{}", text(&other.stderr));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, "");
+    let _idle = Client::connect(weir.web());
+    for (target, status, part) in [
+        ("/api/sessions/nonsense/end", 404, "there is no session `nonsense`"),
+        ("/api/sessions/s7-1/end", 404, "there is no session `s7-1`"),
+        ("/api/sessions/s0-1", 400, "the path is"),
+        ("/api/sessions/end", 400, "are both needed"),
+        ("/api/sessions/end?upstream=app", 400, "are both needed"),
+        ("/api/sessions/end?upstream=app&server=a&age=1", 400, "`age` is not known here"),
+        ("/api/sessions/end?upstream=app&server=b", 404, "no server `b`"),
+        ("/api/sessions/end?upstream=other&server=a", 404, "no upstream `other`"),
+    ] {
+        let response = post(&weir, target);
+        assert_eq!(response.status, status, "{target}: {}", response.text());
+        assert!(response.text().contains(part), "{target}: {}", response.text());
+    }
+    let get = |target: &str| {
+        Client::exchange(socket(&weir), &format!("GET {target} HTTP/1.1\r\nHost: weir\r\n\r\n"))
+    };
+    assert_eq!(get("/api/sessions?colour=red").status, 400);
+    assert_eq!(get("/api/sessions/s0-4711").status, 404);
+    assert_eq!(get("/api/raw?command=shutdown%20session%20s0-1").status, 405);
+    assert_eq!(cut(&weir), 0.0);
+}
+
+#[test]
+fn who_may_not_change_may_still_look() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = Weir::start(&config(
+        "\"127.0.0.1:0\"",
+        &origin.address().to_string(),
+        ", socket_changes = false",
+        "",
+    ));
+    let mut client = held(&weir, "/held", "mine");
+    let running = session(&weir, &client, "response");
+    for line in [&format!("shutdown session {}", id(&running)), "shutdown sessions server app/a"] {
+        assert!(ask(&weir, line).starts_with("Permission denied: `admin.socket_changes`"), "{line}");
+    }
+    for target in [&format!("/api/sessions/{}/end", id(&running)), "/api/sessions/end?upstream=app&server=a"]
+    {
+        assert_eq!(post(&weir, target).status, 403, "{target}");
+        let request = format!("POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(Client::exchange(weir.address("admin"), &request).status, 403, "{target}");
+    }
+    gate.open();
+    assert_eq!(client.response().status, 200, "it was not ended");
+    assert_eq!(cut(&weir), 0.0);
+}
+
+#[test]
+fn sessions_that_run_over_a_reload_are_told_by_the_names_of_then() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, "");
+    let mut client = held(&weir, "/held", "mine");
+    session(&weir, &client, "response");
+    weir.reload(
+        &config("\"127.0.0.1:0\"", &origin.address().to_string(), "", "")
+            .replace("name = \"a\"", "name = \"b\""),
+    );
+    let told = session(&weir, &client, "response");
+    assert_eq!(told["exchange"]["server"], "a", "{told}");
+    gate.open();
+    assert_eq!(client.response().status, 200);
+}

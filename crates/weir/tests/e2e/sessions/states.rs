@@ -1,0 +1,217 @@
+//! Each state, as it is told of a session that is in it.
+
+use std::net::TcpListener;
+
+use super::*;
+
+/// A client that has sent this.
+fn sent(weir: &Weir, bytes: impl AsRef<[u8]>) -> Client {
+    let mut client = Client::connect(weir.web());
+    client.send(bytes);
+    client
+}
+
+#[test]
+fn what_comes_before_an_exchange() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, "");
+    let mut idle = sent(&weir, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(idle.response().status, 200);
+    let told = session(&weir, &idle, "idle");
+    assert_eq!((&told["requests"], &told["exchange"]), (&1.into(), &Value::Null), "{told}");
+    assert_eq!(
+        (&told["listener"], &told["protocol"], &told["tls"]),
+        (&"web".into(), &"http".into(), &false.into())
+    );
+    let head = sent(&weir, "GET /part?secret=1 HTTP/1.1\r\nHost:");
+    let told = session(&weir, &head, "request");
+    assert_eq!(told["waits_for"], "the rest of the request head");
+    assert_eq!(told["exchange"]["path"], Value::Null, "{told}");
+
+    let expecting = start(&origin, "listener.web.proxy_protocol.from = [\"127.0.0.1\"]");
+    let told = session(&expecting, &sent(&expecting, "PROXY "), "accept");
+    assert_eq!(told["waits_for"], "the PROXY header of the connection");
+}
+
+#[test]
+fn a_handshake_that_does_not_begin() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    let authority = crate::harness::Authority::new();
+    authority.issue(folder.path(), "a", &["a.test"], crate::harness::tls::ECDSA);
+    let tls = "listener.web.tls.certificates = [{ certificate = \"a.pem\", key = \"a.key\" }]";
+    let text = config("\"127.0.0.1:0\"", &origin.address().to_string(), "", tls);
+    let weir = Weir::start_in(folder, &text);
+    let silent = Client::connect(weir.web());
+    assert_eq!(session(&weir, &silent, "tls")["waits_for"], "the TLS handshake");
+    let mut client = crate::harness::tls::connect(weir.web(), authority.client(), "a.test");
+    client.send_get("/held");
+    let told = session(&weir, &client, "response");
+    assert_eq!((&told["tls"], &told["exchange"]["path"]), (&true.into(), &"/held".into()));
+    gate.open();
+}
+
+#[test]
+fn an_exchange_on_its_way() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, "");
+    let held = sent(&weir, "GET /held?secret=1 HTTP/1.1\r\nHost: a.test\r\nx-request-id: mine\r\n\r\n");
+    let told = session(&weir, &held, "response");
+    assert_eq!(told["waits_for"], "the head of the server's response");
+    let exchange = &told["exchange"];
+    for (key, value) in
+        [("method", "GET"), ("path", "/held"), ("host", "a.test"), ("upstream", "app"), ("server", "a")]
+    {
+        assert_eq!(exchange[key], value, "{told}");
+    }
+    assert_eq!((&exchange["status"], &exchange["attempts"]), (&Value::Null, &1.into()), "{told}");
+    assert!(!told.to_string().contains("secret"), "the query is not told: {told}");
+
+    let body = sent(&weir, "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nabc");
+    let told = session(&weir, &body, "send");
+    assert_eq!(told["waits_for"], "the client to send more of the request body");
+    let mut half = sent(&weir, "GET /half HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(half.head().status(), Ok(200));
+    let told = session(&weir, &half, "relay");
+    assert_eq!(told["waits_for"], "the server to send more of the response body");
+    assert_eq!(told["exchange"]["status"], 200, "{told}");
+    let mut tunnel = sent(&weir, HANDSHAKE);
+    assert_eq!(tunnel.head().status(), Ok(101));
+    tunnel.send("xyz");
+    assert_eq!(tunnel.take(3), b"xyz");
+    for _ in 0..3 {
+        let told = session(&weir, &tunnel, "tunnel");
+        let exchange = &told["exchange"];
+        assert_eq!((&exchange["path"], &exchange["server"]), (&"/socket".into(), &"a".into()), "{told}");
+        let bytes = exchange["bytes_in"].as_u64().expect("a number");
+        assert_eq!(bytes, HANDSHAKE.len() as u64 + 3, "{told}");
+    }
+    let on_a = sessions(&weir, "?server=a");
+    assert_eq!(on_a.len(), 4, "{}", ask(&weir, "show sess"));
+    assert_eq!(sessions(&weir, "?server=a&min_age=1h").len(), 0);
+    assert_eq!(sessions(&weir, "?upstream=other").len(), 0);
+    assert_eq!(sessions(&weir, "?listener=web&limit=2").len(), 2);
+    assert_eq!(sessions(&weir, "?listener=other").len(), 0);
+    gate.open();
+}
+
+#[test]
+fn a_client_that_takes_nothing() {
+    let origin = Origin::start(|conn| {
+        conn.request()?;
+        conn.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
+        while conn.send([0; 65_536]).is_some() {}
+        Some(())
+    });
+    let weir = start(&origin, "");
+    let mut client = Client::connect_narrow(weir.web());
+    client.send_get("/");
+    let mut waits_for = String::new();
+    eventually("nobody moves but the client could", || {
+        let told = session(&weir, &client, "relay");
+        waits_for = told["waits_for"].as_str().unwrap_or_default().to_owned();
+        waits_for == "the client to take more of the response"
+    });
+}
+
+#[test]
+fn a_request_that_waits_for_a_slot() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, "upstream.app.max_requests = 1");
+    let first = sent(&weir, "GET /held HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    session(&weir, &first, "response");
+    let second = sent(&weir, "GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let told = session(&weir, &second, "queue");
+    assert_eq!(told["waits_for"], "a server with a free slot");
+    assert_eq!((&told["exchange"]["upstream"], &told["exchange"]["server"]), (&"app".into(), &Value::Null));
+    gate.open();
+}
+
+#[test]
+fn a_server_that_does_not_shake_hands() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("the system has a port");
+    let address = silent.local_addr().expect("it is bound").to_string();
+    let weir = start_on("\"127.0.0.1:0\"", &address, "upstream.app.tls.verify = false");
+    let client = sent(&weir, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let told = session(&weir, &client, "connect");
+    assert_eq!(
+        (&told["waits_for"], &told["exchange"]["server"]),
+        (&"the connection to the server".into(), &"a".into())
+    );
+}
+
+#[test]
+fn a_request_that_waits_for_memory() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = Weir::start(
+        &config("\"127.0.0.1:0\"", &origin.address().to_string(), "", "process.buffers_max = 16")
+            .replace("workers = 2", "workers = 1"),
+    );
+    let held: Vec<Client> =
+        (0..8).map(|_| sent(&weir, "GET /held HTTP/1.1\r\nHost: a.test\r\n\r\n")).collect();
+    held.iter().for_each(|client| drop(session(&weir, client, "response")));
+    let client = sent(&weir, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let told = session(&weir, &client, "request");
+    assert_eq!(told["waits_for"], "a buffer of Weir to become free");
+    gate.open();
+}
+
+#[test]
+fn tcp_connections_with_and_without_an_access_log() {
+    let echo = Origin::start(|conn| {
+        loop {
+            let byte = conn.take(1)?;
+            conn.send(byte)?;
+        }
+    });
+    let log = "listener.web.access_log = { format = \"{bytes_in} {bytes_out}\", output = \"file:{dir}/access.log\" }";
+    for settings in ["", log] {
+        let weir = start(&echo, &format!("listener.web.protocol = \"tcp\"\n{settings}"));
+        let mut client = sent(&weir, "abc");
+        assert_eq!(client.take(3), b"abc");
+        for _ in 0..2 {
+            let told = session(&weir, &client, "tunnel");
+            let exchange = &told["exchange"];
+            assert_eq!((&told["protocol"], &exchange["kind"]), (&"tcp".into(), &"connection".into()));
+            assert_eq!((&exchange["bytes_in"], &exchange["bytes_out"]), (&3.into(), &3.into()), "{told}");
+            assert_eq!((&exchange["path"], &exchange["server"]), (&Value::Null, &"a".into()), "{told}");
+        }
+        drop(client);
+        if !settings.is_empty() {
+            let file = weir.folder().join("access.log");
+            eventually("the log has its line", || {
+                std::fs::read_to_string(&file).is_ok_and(|log| log == "3 3\n")
+            });
+        }
+    }
+}
+
+#[test]
+fn of_more_than_one_group_all_answer_and_the_oldest_are_told() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let weir = start(&origin, "");
+    let clients: Vec<Client> = (0..500).map(|_| Client::connect(weir.web())).collect();
+    let mut told = Value::Null;
+    eventually("all are there", || {
+        told = look(&weir, "/api/sessions?limit=7");
+        told["matching"] == clients.len()
+    });
+    assert_eq!(
+        (&told["asked"], &told["silent"], &told["silent_workers"]),
+        (&500.into(), &0.into(), &0.into())
+    );
+    let opened: Vec<&str> = told["sessions"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["opened"].as_str())
+        .collect();
+    assert!(opened.len() == 7 && opened.is_sorted(), "{opened:?}");
+    assert!(ask(&weir, "show sess").lines().filter(|line| line.contains(" state=idle ")).count() == 500);
+}
