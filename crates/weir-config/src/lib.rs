@@ -37,19 +37,20 @@ pub use certificate::{
 };
 pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite,
-    ClientCertificateHeaders, ClientCertificates, ClientVerification, Config, ConnectionLimit, CookieMode,
-    CookiePersistence, Credentials, Dns, Ejection, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck,
-    HttpProbe, IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
-    ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Probe, Process, Protocol, ProxyProtocol,
-    ProxyVersion, Queue, QueuePriority, Recorder, Redirect, RedirectPart, ReloadTrigger, RequestId, Retry,
-    Route, RouteTimeouts, Secret, Server, Split, TlsVersion, Trust, TrustedProxies, Upstream, UpstreamIndex,
-    UpstreamLimits, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
+    CollectorUrl, Config, ConnectionLimit, CookieMode, CookiePersistence, Credentials, Dns, Ejection, Fixed,
+    ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe, IdleConnections, KeyExchangeGroup,
+    Leniency, Listener, ListenerCertificate, ListenerLimits, ListenerTimeouts, ListenerTls, Log, LogFormat,
+    LogLevel, Probe, Process, Protocol, ProxyProtocol, ProxyVersion, Queue, QueuePriority, Recorder,
+    Redirect, RedirectPart, ReloadTrigger, RequestId, Retry, Route, RouteTimeouts, Secret, Server, Split,
+    TlsVersion, Traces, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts,
+    UpstreamTls, WorkerCount,
 };
 pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, What};
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
 pub use reference::{json_schema, reference_markdown};
 pub use value::{
-    FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Size,
+    FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Share, Size,
     StatusRange, Token, ValueError, parse_duration, print_duration,
 };

@@ -14,6 +14,7 @@ pub(crate) fn print(document: &Document) -> String {
     push_table(&mut text, "[dns]", &document.dns);
     push_table(&mut text, "[admin]", &document.admin);
     push_table(&mut text, "[recorder]", &document.recorder);
+    push_table(&mut text, "[traces]", &document.traces);
     for (name, listener) in &document.listener.0 {
         let name = key(&name.value);
         let without_routes = ListenerText { route: Vec::new(), ..listener.value.clone() };

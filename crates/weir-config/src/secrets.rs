@@ -15,6 +15,9 @@ const TELLING: [&str; 9] =
 /// The document with every secret replaced.
 pub(crate) fn without_secrets(document: &Document) -> Document {
     let mut document = document.clone();
+    for (_, value) in &mut document.traces.value.headers.0 {
+        *value = hidden_value();
+    }
     for (_, listener) in &mut document.listener.0 {
         for route in &mut listener.value.route {
             for rules in [&mut route.value.header, &mut route.value.query] {
@@ -64,6 +67,9 @@ mod tests {
     #[test]
     fn what_is_shown_has_no_secret() {
         let text = r#"
+            [traces]
+            endpoint = "http://127.0.0.1:4318/v1/traces"
+            headers = { tenant = "hush-7" }
             [listener.web]
             address = "127.0.0.1:0"
             [[listener.web.route]]
@@ -81,7 +87,7 @@ mod tests {
         assert!(checked.print().contains("hush-5"), "who runs `weir check --print` has the file");
         let shown = checked.into_result().unwrap().shown;
         assert!(!shown.contains("hush"), "{shown}");
-        assert_eq!(shown.matches("(a secret, left out)").count(), 6, "{shown}");
+        assert_eq!(shown.matches("(a secret, left out)").count(), 7, "{shown}");
         assert!(shown.contains("red"), "{shown}");
     }
 }

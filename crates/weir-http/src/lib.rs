@@ -30,6 +30,7 @@ mod chunked;
 pub mod write;
 mod forwarded;
 mod via;
+mod traceparent;
 
 pub use authority::Authority;
 pub use chunked::{ChunkedDecoder, ChunkedLimits, Decoded};
@@ -47,5 +48,6 @@ pub use response::{ResponseBody, ResponseHead};
 pub use rule::Rule;
 pub use span::Span;
 pub use target::TargetForm;
+pub use traceparent::Traceparent;
 pub use version::Version;
 pub use via::via_names;

@@ -83,6 +83,8 @@ names! {
     SecWebsocketAccept "Sec-WebSocket-Accept",
     SecWebsocketVersion "Sec-WebSocket-Version",
     RetryAfter "Retry-After",
+    Traceparent "traceparent",
+    Tracestate "tracestate",
 }
 
 // One bit per name: see `bit`.

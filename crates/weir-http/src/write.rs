@@ -91,6 +91,29 @@ pub fn hexadecimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&line[..len - 2]);
 }
 
+/// The 16 digits of a number, computed rather than looked up: eight at once, each in a byte of a word.
+#[inline]
+pub fn hexadecimal_16(number: u64) -> [u8; 16] {
+    let mut digits = [0; 16];
+    let halves = [(number >> 32) as u32, number as u32];
+    for (eight, half) in digits.as_chunks_mut::<8>().0.iter_mut().zip(halves) {
+        *eight = eight_digits(half);
+    }
+    digits
+}
+
+#[inline]
+fn eight_digits(half: u32) -> [u8; 8] {
+    let mut word = u64::from(half);
+    word = (word | word << 16) & 0x0000_ffff_0000_ffff;
+    word = (word | word << 8) & 0x00ff_00ff_00ff_00ff;
+    word = (word | word << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // One in each byte that is ten or more.
+    let letters = (word + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    let digits = word + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10);
+    digits.to_be_bytes()
+}
+
 /// Appends `address` as text, an IPv4-mapped IPv6 address as the IPv4 address it stands for, without brackets.
 #[inline]
 pub fn address(out: &mut Vec<u8>, address: IpAddr) {
@@ -362,12 +385,20 @@ mod tests {
         assert_eq!((reason_phrase(200), reason_phrase(502), reason_phrase(299)), ("OK", "Bad Gateway", ""));
     }
 
+    #[test]
+    fn every_digit_in_every_place() {
+        for number in (0..64).step_by(4).flat_map(|shift| (0..16).map(move |digit: u64| digit << shift)) {
+            assert_eq!(&hexadecimal_16(number)[..], format!("{number:016x}").as_bytes());
+        }
+    }
+
     proptest! {
         #[test]
         fn numbers_are_those_of_the_standard_library(number in any::<u64>(), shift in 0..64) {
             let number = number >> shift;
             prop_assert_eq!(written(|out| decimal(out, number)), number.to_string());
             prop_assert_eq!(written(|out| hexadecimal(out, number)), format!("{number:x}"));
+            prop_assert_eq!(&hexadecimal_16(number)[..], &format!("{number:016x}").into_bytes()[..]);
             let mut line = [0; CHUNK_SIZE_BYTES_MAX];
             let len = chunk_size(number, &mut line);
             prop_assert_eq!(line[..len].to_vec(), format!("{number:x}\r\n").into_bytes());

@@ -18,6 +18,7 @@ use crate::shard::{
     FailureCounters, ListenerShard, ProbeShard, RouteShard, ServerShard, TLS_VERSIONS, UpstreamShard,
     WorkerShard,
 };
+use crate::traces::TraceFigures;
 
 /// What the parts of a shard are called, in the order of the config.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,6 +51,8 @@ pub struct Figures {
     pub reload: ReloadFigures,
     /// What the admin listener was asked.
     pub admin: AdminFigures,
+    /// What became of spans.
+    pub traces: TraceFigures,
 }
 
 /// What became of reloads of the config.
@@ -212,6 +215,9 @@ pub struct WorkerFigures {
     pub panics: u64,
     pub accept_errors: u64,
     pub log_lines_dropped: u64,
+    pub traces_sampled: u64,
+    pub traces_limited: u64,
+    pub traces_dropped: u64,
 }
 
 impl WorkerFigures {
@@ -228,6 +234,9 @@ impl WorkerFigures {
             panics: shard.panics.value(),
             accept_errors: shard.accept_errors.value(),
             log_lines_dropped: shard.log_lines_dropped.value(),
+            traces_sampled: shard.traces_sampled.value(),
+            traces_limited: shard.traces_limited.value(),
+            traces_dropped: shard.traces_dropped.value(),
         }
     }
 }

@@ -19,6 +19,7 @@ mod page;
 mod counter;
 mod histogram;
 mod shard;
+mod traces;
 mod admin;
 
 // What a reader makes of it.
@@ -54,3 +55,4 @@ pub use shard::{
     FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard, ServerShard,
     ShardSizes, TLS_VERSIONS, UpstreamShard, WorkerShard,
 };
+pub use traces::{TraceFigures, TraceLoss};

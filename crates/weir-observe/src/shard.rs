@@ -54,6 +54,12 @@ pub struct WorkerShard {
     pub accept_errors: Counter,
     /// Access-log lines dropped because the writer was behind or could not write them.
     pub log_lines_dropped: Counter,
+    /// Exchanges sampled for traces.
+    pub traces_sampled: Counter,
+    /// Exchanges that were to be sampled and passed unsampled, since too many were.
+    pub traces_limited: Counter,
+    /// Sampled exchanges dropped because too many waited to be sent.
+    pub traces_dropped: Counter,
     /// One part per listener, in the order of the config.
     pub listeners: Box<[Arc<ListenerShard>]>,
     /// One part per upstream, in the order of the config.
@@ -88,6 +94,9 @@ impl WorkerShard {
             panics: Counter::new(),
             accept_errors: Counter::new(),
             log_lines_dropped: Counter::new(),
+            traces_sampled: Counter::new(),
+            traces_limited: Counter::new(),
+            traces_dropped: Counter::new(),
             listeners,
             upstreams,
         }

@@ -28,6 +28,7 @@ use crate::control::overview::{ListenedNow, Sources, unix_ms};
 use crate::control::profile::threads::{self, Enrolment};
 use crate::control::pulse::Pulse;
 use crate::control::runtime;
+use crate::control::traces::{TraceCounts, Traces};
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
 use crate::downstream::listener::BoundAddress;
@@ -79,6 +80,9 @@ pub enum StartError {
     /// The access log cannot be opened.
     #[error("{0}")]
     AccessLog(io::Error),
+    /// Spans cannot be exported.
+    #[error("traces cannot be exported: {0}")]
+    Traces(io::Error),
     /// The system refuses threads, event queues or random numbers.
     #[error("a worker cannot be started: {0}")]
     Worker(#[from] io::Error),
@@ -127,6 +131,8 @@ pub struct Proxy {
     pub(crate) followings: UnboundedSender<Following>,
     pub(crate) checks: Option<CheckThread>,
     pub(crate) logs: Option<AccessLogs>,
+    pub(crate) traces: Option<Traces>,
+    trace_counts: Arc<TraceCounts>,
     pub(crate) reloads: Arc<Reloads>,
     /// The thread that has started it, and that reloads.
     _enrolled: Enrolment,
@@ -159,7 +165,7 @@ impl Proxy {
             None => format!("weir-{:08x}", seed as u32),
         };
         let around = Surroundings { via_name: via_name.into(), seed, workers };
-        let snapshot = Arc::new(Snapshot::new(config, &around)?);
+        let mut snapshot = Snapshot::new(config, &around)?;
         let Opened { doors, turns: mut door_turns, .. } = Doors::default().succeeded_by(config, workers)?;
         let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
 
@@ -167,6 +173,10 @@ impl Proxy {
         let (turns, mut next_turns): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (followings, next_followings) = unbounded_channel();
         let (desk, mut next_asks) = Desk::new(workers, &config.recorder);
+        let desk = Arc::new(desk);
+        let mut traces = Traces::new(&desk, &around.via_name);
+        snapshot.traces = traces.follow(config, workers).map_err(StartError::Traces)?;
+        let snapshot = Arc::new(snapshot);
         desk.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
         let mut proxy = Self {
@@ -193,7 +203,9 @@ impl Proxy {
             logs: Some(logs),
             reloads: Arc::default(),
             _enrolled: threads::enrol(),
-            desk: Arc::new(desk),
+            desk,
+            trace_counts: Arc::clone(&traces.counts),
+            traces: Some(traces),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         for (index, handed_over) in inboxes.into_iter().enumerate() {
@@ -294,6 +306,7 @@ impl Proxy {
             shared: Arc::clone(&self.shared),
             current: Arc::clone(&self.current),
             reloads: Arc::clone(&self.reloads),
+            traces: Arc::clone(&self.trace_counts),
             modes: Arc::clone(modes),
             listened: Arc::clone(&self.listened_now),
             via_name: self.around.via_name.clone(),
@@ -331,7 +344,7 @@ impl Proxy {
 
     /// The sum of what all workers have counted.
     pub fn figures(&self) -> Figures {
-        collect(&self.shards, &self.current.load(), &self.reloads)
+        collect(&self.shards, &self.current.load(), &self.reloads, &self.trace_counts)
     }
 
     /// Client connections that are open.
@@ -413,6 +426,9 @@ impl Proxy {
             if let Some(logs) = self.logs.take() {
                 logs.close();
             }
+        }
+        if let Some(traces) = self.traces.take() {
+            traces.close(end);
         }
         Stopped { cut }
     }

@@ -161,12 +161,16 @@ impl Proxy {
 
     fn turn_to(&mut self, config: &Config) -> Result<Reloaded, StartError> {
         let before = self.current.load_full();
-        let snapshot = Arc::new(before.succeeded_by(config, &self.around)?);
+        let mut snapshot = before.succeeded_by(config, &self.around)?;
         let Opened { doors, turns, stale_files } = self.doors.succeeded_by(config, self.around.workers)?;
+        if let Some(traces) = &mut self.traces {
+            snapshot.traces = traces.follow(config, self.around.workers).map_err(StartError::Traces)?;
+        }
         if let Some(logs) = &mut self.logs {
             logs.follow(config).map_err(StartError::AccessLog)?;
         }
         // From here on nothing can fail.
+        let snapshot = Arc::new(snapshot);
         snapshot.prepare(&before);
         self.desk.names.learn(&snapshot);
         self.follow_on_control(&snapshot);
@@ -182,6 +186,9 @@ impl Proxy {
         let _disconnected = all_done.recv_timeout(TURN_TIME);
         self.shared.connections.set_count_max(config.process.connections_max.resolve(open_files_max()));
         snapshot.take_effect(&before);
+        if let Some(traces) = &mut self.traces {
+            traces.settle();
+        }
         if let Some(checks) = &self.checks {
             checks.follow(&snapshot);
         } else {

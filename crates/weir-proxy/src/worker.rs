@@ -22,7 +22,7 @@ use crate::downstream::session::{Peer, Session};
 use crate::exchange::carrier::Carrier;
 use crate::recorder::{Asked, Recorder};
 use crate::running::Roll;
-use crate::snapshot::ListenerState;
+use crate::snapshot::{ListenerState, TracePlan};
 use crate::timers::Timers;
 use crate::turn::Turn;
 use crate::view::{LocalListener, View};
@@ -109,6 +109,8 @@ pub(crate) struct Worker {
     room: Notify,
     drained: Notify,
     random: Cell<u64>,
+    /// When as many exchanges may be sampled again as in a second.
+    sampling_full_at: Cell<Duration>,
     /// The second that `date_text` names.
     date_second: Cell<u64>,
     date_text: Cell<[u8; 29]>,
@@ -155,6 +157,7 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
         room: Notify::new(),
         drained: Notify::new(),
         random: Cell::new(random_seed | 1),
+        sampling_full_at: Cell::new(Duration::ZERO),
         date_second: Cell::new(0),
         date_text: Cell::new(weir_http::write::date(0)),
         shared,
@@ -232,6 +235,16 @@ impl Worker {
         bits ^= bits >> 27;
         self.random.set(bits);
         bits.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Whether one more exchange may be sampled at `now`, which counts from the epoch of the snapshot; counts the answer.
+    pub(crate) fn may_sample(&self, plan: &TracePlan, now: Duration) -> bool {
+        let mut full_at = self.sampling_full_at.get();
+        let may = plan.pace.try_take(&mut full_at, now);
+        self.sampling_full_at.set(full_at);
+        let counter = if may { &self.shard.traces_sampled } else { &self.shard.traces_limited };
+        counter.increment();
+        may
     }
 
     /// The number of a session that begins.

@@ -1,4 +1,4 @@
-//! Which server, now or later: routes, balancing, queue, health, ejection, retries, limits.
+//! Which server, now or later: routes, balancing, queue, health, ejection, retries, limits; and which exchanges are traced.
 //!
 //! Pure: no I/O, no clock, no randomness of its own; time and random numbers are passed in. So the proxy, the
 //! property tests and a simulator run the same code. Knows no other crate of Weir.
@@ -22,6 +22,7 @@ pub mod health;
 pub mod ejection;
 pub mod retry;
 pub mod limit;
+pub mod sampling;
 
 pub use glance::Glance;
 pub use hash::{hash_address, hash_bytes};

@@ -31,7 +31,7 @@ pub(super) fn check(text: &Located<Admin>, files: &Files<'_>, findings: &mut Vec
     }
     let mut secret = |key: &str, value: &Option<Box<str>>, chars_min| {
         let file = Spanned { value: value.clone()?, at: text.key_at(key) };
-        secret(&file, chars_min, files, findings)
+        one_line(&file, chars_min, files, findings)
     };
     let password = secret("password_file", &admin.password_file, PASSWORD_CHARS_MIN);
     let token = secret("token_file", &admin.token_file, TOKEN_CHARS_MIN);
@@ -89,7 +89,7 @@ fn check_pair(text: &Located<Admin>, findings: &mut Vec<Finding>) {
 }
 
 /// The one line of a file with a secret, if files may be read and this one can be used.
-fn secret(
+pub(super) fn one_line(
     file: &Spanned<Box<str>>,
     chars_min: usize,
     files: &Files<'_>,

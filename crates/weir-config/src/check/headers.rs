@@ -43,6 +43,15 @@ pub(super) fn check_probe(
     named(map, &[("host", "write `host = ...` beside `headers`")], findings)
 }
 
+/// Headers of a request of Weir's own, none of which may be one of `elsewhere`.
+pub(super) fn check_own(
+    map: &Map<HeaderValue>,
+    elsewhere: &[(&str, &str)],
+    findings: &mut Vec<Finding>,
+) -> Vec<(HeaderName, HeaderValue)> {
+    named(map, elsewhere, findings)
+}
+
 fn check(text: &HeaderChangesText, elsewhere: &[(&str, &str)], findings: &mut Vec<Finding>) -> HeaderChanges {
     for name in &text.remove {
         report_reserved(name, elsewhere, findings);

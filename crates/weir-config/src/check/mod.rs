@@ -17,6 +17,7 @@ mod route;
 mod sockets;
 mod tls;
 mod tcp;
+mod traces;
 mod upstream;
 mod upstream_tls;
 
@@ -62,6 +63,7 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
     sockets::check(document, findings);
     tcp::check_upstreams(document, findings);
     check_process(document, findings);
+    let traces = traces::check(&document.traces, files, findings);
     let credentials = admin::check(&document.admin, files, findings);
     let shown = print(&without_secrets(document)).into();
     let Document { process, log, dns, admin, recorder, .. } = text.value;
@@ -73,6 +75,7 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
         credentials,
         shown,
         recorder,
+        traces,
         listeners,
         upstreams,
     }

@@ -15,6 +15,7 @@ mod persistence;
 mod route;
 mod tls;
 mod token;
+mod traces;
 mod upstream;
 mod upstream_tls;
 
@@ -36,6 +37,7 @@ pub use route::{
     Split, UpstreamIndex,
 };
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
+pub use traces::{Collector, CollectorHeaders, CollectorUrl, Traces};
 pub use upstream::{
     IdleConnections, ProxyVersion, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts,
 };
@@ -58,6 +60,8 @@ pub struct Config {
     pub shown: Box<str>,
     /// What is kept of exchanges that are over.
     pub recorder: Recorder,
+    /// What is traced; `None`: nothing.
+    pub traces: Option<Traces>,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Listener>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

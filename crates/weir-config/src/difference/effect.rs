@@ -127,7 +127,7 @@ pub(super) fn of_key(part: &Part, key: &str, learned: bool) -> Effect {
         Part::Log | Part::Recorder => Effect::Restart,
         Part::Admin | Part::Process | Part::AccessLog | Part::Dns => Effect::AtOnce,
         Part::Listener(_) => of_listener_key(first),
-        Part::Route(..) => Effect::NextRequest,
+        Part::Route(..) | Part::Traces => Effect::NextRequest,
         Part::Upstream(_) => match first {
             "tls" | "proxy_protocol" => Effect::Reconnects,
             "persistence" if learned => Effect::Forgets,

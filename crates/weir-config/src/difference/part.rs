@@ -25,6 +25,8 @@ pub enum Part {
     Admin,
     /// `[recorder]`.
     Recorder,
+    /// `[traces]`.
+    Traces,
     /// `[listener.NAME]` without its routes.
     Listener(Box<str>),
     /// A route: the listener, and what the route is called.
@@ -45,6 +47,7 @@ impl Part {
             Self::Dns => "dns",
             Self::Admin => "admin",
             Self::Recorder => "recorder",
+            Self::Traces => "traces",
             Self::Listener(_) => "listener",
             Self::Route(..) => "route",
             Self::Upstream(_) => "upstream",
@@ -57,9 +60,13 @@ impl fmt::Display for Part {
     /// ``upstream `app`, server `a` ``.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Process | Self::Log | Self::AccessLog | Self::Dns | Self::Admin | Self::Recorder => {
-                f.write_str(self.kind())
-            }
+            Self::Process
+            | Self::Log
+            | Self::AccessLog
+            | Self::Dns
+            | Self::Admin
+            | Self::Recorder
+            | Self::Traces => f.write_str(self.kind()),
             Self::Listener(name) => write!(f, "listener `{name}`"),
             Self::Route(listener, route) => write!(f, "listener `{listener}`, route `{route}`"),
             Self::Upstream(name) => write!(f, "upstream `{name}`"),
@@ -120,6 +127,7 @@ pub(super) fn parts<'a>(document: &Document, tree: Option<&'a Node>) -> Vec<Flat
         whole(Part::Dns, &|lines| document.dns.lines("", lines)),
         whole(Part::Admin, &|lines| document.admin.lines("", lines)),
         whole(Part::Recorder, &|lines| document.recorder.lines("", lines)),
+        whole(Part::Traces, &|lines| document.traces.lines("", lines)),
     ];
     let listeners = child("listener");
     for (name, text) in &document.listener.0 {

@@ -1,6 +1,6 @@
 //! The whole document.
 
-use super::{ListenerText, UpstreamText};
+use super::{ListenerText, TracesText, UpstreamText};
 use crate::config::{AccessLog, Admin, Dns, Log, Process, Recorder};
 use crate::key::{Located, Map, OneOrMany, section};
 
@@ -23,6 +23,8 @@ section! {
         admin: Located<Admin> = {};
         /// What is kept of exchanges that are over.
         recorder: Recorder = {};
+        /// Traces by OpenTelemetry.
+        traces: Located<TracesText> = {}, like "nginx `ngx_otel_module`, HAProxy `filter opentracing`";
         /// Where clients connect, by name.
         listener: Map<Located<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.

@@ -13,6 +13,7 @@ mod progress;
 mod proxy_protocol;
 mod route;
 mod tls;
+mod traces;
 mod upstream;
 mod upstream_tls;
 
@@ -30,5 +31,6 @@ pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart, is_host_with_port,
 };
 pub(crate) use tls::{CertificateText, ListenerTlsText};
+pub(crate) use traces::TracesText;
 pub(crate) use upstream::{ServerMode, ServerTable, ServerText, UpstreamText};
 pub(crate) use upstream_tls::UpstreamTlsText;

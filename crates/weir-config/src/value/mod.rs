@@ -12,6 +12,7 @@ mod number;
 mod percent;
 mod progress;
 mod rate;
+mod share;
 mod size;
 mod status;
 
@@ -25,6 +26,7 @@ pub use header::{HeaderName, HeaderValue, Token};
 pub use percent::Percent;
 pub use progress::Progress;
 pub use rate::Rate;
+pub use share::Share;
 pub use size::Size;
 pub use status::StatusRange;
 

@@ -36,6 +36,8 @@ pub struct ExchangeRecord<'a> {
     pub host: &'a [u8],
     /// The id of the request, taken over or made.
     pub request_id: &'a [u8],
+    /// The id of its trace in hexadecimal; empty when traces are off.
+    pub trace_id: &'a [u8],
     /// Any other field of request or response.
     pub fields: &'a dyn FieldSource,
 
@@ -107,6 +109,7 @@ impl Default for ExchangeRecord<'_> {
             version: b"",
             host: b"",
             request_id: b"",
+            trace_id: b"",
             fields: &NoFields,
             status: None,
             failure: None,

@@ -63,6 +63,7 @@ fn good(fields: &Fields) -> ExchangeRecord<'_> {
         version: b"HTTP/1.1",
         host: b"www.example",
         request_id: b"01J9ZK",
+        trace_id: b"4bf92f3577b34da6a3ce929d0e0e4736",
         fields,
         status: Some(200),
         failure: None,
@@ -159,7 +160,7 @@ fn named_formats_are_rendered_to_the_letter() {
         (
             "json",
             good,
-            r#"{"time":"2000-10-10T13:55:36.123456Z","listener":"web","client_address":"203.0.113.7","client_port":49152,"local_address":"2001:db8::1","local_port":443,"request_id":"01J9ZK","method":"GET","host":"www.example","target":"/search?q=a%20b","version":"HTTP/1.1","user_agent":"Mozilla/5.0 (\"X11\")","referer":"http://a.example/","status":200,"status_sent":200,"bytes_in":300,"bytes_out":2750,"body_bytes_in":0,"body_bytes_out":2326,"route":"search","upstream":"api","server":"10.0.0.1:80","attempts":2,"retries":1,"connection":"reused","queue_position":4,"persistence":"moved","duration":120399,"phase.accept":900,"phase.tls":0,"phase.request":10500,"phase.route":0,"phase.queue":7000,"phase.connect":30999,"phase.send":1000,"phase.response":68000,"phase.relay":2000,"phase.finish":0,"reason":null,"failure.phase":null,"failure.party":null,"failure.cause":null,"termination":"----"}"#,
+            r#"{"time":"2000-10-10T13:55:36.123456Z","listener":"web","client_address":"203.0.113.7","client_port":49152,"local_address":"2001:db8::1","local_port":443,"request_id":"01J9ZK","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","method":"GET","host":"www.example","target":"/search?q=a%20b","version":"HTTP/1.1","user_agent":"Mozilla/5.0 (\"X11\")","referer":"http://a.example/","status":200,"status_sent":200,"bytes_in":300,"bytes_out":2750,"body_bytes_in":0,"body_bytes_out":2326,"route":"search","upstream":"api","server":"10.0.0.1:80","attempts":2,"retries":1,"connection":"reused","queue_position":4,"persistence":"moved","duration":120399,"phase.accept":900,"phase.tls":0,"phase.request":10500,"phase.route":0,"phase.queue":7000,"phase.connect":30999,"phase.send":1000,"phase.response":68000,"phase.relay":2000,"phase.finish":0,"reason":null,"failure.phase":null,"failure.party":null,"failure.cause":null,"termination":"----"}"#,
         ),
     ];
     for (format, record, expected) in cases {
@@ -176,7 +177,10 @@ fn every_placeholder_has_its_value() {
         ("{time.seconds} {time.us}", "971186136.123456 971186136123456"),
         ("{peer_address} {peer_port}", "10.1.1.1 1024"),
         ("{exchange_number} {path} {query}", r"3 /search q=a%20b"),
-        ("{host} {request_id} {route}", "www.example 01J9ZK search"),
+        (
+            "{host} {request_id} {trace_id} {route}",
+            "www.example 01J9ZK 4bf92f3577b34da6a3ce929d0e0e4736 search",
+        ),
         ("{duration} {duration.ms} {duration.seconds}", "120399 120 0.120399"),
         ("{phase.connect}us", "30999us"),
         ("{request.header.User-Agent}", r"Mozilla/5.0\x20(\x22X11\x22)"),

@@ -18,6 +18,7 @@ use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::TLS_VERSIONS;
+use crate::traces::{TraceFigures, TraceLoss};
 
 /// The value of the `Content-Type` field.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -55,6 +56,7 @@ pub fn render(figures: &Figures, out: &mut String) {
     write_sample(out, "weir_build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), &[], 1u8);
     render_reload(&figures.reload, out);
     render_admin(&figures.admin, out);
+    render_traces(&figures.traces, out);
     render_workers(&figures.workers, out);
     render_listeners(&figures.listeners, out);
     render_routes(&figures.listeners, out);
@@ -105,6 +107,20 @@ fn render_admin(admin: &AdminFigures, out: &mut String) {
         let label = format!("reason=\"{}\"", refusal.name());
         write_sample(out, name, &label, &[], count);
     }
+}
+
+fn render_traces(traces: &TraceFigures, out: &mut String) {
+    let name = "weir_trace_spans_exported_total";
+    write_family(out, name, Kind::Counter, "Spans that the collector took.");
+    write_sample(out, name, "", &[], traces.spans_exported);
+    let name = "weir_trace_spans_dropped_total";
+    write_family(out, name, Kind::Counter, "Spans that did not reach the collector, by reason.");
+    for (loss, count) in TraceLoss::ALL.into_iter().zip(traces.spans_dropped) {
+        write_sample(out, name, &format!("reason=\"{}\"", loss.name()), &[], count);
+    }
+    let name = "weir_trace_exports_failed_total";
+    write_family(out, name, Kind::Counter, "Requests to the collector that failed, repeated ones included.");
+    write_sample(out, name, "", &[], traces.exports_failed);
 }
 
 fn render_workers(workers: &[WorkerFigures], out: &mut String) {
@@ -361,6 +377,9 @@ simple! { WORKER: WorkerFigures {
     "weir_worker_panics_total" Counter panics, "Panics caught; each ended one session.";
     "weir_worker_accept_errors_total" Counter accept_errors, "Errors while accepting connections.";
     "weir_worker_log_lines_dropped_total" Counter log_lines_dropped, "Access-log lines dropped because the writer was behind or could not write them.";
+    "weir_worker_traces_sampled_total" Counter traces_sampled, "Exchanges sampled for traces.";
+    "weir_worker_traces_limited_total" Counter traces_limited, "Exchanges that were to be sampled and passed unsampled because `traces.rate` was used up.";
+    "weir_worker_traces_dropped_total" Counter traces_dropped, "Sampled exchanges dropped because `traces.queue` was full.";
 }}
 
 simple! { LISTENER: ListenerFigures {

@@ -265,6 +265,7 @@ fn with_record(
     let ago = clock::now().saturating_duration_since(record.began);
     let began = clock::unix_now().saturating_sub(ago);
     let identity = session.certificate.as_ref().map(|certificate| &certificate.identity);
+    let trace_id = record.trace.id_digits();
     let head = |span: weir_http::Span| if whole { span.of(text) } else { &[] };
     render(&ExchangeRecord {
         time: UnixMicros(u64::try_from(began.as_micros()).unwrap_or(u64::MAX)),
@@ -284,6 +285,7 @@ fn with_record(
         },
         host: if whole { request.authority().of(text) } else { b"" },
         request_id: &record.request_id,
+        trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
         fields: &Heads { exchange },
         status: (record.status != 0).then_some(record.status),
         failure: record.failure,

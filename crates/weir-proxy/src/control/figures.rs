@@ -6,15 +6,22 @@ use weir_observe::{CertificateFigures, Figures, Names, RouteFigures, UpstreamNam
 use weir_traffic::ejection::Grounds;
 use weir_traffic::{Health, ServerId};
 
+use super::traces::TraceCounts;
 use super::{certificates, modes};
 use crate::reload::Reloads;
 use crate::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
 
 /// What the workers have counted, and what the health checks and the traffic say of the servers.
-pub(crate) fn collect(shards: &[Arc<WorkerShard>], snapshot: &Snapshot, reloads: &Reloads) -> Figures {
+pub(crate) fn collect(
+    shards: &[Arc<WorkerShard>],
+    snapshot: &Snapshot,
+    reloads: &Reloads,
+    traces: &TraceCounts,
+) -> Figures {
     let shown: Vec<Vec<usize>> = snapshot.upstreams.iter().map(|plan| shown_servers(plan)).collect();
     let mut figures = Figures::named(&names_of(snapshot, &shown));
     figures.reload = reloads.figures(snapshot.generation, snapshot.alive());
+    figures.traces = traces.figures();
     for shard in shards {
         figures.add_worker(shard);
     }

@@ -20,6 +20,7 @@ use super::admin::Guard;
 use super::figures::{self, shown_servers};
 use super::modes::Modes;
 use super::pulse::{BEAT, Pulse};
+use super::traces::TraceCounts;
 use crate::clock;
 use crate::proxy::{Listened, open_files_max};
 use crate::reload::Reloads;
@@ -35,6 +36,8 @@ pub(crate) struct Sources {
     pub(crate) shared: Arc<Shared>,
     pub(crate) current: Current,
     pub(crate) reloads: Arc<Reloads>,
+    /// What became of spans.
+    pub(crate) traces: Arc<TraceCounts>,
     pub(crate) modes: Arc<Modes>,
     pub(crate) listened: ListenedNow,
     pub(crate) via_name: Box<str>,
@@ -46,7 +49,7 @@ pub(crate) struct Sources {
 impl Sources {
     /// What was counted so far.
     pub(crate) fn figures(&self) -> Figures {
-        figures::collect(&self.shards, &self.current.load(), &self.reloads)
+        figures::collect(&self.shards, &self.current.load(), &self.reloads, &self.traces)
     }
 
     /// Takes the pulse, until the task is dropped.
@@ -74,7 +77,7 @@ impl Sources {
     /// Everything, now.
     pub(crate) fn overview(&self) -> Overview {
         let snapshot = self.current.load_full();
-        let figures = figures::collect(&self.shards, &snapshot, &self.reloads);
+        let figures = figures::collect(&self.shards, &snapshot, &self.reloads, &self.traces);
         let Figures { workers, listeners, upstreams, reload, .. } = figures;
         let listened = self.listened.load();
         let plans = snapshot.listeners.iter().zip(listeners);

@@ -9,7 +9,7 @@ use weir_http::{FieldName, Method, Version, write};
 use weir_observe::{Cause, Failure, Page, Party, Phase, choose_format, status_text};
 
 use super::patience::Awaited;
-use super::{After, Ended, Exchange, fields, forwarded};
+use super::{After, Ended, Exchange, fields, forwarded, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Reader, Writer};
 use crate::relay::{Sink as _, Source as _};
@@ -36,6 +36,7 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
         let view = exchange.record.view(session);
         let listener = &view.snapshot.listeners[exchange.record.listener()];
         forwarded::make_late_request_id(session, exchange, listener);
+        trace::begin_late(session, exchange, &view, failure.phase);
     }
     let Some(page) = Page::for_failure(told, &exchange.record.request_id) else {
         return After::Close;

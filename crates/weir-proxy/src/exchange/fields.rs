@@ -11,7 +11,7 @@ use weir_http::{
 use weir_traffic::ServerId;
 
 use super::attempt::Plans;
-use super::{Exchange, choose, forwarded, persistence};
+use super::{Exchange, choose, forwarded, persistence, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::Framing;
 use crate::snapshot::{ListenerPlan, RoutePlan};
@@ -124,7 +124,7 @@ fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<
 }
 
 /// Whether the changes of a route take this field out.
-fn is_changed_away(changes: &HeaderChanges, name: &[u8]) -> bool {
+pub(super) fn is_changed_away(changes: &HeaderChanges, name: &[u8]) -> bool {
     let named = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     changes.remove.iter().any(|other| named(other)) || changes.set.iter().any(|(other, _)| named(other))
 }
@@ -147,6 +147,7 @@ pub(crate) fn write_request(session: &Session, exchange: &mut Exchange, plans: P
     copy_request_fields(&mut out, session, exchange, plans);
     forwarded::write(&mut out, session, exchange, listener);
     forwarded::write_certificate(&mut out, session, listener);
+    trace::write(&mut out, exchange, &route.config.request_headers);
     write_request_framing(&mut out, exchange);
     if let Some(left) = exchange.request.max_forwards(&exchange.request_text) {
         write::decimal_field(&mut out, b"Max-Forwards", left.saturating_sub(1));
@@ -209,7 +210,7 @@ fn write_host(out: &mut Vec<u8>, exchange: &Exchange, policy: &ForwardHost, serv
 fn copy_request_fields(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, plans: Plans<'_>) {
     let Plans { listener, route, upstream, .. } = plans;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
-    let mut drop = listener.request_drop;
+    let mut drop = listener.request_drop.with(exchange.record.trace.withheld);
     if !listener.trusts(session.peer) {
         drop = drop.with(REQUEST_ORIGIN);
     }

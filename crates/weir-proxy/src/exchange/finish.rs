@@ -9,7 +9,7 @@ use super::attempt::{Plans, Serving};
 use super::record::Record;
 use super::{After, Exchange};
 use crate::clock;
-use crate::control::access_log;
+use crate::control::{access_log, traces};
 use crate::downstream::session::Session;
 use crate::view::View;
 
@@ -110,5 +110,8 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     access_log::write(session, exchange, &view);
     if let Some(recorder) = &session.worker.recorder {
         recorder.record(session, exchange, &view);
+    }
+    if exchange.record.trace.sampled().is_some() {
+        traces::hand_over(session, exchange, &view);
     }
 }

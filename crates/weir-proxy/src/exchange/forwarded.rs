@@ -59,31 +59,9 @@ pub(crate) fn make_late_request_id(session: &Session, exchange: &mut Exchange, l
 fn make_request_id(session: &Session, exchange: &mut Exchange) {
     let mut id = [0; REQUEST_ID_LEN];
     for half in id.as_chunks_mut::<{ REQUEST_ID_LEN / 2 }>().0 {
-        *half = hexadecimal(session.worker.random());
+        *half = write::hexadecimal_16(session.worker.random());
     }
     exchange.record.request_id.extend_from_slice(&id);
-}
-
-/// The digits of a number, computed rather than looked up: eight at once, each in a byte of a word.
-fn hexadecimal(number: u64) -> [u8; 16] {
-    let mut digits = [0; 16];
-    let halves = [(number >> 32) as u32, number as u32];
-    for (eight, half) in digits.as_chunks_mut::<8>().0.iter_mut().zip(halves) {
-        *eight = eight_digits(half);
-    }
-    digits
-}
-
-#[inline]
-fn eight_digits(half: u32) -> [u8; 8] {
-    let mut word = u64::from(half);
-    word = (word | word << 16) & 0x0000_ffff_0000_ffff;
-    word = (word | word << 8) & 0x00ff_00ff_00ff_00ff;
-    word = (word | word << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    // One in each byte that is ten or more.
-    let letters = (word + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
-    let digits = word + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10);
-    digits.to_be_bytes()
 }
 
 /// Appends everything the listener wants servers to know.
@@ -193,27 +171,5 @@ fn write_peer(out: &mut Vec<u8>, session: &Session) {
         Some(ip) => write::address(out, ip),
         // RFC 7239 section 6 has this word for a peer without an address.
         None => out.extend_from_slice(b"unknown"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::any;
-    use proptest::{prop_assert_eq, proptest};
-
-    use super::hexadecimal;
-
-    proptest! {
-        #[test]
-        fn digits_are_those_of_the_standard_library(number in any::<u64>()) {
-            prop_assert_eq!(&hexadecimal(number)[..], &format!("{number:016x}").into_bytes()[..]);
-        }
-    }
-
-    #[test]
-    fn every_digit_in_every_place() {
-        for number in (0..64).step_by(4).flat_map(|shift| (0..16).map(move |digit: u64| digit << shift)) {
-            assert_eq!(&hexadecimal(number)[..], format!("{number:016x}").as_bytes());
-        }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod forwarded;
 pub(crate) mod attempt;
 pub(crate) mod retry;
 mod persistence;
+pub(crate) mod trace;
 pub(crate) mod withheld;
 mod respond;
 mod upgrade;
@@ -61,6 +62,7 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
 
     // Request: the head, whole and well-formed.
     read_request(session, exchange, &listener.head_limits).await?;
+    trace::begin(session, exchange, listener, &view);
     admit::request(session, exchange, listener)?;
 
     if exchange.request.max_forwards(&exchange.request_text) == Some(0) {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use weir_observe::{Failure, Kept, Party, Phase, PhaseTimes};
 
+use super::trace::Trace;
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::view::View;
@@ -42,6 +43,7 @@ pub(crate) struct Record {
     pub(crate) ended_by: Option<Party>,
     pub(crate) failure: Option<Failure>,
     pub(crate) request_id: Vec<u8>,
+    pub(crate) trace: Trace,
 }
 
 impl Record {
@@ -66,6 +68,7 @@ impl Record {
             ended_by: None,
             failure: None,
             request_id: Vec::new(),
+            trace: Trace::NONE,
         }
     }
 
@@ -85,6 +88,7 @@ impl Record {
         self.failure = None;
         self.request_id.clear();
         self.request_id.shrink_to(REQUEST_ID_LEN);
+        self.trace = Trace::NONE;
     }
 
     /// The view that this exchange runs on, to its end: the present one of the worker when it began.

@@ -55,7 +55,7 @@ pub(crate) struct Tunnelled {
     is_logged: bool,
     /// The request and its response, if the log may show them.
     logged: Option<Box<Exchange>>,
-    /// What the recorder will want to know of the beginning.
+    /// What the recorder and the collector of traces will want to know of the beginning.
     told: Option<Box<Told>>,
     _counted: CountedOpen,
 }
@@ -94,7 +94,8 @@ impl Tunnelled {
         let throttle =
             |rate: Option<weir_config::Rate>| rate.map(|rate| Throttle::new(rate.bytes_per_second(), now));
         let is_logged = session.listener.log().is_some();
-        let told = session.worker.recorder.is_some().then(|| Told::of(session, exchange, plans.view));
+        let is_told = session.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
+        let told = is_told.then(|| Told::of(session, exchange, plans.view));
         Box::new(Self {
             server,
             slot,

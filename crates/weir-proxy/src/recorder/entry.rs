@@ -47,6 +47,8 @@ pub(crate) struct Entry {
     /// Attempts on servers, those on connections that had died among them.
     pub(crate) tries_seen: u8,
     pub(crate) first_try: Try,
+    /// The id of its trace; zeros when traces are off.
+    pub(crate) trace_id: [u8; 16],
     pub(crate) words: Words,
 }
 
@@ -91,6 +93,7 @@ impl Entry {
             kept: None,
             tries_seen: 0,
             first_try: Try::blank(now),
+            trace_id: [0; 16],
             words: Words::none(),
         }
     }

@@ -25,7 +25,11 @@ use crate::view::View;
 pub(crate) use desk::{Asked, Desk, Filter, Found, RunningFound, Wanted};
 pub(crate) use entry::{Entry, EntryKind, Flight, NONE};
 pub(crate) use names::Names;
+#[cfg(test)]
+pub(crate) use names::NamesKept;
 pub(crate) use story::{Decision, Story, TRIES_KEPT, Try};
+#[cfg(test)]
+pub(crate) use words::Words;
 
 /// Of so many exchanges that are kept, room for one that took more than one attempt is kept besides.
 const EXCHANGES_PER_RETRIED: usize = 16;
@@ -128,6 +132,14 @@ impl Rings {
 }
 
 impl Flight {
+    /// Everything that is known of an exchange that is over.
+    #[cold]
+    pub(crate) fn whole(session: &Session, exchange: &Exchange, view: &View) -> Self {
+        let mut flight = Self::blank(exchange.record.began);
+        flight.set(session, exchange, view);
+        flight
+    }
+
     /// An exchange that still runs, in `phase` by now; `None` as long as nothing is known of it.
     pub(crate) fn running(session: &Session, exchange: &Exchange, phase: Phase) -> Option<Self> {
         let now = clock::now();
@@ -205,6 +217,7 @@ fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) 
     entry.kept = record.kept;
     entry.tries_seen = exchange.story.seen();
     entry.first_try = *exchange.story.first();
+    entry.trace_id = record.trace.id().to_be_bytes();
     entry.words.set(session, exchange);
 }
 

@@ -5,6 +5,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_config::ServerAddress;
+
 use crate::snapshot::Snapshot;
 
 /// Configs whose names are kept; what has not changed from one to the next is kept once.
@@ -21,8 +23,7 @@ pub(crate) struct Names {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ListenerNames {
     pub(crate) name: Box<str>,
-    /// Each route with what it asks for.
-    routes: Vec<(Box<str>, Box<str>)>,
+    routes: Vec<RouteNames>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -30,24 +31,51 @@ pub(crate) struct UpstreamNames {
     pub(crate) name: Box<str>,
     /// How it chooses.
     pub(crate) balance: &'static str,
-    servers: Vec<Box<str>>,
+    /// Whether its servers are spoken to with TLS.
+    pub(crate) is_tls: bool,
+    servers: Vec<ServerNames>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RouteNames {
+    name: Box<str>,
+    /// What it asks for.
+    rule: Box<str>,
+    /// What all paths that it takes have in common, if it asks for any.
+    pub(crate) template: Option<Box<str>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ServerNames {
+    name: Box<str>,
+    pub(crate) address: ServerAddress,
 }
 
 impl Names {
     fn of(snapshot: &Snapshot, before: Option<&Names>) -> Self {
         let listeners = snapshot.listeners.iter().map(|plan| {
-            let routes = plan
-                .route_plans
-                .iter()
-                .map(|route| (route.config.name.clone(), route.config.matches.to_string().into()));
+            let routes = plan.route_plans.iter().map(|route| RouteNames {
+                name: route.config.name.clone(),
+                rule: route.config.matches.to_string().into(),
+                template: route.config.matches.path.template().map(String::into),
+            });
             let names = ListenerNames { name: plan.config.name.clone(), routes: routes.collect() };
             let known = before.and_then(|before| before.listeners.iter().find(|known| ***known == names));
             known.cloned().unwrap_or_else(|| Arc::new(names))
         });
         let upstreams = snapshot.upstreams.iter().map(|plan| {
-            let servers = plan.config.servers.iter().map(|server| server.name.clone());
+            let servers = plan
+                .config
+                .servers
+                .iter()
+                .map(|server| ServerNames { name: server.name.clone(), address: server.address.clone() });
             let balance = plan.config.balance.name();
-            let names = UpstreamNames { name: plan.config.name.clone(), balance, servers: servers.collect() };
+            let names = UpstreamNames {
+                name: plan.config.name.clone(),
+                balance,
+                is_tls: plan.trust.is_some(),
+                servers: servers.collect(),
+            };
             let known = before.and_then(|before| before.upstreams.iter().find(|known| ***known == names));
             known.cloned().unwrap_or_else(|| Arc::new(names))
         });
@@ -78,7 +106,7 @@ impl Names {
             match server {
                 None => places.push((place as u32, None)),
                 Some(server) => {
-                    let found = names.servers.iter().enumerate().filter(|(_, name)| ***name == *server);
+                    let found = names.servers.iter().enumerate().filter(|(_, names)| *names.name == *server);
                     places.extend(found.map(|(at, _)| (place as u32, Some(at as u32))));
                 }
             }
@@ -88,15 +116,23 @@ impl Names {
 }
 
 impl ListenerNames {
+    pub(crate) fn route_names(&self, place: u32) -> Option<&RouteNames> {
+        self.routes.get(place as usize)
+    }
+
     /// The name of a route and what it asks for.
     pub(crate) fn route(&self, place: u32) -> Option<(&str, &str)> {
-        self.routes.get(place as usize).map(|(name, rule)| (&**name, &**rule))
+        self.route_names(place).map(|names| (&*names.name, &*names.rule))
     }
 }
 
 impl UpstreamNames {
+    pub(crate) fn server_names(&self, place: u32) -> Option<&ServerNames> {
+        self.servers.get(place as usize)
+    }
+
     pub(crate) fn server(&self, place: u32) -> Option<&str> {
-        self.servers.get(place as usize).map(|name| &**name)
+        self.server_names(place).map(|names| &*names.name)
     }
 }
 

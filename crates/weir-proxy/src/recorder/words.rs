@@ -34,6 +34,16 @@ impl Words {
         Self { method: Method::Get, ends: [0; 4], is_cut: false, bytes: [0; BYTES] }
     }
 
+    /// These.
+    #[cfg(test)]
+    pub(crate) fn of(id: &[u8], method: Method, path: &[u8], host: &[u8]) -> Self {
+        let mut words = Self { method, ..Self::none() };
+        let id = words.push(0, id);
+        let path = words.push(id, path);
+        words.ends = [id as u8, id as u8, path as u8, words.push(path, host) as u8];
+        words
+    }
+
     /// Writes down those of an exchange.
     #[inline(always)]
     pub(crate) fn set(&mut self, session: &Session, exchange: &Exchange) {

@@ -7,6 +7,7 @@
 mod listener;
 mod upstream;
 mod seats;
+mod traces;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +18,7 @@ use weir_config::{Config, Dns, Process};
 
 pub use self::listener::head_limits;
 pub(crate) use self::listener::{ListenerPlan, ListenerState, RoutePlan};
+pub(crate) use self::traces::TracePlan;
 pub(crate) use self::upstream::{Place, UpstreamPlan};
 use crate::clock;
 use crate::tls::terms::Unusable;
@@ -39,6 +41,8 @@ pub(crate) struct Snapshot {
     pub(crate) dns: Dns,
     pub(crate) listeners: Vec<Arc<ListenerPlan>>,
     pub(crate) upstreams: Vec<Arc<UpstreamPlan>>,
+    /// What is traced; `None`: nothing.
+    pub(crate) traces: Option<TracePlan>,
     /// When the first one was made: where clocks begin that all workers share.
     pub(crate) epoch: Instant,
     alive: Alive,
@@ -113,6 +117,7 @@ impl Snapshot {
             dns: config.dns.clone(),
             listeners: listeners.collect::<Result<_, _>>()?,
             upstreams: upstreams.collect::<Result<_, _>>()?,
+            traces: None,
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             alive: Alive::new(&count),
         })

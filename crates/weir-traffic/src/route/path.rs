@@ -75,6 +75,16 @@ impl PathMatch {
         }
     }
 
+    /// What all of these paths have in common, for those who group requests by it: `/api/*`; `None` when that is nothing.
+    pub fn template(&self) -> Option<String> {
+        match &self.0 {
+            Kind::Any => None,
+            Kind::Prefix(prefix) => Some(format!("{}/*", prefix.trim_end_matches('/'))),
+            Kind::Exact(exact) => Some(exact.to_string()),
+            Kind::Regex(pattern) => Some(pattern.to_string()),
+        }
+    }
+
     pub(super) fn kind(&self) -> &Kind {
         &self.0
     }

@@ -99,6 +99,9 @@ fn what_came_in(page: &mut Page, exchange: &Value) {
     };
     let tls = if exchange["tls"] == true { " with TLS" } else { "" };
     page.line("client", &format!("{client}{through}, on listener {}{tls}", named(&exchange["listener"])));
+    if !exchange["trace_id"].is_null() {
+        page.line("trace", &shown(&exchange["trace_id"]));
+    }
 }
 
 fn where_it_went(page: &mut Page, exchange: &Value) {

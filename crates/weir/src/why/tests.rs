@@ -9,7 +9,7 @@ fn retried() -> Value {
 }
 
 const RETRIED: &str = r#"{
-    "id": "an-id", "number": "0-7", "time": "2026-11-22T10:00:00.000000Z", "kind": "request", "listener": "web",
+    "id": "an-id", "number": "0-7", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "time": "2026-11-22T10:00:00.000000Z", "kind": "request", "listener": "web",
     "client": "192.0.2.7", "peer": "127.0.0.1:4711", "tls": true, "method": "GET", "path": "/a", "host": "example.test",
     "route": "api", "rule": "path /a", "upstream": "app", "balance": "least-requests", "persistence": null, "names_known": true,
     "words_cut": false, "status": 200, "answered_by": "server", "bytes_in": 80, "bytes_out": 1, "total_ms": 3.25,
@@ -39,6 +39,7 @@ fn a_story_is_told_in_its_order() {
 exchange   an-id (0-7), at 2026-11-22T10:00:00.000000Z, took 3.250 ms
 request    GET /a for example.test
 client     192.0.2.7, through the trusted proxy 127.0.0.1:4711, on listener web with TLS
+trace      4bf92f3577b34da6a3ce929d0e0e4736
 route      api, which takes path /a
 upstream   app, which chooses by least-requests
 queue      waited 1.500 ms, behind 2 others, for a server with a free slot

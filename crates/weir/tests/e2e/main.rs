@@ -43,6 +43,7 @@ mod failures;
 mod overview;
 mod profile;
 mod why;
+mod traces;
 mod access_log;
 mod access_log_drops;
 mod graceful_stop;

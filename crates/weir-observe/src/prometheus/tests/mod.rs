@@ -186,6 +186,7 @@ fn small_figures() -> Figures {
     figures.note_health(0, 0, false, Some(&probes));
     figures.note_ejection(0, 0, false, [("trial", 2)]);
     figures.admin.refusals[0] = 3;
+    figures.traces = TraceFigures { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
     let route = RouteFigures { requests: 9, failures: 1, ..RouteFigures::named("/api/") };
     figures.note_routes(0, vec![route]);
     figures.listeners[0].tls_handshakes = [[0, 0], [4, 3]];
@@ -238,6 +239,9 @@ fn figures_are_rendered_to_the_letter() {
         "weir_server_probe_failures_total{upstream=\"api\",server=\"10.0.0.1:80\",party=\"server\",\
          reason=\"response-unexpected-status\"} 1\n",
         "weir_server_health_changes_total{upstream=\"api\",server=\"10.0.0.1:80\"} 1\n",
+        "weir_trace_spans_exported_total 40\n",
+        "weir_trace_spans_dropped_total{reason=\"undelivered\"} 6\n",
+        "weir_trace_exports_failed_total 2\n",
         "weir_server_probe_time_seconds{upstream=\"api\",server=\"10.0.0.1:80\"} 2.001500\n",
     ] {
         assert!(text.contains(part), "missing:\n{part}\nin:\n{text}");
@@ -248,9 +252,15 @@ fn figures_are_rendered_to_the_letter() {
 fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_figures());
     let families = read(&text);
-    for (part, fields) in
-        [("worker", 10), ("listener", 16), ("upstream", 12), ("server", 27), ("admin", 2), ("route", 3)]
-    {
+    for (part, fields) in [
+        ("worker", 13),
+        ("trace", 3),
+        ("listener", 16),
+        ("upstream", 12),
+        ("server", 27),
+        ("admin", 2),
+        ("route", 3),
+    ] {
         let prefix = format!("weir_{part}_");
         let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();
         assert_eq!(found, fields, "families of {part}");

@@ -75,6 +75,7 @@ impl Narrator {
         };
         put("id", if id.is_empty() { number.clone().into() } else { id.into() });
         put("number", number.clone().into());
+        put("trace_id", trace_id(entry.trace_id));
         put("link", format!("/api/exchanges/{number}").into());
         put("time", rfc3339(entry.began).into());
         put("kind", kind(entry.kind).into());
@@ -133,6 +134,14 @@ impl Narrator {
         put("phases", phases.map(|phase| json!({ "phase": phase.name(), "ms": spent(phase) })).collect());
         put("ended", ended(entry));
         Value::Object(told)
+    }
+}
+
+/// The id of a trace as it is written everywhere; null without one.
+fn trace_id(id: [u8; 16]) -> Value {
+    match u128::from_be_bytes(id) {
+        0 => Value::Null,
+        id => format!("{id:032x}").into(),
     }
 }
 

@@ -1,0 +1,155 @@
+//! Traces: a collector that can be asked, headers that it may be sent, and keys that do something.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::tls::{self, Files};
+use super::{admin, headers};
+use crate::certificate::Authorities;
+use crate::config::{Collector, CollectorHeaders, CollectorUrl, Traces};
+use crate::key::{Located, Map, Sectional as _, Spanned};
+use crate::mistake::{Finding, MistakeKind};
+use crate::text::TracesText;
+use crate::value::HeaderValue;
+
+/// Where collectors take traces by OTLP over HTTP, and where they take them by gRPC.
+const USUAL_PATH: &str = "/v1/traces";
+const PORT_OF_GRPC: &str = ":4317";
+
+/// Headers that Weir writes itself.
+const OWN: [(&str, &str); 5] = [
+    ("host", "the host is that of `endpoint`"),
+    ("content-type", "spans are sent as `application/x-protobuf`"),
+    ("content-encoding", "spans are sent as they are"),
+    ("user-agent", "Weir says who it is"),
+    ("expect", "spans are sent at once"),
+];
+
+/// What is traced; `None`: nothing.
+pub(super) fn check(
+    text: &Located<TracesText>,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Traces> {
+    let value = &text.value;
+    if text.is_missing("endpoint") {
+        report_idle(text, findings);
+        return None;
+    }
+    let headers = collector_headers(value, files, findings);
+    let endpoint = value.endpoint.as_ref()?;
+    warn_endpoint(endpoint, findings);
+    let collector = Collector {
+        url: endpoint.value.clone(),
+        service_name: value.service_name.clone(),
+        headers,
+        authorities: authorities(value, endpoint, files, findings),
+        timeout: value.timeout,
+    };
+    Some(Traces {
+        ratio: value.ratio,
+        rate: value.rate,
+        follow: value.follow,
+        queue: value.queue as usize,
+        collector,
+    })
+}
+
+/// Reports keys that nobody asks for.
+fn report_idle(text: &Located<TracesText>, findings: &mut Vec<Finding>) {
+    if !text.is_sound {
+        return;
+    }
+    let first = TracesText::SECTION.keys.iter().find_map(|key| Some((key.name, text.changed(key.name)?)));
+    if let Some((key, at)) = first {
+        let what = format!("`{key}` does nothing: without `endpoint` nothing is traced");
+        let hint = "write for example `endpoint = \"http://127.0.0.1:4318/v1/traces\"`";
+        findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));
+    }
+}
+
+fn warn_endpoint(endpoint: &Spanned<CollectorUrl>, findings: &mut Vec<Finding>) {
+    let url = &endpoint.value;
+    let mut doubt = |what: String, hint: &str| {
+        findings.push(Finding::new(MistakeKind::Doubtful, endpoint.at, what).hint(hint));
+    };
+    if url.authority.ends_with(PORT_OF_GRPC) {
+        let what = "at port 4317 collectors take OTLP over gRPC, and Weir speaks OTLP over HTTP".to_owned();
+        doubt(what, "that is usually port 4318");
+    } else if matches!(&*url.path, "" | "/") {
+        let what = format!("`{url}` names no path, and none is added");
+        doubt(what, &format!("collectors usually take traces at `{USUAL_PATH}`"));
+    }
+}
+
+fn collector_headers(value: &TracesText, files: &Files<'_>, findings: &mut Vec<Finding>) -> CollectorHeaders {
+    let mut all = value.headers.clone();
+    for (name, file) in &value.header_files.0 {
+        if !files.may_read {
+            continue;
+        }
+        if let Some(secret) = admin::one_line(file, 1, files, findings) {
+            match secret.parse::<HeaderValue>() {
+                Ok(secret) => all.0.push((name.clone(), secret)),
+                Err(_) => {
+                    // The secret itself has no place in a message.
+                    let what = format!("what is in `{}` cannot be the value of a header", file.value);
+                    let hint = "the file holds the value on one line, without spaces around it";
+                    findings.push(Finding::new(MistakeKind::BadValue, file.at, what).hint(hint));
+                }
+            }
+        }
+    }
+    let named = headers::check_own(&all, &OWN, findings);
+    warn_in_the_clear(value, &all, findings);
+    CollectorHeaders(named)
+}
+
+/// Warns when what may be a secret goes over a network as it is.
+fn warn_in_the_clear(value: &TracesText, all: &Map<HeaderValue>, findings: &mut Vec<Finding>) {
+    let (Some(endpoint), Some((name, _))) = (&value.endpoint, all.0.first()) else { return };
+    if !endpoint.value.is_tls && !is_here(&endpoint.value) {
+        let what = format!("`{}` is sent to the collector unencrypted", name.value);
+        let hint = "with `https` in `endpoint` nobody on the way can read it";
+        findings.push(Finding::new(MistakeKind::Doubtful, name.at, what).hint(hint));
+    }
+}
+
+/// Whether a collector is on this machine for sure.
+fn is_here(url: &CollectorUrl) -> bool {
+    let host = match url.authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => url.authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+fn authorities(
+    value: &TracesText,
+    endpoint: &Spanned<CollectorUrl>,
+    files: &Files<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Arc<Authorities>> {
+    if !endpoint.value.is_tls {
+        if let Some(ca) = &value.ca {
+            let what = "`ca` does nothing: `endpoint` is not one of `https`";
+            findings.push(Finding::new(MistakeKind::Unused, ca.at, what));
+        }
+        return None;
+    }
+    if !files.may_read {
+        return None;
+    }
+    let (loaded, at) = match &value.ca {
+        Some(ca) => (Authorities::load(&files.path(ca)), ca.at),
+        None => (files.authorities_of_system(), endpoint.at),
+    };
+    let loaded = loaded.map_err(|error| findings.push(tls::finding(&error, at))).ok()?;
+    match loaded.unusable() {
+        Some(error) if value.ca.is_some() => {
+            findings.push(tls::finding(&error, at));
+            None
+        }
+        _ => Some(loaded),
+    }
+}

@@ -1,0 +1,66 @@
+//! `[traces]`: which exchanges are traced, and where their spans go.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Trust;
+use crate::certificate::Authorities;
+use crate::value::{HeaderName, HeaderValue, Share};
+
+/// Traces by OpenTelemetry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traces {
+    /// The share of traces begun here that are sampled.
+    pub ratio: Share,
+    /// Exchanges a second that are sampled at most.
+    pub rate: u32,
+    /// Whose `traceparent` is followed.
+    pub follow: Trust,
+    /// Sampled exchanges that wait to be sent at most.
+    pub queue: usize,
+    /// Where their spans go.
+    pub collector: Collector,
+}
+
+/// Where spans go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Collector {
+    /// Where it takes them.
+    pub url: CollectorUrl,
+    /// What the spans say they are from.
+    pub service_name: Box<str>,
+    /// Headers of the requests to it.
+    pub headers: CollectorHeaders,
+    /// Who is trusted to know it; there whenever its URL is one of `https`.
+    pub authorities: Option<Arc<Authorities>>,
+    /// How long one request may take.
+    pub timeout: Duration,
+}
+
+/// The URL of a collector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectorUrl {
+    /// Whether it is one of `https`.
+    pub is_tls: bool,
+    /// The host, with a port unless it is the usual one.
+    pub authority: Box<str>,
+    /// Path and query; may be empty.
+    pub path: Box<str>,
+}
+
+impl fmt::Display for CollectorUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http{}://{}{}", if self.is_tls { "s" } else { "" }, self.authority, self.path)
+    }
+}
+
+/// Headers that may be secrets: never printed.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct CollectorHeaders(pub Vec<(HeaderName, HeaderValue)>);
+
+impl fmt::Debug for CollectorHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CollectorHeaders(..)")
+    }
+}

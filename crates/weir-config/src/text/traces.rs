@@ -1,0 +1,116 @@
+//! `[traces]` as it is written.
+
+use std::time::Duration;
+
+use super::route::is_host_with_port;
+use crate::config::{CollectorUrl, Trust};
+use crate::key::{Map, Spanned, TextKind, section, text_values};
+use crate::value::{HeaderValue, Share, ValueError};
+
+section! {
+    /// Traces by OpenTelemetry: a span for each request that is sampled and for each attempt on a server, sent to a collector by OTLP over
+    /// HTTP. Servers get a `traceparent` (W3C Trace Context), sampled or not. Without `endpoint` nothing is traced, and what clients send
+    /// passes as it came.
+    #[derive(Debug, Clone)]
+    pub(crate) struct TracesText at "traces" {
+        /// Where spans are sent: the whole URL at which a collector takes traces.
+        endpoint: Spanned<CollectorUrl> = optional, like "nginx `otel_exporter { endpoint }`";
+        /// The share of traces begun here that are sampled. Which they are depends on the trace id alone, as with OpenTelemetry's own sampler.
+        ratio: Share = "100%", like "nginx `otel_trace` with `split_clients`, HAProxy `rate-limit` (of `filter opentracing`)";
+        /// Exchanges a second that are sampled at most, over all workers, whoever has asked for it. The others pass unsampled, which is counted.
+        rate: u32 = 1000, in 1..=1_000_000;
+        /// Whose `traceparent` is followed: the trace goes on, sampled if it was. For all others a new trace begins, and their `traceparent` and
+        /// `tracestate` stop here.
+        follow: Trust = "trusted-proxies", like "nginx `otel_trace_context`";
+        /// What the spans say they are from.
+        service_name: Box<str> = "weir", like "nginx `otel_service_name`";
+        /// Headers of the requests to the collector. The status page does not show them.
+        headers: Map<HeaderValue> = {}, like "nginx `otel_exporter { header }`";
+        /// More of them, each with its value on the only line of a file, read at start and with each reload.
+        header_files: Map<Spanned<Box<str>>> = {};
+        /// A PEM file with the certificates of the authorities that are trusted to know the collector. Without it, those that the system trusts.
+        ca: Spanned<Box<str>> = optional, like "nginx `otel_exporter { trusted_certificate }`";
+        /// How long one request to the collector may take.
+        timeout: Duration = "10s", in 1..=600_000;
+        /// Sampled exchanges that wait to be sent at most, at about 1.2 KiB each, in memory that is taken as it is needed. More are dropped and counted.
+        queue: u32 = 2048, in 1..=1_000_000, like "nginx `otel_exporter { batch_size, batch_count }`";
+    }
+}
+
+text_values! {
+    CollectorUrl, parse_url, |value: &CollectorUrl| value.to_string(), TextKind {
+        name: "collector URL",
+        article: "the URL of a collector",
+        examples: &["http://127.0.0.1:4318/v1/traces", "https://otel.example.com/v1/traces"],
+        pattern: r#"^https?://[^/\s@?#"<>]+(/[^\s#"<>]*)?$"#,
+        about: "An `http` or `https` URL with a host, a port if it is not the usual one, and a path.",
+    };
+    Share, str::parse, |value: &Share| value.to_string(), TextKind {
+        name: "share",
+        article: "a share",
+        examples: &["10%", "0.1%"],
+        pattern: r"^[0-9]+(\.[0-9]{1,4})?%$",
+        about: "A percentage up to `100%`, with up to four digits behind the point.",
+    };
+}
+
+fn parse_url(text: &str) -> Result<CollectorUrl, ValueError> {
+    let refused = |what: &str, hint: &str| Err(ValueError::new(format!("`{text}` {what}")).hint(hint));
+    let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+        (Some(rest), _) => (false, rest),
+        (_, Some(rest)) => (true, rest),
+        _ => {
+            let hint = "write the whole URL, such as `http://127.0.0.1:4318/v1/traces`";
+            return refused("begins with neither `http://` nor `https://`", hint);
+        }
+    };
+    if let Some(wrong) = text.chars().find(|c| !c.is_ascii_graphic() || "\"#<>".contains(*c)) {
+        return refused(
+            &format!("holds {wrong:?}, which cannot stand in this URL"),
+            "write it percent-encoded",
+        );
+    }
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if authority.contains('@') {
+        return refused("holds credentials", "write them as a header, in `header_files`");
+    }
+    if !is_host_with_port(authority) {
+        return refused(
+            "names no host that can be asked",
+            "write for example `http://127.0.0.1:4318/v1/traces`",
+        );
+    }
+    Ok(CollectorUrl { is_tls, authority: authority.into(), path: path.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart_and_printed() {
+        for (text, is_tls, authority, path) in [
+            ("http://127.0.0.1:4318/v1/traces", false, "127.0.0.1:4318", "/v1/traces"),
+            ("https://otel.example.com/a?b=c", true, "otel.example.com", "/a?b=c"),
+            ("http://[::1]:4318", false, "[::1]:4318", ""),
+        ] {
+            let url = parse_url(text).unwrap();
+            assert_eq!((url.is_tls, &*url.authority, &*url.path), (is_tls, authority, path));
+            assert_eq!(url.to_string(), text);
+        }
+        for text in [
+            "",
+            "127.0.0.1:4318",
+            "grpc://a:4317",
+            "http://",
+            "http:///v1/traces",
+            "http://a b/",
+            "http://user:secret@a/",
+            "http://a:99999/",
+            "http://a/#b",
+            "http://a/\r\nb",
+        ] {
+            assert!(parse_url(text).is_err(), "{text:?}");
+        }
+    }
+}

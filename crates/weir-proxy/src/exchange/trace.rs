@@ -1,0 +1,183 @@
+//! The trace that an exchange belongs to (W3C Trace Context): whose it is, whether it is sampled, and what servers are told.
+//!
+//! Decided once, when the head is there. Nothing here allocates; whoever does not trace pays for one look. What becomes of a sampled
+//! exchange that is over is told in `control::traces`.
+
+use weir_config::{HeaderChanges, Trust};
+use weir_http::{FieldName, Traceparent, Version};
+use weir_observe::Phase;
+
+use super::Exchange;
+use super::fields::{NameSet, is_changed_away};
+use crate::downstream::session::Session;
+use crate::snapshot::{ListenerPlan, TracePlan};
+use crate::view::View;
+
+/// What an exchange knows of its trace; nothing, when traces are off.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trace {
+    own: Option<Own>,
+    /// Fields of the request that are not copied.
+    pub(super) withheld: NameSet,
+}
+
+/// The place of an exchange in its trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Own {
+    /// The trace, and the span of the exchange itself.
+    pub(crate) traceparent: Traceparent,
+    /// The span of the client that it was made in; 0 when the trace begins here.
+    pub(crate) parent_id: u64,
+    pub(crate) is_http_10: bool,
+}
+
+/// Tells the ids of the spans of one exchange apart.
+const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Own {
+    /// The id of the span of an attempt, the first of which is 1.
+    pub(crate) fn attempt_id(&self, attempt: u8) -> u64 {
+        match self.traceparent.span_id ^ u64::from(attempt).wrapping_mul(STRIDE) {
+            0 => STRIDE.rotate_left(17),
+            id => id,
+        }
+    }
+
+    /// The id of the span of its wait in the queue.
+    pub(crate) fn queue_id(&self) -> u64 {
+        match !self.traceparent.span_id {
+            0 => STRIDE.rotate_left(34),
+            id => id,
+        }
+    }
+}
+
+impl Trace {
+    /// Of no trace.
+    pub(crate) const NONE: Self = Self { own: None, withheld: NameSet::of(&[]) };
+
+    /// Its place, if it is sampled.
+    #[inline]
+    pub(crate) fn sampled(&self) -> Option<&Own> {
+        self.own.as_ref().filter(|own| own.traceparent.is_sampled)
+    }
+
+    /// The id of the trace, as it is written everywhere.
+    pub(crate) fn id_digits(&self) -> Option<[u8; 32]> {
+        self.own.as_ref().map(|own| own.traceparent.trace_id_digits())
+    }
+
+    /// The id of the trace; 0 when there is none.
+    #[inline]
+    pub(crate) fn id(&self) -> u128 {
+        self.own.as_ref().map_or(0, |own| own.traceparent.trace_id)
+    }
+}
+
+/// Finds out which trace the request belongs to, if anything is traced.
+#[inline]
+pub(crate) fn begin(session: &Session, exchange: &mut Exchange, listener: &ListenerPlan, view: &View) {
+    if let Some(plan) = &view.snapshot.traces {
+        begin_traced(session, exchange, listener, view, plan);
+    }
+}
+
+#[inline(never)]
+fn begin_traced(
+    session: &Session,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    view: &View,
+    plan: &TracePlan,
+) {
+    let is_believed = match plan.follow {
+        Trust::Never => false,
+        Trust::TrustedProxies => listener.trusts(session.peer),
+        Trust::Always => true,
+    };
+    let caller = if is_believed { caller(exchange) } else { None };
+    exchange.record.trace = Trace {
+        own: Some(place(session, view, plan, caller, exchange.request.version() == Version::Http10)),
+        withheld: match caller {
+            Some(_) => NameSet::of(&[FieldName::Traceparent]),
+            None => NameSet::of(&[FieldName::Traceparent, FieldName::Tracestate]),
+        },
+    };
+}
+
+/// A trace for a request whose head could not be read, if anything is traced.
+#[cold]
+pub(crate) fn begin_late(session: &Session, exchange: &mut Exchange, view: &View, phase: Phase) {
+    // Before there was any request there is nothing to trace.
+    let came = phase >= Phase::Request;
+    if let (None, true, Some(plan)) = (exchange.record.trace.own, came, &view.snapshot.traces) {
+        exchange.record.trace.own = Some(place(session, view, plan, None, false));
+    }
+}
+
+/// What the client says, when it says it once and by the rules (section 3.2.1: several are none).
+fn caller(exchange: &Exchange) -> Option<Traceparent> {
+    let mut all = exchange.request.fields().all(FieldName::Traceparent);
+    let (only, more) = (all.next()?, all.next());
+    Traceparent::parse(only.value.of(&exchange.request_text)).filter(|_| more.is_none())
+}
+
+fn place(
+    session: &Session,
+    view: &View,
+    plan: &TracePlan,
+    caller: Option<Traceparent>,
+    is_http_10: bool,
+) -> Own {
+    let random = || session.worker.random();
+    let trace_id = match caller {
+        Some(caller) => caller.trace_id,
+        None => u128::from(random()) << 64 | u128::from(random()),
+    };
+    let is_wanted = caller.map_or_else(|| plan.share.takes(trace_id), |caller| caller.is_sampled);
+    let is_sampled = is_wanted && session.worker.may_sample(plan, session.now - view.snapshot.epoch);
+    Own {
+        traceparent: Traceparent { trace_id, span_id: random(), is_sampled },
+        parent_id: caller.map_or(0, |caller| caller.span_id),
+        is_http_10,
+    }
+}
+
+/// Appends what the server of the present attempt is told, unless the route has its own word for it.
+#[inline]
+pub(crate) fn write(out: &mut Vec<u8>, exchange: &Exchange, changes: &HeaderChanges) {
+    if let Some(own) = &exchange.record.trace.own {
+        write_traced(out, own, exchange.story.seen(), changes);
+    }
+}
+
+#[inline(never)]
+fn write_traced(out: &mut Vec<u8>, own: &Own, attempt: u8, changes: &HeaderChanges) {
+    let name = FieldName::Traceparent.as_str().as_bytes();
+    if is_changed_away(changes, name) {
+        return;
+    }
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    Traceparent { span_id: own.attempt_id(attempt), ..own.traceparent }.write(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_span_of_an_exchange_has_its_own_id() {
+        for span_id in [1, 2, STRIDE, STRIDE.wrapping_mul(7), u64::MAX] {
+            let traceparent = Traceparent { trace_id: 1, span_id, is_sampled: true };
+            let own = Own { traceparent, parent_id: 0, is_http_10: false };
+            let mut ids: BTreeSet<u64> = (1..=16).map(|attempt| own.attempt_id(attempt)).collect();
+            ids.extend([span_id, own.queue_id()]);
+            assert!(!ids.contains(&0), "0 is no id");
+            assert_eq!(ids.len(), 18, "{span_id}: {ids:?}");
+        }
+    }
+}

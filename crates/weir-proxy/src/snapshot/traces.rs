@@ -1,0 +1,29 @@
+//! What is traced, made ready for the data path: which exchanges are sampled, and where those that are over go.
+
+use std::sync::Arc;
+
+use weir_config::{Traces, Trust};
+use weir_traffic::sampling::{Pace, Share};
+
+use crate::control::traces::Outlet;
+
+/// How a worker traces.
+#[derive(Debug, Clone)]
+pub(crate) struct TracePlan {
+    pub(crate) share: Share,
+    /// How many one worker may sample a second.
+    pub(crate) pace: Pace,
+    pub(crate) follow: Trust,
+    pub(crate) outlet: Arc<Outlet>,
+}
+
+impl TracePlan {
+    pub(crate) fn new(config: &Traces, workers: usize, outlet: &Arc<Outlet>) -> Self {
+        Self {
+            share: Share::of_million(config.ratio.of_million()),
+            pace: Pace::of(config.rate, workers),
+            follow: config.follow,
+            outlet: Arc::clone(outlet),
+        }
+    }
+}
