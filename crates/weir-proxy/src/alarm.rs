@@ -1,7 +1,7 @@
 //! One timer of the kernel, which wakes an event loop like a socket does.
 //!
 //! An event loop that keeps timers of its own reads the clock several times whenever it waits. This one is touched only when
-//! it is set.
+//! it is set. Must not know what anybody waits for.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -47,9 +47,11 @@ impl Alarm {
 
     /// Waits until it rings.
     pub(crate) async fn rung(&self) {
-        // The event loop hears of each time it rings, whether the count of them is read or not.
-        if let Ok(mut ready) = self.0.readable().await {
-            ready.clear_ready();
+        match self.0.readable().await {
+            // The event loop hears of each time it rings, whether the count of them is read or not.
+            Ok(mut ready) => ready.clear_ready(),
+            // The event loop ends, and with it whoever waits.
+            Err(_) => std::future::pending().await,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Sessions that are to end because somebody asks for it: which ones, and a line in the log about who it was.
+//! Sessions that are to end because somebody asks for it: which ones, and a line in the log about who it was. Must not
+//! decide who may ask: that is for the doors they come in by.
 
 use crate::downstream::session::Peer;
 use crate::recorder::{Desk, RunningFound};
