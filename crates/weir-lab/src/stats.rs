@@ -1,4 +1,4 @@
-//! Statistics of a few rounds: median and spread, the interval of a median by bootstrap, the slope of a line.
+//! Statistics of a few rounds: median and spread, the interval of a median by bootstrap, the slope of a line, one run against another.
 //!
 //! Pure; the bootstrap draws from a fixed seed, so that the same measurements always give the same report.
 
@@ -58,9 +58,21 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(bootstrap(middle, |random| median_of_drawn(values, random).unwrap_or(middle)))
 }
 
-/// The ratio of the medians of values that do not belong together in pairs, with its interval in the same way; `None` of nothing
-/// and relative to 0.
-pub fn ratio(values: &[f64], base: &[f64]) -> Option<Estimate> {
+/// What a figure may differ by from one run to the next of the same, 95 times of 100, as a share of it: a machine changes over
+/// minutes, and the rounds of one run, seconds after each other, do not show by how much. The decision
+/// `0041-how-much-two-runs-of-the-same-differ` tells how it was found.
+const BETWEEN_RUNS: f64 = 0.01;
+
+/// The ratio of the medians of two runs, with an interval for both the noise within them and what changed between them; `None` of
+/// nothing and relative to 0.
+pub fn ratio_of_runs(values: &[f64], base: &[f64]) -> Option<Estimate> {
+    let Estimate { median, low, high } = ratio(values, base)?;
+    let reach = |end: f64| (end - median).hypot(BETWEEN_RUNS * median);
+    Some(Estimate { median, low: median - reach(low), high: median + reach(high) })
+}
+
+/// The ratio of the medians of values that do not belong together in pairs, with its interval in the same way.
+fn ratio(values: &[f64], base: &[f64]) -> Option<Estimate> {
     let of = |values: Option<f64>, base: Option<f64>| Some(values? / base.filter(|base| *base != 0.0)?);
     let middle = of(median(values), median(base))?;
     let drawn = |random: &mut fastrand::Rng| {
@@ -127,7 +139,7 @@ pub fn trend(points: &[(f64, f64)]) -> Option<Estimate> {
 
 #[cfg(test)]
 mod tests {
-    use super::{estimate, median, ratio, slope, spread, trend};
+    use super::{estimate, median, ratio, ratio_of_runs, slope, spread, trend};
     use crate::simulate::chance::{Chance, Purpose};
     use crate::simulate::distribution::Distribution;
     use proptest::prelude::*;
@@ -227,8 +239,9 @@ mod tests {
 
     #[test]
     fn two_runs_of_the_same_are_told_apart_seldom_and_those_of_others_often() {
-        let differ =
-            |one: &[f64], two: &[f64]| ratio(two, one).is_some_and(|it| it.low > 1.0 || it.high < 1.0);
+        let differ = |one: &[f64], two: &[f64]| {
+            ratio_of_runs(two, one).is_some_and(|it| it.low > 1.0 || it.high < 1.0)
+        };
         let falsely = of_many(5, 0.05, differ);
         assert!(falsely <= 10, "{falsely} of 120, where 6 are what 95 % stands for");
         let slower = |one: &[f64], two: &[f64]| {
@@ -237,6 +250,23 @@ mod tests {
         };
         let found = of_many(5, 0.05, slower);
         assert!(found >= 108, "{found} of 120 slowed by 20 % were found");
+    }
+
+    #[test]
+    fn what_changes_between_runs_widens_the_interval_of_their_ratio_and_nothing_else() {
+        // No noise within the runs: what remains is what the machine may have changed by.
+        let same = ratio_of_runs(&[20.1; 5], &[20.0; 5]).unwrap();
+        assert!(same.low < 1.0 && same.high > 1.0, "{same:?}");
+        let slower = ratio_of_runs(&[20.3; 5], &[20.0; 5]).unwrap();
+        assert!(slower.low > 1.0, "{slower:?}");
+        // Beside much noise it does not count.
+        let (within, all) =
+            (ratio(&[8.0, 9.0, 10.0], &[18.0, 20.0]), ratio_of_runs(&[8.0, 9.0, 10.0], &[18.0, 20.0]));
+        let (within, all) = (within.unwrap(), all.unwrap());
+        assert!(
+            all.low < within.low && all.high > within.high && within.low - all.low < 0.001,
+            "{within:?} {all:?}"
+        );
     }
 
     proptest! {

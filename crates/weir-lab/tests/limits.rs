@@ -5,7 +5,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,8 +14,22 @@ fn measuring() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a scenario of one steady load on `target`; gives the measurement and what was said.
-fn measured(dir: &Path, target: &str, steady: &str) -> (serde_json::Value, serde_json::Value, String) {
+/// Measures `target` under one steady load until nothing else on the machine disturbs it, a few times at most; gives the measurement,
+/// what the lab found of client and origin before it, and what was said.
+fn measured(target: &str, steady: &str) -> (serde_json::Value, serde_json::Value, String) {
+    const TRIES: usize = 4;
+    for _ in 1..TRIES {
+        let found = measured_once(target, steady);
+        if found.0["limit"] != "disturbed" {
+            return found;
+        }
+    }
+    measured_once(target, steady)
+}
+
+fn measured_once(target: &str, steady: &str) -> (serde_json::Value, serde_json::Value, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
     let scenario = format!(
         "question = \"?\"\nrequirements = []\ntargets = [\"{target}\"]\nclass = \"tuned\"\n\
          rounds = {{ count = 1, warm-up = \"200ms\", window = \"1s\" }}\n{steady}"
@@ -51,9 +64,8 @@ fn is_void(measurement: &serde_json::Value, figure: &str) -> bool {
 #[test]
 fn an_origin_that_is_the_limit_is_named_and_the_throughput_is_void() {
     let _turn = measuring();
-    let dir = tempfile::tempdir().unwrap();
     let (measurement, capacity, said) =
-        measured(dir.path(), "nginx", "[upstream]\nburn = \"2ms\"\n[steady]\nclients = 16\n");
+        measured("nginx", "[upstream]\nburn = \"2ms\"\n[steady]\nclients = 16\n");
     let values = &measurement["values"];
     let share = |figure: &str| values[figure].as_f64().unwrap();
     assert!(share("origin-cpu") > 3.0 * share("driver-cpu"), "{values}");
@@ -73,10 +85,8 @@ fn an_origin_that_is_the_limit_is_named_and_the_throughput_is_void() {
 #[test]
 fn a_client_that_is_the_limit_is_named_and_the_throughput_is_void() {
     let _turn = measuring();
-    let dir = tempfile::tempdir().unwrap();
-    // Opening a connection costs more than accepting it, and nobody stands between.
-    let (measurement, _, said) =
-        measured(dir.path(), "direct", "[steady]\nclients = 16\nkeep-alive = false\n");
+    // The client opens a connection for each request, the origin keeps those of the target.
+    let (measurement, _, said) = measured("nginx", "[steady]\nclients = 16\nkeep-alive = false\n");
     let values = &measurement["values"];
     let share = |figure: &str| values[figure].as_f64().unwrap();
     assert!(share("driver-cpu") > share("origin-cpu"), "{values}");
@@ -92,9 +102,8 @@ fn a_client_that_is_the_limit_is_named_and_the_throughput_is_void() {
 #[test]
 fn too_few_clients_are_no_measure_of_a_target() {
     let _turn = measuring();
-    let dir = tempfile::tempdir().unwrap();
     // Client, target and server are at work one after the other: none is all the time.
-    let (measurement, _, said) = measured(dir.path(), "nginx", "[steady]\nclients = 1\n");
+    let (measurement, _, said) = measured("nginx", "[steady]\nclients = 1\n");
     if is_quiet(&measurement, "waiting") {
         assert!(
             is_void(&measurement, "requests-per-second") && !is_void(&measurement, "p50"),
@@ -143,12 +152,8 @@ fn a_target_that_is_slowed_costs_more() {
 fn web_servers_can_be_the_origin_and_every_byte_of_theirs_is_compared() {
     let _turn = measuring();
     for origin in ["nginx", "apache"] {
-        let dir = tempfile::tempdir().unwrap();
-        let (measurement, _, said) = measured(
-            dir.path(),
-            "nginx",
-            &format!("[upstream]\norigin = \"{origin}\"\n[steady]\nclients = 16\n"),
-        );
+        let (measurement, _, said) =
+            measured("nginx", &format!("[upstream]\norigin = \"{origin}\"\n[steady]\nclients = 16\n"));
         let values = &measurement["values"];
         for figure in ["requests-per-second", "cpu-per-request", "origin-per-request"] {
             assert!(values[figure].as_f64().unwrap() > 0.0, "{origin}: {said}");

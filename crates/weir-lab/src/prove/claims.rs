@@ -39,14 +39,15 @@ pub(super) struct Twice {
 impl Twice {
     /// Whether `weir-lab compare` would call the difference noise.
     fn is_same(&self) -> bool {
-        stats::ratio(&self.second, &self.first).is_some_and(|ratio| ratio.low <= 1.0 && ratio.high >= 1.0)
+        stats::ratio_of_runs(&self.second, &self.first)
+            .is_some_and(|ratio| ratio.low <= 1.0 && ratio.high >= 1.0)
     }
 }
 
 /// The same scenario twice differs by nothing but noise.
 pub(super) fn repeats(figure: &str, pairs: &[Twice]) -> Claim {
     let same = pairs.iter().filter(|twice| twice.is_same()).count();
-    let ratio = |twice: &Twice| stats::ratio(&twice.second, &twice.first).map(|ratio| ratio.median);
+    let ratio = |twice: &Twice| stats::ratio_of_runs(&twice.second, &twice.first).map(|ratio| ratio.median);
     let ratios: Vec<f64> = pairs.iter().filter_map(ratio).collect();
     let range = stats::spread(&ratios).map_or_else(String::new, |it| {
         format!("; ratios of the medians from {:.3} to {:.3}", it.min, it.max)

@@ -101,7 +101,7 @@ fn caveats(before: &Run, after: &Run) -> Vec<String> {
 
 fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<String>> {
     let [old, new] = [before, after].map(|run| values(run, row, metric));
-    let ratio = stats::ratio(&new, &old)?;
+    let ratio = stats::ratio_of_runs(&new, &old)?;
     let change = Change::of(metric, ratio);
     Some(vec![
         row.case.clone(),
