@@ -370,6 +370,7 @@ impl Worker {
         &self,
         failure: Failure,
         peer: Peer,
+        session: u64,
         listener: &LocalListener,
         opened_at: Instant,
     ) {
@@ -377,7 +378,7 @@ impl Worker {
         // Not while it is being replaced, which a connection that ends by a panic could come across.
         let Ok(present) = self.view.try_borrow() else { return };
         let (view, place) = listener.ground(&present);
-        recorder.record_session(failure, peer, view.snapshot.generation, place, opened_at);
+        recorder.record_session(failure, peer, session, view.snapshot.generation, place, opened_at);
     }
 
     /// Counts a session that has ended. `entered` says whether it had begun to run.

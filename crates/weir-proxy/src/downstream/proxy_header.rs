@@ -45,7 +45,7 @@ pub(crate) async fn receive(session: &mut Session) -> bool {
         Ok(()) => session.listener.shard.proxy_headers.increment(),
         Err(Some(failure)) => {
             session.listener.shard.failures.record(failure);
-            session.worker.record_session(failure, session.peer, &session.listener, session.now);
+            session.record(failure, session.now);
         }
         Err(None) => {}
     }

@@ -121,7 +121,7 @@ impl Session {
                 Ok(counted) => counted,
                 Err(failure) => {
                     listener.shard.failures.record(failure);
-                    worker.record_session(failure, peer, &listener, clock::now());
+                    worker.record_session(failure, peer, 0, &listener, clock::now());
                     return None;
                 }
             },
@@ -203,7 +203,13 @@ impl Session {
     fn count_cut(&self) {
         let failure = Failure::weir(Phase::Request, Cause::Cut);
         self.listener.shard.failures.record(failure);
-        self.worker.record_session(failure, self.peer, &self.listener, self.opened_at);
+        self.record(failure, self.opened_at);
+    }
+
+    /// Keeps a failure on which there was no exchange.
+    #[cold]
+    pub(super) fn record(&self, failure: Failure, began: Instant) {
+        self.worker.record_session(failure, self.peer, self.number, &self.listener, began);
     }
 
     pub(crate) fn opened_at(&self) -> Instant {
@@ -374,7 +380,7 @@ impl Drop for Session {
             self.worker.shard.panics.increment();
             let failure = Failure::weir(Phase::Relay, Cause::Panicked);
             self.listener.shard.failures.record(failure);
-            self.worker.record_session(failure, self.peer, &self.listener, self.opened_at);
+            self.record(failure, self.opened_at);
         }
         self.worker.roll.leave(self.called);
         let entered = self.deadline.leave();

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::entry::{Entry, Flight, NONE};
 use super::names::NamesKept;
 use super::{Recorder, Rings};
-use crate::running::{self, Question, Running};
+use crate::running::{self, Question, Running, SessionId};
 
 /// How long an answer of a worker is waited for.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
@@ -27,6 +27,8 @@ pub(crate) enum Wanted {
         worker: usize,
         number: u64,
     },
+    /// Those of this session.
+    Session(SessionId),
     Failures,
     Any(Filter),
 }
@@ -86,30 +88,25 @@ impl Ask {
 
 impl Rings {
     fn find(&self, wanted: &Wanted, count_max: usize) -> Vec<Flight> {
-        let all = || {
-            let plain = self.exchanges.newest_first().map(Flight::of);
-            plain.chain(self.retried.newest_first().copied()).chain(self.failures.newest_first().copied())
-        };
         let mut found: Vec<Flight> = match wanted {
             Wanted::Failures => self.failures.newest_first().take(count_max).copied().collect(),
-            Wanted::Id(id) => {
-                let is_it = |entry: &Entry| entry.words.id() == &**id;
-                let plain = self.exchanges.newest_first().filter(|entry| is_it(entry)).map(Flight::of);
-                let whole = self.retried.newest_first().chain(self.failures.newest_first());
-                plain.chain(whole.filter(|flight| is_it(&flight.entry)).copied()).collect()
-            }
-            Wanted::Number { number, .. } => all().filter(|flight| flight.entry.number == *number).collect(),
-            Wanted::Any(filter) => {
-                let plain = self.exchanges.newest_first().filter(|entry| filter.takes(entry));
-                let whole = |flight: &&Flight| filter.takes(&flight.entry);
-                let mut found: Vec<Flight> = plain.take(count_max).map(Flight::of).collect();
-                found.extend(self.retried.newest_first().filter(whole).take(count_max));
-                found.extend(self.failures.newest_first().filter(whole).take(count_max));
-                found
-            }
+            Wanted::Id(id) => self.matching(|entry| entry.words.id() == &**id, count_max),
+            Wanted::Number { number, .. } => self.matching(|entry| entry.number == *number, 1),
+            Wanted::Session(id) => self.matching(|entry| entry.session == id.number, count_max),
+            Wanted::Any(filter) => self.matching(|entry| filter.takes(entry), count_max),
         };
         sort(&mut found);
         found.truncate(count_max);
+        found
+    }
+
+    /// The newest of each ring that `takes` means.
+    fn matching(&self, takes: impl Fn(&Entry) -> bool, count_max: usize) -> Vec<Flight> {
+        let plain = self.exchanges.newest_first().filter(|entry| takes(entry));
+        let whole = |flight: &&Flight| takes(&flight.entry);
+        let mut found: Vec<Flight> = plain.take(count_max).map(Flight::of).collect();
+        found.extend(self.retried.newest_first().filter(whole).take(count_max));
+        found.extend(self.failures.newest_first().filter(whole).take(count_max));
         found
     }
 }
@@ -168,7 +165,7 @@ impl Desk {
     /// Asks all workers, or the one that it concerns.
     pub(crate) async fn ask(&self, wanted: Wanted, count_max: usize) -> Found {
         let only = match wanted {
-            Wanted::Number { worker, .. } => Some(worker),
+            Wanted::Number { worker, .. } | Wanted::Session(SessionId { worker, .. }) => Some(worker),
             _ => None,
         };
         let wanted = Arc::new(wanted);

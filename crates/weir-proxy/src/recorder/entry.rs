@@ -17,6 +17,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Entry {
     /// Its number among those of the worker, from 1.
     pub(crate) number: u64,
+    /// The number of its session among those of the worker, from 1; 0 for a connection that was refused before it was one.
+    pub(crate) session: u64,
     pub(crate) began: Instant,
     pub(crate) ended: Instant,
     /// The config that `listener` and `route` are of.
@@ -69,6 +71,7 @@ impl Entry {
     pub(crate) fn blank(now: Instant) -> Self {
         Self {
             number: 0,
+            session: 0,
             began: now,
             ended: now,
             generation: 0,

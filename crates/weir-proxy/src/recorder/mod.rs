@@ -86,6 +86,7 @@ impl Recorder {
         &self,
         failure: Failure,
         peer: Peer,
+        session: u64,
         generation: u64,
         listener: usize,
         opened_at: Instant,
@@ -97,6 +98,7 @@ impl Recorder {
         *slot = *blank;
         slot.entry = Entry {
             number: *number,
+            session,
             began: opened_at,
             ended: clock::now(),
             generation,
@@ -188,6 +190,7 @@ fn fill_rare(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &V
 fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) {
     let record = &exchange.record;
     let index = |place: Option<usize>| place.map_or(NONE, |place| place as u32);
+    entry.session = session.number;
     entry.began = record.began;
     entry.ended = record.accounted;
     entry.generation = view.snapshot.generation;

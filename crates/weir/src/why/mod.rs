@@ -91,7 +91,7 @@ fn stories(told: &Value) -> String {
     let mut text = String::new();
     if exchanges.len() > 1 {
         text.push_str(&format!(
-            "{} have this id; the last one first.\n\n",
+            "{} go by this name; the last one first.\n\n",
             output::counted(exchanges.len(), "exchange")
         ));
     }

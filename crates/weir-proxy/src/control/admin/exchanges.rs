@@ -37,8 +37,9 @@ pub(super) async fn one(request: &Request, served: &Served) -> Answer {
     }
     let mut running = RunningFound::default();
     if found.flights.is_empty() {
-        running = desk.ask_running(named(&id)).await;
-        found = desk.ask(Wanted::Id(id.as_bytes().into()), SAME_ID_MAX).await;
+        let (question, wanted) = named(&id);
+        running = desk.ask_running(question).await;
+        found = desk.ask(wanted, SAME_ID_MAX).await;
     }
     let narrator = Narrator::new(desk);
     let silent = found.silent.max(running.silent_workers);
@@ -51,12 +52,17 @@ pub(super) async fn one(request: &Request, served: &Served) -> Answer {
     Answer::json(200, &json!({ "exchanges": stories, "silent_workers": silent }))
 }
 
-/// The running exchanges that have this id, or the session that is called so.
-fn named(id: &str) -> Question {
+/// The exchanges that have this id, or those of the session that is called so: the running ones, and those that are over.
+fn named(id: &str) -> (Question, Wanted) {
+    let question = Question { count_max: SAME_ID_MAX, ..Question::default() };
     // Request ids of 128 bits in hexadecimal look like no session, shorter ones of clients may.
-    let session = id.parse().ok().filter(|_| id.starts_with('s'));
-    let request_id = session.is_none().then(|| id.as_bytes().into());
-    Question { session, request_id, count_max: SAME_ID_MAX, ..Question::default() }
+    match id.parse().ok().filter(|_| id.starts_with('s')) {
+        Some(session) => (Question { session: Some(session), ..question }, Wanted::Session(session)),
+        None => {
+            let request_id = Some(id.as_bytes().into());
+            (Question { request_id, ..question }, Wanted::Id(id.as_bytes().into()))
+        }
+    }
 }
 
 /// The last failures, the newest first.

@@ -10,6 +10,7 @@ use weir_traffic::balance::Standing;
 use crate::clock;
 use crate::control::sessions::shown;
 use crate::recorder::{Decision, Desk, Entry, EntryKind, Flight, NONE, Names, TRIES_KEPT, Try};
+use crate::running::SessionId;
 
 /// Where each failure is described.
 const FAILURES: &str = "docs/failures.md";
@@ -75,6 +76,8 @@ impl Narrator {
         };
         put("id", if id.is_empty() { number.clone().into() } else { id.into() });
         put("number", number.clone().into());
+        let session = SessionId { worker, number: entry.session };
+        put("session", (entry.session > 0).then(|| session.to_string()).into());
         put("trace_id", trace_id(entry.trace_id));
         put("link", format!("/api/exchanges/{number}").into());
         put("time", rfc3339(entry.began).into());

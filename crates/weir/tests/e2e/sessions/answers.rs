@@ -89,8 +89,29 @@ fn why_tells_what_a_running_exchange_waits_for() {
     assert!(over.contains(", took ") && over.contains("answer     200 by the server"), "{over}");
     let idle = text(&run(&weir, &["why", id(&running)]).stdout);
     assert!(idle.contains("none at the moment; 1 request came before"), "{idle}");
+    assert!(idle.contains("exchange   mine (0-1), ") && idle.contains("GET /held for a.test"), "{idle}");
     let unknown = run(&weir, &["why", "s0-4711"]);
     assert_eq!(unknown.status.code(), Some(1));
+}
+
+#[test]
+fn why_knows_a_session_that_is_over_by_the_name_that_it_had() {
+    let origin = origin(&Gate::new());
+    let weir = start(&origin, "");
+    let mut client = Client::connect(weir.web());
+    for target in ["/first", "/second"] {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        assert_eq!(client.response().status, 200);
+    }
+    let name = id(&session(&weir, &client, "idle")).to_owned();
+    drop(client);
+    eventually("the session is over", || sessions(&weir, "").is_empty());
+    let told = text(&run(&weir, &["why", &name]).stdout);
+    assert!(told.starts_with("2 exchanges go by this name; the last one first.\n"), "{told}");
+    let order = ["/second", "/first"].map(|target| told.find(&format!("GET {target} for a.test")));
+    assert!(order[0].is_some() && order[0] < order[1], "{told}");
+    let one = look(&weir, "/api/exchanges?limit=1");
+    assert_eq!(one["exchanges"][0]["session"], name.as_str(), "{one}");
 }
 
 #[test]
