@@ -73,11 +73,11 @@ fn cpu(client: AdminClient, arguments: &ProfileArguments) -> Result<String, Comm
     let format = if arguments.format == Format::Folded { "folded" } else { "svg" };
     let client = client.within(Duration::from_secs(arguments.seconds) + GRACE);
     let target = format!("/api/profile/cpu?seconds={}&format={format}", arguments.seconds);
-    Ok(given(&client, &client.get(&target)?)?.text())
+    Ok(given(&client, &client.post(&target, "text/plain", b"")?)?.text())
 }
 
 fn memory(client: &AdminClient, as_json: bool) -> Result<String, CommandError> {
-    let answer = client.get("/api/profile/memory")?;
+    let answer = client.post("/api/profile/memory", "text/plain", b"")?;
     let said: Value =
         serde_json::from_slice(&given(client, &answer)?.body).context("the answer is not JSON")?;
     Ok(if as_json { format!("{said:#}\n") } else { table(&said) })
@@ -95,7 +95,7 @@ fn given<'a>(client: &AdminClient, answer: &'a Answer) -> Result<&'a Answer, Com
             "set `admin.changes = true` in the config of that Weir (`admin.socket_changes` for its socket)"
                 .to_owned(),
         ),
-        404 => Some("an older Weir, or something else than Weir, seems to listen there".to_owned()),
+        404 | 405 => Some("an older Weir, or something else than Weir, seems to listen there".to_owned()),
         409 => Some("wait for the other one to end".to_owned()),
         _ => None,
     };

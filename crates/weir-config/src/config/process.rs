@@ -156,7 +156,7 @@ section! {
     /// Weir's own log, written to standard error: start, reload, stop, trouble. The requests are in the access log.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Log at "log" {
-        /// The least important level that is written.
+        /// The least important level that is written. Of libraries inside Weir (TLS, traces), errors only, below `debug`.
         level: LogLevel = "info", like "nginx `error_log`";
         /// How a line looks.
         format: LogFormat = "text";

@@ -80,10 +80,11 @@ pub fn page(shown: &Shown<'_>) -> String {
         footer {
             p { a href="/metrics" { "Metrics" } a href="/api/overview" { "JSON" } a href="/servers" { "Servers as text" } a href="/failures" { "All reasons of failures" } }
             @if shown.page_token.is_some() {
-                p {
+                // Forms, since taking a profile is a POST; without a script, and in tabs of their own.
+                form.profiles method="post" target="_blank" rel="noopener" {
                     span { "Profiles of this process:" }
-                    a href="/api/profile/cpu?seconds=10" target="_blank" rel="noopener" { "CPU, 10 s" span.hidden { " (in a new tab)" } }
-                    a href="/api/profile/memory" { "Memory" }
+                    button formaction="/api/profile/cpu?seconds=10" { "CPU, 10 s" span.hidden { " (in a new tab)" } }
+                    button formaction="/api/profile/memory" { "Memory" span.hidden { " (in a new tab)" } }
                 }
             }
         }

@@ -236,7 +236,7 @@
     const overview = await response.json();
     const shape = shapeOf(overview);
     if (state.shape !== null && state.shape !== shape) {
-      // The token, the dialog and the links to profiles come and go with the whole page.
+      // The token, the dialog and the buttons for profiles come and go with the whole page.
       if (overview.process.allows_changes !== (token !== undefined)) return location.reload();
       await renew();
     }

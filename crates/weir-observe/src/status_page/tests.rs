@@ -177,7 +177,7 @@ fn the_page_reads_well_without_scripts() {
     assert!(!page.contains("/api/profile/"), "a profile takes the right to change something");
     let page = rendered(&overview("app", 2), Some("token"));
     assert_eq!(page.matches("data-server=\"").count(), 2);
-    assert_eq!(page.matches("href=\"/api/profile/").count(), 2);
+    assert_eq!(page.matches("formaction=\"/api/profile/").count(), 2);
     assert!(page.contains("<meta name=\"weir-page-token\" content=\"token\">"));
 }
 

@@ -222,7 +222,7 @@ fn answers_say_how_they_may_be_used() {
         assert!(!policy.contains("unsafe"), "{policy}");
         for (name, value) in [
             ("x-content-type-options", "nosniff"),
-            ("referrer-policy", "no-referrer"),
+            ("referrer-policy", "same-origin"),
             ("x-frame-options", "DENY"),
             ("cross-origin-resource-policy", "same-origin"),
             ("cache-control", "no-store"),

@@ -251,11 +251,9 @@ fn profiles_are_for_the_own_page_where_changes_are_allowed() {
     let page = format!("http://{}/", weir.address("admin"));
     let mut browser = Browser::start();
     open(&mut browser, &page);
-    let target = |browser: &mut Browser, path: &str| {
-        browser.evaluate(&format!("document.querySelector('footer a[href=\"{path}\"]')?.target"))
-    };
-    assert_eq!(target(&mut browser, "/api/profile/cpu?seconds=10"), "_blank");
-    browser.evaluate("document.querySelector('footer a[href=\"/api/profile/memory\"]').focus()");
+    // In this tab, where the test can see it.
+    browser.evaluate("document.querySelector('.profiles').target = '_self'");
+    browser.evaluate("document.querySelector('.profiles [formaction=\"/api/profile/memory\"]').focus()");
     browser.press("Enter");
     let answered = |browser: &mut Browser| {
         browser.evaluate(
@@ -263,19 +261,22 @@ fn profiles_are_for_the_own_page_where_changes_are_allowed() {
              && performance.getEntriesByType('navigation')[0].responseStatus",
         )
     };
-    eventually("the page's link leads to the profile", || answered(&mut browser) == json!(200));
+    eventually("the page's button leads to the profile", || answered(&mut browser) == json!(200));
     assert!(browser.text("body").contains("resident_bytes"), "{}", browser.text("body"));
     // `localhost` is another site than `127.0.0.1`.
     browser.go(&format!("http://localhost:{}/", origins[0].address().port()));
     eventually("the page of another site is there", || browser.text("body") == "answer");
-    browser.evaluate(&format!("location.href = '{page}api/profile/memory'"));
-    eventually("its link is refused", || answered(&mut browser) == json!(403));
+    browser.evaluate(&format!(
+        "const form = document.createElement('form'); form.method = 'post'; form.action = '{page}api/profile/memory'; \
+         document.body.append(form); form.submit()"
+    ));
+    eventually("its form is refused", || answered(&mut browser) == json!(403));
     let metrics = Client::get_by_address(weir.address("admin"), "/metrics").text();
     assert!(metrics.contains("weir_admin_refusals_total{reason=\"cross-site\"} 1\n"), "{metrics}");
     open(&mut browser, &page);
     weir.reload(&config(&origins, ""));
-    eventually("without changes there are no links and no dialog", || {
-        target(&mut browser, "/api/profile/memory").is_null()
+    eventually("without changes there are no buttons and no dialog", || {
+        browser.evaluate("document.querySelector('.profiles')").is_null()
             && browser.evaluate("document.getElementById('live-text')?.textContent") == "live"
             && browser.evaluate("document.getElementById('change')").is_null()
     });

@@ -3,16 +3,16 @@
 use weir_http::{Version, write};
 
 /// On every answer: it is what it says it is, nobody frames it or makes it part of another page, and a page of it loads and runs nothing that
-/// does not come from here.
+/// does not come from here. Browsers say where a form comes from only where a page may be named to its own origin.
 const SAFETY: [(&str, &str); 6] = [
     (
         "Content-Security-Policy",
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
-         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+         base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     ),
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
-    ("Referrer-Policy", "no-referrer"),
+    ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
 ];

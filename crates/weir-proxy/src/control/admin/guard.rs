@@ -234,9 +234,8 @@ impl Guard {
         Err(Refused::new(AdminRefusal::CrossSite, 403, what))
     }
 
-    /// Whether a request may have a profile: it costs CPU time and shows what runs, so it takes the right to change something. Pages of other
-    /// sites get none; a link of the status page, or one that is typed, will do. Browsers say whose link it was only to loopback addresses and
-    /// over TLS; elsewhere a page can start a profile, and not read it.
+    /// Whether a request may have a profile: it costs CPU time and shows what runs, so it takes the right to change something. A form of the
+    /// status page will do, without a script: a page of another site can have none, since browsers say of every POST whose page made it.
     pub(super) fn may_profile(&self, request: &Request, peer: Peer) -> Result<(), Refused> {
         self.check_changes(peer, "Profiles are for those who may change something:")?;
         let (site, origin) = (request.field("sec-fetch-site"), request.field("origin"));

@@ -13,7 +13,7 @@ use super::{Served, api, exchanges, profile, ready, servers, sessions};
 const HTML: &str = "text/html; charset=utf-8";
 
 const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, what runs now at \
-    /api/sessions, the last failures at /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles at \
+    /api/sessions, the last failures at /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
 /// Answers a request that the guard has let in.
@@ -22,11 +22,11 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) 
         Method::Get | Method::Head if request.path() == b"/api/raw" => {
             Ok(api::raw_look(request.query(), served, peer).await)
         }
-        Method::Get | Method::Head if request.path().starts_with(profile::BELOW) => {
+        Method::Get | Method::Head => Ok(show(request, served).await),
+        Method::Post if request.path().starts_with(profile::BELOW) => {
             served.guard.may_profile(request, peer)?;
             Ok(profile::answer(request, served).await.unwrap_or_else(nothing_here))
         }
-        Method::Get | Method::Head => Ok(show(request, served).await),
         Method::Post => {
             served.guard.may_change(request, peer)?;
             Ok(change(request, served, peer).await)
@@ -51,6 +51,7 @@ async fn show(request: &Request, served: &Served) -> Answer {
         b"/api/failures" => exchanges::failures(request, served).await,
         b"/api/exchanges" => exchanges::recent(request, served).await,
         sessions::ALL => sessions::list(request, served).await,
+        path if path.starts_with(profile::BELOW) => not_served("POST"),
         path if path.starts_with(sessions::ONE) => sessions::one(request, served).await,
         path if path.starts_with(exchanges::ONE) => exchanges::one(request, served).await,
         _ => nothing_here(),
@@ -64,7 +65,6 @@ async fn change(request: &Request, served: &Arc<Served>, peer: Peer) -> Answer {
         b"/api/raw" => api::raw(request.body(), served, peer).await,
         path if path.starts_with(sessions::ONE) => sessions::end(request, served, peer).await,
         path if path.starts_with(api::SERVERS) => api::change_server(request, served, peer).await,
-        path if path.starts_with(profile::BELOW) => not_served("GET, HEAD"),
         b"/" | b"/metrics" | b"/ready" | b"/api/overview" | b"/api/config" => not_served("GET, HEAD"),
         _ => nothing_here(),
     }

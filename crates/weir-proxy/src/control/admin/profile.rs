@@ -1,4 +1,4 @@
-//! `GET /api/profile/cpu` and `/api/profile/memory`: where the time and the memory of this process go.
+//! `POST /api/profile/cpu` and `/api/profile/memory`: where the time and the memory of this process go.
 //!
 //! Both run on a thread of their own, one at a time, for those who may change things: they cost CPU time, and the names of functions say
 //! what runs.
