@@ -109,8 +109,15 @@ impl Connection {
             return false;
         }
         let mut input = stock.take();
-        // An end or an error shows again when the event loop reports it.
-        let len = self.socket.try_read(input.space()).unwrap_or(0);
+        let len = match self.socket.try_read(input.space()) {
+            Ok(len) => len,
+            // An end shows again when the event loop reports it, a reset does not.
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                self.socket.give_up(&error);
+                0
+            }
+            Err(_) => 0,
+        };
         input.fill(len);
         self.input = (len > 0).then_some(input);
         len > 0

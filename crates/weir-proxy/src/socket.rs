@@ -26,6 +26,9 @@ pub(crate) struct Socket {
     is_ending: bool,
 }
 
+/// What is heard of a socket that the event loop refused.
+const REFUSED: io::ErrorKind = io::ErrorKind::NotConnected;
+
 /// What the event loop watches a socket for. It only ever becomes more.
 #[derive(Debug)]
 enum Watch {
@@ -35,8 +38,8 @@ enum Watch {
     Reads(AsyncFd<OwnedFd>),
     /// Room to write as well: from the first write that found none, for nearly every socket always has some.
     ReadsAndWrites(AsyncFd<OwnedFd>),
-    /// The event loop refused, and the descriptor is closed.
-    Refused,
+    /// Nothing any more, since the event loop refused it or it has failed: the descriptor is closed, and this is what everybody hears.
+    Closed(io::ErrorKind),
 }
 
 /// What comes behind the bytes of a write.
@@ -96,11 +99,17 @@ impl Socket {
         self.is_ending
     }
 
+    /// Closes it, for an error that the kernel tells only once: whoever uses it from now on gets one as well.
+    #[cold]
+    pub(crate) fn give_up(&mut self, error: &io::Error) {
+        self.watch = Watch::Closed(error.kind());
+    }
+
     fn fd(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.watch {
             Watch::Nothing(fd) => Ok(fd.as_fd()),
             Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Ok(fd.as_fd()),
-            Watch::Refused => Err(io::ErrorKind::NotConnected.into()),
+            Watch::Closed(kind) => Err((*kind).into()),
         }
     }
 
@@ -112,26 +121,31 @@ impl Socket {
         }
         match &self.watch {
             Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Ok(fd),
-            Watch::Nothing(_) | Watch::Refused => Err(io::ErrorKind::NotConnected.into()),
+            Watch::Nothing(_) => Err(REFUSED.into()),
+            Watch::Closed(kind) => Err((*kind).into()),
         }
     }
 
     /// Has the event loop watch for something to read.
     #[cold]
     fn watch_reads(&mut self) -> io::Result<()> {
-        if let Watch::Nothing(fd) = std::mem::replace(&mut self.watch, Watch::Refused) {
+        if let Watch::Nothing(fd) = std::mem::replace(&mut self.watch, Watch::Closed(REFUSED)) {
             self.watch = Watch::Reads(sys::watch(fd, Interest::READABLE)?);
         }
         Ok(())
     }
 
-    /// The descriptor as the event loop sees it, registered for writing as well; what is readable is then reported again.
+    /// The descriptor as the event loop sees it, registered for writing as well; what is readable is then reported again, but to
+    /// nobody who waited before.
     fn watched_for_writes(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
         if !matches!(self.watch, Watch::ReadsAndWrites(_)) {
-            let fd = match std::mem::replace(&mut self.watch, Watch::Refused) {
+            let fd = match std::mem::replace(&mut self.watch, Watch::Closed(REFUSED)) {
                 Watch::Nothing(fd) => fd,
                 Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => fd.into_inner(),
-                Watch::Refused => return Err(io::ErrorKind::NotConnected.into()),
+                Watch::Closed(kind) => {
+                    self.watch = Watch::Closed(kind);
+                    return Err(kind.into());
+                }
             };
             self.watch = Watch::ReadsAndWrites(sys::watch(fd, Interest::READABLE | Interest::WRITABLE)?);
         }
@@ -269,7 +283,12 @@ impl Socket {
 
     /// After a write found the socket full: forgets the old readiness, then waits for the next.
     fn poll_writable_again(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let is_new = !matches!(self.watch, Watch::ReadsAndWrites(_));
         let fd = self.watched_for_writes()?;
+        // Who waited to read from it was forgotten with the old registration, and waits on.
+        if is_new && fd.poll_read_ready(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
         let mut ready = ready!(fd.poll_write_ready(cx))?;
         // A readiness that arrived between the failed write and this line is kept by its tick; one that was there
         // before is stale and must go, or the loop would spin.
@@ -361,7 +380,7 @@ impl Socket {
         match self.watch {
             Watch::Nothing(fd) => Some(fd),
             Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Some(fd.into_inner()),
-            Watch::Refused => None,
+            Watch::Closed(_) => None,
         }
     }
 }

@@ -355,13 +355,16 @@ impl Worker {
         self.unreserve(listener);
     }
 
-    /// Counts an accept that failed for want of descriptors.
-    pub(crate) fn count_exhausted(&self, listener: &LocalListener) {
+    /// Counts an accept that failed for want of descriptors or of memory in the kernel.
+    pub(crate) fn count_exhausted(&self, listener: &LocalListener, errno: rustix::io::Errno) {
         self.shard.accept_errors.increment();
-        tracing::warn!(
-            listener = &*listener.plan().config.name,
-            "no file descriptor left for a new connection: raise the limit on open files (ulimit -n)"
-        );
+        let wanted = match errno {
+            rustix::io::Errno::MFILE | rustix::io::Errno::NFILE => {
+                "no file descriptor left for a new connection: raise the limit on open files (ulimit -n)"
+            }
+            _ => "the kernel has no memory left for a new connection: it waits in the backlog",
+        };
+        tracing::warn!(listener = &*listener.plan().config.name, "{wanted}");
     }
 
     /// Keeps a failure of a client connection on which there was no exchange.

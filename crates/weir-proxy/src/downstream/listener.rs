@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
 use socket2::{Domain, SockAddr, Type};
 use tokio::io::Interest;
@@ -267,14 +268,14 @@ async fn accept(worker: Rc<Worker>, door: Rc<Door>) {
             let listener = worker.reserve(&door).await;
             match door.accept(&listener) {
                 Ok(accepted) => worker.place(&listener, accepted),
-                Err(rustix::io::Errno::AGAIN) => {
+                Err(Errno::AGAIN) => {
                     worker.unreserve(&listener.state);
                     all_taken = true;
                     break;
                 }
-                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                Err(errno) if is_exhausted(errno) => {
                     worker.unreserve(&listener.state);
-                    worker.count_exhausted(&listener);
+                    worker.count_exhausted(&listener, errno);
                     all_taken = false;
                     worker.timers.nap(EXHAUSTED_PAUSE).await;
                     break;
@@ -291,6 +292,11 @@ async fn accept(worker: Rc<Worker>, door: Rc<Door>) {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Whether the system has nothing left to accept with: the connection stays in the backlog.
+fn is_exhausted(errno: Errno) -> bool {
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&errno)
 }
 
 fn peer_of(addr: Option<SocketAddrAny>) -> Peer {

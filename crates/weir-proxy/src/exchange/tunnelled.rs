@@ -136,12 +136,25 @@ impl Tunnelled {
         match outcome {
             Ok(()) => After::Close,
             // Its proper end must not be taken for that of what was cut.
-            Err(failure) if failure.cause == Cause::Drained => After::Close,
+            Err(failure) if failure.cause == Cause::Drained => {
+                self.tell_end(session).await;
+                After::Close
+            }
             Err(_) => {
                 self.server.connection.socket.abort_on_close();
                 After::Abort
             }
         }
+    }
+
+    /// Ends our direction to both sides, as far as their sockets have room for the word of TLS now.
+    async fn tell_end(&mut self, session: &mut Session) {
+        std::future::poll_fn(|cx| {
+            let _full = self.server.connection.poll_shutdown_write(cx);
+            let _full = session.client.poll_shutdown_write(cx);
+            Poll::Ready(())
+        })
+        .await;
     }
 
     /// The exchange that it is, with all that is known of it by now.

@@ -125,8 +125,10 @@ impl Direction {
                 return Poll::Ready(Ok(false));
             }
             Ok(Moved::In(0)) => {
-                self.ended = true;
+                // Only a read knows the end: in front of urgent data a move comes to nothing as well.
+                self.is_busy = false;
                 self.pipe.give_back();
+                return Poll::Ready(Ok(false));
             }
             Ok(Moved::In(_)) => {}
             Ok(Moved::Out(len)) => {

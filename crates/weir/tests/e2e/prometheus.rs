@@ -97,6 +97,11 @@ impl Prometheus {
 
     /// The value of a query with one result; `None` while there is none.
     fn value(&self, query: &str) -> Option<f64> {
+        self.results(query)?.first()?["value"][1].as_str()?.parse().ok()
+    }
+
+    /// All results of a query; `None` while it starts. Panics when it does not understand the query.
+    fn results(&self, query: &str) -> Option<Vec<serde_json::Value>> {
         let body = format!("query={query}");
         let request = format!(
             "POST /api/v1/query HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
@@ -105,10 +110,12 @@ impl Prometheus {
             body.len()
         );
         let response = Client::exchange(self.address, &request);
-        // 503 while it starts.
-        let text = (response.status == 200).then(|| response.text())?;
-        let answer: serde_json::Value = serde_json::from_str(&text).expect("it answers in JSON");
-        answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+        if response.status == 503 {
+            return None;
+        }
+        assert_eq!(response.status, 200, "{query}: {}", response.text());
+        let answer: serde_json::Value = serde_json::from_str(&response.text()).expect("it answers in JSON");
+        answer["data"]["result"].as_array().cloned()
     }
 
     fn output(&self) -> String {
@@ -149,4 +156,49 @@ fn prometheus_scrapes_the_metrics() {
         "histogram_quantile(0.5, sum by (le) (weir_upstream_exchange_time_seconds_bucket{upstream=\"app\"}))",
     );
     assert!(median.is_some_and(|seconds| seconds > 0.0 && seconds < 33.6), "{median:?}");
+}
+
+/// The queries of the dashboard for Grafana, with its variables set as for everything.
+fn queries_of_the_dashboard() -> Vec<String> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana/weir.json");
+    let text = std::fs::read_to_string(file).expect("the dashboard is there");
+    let dashboard: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let mut queries = Vec::new();
+    collect_queries(&dashboard, &mut queries);
+    let of_all = |query: String| {
+        let query = query.replace("$__rate_interval", "2s");
+        ["$instance", "$listener", "$upstream"].iter().fold(query, |query, name| query.replace(name, ".*"))
+    };
+    queries.into_iter().map(of_all).collect()
+}
+
+/// Every `expr` in it: of panels, of rows of panels, of annotations.
+fn collect_queries(part: &serde_json::Value, found: &mut Vec<String>) {
+    if let Some(query) = part["expr"].as_str() {
+        found.push(query.to_owned());
+    }
+    let members = part.as_object().into_iter().flat_map(serde_json::Map::values);
+    for part in members.chain(part.as_array().into_iter().flatten()) {
+        collect_queries(part, found);
+    }
+}
+
+#[test]
+fn prometheus_answers_every_query_of_the_dashboard() {
+    let origin = origin();
+    let weir = weir(&origin);
+    let prometheus = Prometheus::start(&format!(
+        "scrape_configs: [{{ job_name: weir, static_configs: [{{ targets: [\"{}\"] }}] }}]\n",
+        weir.address("admin")
+    ));
+    let queries = queries_of_the_dashboard();
+    assert!(queries.len() > 30, "{queries:?}");
+    for query in queries {
+        // There are none of these here: failures, and a certificate.
+        let may_be_empty = query.contains("> 0") || query.contains("certificate");
+        eventually(&format!("an answer to {query}"), || {
+            assert_eq!(Client::get(weir.web(), "/").status, 200);
+            prometheus.results(&query).is_some_and(|results| may_be_empty || !results.is_empty())
+        });
+    }
 }

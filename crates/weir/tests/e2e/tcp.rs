@@ -1,5 +1,6 @@
 //! TCP listeners: bytes both ways as they are, to the server that routes, balancer and queue choose.
 
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -326,6 +327,48 @@ fn much_goes_both_ways_at_once() {
     send_and_take(&mut client, BYTES);
     client.finish();
     assert_eq!(client.take_to_end(), (Vec::new(), End::Closed));
+}
+
+/// A server that takes all it gets and returns it when there is room, behind a client that sends everything before it reads anything: both
+/// ways are full at times, and neither must hold up the other.
+#[test]
+fn a_full_direction_does_not_stop_the_other() {
+    const BYTES: usize = 48 << 20;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    std::thread::spawn(move || {
+        let (mut from, _) = listener.accept().expect("somebody comes");
+        let mut to = from.try_clone().expect("one more descriptor");
+        let (taken, kept) = std::sync::mpsc::channel::<Vec<u8>>();
+        std::thread::spawn(move || kept.into_iter().try_for_each(|bytes| to.write_all(&bytes)));
+        let mut buf = vec![0; 64 * 1024];
+        while let Ok(len @ 1..) = from.read(&mut buf) {
+            if taken.send(buf[..len].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    let weir = Weir::start(&config(&[&address], "", ""));
+    let mut client = Client::connect(weir.web());
+    for _ in 0..BYTES / 65_536 {
+        client.send(vec![7; 65_536]);
+    }
+    assert!(client.take(BYTES).iter().all(|byte| *byte == 7));
+}
+
+/// A client that is gone before its connection was accepted is no client that has ended its direction and goes on reading.
+#[test]
+fn a_reset_before_the_first_byte_is_a_reset() {
+    let server = Origin::start(|conn| {
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::start(&config(&[&address(&server)], "", ""));
+    weir.signal(rustix::process::Signal::STOP);
+    Client::connect(weir.web()).reset();
+    weir.signal(rustix::process::Signal::CONT);
+    let line = log_lines(&weir, 1).remove(0);
+    assert!(line.ends_with("client client-reset"), "{line}");
 }
 
 /// At a stop, tunnels have until shortly before the grace ends, and their end is a proper one.

@@ -94,6 +94,21 @@ fn a_tunnel_passes_half_closes() {
     assert_eq!(client.take_to_end(), (b"still here".to_vec(), End::Closed));
 }
 
+/// At a stop as well: who hears its word was not cut off by somebody between.
+#[test]
+fn a_drained_tunnel_ends_by_the_word_of_tls() {
+    let origin = Origin::start(|conn: &mut Connection| {
+        conn.send("hello")?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let site = Site::start_with(&origin, "listener.web.protocol = \"tcp\"\nprocess.stop_grace = \"1s\"");
+    let mut client = site.connect();
+    assert_eq!(client.take(5), b"hello");
+    site.weir.signal(rustix::process::Signal::TERM);
+    assert_eq!(client.take_to_end(), (Vec::new(), End::Closed));
+}
+
 /// A TCP listener with TLS: the server speaks first, and either side may end first.
 #[test]
 fn a_tcp_listener_ends_its_tunnels_by_the_word_of_tls() {
