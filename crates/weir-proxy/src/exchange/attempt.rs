@@ -457,7 +457,7 @@ fn take_idle(
     if plans.upstream.config.proxy_protocol.is_none() {
         return upstream.take_idle(plans.upstream, server, session.now, careful);
     }
-    let own = session.own_idle.take(&upstream.servers[server].shard, session.now, careful);
+    let own = session.own_idle.take(&upstream.servers[server], session.now, careful);
     own.filter(|own| !plans.upstream.has_moved(server, own.opened_at))
 }
 
