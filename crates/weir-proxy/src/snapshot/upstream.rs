@@ -182,7 +182,7 @@ impl UpstreamPlan {
             trust: trust(config, before)?,
             ejector,
             admission,
-            persistence: persistence(config, before),
+            persistence: persistence(config, &leaves_at, before),
             patience: match config.queue.own_server {
                 Some(_) => Patience::ForOwn,
                 None => Patience::None,
@@ -398,9 +398,14 @@ fn trust(config: &Upstream, before: Option<&UpstreamPlan>) -> Result<Option<Arc<
     Ok(Some(Arc::new(trust)))
 }
 
-/// What keeps clients on their servers, with what was learned before.
-fn persistence(config: &Upstream, before: Option<&UpstreamPlan>) -> Option<Persistence> {
-    let new = config.persistence()?;
+/// What keeps clients on their servers, with what was learned before. Of servers of one name, the one that stays is meant.
+fn persistence(
+    config: &Upstream,
+    leaves_at: &[Option<Instant>],
+    before: Option<&UpstreamPlan>,
+) -> Option<Persistence> {
+    let stay = (0..).zip(leaves_at).filter(|(_, leaves_at)| leaves_at.is_none());
+    let new = config.persistence()?.preferring(stay.map(|(id, _)| ServerId(id)));
     let before = before.filter(|before| before.config.persistence == config.persistence);
     Some(match before.and_then(|before| before.persistence.as_ref()) {
         Some(before) => new.remembering(before),
