@@ -200,14 +200,11 @@ impl Attempt {
     }
 
     fn failed(self, failure: Failure, kind: Kind) -> Failed {
-        Failed {
-            failure,
-            server: self.slot.server,
-            kind,
-            sent_any: self.sent_any,
-            received_any: self.received_any,
-            reused: self.reused,
-        }
+        let (sent_any, received_any, reused) = (self.sent_any, self.received_any, self.reused);
+        let server = self.slot.server;
+        let mut failed = Failed { failure, server, kind, sent_any, received_any, reused, slot: None };
+        failed.slot = Some(self.slot).filter(|_| failed.is_stale());
+        failed
     }
 
     /// An idle connection that is quiet and open, or a new one.
@@ -265,6 +262,7 @@ impl Attempt {
                     sent_any: false,
                     received_any: false,
                     reused: false,
+                    slot: None,
                 })
             }
         }

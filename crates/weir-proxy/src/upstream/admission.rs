@@ -31,6 +31,7 @@ pub(crate) type Waiter = oneshot::Sender<Result<ServerId, Cause>>;
 const RETRY_AFTER_MAX: u32 = 120;
 
 /// A slot on a server, given back, and passed on to the next in the queue, when dropped.
+#[derive(Debug)]
 pub(crate) struct Slot {
     view: Rc<View>,
     upstream: usize,
