@@ -159,6 +159,28 @@ impl<T> Admission<T> {
         Ok(Entered { ticket: entered.ticket, ahead: entered.ahead, displaced })
     }
 
+    /// The same; but when the queue is full, those in it are [served](Self::serve) first. For the slots that
+    /// [`try_admit`](Self::try_admit) looks at are taken for a moment, in which nobody who waits can have them: so
+    /// nobody goes away again without a look at who waits.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter).
+    pub fn enter_or_serve(
+        &self,
+        pick: &Pick<'_>,
+        wait: Wait,
+        item: T,
+        tell: impl FnMut(T, Outcome) -> bool,
+    ) -> Result<Entered<T>, Full<T>> {
+        match self.enter(pick, wait, item) {
+            Err(full) if self.has_waiters() => {
+                self.serve(wait.now_ms, tell);
+                self.enter(pick, wait, full.0)
+            }
+            entered => entered,
+        }
+    }
+
     /// Takes one out of the queue who gives up; `None` when it has left already.
     pub fn leave(&self, ticket: Ticket) -> Option<T> {
         self.lock().queue.remove(ticket).map(|waiter| self.take_out(waiter.item))

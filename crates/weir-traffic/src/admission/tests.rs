@@ -1,6 +1,6 @@
 //! Who is admitted, who waits for whom, and that nobody waits beside a server that could have them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 use proptest::prelude::*;
@@ -298,4 +298,57 @@ fn two_workers_keep_the_order_of_arrival() {
         let inversions = order.windows(2).filter(|pair| pair[0] > pair[1]).count();
         assert_eq!(inversions, 0, "class {class}");
     }
+}
+
+/// The only slot becomes free while others come to a full queue: one of them may look at the slot just when it is to be
+/// handed on, and whoever waits has it in the end.
+#[test]
+fn one_who_is_refused_leaves_nobody_beside_a_free_server() {
+    const ROUNDS: u32 = 30_000;
+    let members = vec![Member::new("s", Arc::new(ServerState::new(1, 1)))];
+    let upstream = Admission::new(Balancer::new(&Policy::LeastRequests, members, 7), 1, None);
+    let [begun, handed_on, ended, served] = [const { AtomicU32::new(0) }; 4];
+    let reach = |round: &AtomicU32, number| {
+        while round.load(Ordering::SeqCst) < number {
+            std::thread::yield_now();
+        }
+    };
+    let tell = |_, outcome| {
+        assert_eq!(outcome, server(0));
+        served.fetch_add(1, Ordering::SeqCst);
+        true
+    };
+    let any = arrival(None, None);
+    let mut left_waiting = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                reach(&begun, round);
+                while handed_on.load(Ordering::SeqCst) < round {
+                    assert_eq!(upstream.try_admit(&any), Answer::Wait(None));
+                    if let Ok(entered) = upstream.enter_or_serve(&any.pick, wait_for(None), 1, tell) {
+                        upstream.serve(0, tell);
+                        assert_eq!(upstream.leave(entered.ticket), Some(1), "the other one has the slot");
+                    }
+                }
+                ended.store(round, Ordering::SeqCst);
+            }
+        });
+        for round in 1..=ROUNDS {
+            assert_eq!(upstream.try_admit(&any), Answer::Server(ServerId(0)));
+            enter(&upstream, &any, 0);
+            begun.store(round, Ordering::SeqCst);
+            if upstream.release(ServerId(0)) {
+                upstream.serve(0, tell);
+            }
+            handed_on.store(round, Ordering::SeqCst);
+            reach(&ended, round);
+            if upstream.has_waiters() {
+                left_waiting += 1;
+                upstream.serve(0, tell);
+            }
+            assert!(!upstream.release(ServerId(0)));
+        }
+    });
+    assert_eq!((left_waiting, served.into_inner()), (0, ROUNDS));
 }
