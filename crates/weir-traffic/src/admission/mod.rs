@@ -204,7 +204,7 @@ impl<T> Admission<T> {
 
     /// Gives back a slot that was handed to one who waited; whoever calls has to [`serve`](Self::serve) afterwards.
     pub fn give_back(&self, server: ServerId) {
-        self.lock().balancer.release(server);
+        self.lock().balancer.give_back(server);
     }
 
     /// Whether anybody waits.
@@ -229,7 +229,7 @@ impl<T> Admission<T> {
         }
         while let Some((waiter, server)) = self.next(queue, balancer, now_ms) {
             if !tell(self.take_out(waiter), Outcome::Server(server)) {
-                balancer.release(server);
+                balancer.give_back(server);
             }
         }
     }
@@ -258,7 +258,7 @@ impl<T> Admission<T> {
         if !self.line.crowd.waits_for(server) {
             return answer;
         }
-        self.balancer.release(server);
+        self.balancer.give_back(server);
         let is_own = arrival.bound == Some(server) || arrival.pick.hash.is_some();
         Answer::Wait(Some(server).filter(|_| is_own && arrival.patience == Patience::ForOwn))
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::balance::HashKey;
 use crate::balance::{LoadFactor, Member, Policy};
-use crate::posture::{Health, Mode};
+use crate::posture::{Ejection, Health, Mode};
 use crate::queue::Priority;
 use crate::server::ServerState;
 
@@ -152,6 +152,48 @@ fn a_slot_that_nobody_takes_goes_to_the_next() {
         item != 11
     });
     assert_eq!(told, [11, 12]);
+}
+
+#[test]
+fn a_trial_that_one_may_not_have_is_left_to_the_next() {
+    let upstream = admission(&Policy::LeastRequests, 2);
+    let state = |id| upstream.balancer().state(ServerId(id));
+    let mut excluded = Excluded::new();
+    excluded.insert(ServerId(1));
+    let elsewhere =
+        Arrival { pick: Pick { excluded: &excluded, ..arrival(None, None).pick }, ..arrival(None, None) };
+    assert_eq!(upstream.try_admit(&elsewhere), Answer::Server(ServerId(0)));
+    enter(&upstream, &elsewhere, 10);
+    state(1).set_ejection(Ejection::OnTrial);
+    enter(&upstream, &arrival(None, None), 11);
+    assert_eq!(serve(&upstream), [(11, server(1))]);
+    assert!(!state(1).is_on_trial(), "it has the trial");
+    upstream.give_back(ServerId(1));
+    assert!(state(1).is_on_trial(), "it has left and not begun");
+    assert_eq!(
+        upstream.try_admit(&arrival(Some(1), None)),
+        Answer::Wait(Some(ServerId(1))),
+        "one waits before it"
+    );
+    assert!(state(1).is_on_trial());
+}
+
+#[test]
+fn a_trial_that_nobody_takes_goes_to_the_next() {
+    let upstream = admission(&Policy::LeastRequests, 1);
+    let state = upstream.balancer().state(ServerId(0));
+    assert_eq!(upstream.try_admit(&arrival(None, None)), Answer::Server(ServerId(0)));
+    for item in 10..12 {
+        enter(&upstream, &arrival(None, None), item);
+    }
+    state.set_ejection(Ejection::OnTrial);
+    assert!(upstream.release(ServerId(0)));
+    let mut told = Vec::new();
+    upstream.serve(0, |item, outcome| {
+        told.push((item, outcome));
+        item != 10
+    });
+    assert_eq!(told, [(10, server(0)), (11, server(0))]);
 }
 
 #[derive(Debug, Clone)]
