@@ -21,7 +21,7 @@ use super::seats::Seats;
 use super::{Surroundings, TlsError, millis_between};
 use crate::clock;
 use crate::control::health;
-use crate::control::slow_start::Ascent;
+use crate::control::slow_start::{self, Ascent};
 use crate::control::standing::Standing;
 use crate::exchange::retry::MethodSet;
 use crate::tls::trust::Trust;
@@ -281,7 +281,13 @@ impl UpstreamPlan {
                 || before.config.health.is_some() && self.config.health.is_none()
             {
                 // Nobody looks any more: as at the start.
+                if state.health() == weir_traffic::Health::Down {
+                    slow_start::forgo(self, index);
+                }
                 state.set_health(weir_traffic::Health::Up);
+            }
+            if self.config.slow_start.is_none() {
+                slow_start::forgo(self, index);
             }
         }
         self.admission.take_over(self.config.queue.length_max, delay_target(&self.config));
