@@ -491,11 +491,11 @@ async fn open(
             if session.deadline.is_cut() {
                 return Err((Failure::weir(Phase::Connect, Cause::Cut), Kind::Other));
             }
-            let failure = match session.deadline.ends_with_ceiling() {
-                true => Failure::weir(Phase::Connect, Cause::ExchangeTimedOut),
-                false => Failure::server(Phase::Connect, Cause::TimedOut),
-            };
-            Err((failure, Kind::Server(retry::Cause::Connect)))
+            if session.deadline.ends_with_ceiling() {
+                // Another server would have no time either.
+                return Err((Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), Kind::Other));
+            }
+            Err((Failure::server(Phase::Connect, Cause::TimedOut), Kind::Server(retry::Cause::Connect)))
         })
     })
     .await
