@@ -25,6 +25,7 @@ mod connection;
 mod socket;
 mod sys;
 mod buffer;
+mod allowance;
 mod deadline;
 mod timers;
 mod alarm;

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use rustix::pipe::SpliceFlags;
 use tokio::io::Interest;
@@ -324,6 +325,16 @@ impl Socket {
                 Err(_) => return PeerState::Gone,
             }
         }
+    }
+
+    /// Whether the connection was reset or closed in both directions. Asks the kernel: as long as something waits to be
+    /// read, the event loop does not tell.
+    pub(crate) fn is_gone(&self) -> bool {
+        let Ok(fd) = self.fd() else { return true };
+        // Errors and hang-ups are told without being asked for.
+        let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+        let answered = rustix::event::poll(&mut asked, Some(&Timespec::default()));
+        answered.is_ok() && !asked[0].revents().is_empty()
     }
 
     /// Whether the peer has neither sent nor closed anything: the check before an idle connection is used again.

@@ -192,6 +192,11 @@ impl LocalServer {
         Rc::new(Self { idle: RefCell::default(), shard: Arc::clone(shard), is_closed: Cell::new(false) })
     }
 
+    /// Whether it keeps connections no more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
     /// Closes what is idle, and what becomes idle from now on.
     fn close(&self) {
         self.is_closed.set(true);

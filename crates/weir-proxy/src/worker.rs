@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use weir_observe::{Failure, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
+use crate::allowance::Allowance;
 use crate::buffer::BufferStock;
 use crate::clock;
 use crate::downstream::listener::{Door, OpenDoor};
@@ -104,8 +105,7 @@ pub(crate) struct Worker {
     session_number: Cell<u64>,
     carriers: RefCell<Vec<Carrier>>,
     /// Exchanges that may still begin before the buffers run out.
-    exchanges_left: Cell<u32>,
-    exchange_over: Notify,
+    exchanges: Allowance,
     room: Notify,
     drained: Notify,
     random: Cell<u64>,
@@ -152,8 +152,7 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
         roll: Roll::default(),
         session_number: Cell::new(0),
         carriers: RefCell::new(Vec::new()),
-        exchanges_left: Cell::new(exchanges_max.max(1)),
-        exchange_over: Notify::new(),
+        exchanges: Allowance::new(exchanges_max.max(1)),
         room: Notify::new(),
         drained: Notify::new(),
         random: Cell::new(random_seed | 1),
@@ -398,27 +397,29 @@ impl Worker {
 
     /// A carrier for an exchange, from those that earlier ones left warm; waits while the buffers are used up.
     pub(crate) async fn begin_exchange(&self) -> Carrier {
-        loop {
-            match self.try_begin_exchange() {
-                Some(carrier) => return carrier,
-                None => self.exchange_over.notified().await,
-            }
-        }
+        self.exchanges.wait().await;
+        self.lend_carrier()
     }
 
-    /// The same without waiting; `None` while the buffers are used up.
+    /// The same without waiting; `None` while the buffers are used up, or others wait for them.
     pub(crate) fn try_begin_exchange(&self) -> Option<Carrier> {
-        self.exchanges_left.set(self.exchanges_left.get().checked_sub(1)?);
+        self.exchanges.try_take().then(|| self.lend_carrier())
+    }
+
+    /// The same although the buffers are used up: for an answer that needs none.
+    pub(crate) fn begin_exchange_beyond(&self) -> Carrier {
+        self.exchanges.overdraw();
+        self.lend_carrier()
+    }
+
+    fn lend_carrier(&self) -> Carrier {
         self.shard.exchanges_open.increment();
-        Some(self.carriers.borrow_mut().pop().unwrap_or_else(Carrier::new))
+        self.carriers.borrow_mut().pop().unwrap_or_else(Carrier::new)
     }
 
     /// Takes back the carrier of an exchange that is over; `None` when it must not be used again.
     pub(crate) fn end_exchange(&self, carrier: Option<Carrier>) {
-        if self.exchanges_left.get() == 0 {
-            self.exchange_over.notify_one();
-        }
-        self.exchanges_left.set(self.exchanges_left.get() + 1);
+        self.exchanges.give_back();
         self.shard.exchanges_open.decrement();
         let mut kept = self.carriers.borrow_mut();
         if kept.len() < CARRIERS_KEPT_MAX {

@@ -1,7 +1,7 @@
 //! One look at a server, small enough to be noted for every request and told later.
 
 use crate::balance::Standing;
-use crate::posture::{Ejection, Health, Mode, Posture};
+use crate::posture::{Health, Mode, Posture};
 use crate::server::ServerState;
 
 /// Load and posture of a server at one moment.
@@ -38,7 +38,7 @@ impl Glance {
             Mode::Maintenance => Standing::Maintenance,
             Mode::Draining => Standing::Draining,
             Mode::Serving if !posture.panic && posture.health == Health::Down => Standing::Down,
-            Mode::Serving if !posture.panic && posture.ejection == Ejection::Ejected => Standing::Ejected,
+            Mode::Serving if !posture.panic && posture.ejection.is_out() => Standing::Ejected,
             Mode::Serving if posture.weight == 0 => Standing::WeightZero,
             Mode::Serving if self.posture & FULL != 0 => Standing::Full,
             Mode::Serving => Standing::Eligible,
@@ -53,6 +53,7 @@ impl Glance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::posture::Ejection;
 
     #[test]
     fn a_look_tells_load_weight_and_standing() {

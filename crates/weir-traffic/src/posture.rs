@@ -61,14 +61,23 @@ pub(crate) enum Ejection {
     None,
     /// It gets no requests for a while.
     Ejected,
-    /// It may have one request; who takes that makes it ejected again.
+    /// It may have one request.
     OnTrial,
+    /// One has taken that, and has not begun; when it has, the server is ejected again.
+    Taken,
+}
+
+impl Ejection {
+    /// Whether it gets no requests.
+    pub(crate) const fn is_out(self) -> bool {
+        matches!(self, Ejection::Ejected | Ejection::Taken)
+    }
 }
 
 /// Weight, ramp, health, mode and ejection in one word, together with the share that follows from them, so that
 /// the balancer learns with one load whether a server may be chosen and how much it should get.
 ///
-/// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode; 53: ejected; 54: on trial; 55: panic.
+/// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode; 53: ejected; 54: on trial (with 53: taken); 55: panic.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Posture {
     pub(crate) weight: u32,
@@ -107,8 +116,7 @@ impl Posture {
 
     /// Whether it is up and not ejected, or nobody asks for that.
     pub(crate) const fn is_usable(self) -> bool {
-        let is_ejected = matches!(self.ejection, Ejection::Ejected);
-        self.panic || (matches!(self.health, Health::Up) && !is_ejected)
+        self.panic || (matches!(self.health, Health::Up) && !self.ejection.is_out())
     }
 
     pub(crate) const fn pack(self) -> u64 {
@@ -118,6 +126,7 @@ impl Posture {
             Ejection::None => 0,
             Ejection::Ejected => EJECTED,
             Ejection::OnTrial => ON_TRIAL,
+            Ejection::Taken => EJECTED | ON_TRIAL,
         };
         let panic = if self.panic { PANIC } else { 0 };
         let judged = down << 50 | mode << 51 | ejection | panic;
@@ -137,7 +146,8 @@ impl Posture {
             ejection: match word & (EJECTED | ON_TRIAL) {
                 0 => Ejection::None,
                 EJECTED => Ejection::Ejected,
-                _ => Ejection::OnTrial,
+                ON_TRIAL => Ejection::OnTrial,
+                _ => Ejection::Taken,
             },
             panic: word & PANIC != 0,
         }
@@ -152,7 +162,7 @@ impl Posture {
     /// Whether the server of a packed posture is on trial.
     #[inline]
     pub(crate) const fn is_on_trial(word: u64) -> bool {
-        word & ON_TRIAL != 0
+        word & (EJECTED | ON_TRIAL) == ON_TRIAL
     }
 }
 
@@ -162,7 +172,7 @@ mod tests {
 
     #[test]
     fn posture_survives_packing() {
-        let judged = [Ejection::None, Ejection::Ejected, Ejection::OnTrial]
+        let judged = [Ejection::None, Ejection::Ejected, Ejection::OnTrial, Ejection::Taken]
             .into_iter()
             .flat_map(|ejection| [(ejection, false), (ejection, true)]);
         for (ejection, panic) in judged {

@@ -118,7 +118,7 @@ impl ServerState {
 
     /// Whether it gets no requests because of those that failed ([`crate::ejection`]).
     pub fn is_ejected(&self) -> bool {
-        self.posture().ejection == Ejection::Ejected
+        self.posture().ejection.is_out()
     }
 
     /// Whether it may have one request to show whether it is well.
@@ -149,10 +149,23 @@ impl ServerState {
     #[cold]
     fn take_trial(&self) -> bool {
         let taken = |word| {
-            let posture = Posture { ejection: Ejection::Ejected, ..Posture::unpack(word) };
+            let posture = Posture { ejection: Ejection::Taken, ..Posture::unpack(word) };
             Posture::is_on_trial(word).then(|| posture.pack())
         };
         self.posture.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+    }
+
+    /// Gives back the slot of a request that may have begun and has not; if it had taken the trial, the next may have
+    /// that.
+    pub(crate) fn give_back(&self) {
+        let returned = |word| {
+            let posture = Posture::unpack(word);
+            let is_taken = posture.ejection == Ejection::Taken;
+            is_taken.then(|| Posture { ejection: Ejection::OnTrial, ..posture }.pack())
+        };
+        // Before the slot: whoever finds that finds the trial too.
+        let _none_taken = self.posture.fetch_update(Ordering::Relaxed, Ordering::Relaxed, returned);
+        self.release();
     }
 
     /// Whether it gets requests whatever its health checks and live traffic say of it.

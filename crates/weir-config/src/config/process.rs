@@ -25,7 +25,8 @@ section! {
         /// The size of one buffer. A usual head and a small answer fit in one of the default.
         buffer_size: Size = "16KiB", in 4096..=1_048_576, like "nginx `proxy_buffer_size`, HAProxy `tune.bufsize`";
         /// Buffers over all workers, which bounds the memory of all bodies under way: 1 GiB with the defaults. An exchange
-        /// that finds none waits for one. Idle connections hold no buffer.
+        /// that finds none waits for one, in the order of arrival and as long as a request head may take
+        /// (`listener.NAME.timeouts.request`); then it is answered 503. Idle connections hold no buffer.
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
         /// How long Weir goes on as before after SIGTERM or SIGINT, but says at `/ready` of the admin listener that it is about to stop: as
         /// long as whoever sends it connections takes to notice. A second signal ends it at once.

@@ -32,7 +32,7 @@ section! {
         /// Requests that each server works on at the same time, for servers that do not say. More wait in the queue.
         max_requests: Option<u32> = "off", in 1..=10_000_000, like "nginx `max_conns`, HAProxy `maxconn` (of `server`)";
         /// The time in which a server that comes back works its way up, evenly from next to nothing to all of its weight. Servers
-        /// that are there when Weir starts have theirs at once.
+        /// that are there when Weir starts have theirs at once, and so have all when a reload turns it off.
         slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
         /// TLS with the servers. Without it, they are spoken to in the clear.
         tls: Located<UpstreamTlsText> = optional, like "nginx `proxy_pass https:`, HAProxy `ssl` (of `server`)";

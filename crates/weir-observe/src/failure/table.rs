@@ -410,8 +410,8 @@ rows! {
     "cut-by-operator": Cut, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "Somebody ended the session at the admin listener or the runtime socket, whatever it was doing.",
         "Nothing, if that was meant. The log of Weir says at the same time who asked for it.";
-    "buffer-limit": BufferLimit, Weir, [Request Route Connect Send Response Relay], answer 503, BUSY,
-        "The worker has no buffer left.",
+    "buffer-limit": BufferLimit, Weir, [Request], answer 503, BUSY,
+        "The request waited for a buffer of Weir for as long as its head might have taken to arrive.",
         "Raise `process.buffers_max`, or lower `process.connections_max`.";
     "descriptor-limit": DescriptorLimit, Weir, [Tls Request Route Send Relay], answer 503, BUSY,
         "The process or the system has no file descriptor left.",

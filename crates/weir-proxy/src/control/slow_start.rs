@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use weir_traffic::ServerId;
 use weir_traffic::health::SlowStart;
+use weir_traffic::{RAMP_FULL, ServerId};
 
 use crate::clock;
 use crate::snapshot::{UpstreamPlan, millis_between};
@@ -25,9 +25,9 @@ impl Ascent {
     }
 }
 
-/// Lowers the share of a server at once and raises it over the time that the config says, if it says one.
+/// Lowers the share of a server at once and raises it over the time that the config says; without one it has all of it.
 pub(super) fn begin(plan: &Arc<UpstreamPlan>, index: usize) {
-    let Some(length) = plan.config.slow_start else { return };
+    let Some(length) = plan.config.slow_start else { return forgo(plan, index) };
     let server = ServerId(index as u32);
     let mut now_ms = plan.millis(clock::now());
     let start = SlowStart::new(now_ms, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
@@ -43,6 +43,12 @@ pub(super) fn begin(plan: &Arc<UpstreamPlan>, index: usize) {
         }
     });
     plan.ascents[index].replace(Some(task.abort_handle()));
+}
+
+/// Gives a server its whole share at once, however far it has come.
+pub(crate) fn forgo(plan: &UpstreamPlan, index: usize) {
+    plan.ascents[index].replace(None);
+    plan.balancer().state(ServerId(index as u32)).set_ramp(RAMP_FULL);
 }
 
 /// Ends the ascent of a server that is gone again.

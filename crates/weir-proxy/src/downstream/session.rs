@@ -38,6 +38,9 @@ const LINGER_BYTES_MAX: usize = 512 * 1024;
 /// How long a client may be gone before anybody looks, once per connection.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 
+/// How often it is looked whether a client is gone whose request cannot be read yet.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Who is at the other end of a client connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
@@ -190,7 +193,7 @@ impl Session {
             }
         }
         if self.deadline.is_cut() {
-            self.count_cut();
+            self.count_failure(Failure::weir(Phase::Request, Cause::Cut));
         }
         if self.client.tls.is_some() {
             // Idle for too long, or Weir stops: nothing was cut off.
@@ -198,10 +201,9 @@ impl Session {
         }
     }
 
-    /// Counts and keeps that somebody has ended it between two exchanges.
+    /// Counts and keeps why it has ended between two exchanges.
     #[cold]
-    fn count_cut(&self) {
-        let failure = Failure::weir(Phase::Request, Cause::Cut);
+    fn count_failure(&self, failure: Failure) {
         self.listener.shard.failures.record(failure);
         self.record(failure, self.opened_at);
     }
@@ -405,15 +407,30 @@ impl Lease {
         Some(Self { worker: Rc::clone(&session.worker), carrier: Some(carrier) })
     }
 
+    /// Waits no longer than a request head may take; then the client is told that there is no room for it.
     async fn wait(session: &mut Session) -> Option<Carrier> {
         let worker = Rc::clone(&session.worker);
         let mut carrier = pin!(worker.begin_exchange());
+        let limit = session.listener.plan().config.timeouts.request;
+        session.deadline.set_ceiling(None);
+        session.deadline.set(clock::now(), Some(limit));
         std::future::poll_fn(|cx| {
             if let Poll::Ready(carrier) = carrier.as_mut().poll(cx) {
                 return Poll::Ready(Some(carrier));
             }
+            if session.client.socket.is_gone() {
+                session.count_failure(Failure::client(Phase::Request, Cause::Reset));
+                return Poll::Ready(None);
+            }
             session.tell(Doing::Memory, None);
-            if session.deadline.is_cut() { Poll::Ready(None) } else { Poll::Pending }
+            session.deadline.look_again(clock::now() + LOOK_INTERVAL);
+            session.deadline.poll_passed().map(|()| {
+                if session.deadline.is_cut() {
+                    return None;
+                }
+                session.refused = Some(Failure::weir(Phase::Request, Cause::BufferLimit));
+                Some(worker.begin_exchange_beyond())
+            })
         })
         .await
     }

@@ -200,14 +200,11 @@ impl Attempt {
     }
 
     fn failed(self, failure: Failure, kind: Kind) -> Failed {
-        Failed {
-            failure,
-            server: self.slot.server,
-            kind,
-            sent_any: self.sent_any,
-            received_any: self.received_any,
-            reused: self.reused,
-        }
+        let (sent_any, received_any, reused) = (self.sent_any, self.received_any, self.reused);
+        let server = self.slot.server;
+        let mut failed = Failed { failure, server, kind, sent_any, received_any, reused, slot: None };
+        failed.slot = Some(self.slot).filter(|_| failed.is_stale());
+        failed
     }
 
     /// An idle connection that is quiet and open, or a new one.
@@ -265,6 +262,7 @@ impl Attempt {
                     sent_any: false,
                     received_any: false,
                     reused: false,
+                    slot: None,
                 })
             }
         }
@@ -457,7 +455,7 @@ fn take_idle(
     if plans.upstream.config.proxy_protocol.is_none() {
         return upstream.take_idle(plans.upstream, server, session.now, careful);
     }
-    let own = session.own_idle.take(&upstream.servers[server].shard, session.now, careful);
+    let own = session.own_idle.take(&upstream.servers[server], session.now, careful);
     own.filter(|own| !plans.upstream.has_moved(server, own.opened_at))
 }
 
@@ -493,11 +491,11 @@ async fn open(
             if session.deadline.is_cut() {
                 return Err((Failure::weir(Phase::Connect, Cause::Cut), Kind::Other));
             }
-            let failure = match session.deadline.ends_with_ceiling() {
-                true => Failure::weir(Phase::Connect, Cause::ExchangeTimedOut),
-                false => Failure::server(Phase::Connect, Cause::TimedOut),
-            };
-            Err((failure, Kind::Server(retry::Cause::Connect)))
+            if session.deadline.ends_with_ceiling() {
+                // Another server would have no time either.
+                return Err((Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), Kind::Other));
+            }
+            Err((Failure::server(Phase::Connect, Cause::TimedOut), Kind::Server(retry::Cause::Connect)))
         })
     })
     .await

@@ -41,12 +41,12 @@ pub(crate) fn run(
 fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announced: Option<Duration>) {
     let (plan, now) = (plans.upstream, session.now);
     let server = serving.slot.server.index();
+    let local = &plans.view.upstreams[plans.upstream_index];
     if plan.config.proxy_protocol.is_none() {
-        let local = &plans.view.upstreams[plans.upstream_index];
         local.keep_idle(plan, server, serving.server, now, announced);
     } else if plan.shared_idle[server].is_none() {
         // A server with a limit may serve nobody else while a client that is silent holds a connection to it.
-        session.own_idle.keep(serving.server, now, &plan.idle, announced);
+        session.own_idle.keep(serving.server, &local.servers[server], now, &plan.idle, announced);
     }
 }
 

@@ -82,17 +82,21 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     retry::begin(session, exchange, plans);
 
     let mut tried = Tried::new();
+    let mut kept = None;
     let (ground, mut serving) = loop {
         // Queue: a slot on a server, now or as soon as one is free. After a reload it is one of the new config.
-        let slot = admission::admit(session, exchange, plans, &tried.excluded)
-            .await
-            .map_err(|ended| tried.or_last(ended))?;
+        let slot = match kept.take() {
+            Some(slot) => slot,
+            None => admission::admit(session, exchange, plans, &tried.excluded)
+                .await
+                .map_err(|ended| tried.or_last(ended))?,
+        };
         let ground = slot.ground();
         let plans = plans.on(&ground.0, ground.1);
         // Connect, Send, Response: one attempt on that server.
         match attempt::run(session, exchange, plans, slot, &tried).await {
             Ok(serving) => break (ground, serving),
-            Err(failed) => retry::again(session, exchange, plans, &mut tried, &failed)?,
+            Err(failed) => kept = retry::again(session, exchange, plans, &mut tried, failed)?,
         }
     };
     let plans = plans.on(&ground.0, ground.1);

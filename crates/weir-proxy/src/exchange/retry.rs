@@ -12,6 +12,7 @@ use crate::clock;
 use crate::downstream::session::Session;
 use crate::recorder::Decision;
 use crate::snapshot::UpstreamPlan;
+use crate::upstream::admission::Slot;
 
 /// What the attempts of one exchange have met so far.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub(crate) struct Failed {
     pub(crate) sent_any: bool,
     pub(crate) received_any: bool,
     pub(crate) reused: bool,
+    /// Its slot, kept if the request may go to the same server again: nobody else has a right to it.
+    pub(crate) slot: Option<Slot>,
 }
 
 impl Failed {
@@ -78,7 +81,7 @@ pub(crate) fn begin(session: &Session, exchange: &mut Exchange, plans: Plans<'_>
     }
 }
 
-/// Prepares another attempt.
+/// Prepares another attempt; gives the slot for it, if it is one on the same server.
 ///
 /// # Errors
 /// The failure of the attempt, when there must not be another.
@@ -87,8 +90,8 @@ pub(crate) fn again(
     exchange: &mut Exchange,
     plans: Plans<'_>,
     tried: &mut Tried,
-    failed: &Failed,
-) -> Result<(), Ended> {
+    failed: Failed,
+) -> Result<Option<Slot>, Ended> {
     let plan = plans.upstream;
     let local = &plans.view.upstreams[plans.upstream_index];
     let shard = &local.servers[failed.server.index()].shard;
@@ -139,7 +142,7 @@ pub(crate) fn again(
             exchange.story.decided(if tried.fresh { Decision::Fresh } else { Decision::Again }, now);
             tried.last = Some(failed.failure);
             exchange.rewind();
-            Ok(())
+            Ok(failed.slot.filter(|_| tried.fresh))
         }
     }
 }

@@ -66,7 +66,8 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
         // Connect: one attempt on that server.
         match attempt::connect(session, exchange, plans, slot).await {
             Ok(connected) => break (ground, connected),
-            Err(failed) => retry::again(session, exchange, plans, &mut tried, &failed)?,
+            // Never on the same server: its connection was a new one.
+            Err(failed) => drop(retry::again(session, exchange, plans, &mut tried, failed)?),
         }
     };
 

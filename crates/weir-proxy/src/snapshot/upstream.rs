@@ -21,7 +21,7 @@ use super::seats::Seats;
 use super::{Surroundings, TlsError, millis_between};
 use crate::clock;
 use crate::control::health;
-use crate::control::slow_start::Ascent;
+use crate::control::slow_start::{self, Ascent};
 use crate::control::standing::Standing;
 use crate::exchange::retry::MethodSet;
 use crate::tls::trust::Trust;
@@ -182,7 +182,7 @@ impl UpstreamPlan {
             trust: trust(config, before)?,
             ejector,
             admission,
-            persistence: persistence(config, before),
+            persistence: persistence(config, &leaves_at, before),
             patience: match config.queue.own_server {
                 Some(_) => Patience::ForOwn,
                 None => Patience::None,
@@ -281,7 +281,13 @@ impl UpstreamPlan {
                 || before.config.health.is_some() && self.config.health.is_none()
             {
                 // Nobody looks any more: as at the start.
+                if state.health() == weir_traffic::Health::Down {
+                    slow_start::forgo(self, index);
+                }
                 state.set_health(weir_traffic::Health::Up);
+            }
+            if self.config.slow_start.is_none() {
+                slow_start::forgo(self, index);
             }
         }
         self.admission.take_over(self.config.queue.length_max, delay_target(&self.config));
@@ -398,9 +404,14 @@ fn trust(config: &Upstream, before: Option<&UpstreamPlan>) -> Result<Option<Arc<
     Ok(Some(Arc::new(trust)))
 }
 
-/// What keeps clients on their servers, with what was learned before.
-fn persistence(config: &Upstream, before: Option<&UpstreamPlan>) -> Option<Persistence> {
-    let new = config.persistence()?;
+/// What keeps clients on their servers, with what was learned before. Of servers of one name, the one that stays is meant.
+fn persistence(
+    config: &Upstream,
+    leaves_at: &[Option<Instant>],
+    before: Option<&UpstreamPlan>,
+) -> Option<Persistence> {
+    let stay = (0..).zip(leaves_at).filter(|(_, leaves_at)| leaves_at.is_none());
+    let new = config.persistence()?.preferring(stay.map(|(id, _)| ServerId(id)));
     let before = before.filter(|before| before.config.persistence == config.persistence);
     Some(match before.and_then(|before| before.persistence.as_ref()) {
         Some(before) => new.remembering(before),

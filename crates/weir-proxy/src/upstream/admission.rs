@@ -31,6 +31,7 @@ pub(crate) type Waiter = oneshot::Sender<Result<ServerId, Cause>>;
 const RETRY_AFTER_MAX: u32 = 120;
 
 /// A slot on a server, given back, and passed on to the next in the queue, when dropped.
+#[derive(Debug)]
 pub(crate) struct Slot {
     view: Rc<View>,
     upstream: usize,
@@ -147,7 +148,8 @@ async fn wait(
     let limit = plan.config.timeouts.queue;
     let deadline_ms = now_ms + limit.as_millis() as u64;
     let wait = Wait { own, standing: standing(session, exchange, plans), now_ms, deadline_ms };
-    let Ok(Entered { ticket, ahead, displaced }) = plan.admission.enter(pick, wait, sender) else {
+    let entered = plan.admission.enter_or_serve(pick, wait, sender, tell);
+    let Ok(Entered { ticket, ahead, displaced }) = entered else {
         let none = plan.config.queue.length_max == 0;
         let cause = if none { Cause::AllServersFull } else { Cause::QueueFull };
         return Err(Failure::weir(Phase::Queue, cause));

@@ -4,6 +4,7 @@
 //! enough, and not beyond the time the server announced. Must not open connections.
 
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use weir_observe::ServerShard;
 use crate::connection::Connection;
 use crate::socket::Socket;
 use crate::tls::records::Records;
+use crate::view::LocalServer;
 
 /// How many idle connections are kept, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -86,30 +88,40 @@ impl ServerConnection {
 /// goes: both take no longer than the client may be idle.
 #[derive(Debug, Default)]
 pub(crate) struct OwnIdle {
-    kept: Option<Box<ServerConnection>>,
+    kept: Option<Box<Own>>,
+}
+
+#[derive(Debug)]
+struct Own {
+    connection: ServerConnection,
+    /// Where it leads: after a reload, the server of this name may be elsewhere, or be spoken to otherwise.
+    server: Rc<LocalServer>,
 }
 
 impl OwnIdle {
-    /// Takes the connection if it leads to the server that `shard` counts for and is still good; else it is closed.
+    /// Takes the connection if it leads to this server and is still good; else it is closed.
     pub(crate) fn take(
         &mut self,
-        shard: &Arc<ServerShard>,
+        server: &Rc<LocalServer>,
         now: Instant,
         thorough: bool,
     ) -> Option<ServerConnection> {
-        let mut kept = *self.kept.take()?;
-        (Arc::ptr_eq(&kept._counted.0, shard) && kept.is_usable(now, thorough)).then_some(kept)
+        let mut own = *self.kept.take()?;
+        let leads_there = Rc::ptr_eq(&own.server, server) && !server.is_closed();
+        (leads_there && own.connection.is_usable(now, thorough)).then_some(own.connection)
     }
 
-    /// Keeps a connection whose exchange ended cleanly, in the place of the one before.
+    /// Keeps a connection to `server` whose exchange ended cleanly, in the place of the one before.
     pub(crate) fn keep(
         &mut self,
         connection: ServerConnection,
+        server: &Rc<LocalServer>,
         now: Instant,
         limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        self.kept = connection.if_reusable(now, limits, announced).map(Box::new);
+        let own = |connection| Box::new(Own { connection, server: Rc::clone(server) });
+        self.kept = connection.if_reusable(now, limits, announced).filter(|_| !server.is_closed()).map(own);
     }
 
     /// Closes it: it has just proved to be dead.

@@ -159,6 +159,28 @@ impl<T> Admission<T> {
         Ok(Entered { ticket: entered.ticket, ahead: entered.ahead, displaced })
     }
 
+    /// The same; but when the queue is full, those in it are [served](Self::serve) first. For the slots that
+    /// [`try_admit`](Self::try_admit) looks at are taken for a moment, in which nobody who waits can have them: so
+    /// nobody goes away again without a look at who waits.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter).
+    pub fn enter_or_serve(
+        &self,
+        pick: &Pick<'_>,
+        wait: Wait,
+        item: T,
+        tell: impl FnMut(T, Outcome) -> bool,
+    ) -> Result<Entered<T>, Full<T>> {
+        match self.enter(pick, wait, item) {
+            Err(full) if self.has_waiters() => {
+                self.serve(wait.now_ms, tell);
+                self.enter(pick, wait, full.0)
+            }
+            entered => entered,
+        }
+    }
+
     /// Takes one out of the queue who gives up; `None` when it has left already.
     pub fn leave(&self, ticket: Ticket) -> Option<T> {
         self.lock().queue.remove(ticket).map(|waiter| self.take_out(waiter.item))
@@ -182,7 +204,7 @@ impl<T> Admission<T> {
 
     /// Gives back a slot that was handed to one who waited; whoever calls has to [`serve`](Self::serve) afterwards.
     pub fn give_back(&self, server: ServerId) {
-        self.lock().balancer.release(server);
+        self.lock().balancer.give_back(server);
     }
 
     /// Whether anybody waits.
@@ -207,7 +229,7 @@ impl<T> Admission<T> {
         }
         while let Some((waiter, server)) = self.next(queue, balancer, now_ms) {
             if !tell(self.take_out(waiter), Outcome::Server(server)) {
-                balancer.release(server);
+                balancer.give_back(server);
             }
         }
     }
@@ -236,7 +258,7 @@ impl<T> Admission<T> {
         if !self.line.crowd.waits_for(server) {
             return answer;
         }
-        self.balancer.release(server);
+        self.balancer.give_back(server);
         let is_own = arrival.bound == Some(server) || arrival.pick.hash.is_some();
         Answer::Wait(Some(server).filter(|_| is_own && arrival.patience == Patience::ForOwn))
     }

@@ -1,6 +1,6 @@
 //! Who is admitted, who waits for whom, and that nobody waits beside a server that could have them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::balance::HashKey;
 use crate::balance::{LoadFactor, Member, Policy};
-use crate::posture::{Health, Mode};
+use crate::posture::{Ejection, Health, Mode};
 use crate::queue::Priority;
 use crate::server::ServerState;
 
@@ -152,6 +152,48 @@ fn a_slot_that_nobody_takes_goes_to_the_next() {
         item != 11
     });
     assert_eq!(told, [11, 12]);
+}
+
+#[test]
+fn a_trial_that_one_may_not_have_is_left_to_the_next() {
+    let upstream = admission(&Policy::LeastRequests, 2);
+    let state = |id| upstream.balancer().state(ServerId(id));
+    let mut excluded = Excluded::new();
+    excluded.insert(ServerId(1));
+    let elsewhere =
+        Arrival { pick: Pick { excluded: &excluded, ..arrival(None, None).pick }, ..arrival(None, None) };
+    assert_eq!(upstream.try_admit(&elsewhere), Answer::Server(ServerId(0)));
+    enter(&upstream, &elsewhere, 10);
+    state(1).set_ejection(Ejection::OnTrial);
+    enter(&upstream, &arrival(None, None), 11);
+    assert_eq!(serve(&upstream), [(11, server(1))]);
+    assert!(!state(1).is_on_trial(), "it has the trial");
+    upstream.give_back(ServerId(1));
+    assert!(state(1).is_on_trial(), "it has left and not begun");
+    assert_eq!(
+        upstream.try_admit(&arrival(Some(1), None)),
+        Answer::Wait(Some(ServerId(1))),
+        "one waits before it"
+    );
+    assert!(state(1).is_on_trial());
+}
+
+#[test]
+fn a_trial_that_nobody_takes_goes_to_the_next() {
+    let upstream = admission(&Policy::LeastRequests, 1);
+    let state = upstream.balancer().state(ServerId(0));
+    assert_eq!(upstream.try_admit(&arrival(None, None)), Answer::Server(ServerId(0)));
+    for item in 10..12 {
+        enter(&upstream, &arrival(None, None), item);
+    }
+    state.set_ejection(Ejection::OnTrial);
+    assert!(upstream.release(ServerId(0)));
+    let mut told = Vec::new();
+    upstream.serve(0, |item, outcome| {
+        told.push((item, outcome));
+        item != 10
+    });
+    assert_eq!(told, [(10, server(0)), (11, server(0))]);
 }
 
 #[derive(Debug, Clone)]
@@ -298,4 +340,57 @@ fn two_workers_keep_the_order_of_arrival() {
         let inversions = order.windows(2).filter(|pair| pair[0] > pair[1]).count();
         assert_eq!(inversions, 0, "class {class}");
     }
+}
+
+/// The only slot becomes free while others come to a full queue: one of them may look at the slot just when it is to be
+/// handed on, and whoever waits has it in the end.
+#[test]
+fn one_who_is_refused_leaves_nobody_beside_a_free_server() {
+    const ROUNDS: u32 = 30_000;
+    let members = vec![Member::new("s", Arc::new(ServerState::new(1, 1)))];
+    let upstream = Admission::new(Balancer::new(&Policy::LeastRequests, members, 7), 1, None);
+    let [begun, handed_on, ended, served] = [const { AtomicU32::new(0) }; 4];
+    let reach = |round: &AtomicU32, number| {
+        while round.load(Ordering::SeqCst) < number {
+            std::thread::yield_now();
+        }
+    };
+    let tell = |_, outcome| {
+        assert_eq!(outcome, server(0));
+        served.fetch_add(1, Ordering::SeqCst);
+        true
+    };
+    let any = arrival(None, None);
+    let mut left_waiting = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                reach(&begun, round);
+                while handed_on.load(Ordering::SeqCst) < round {
+                    assert_eq!(upstream.try_admit(&any), Answer::Wait(None));
+                    if let Ok(entered) = upstream.enter_or_serve(&any.pick, wait_for(None), 1, tell) {
+                        upstream.serve(0, tell);
+                        assert_eq!(upstream.leave(entered.ticket), Some(1), "the other one has the slot");
+                    }
+                }
+                ended.store(round, Ordering::SeqCst);
+            }
+        });
+        for round in 1..=ROUNDS {
+            assert_eq!(upstream.try_admit(&any), Answer::Server(ServerId(0)));
+            enter(&upstream, &any, 0);
+            begun.store(round, Ordering::SeqCst);
+            if upstream.release(ServerId(0)) {
+                upstream.serve(0, tell);
+            }
+            handed_on.store(round, Ordering::SeqCst);
+            reach(&ended, round);
+            if upstream.has_waiters() {
+                left_waiting += 1;
+                upstream.serve(0, tell);
+            }
+            assert!(!upstream.release(ServerId(0)));
+        }
+    });
+    assert_eq!((left_waiting, served.into_inner()), (0, ROUNDS));
 }

@@ -292,6 +292,11 @@ impl Balancer {
     pub fn release(&self, server: ServerId) {
         self.state(server).release();
     }
+
+    /// The same for a request that has not begun: if it would have been the trial of the server, another one is.
+    pub fn give_back(&self, server: ServerId) {
+        self.state(server).give_back();
+    }
 }
 
 #[cfg(test)]

@@ -173,6 +173,7 @@ impl<C> Ejections<C> {
             None => now_ms,
         };
         seat.record.place = Place::Trying { until_ms };
+        seat.member.state.set_ejection(Ejection::Ejected);
     }
 
     /// A request that began on a server at `began_ms` has failed by its doing.

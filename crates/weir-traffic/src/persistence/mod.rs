@@ -56,7 +56,8 @@ pub struct Bond {
 
 impl Persistence {
     /// Weir's own cookie, which the client gets with the first response. `tokens` stand for the servers, by [`ServerId`]:
-    /// all different, of characters that a cookie may hold, none of them `~`.
+    /// all different but where [`preferring`](Self::preferring) tells which one is meant, of characters that a cookie
+    /// may hold, none of them `~`.
     pub fn insert(cookie: &str, tokens: Vec<Box<str>>, attributes: &Attributes) -> Persistence {
         let tokens = Tokens::new(tokens);
         let set_cookie = |token: &str| format!("{cookie}={token}{attributes}").into();
@@ -74,6 +75,16 @@ impl Persistence {
     /// The cookie of the application as it is; which server gave it out is remembered.
     pub fn learned(cookie: &str, limits: LearnedLimits) -> Persistence {
         Persistence { cookie: cookie.into(), mode: Mode::Learn(Arc::new(Learned::new(limits))) }
+    }
+
+    /// Lets the tokens of these servers stand for them, also where others have the same: those that had their name
+    /// before, at another address, and are on their way out.
+    #[must_use]
+    pub fn preferring(mut self, servers: impl IntoIterator<Item = ServerId>) -> Persistence {
+        if let Mode::Insert { tokens, .. } | Mode::Prefix(tokens) = &mut self.mode {
+            servers.into_iter().for_each(|server| tokens.prefer(server));
+        }
+        self
     }
 
     /// Goes on with what another one of the same cookie and limits has learned about the same servers.

@@ -12,10 +12,15 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// `texts` by [`ServerId`], all different.
+    /// `texts` by [`ServerId`]; of those that are the same, the last is meant.
     pub(super) fn new(texts: Vec<Box<str>>) -> Tokens {
         let known = (0..).zip(&texts).map(|(id, text)| (text.as_bytes().into(), ServerId(id)));
         Tokens { servers: known.collect(), texts: texts.into() }
+    }
+
+    /// Lets the token of `server` stand for this one, whoever else has the same.
+    pub(super) fn prefer(&mut self, server: ServerId) {
+        self.servers.insert(self.texts[server.index()].as_bytes().into(), server);
     }
 
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {

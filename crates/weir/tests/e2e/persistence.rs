@@ -120,6 +120,27 @@ fn when_a_server_is_gone_its_clients_alone_move_and_stay_moved() {
 }
 
 #[test]
+fn a_client_follows_its_server_to_another_address_and_back() {
+    let origins = numbered(3, "", &Gate::new());
+    let config = |a: &Origin| {
+        let settings = "balance = \"round-robin\"\npersistence = {}";
+        let text = config(&[], settings);
+        text.replace("servers = []", &format!("servers = [{}, {}]", a.named("a"), origins[1].named("b")))
+    };
+    let weir = Weir::start(&config(&origins[0]));
+    let clients: Vec<String> = (0..2).map(|_| cookie(&get(&weir, "/", ""))).collect();
+    for (a, expected) in [(0, ["0", "1"]), (2, ["2", "1"]), (0, ["0", "1"]), (2, ["2", "1"])] {
+        weir.reload(&config(&origins[a]));
+        for _ in 0..3 {
+            let mut answers: Vec<String> =
+                clients.iter().map(|cookie| get(&weir, "/", cookie).text()).collect();
+            answers.sort_by_key(|answer| answer == "1");
+            assert_eq!(answers, expected);
+        }
+    }
+}
+
+#[test]
 fn a_cookie_that_weir_did_not_sign_binds_to_nothing() {
     let origins = numbered(2, "", &Gate::new());
     let unsigned = start(&origins, "persistence = {}");

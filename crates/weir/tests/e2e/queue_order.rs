@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 
-use crate::harness::{Client, Metrics, Origin, Weir, eventually, origin::ok, watchdog::WATCHDOG};
+use crate::harness::{Client, Gate, Metrics, Origin, Weir, eventually, origin::ok, watchdog::WATCHDOG};
 
 /// Where requests of each priority go.
 const CLASSES: [&str; 3] = ["high", "normal", "low"];
@@ -120,6 +120,34 @@ fn inversions(targets: &[String]) -> BTreeMap<&str, usize> {
         *inversions.entry(class).or_default() += usize::from(before.is_some_and(|before| before > number));
     }
     inversions
+}
+
+/// A kept connection that turns out to be dead costs the request neither its slot nor its place.
+#[test]
+fn a_dead_connection_costs_nobody_his_turn() {
+    let first = Gate::new();
+    let gate = first.clone();
+    let origin = Origin::start(move |conn| {
+        if conn.request()?.target() == "/0" {
+            gate.wait("the others wait");
+        }
+        conn.send(ok("fine"))?;
+        // Closed without a word, when the next request is there.
+        conn.head().map(drop)
+    });
+    let settings = "timeouts.queue = \"1m\"\nqueue.length_max = 3";
+    let weir = Weir::with_one_slot(&origin, "process.workers = 2", settings);
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(weir.web())).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send_get(&format!("/{number}"));
+        let waited = || Metrics::scrape_sum(weir.address("admin"), "weir_upstream_queued_total") as usize;
+        eventually("it has come to wait", || waited() == number);
+        origin.wait_for_requests(1);
+    }
+    first.open();
+    clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+    assert_eq!(origin.targets(), ["/0", "/1", "/2", "/3"]);
+    assert_eq!(origin.connections(), 4);
 }
 
 /// Sends at least so many.

@@ -1,6 +1,6 @@
 //! Every phase has a time limit; it ends what stands still and spares what moves.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
@@ -121,22 +121,32 @@ fn a_body_that_trickles() {
 }
 
 /// A listening socket whose queue is full drops further connections: nobody answers.
-#[test]
-fn a_server_that_does_not_accept() {
+struct Deaf {
+    address: SocketAddr,
+    _socket: Socket,
+    _queued: Vec<TcpStream>,
+}
+
+fn deaf() -> Deaf {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("the system has sockets");
-    socket
-        .bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().expect("an address").into())
-        .expect("a free port");
+    socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().expect("an address").into()).expect("a free port");
     socket.listen(0).expect("a bound socket can listen");
     let address =
         socket.local_addr().ok().and_then(|a| a.as_socket()).expect("a bound socket has an address");
     // The queue takes backlog + 1 connections.
-    let _queued: Vec<_> = (0..2)
+    let queued = (0..2)
         .filter_map(|_| TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok())
         .collect();
+    Deaf { address, _socket: socket, _queued: queued }
+}
+
+#[test]
+fn a_server_that_does_not_accept() {
+    let deaf = deaf();
     let weir = Weir::start(&format!(
-        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{address}\"]\n\
-         upstream.app.timeouts.connect = \"200ms\"\n"
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n\
+         upstream.app.timeouts.connect = \"200ms\"\n",
+        deaf.address
     ));
     let mut client = Client::connect(weir.web());
     client.send_get("/");
@@ -238,6 +248,30 @@ fn a_whole_exchange() {
     ));
     let response = Client::get(weir.web(), "/");
     assert_eq!((response.status, response.reason()), (504, Some("exchange-timeout")), "{response:?}");
+}
+
+/// A request whose time is over while it waits for a connection is sent to nobody any more, also where a connection is at
+/// hand.
+#[test]
+fn a_whole_exchange_that_does_not_get_to_its_server() {
+    let deaf = deaf();
+    let spare = Origin::serving("fine");
+    let weir = Weir::start(&format!(
+        "process.workers = 1\nlistener.web.address = \"127.0.0.1:0\"\n\
+         listener.web.route = [{{ path = \"/patient\", upstream = \"app\" }},\
+         {{ path = \"/\", upstream = \"app\", timeouts = {{ exchange = \"100ms\" }} }}]\n\
+         upstream.app.servers = [\"{}\", {{ address = \"{}\", backup = true }}]\n\
+         upstream.app.timeouts.connect = \"600ms\"\n",
+        deaf.address,
+        spare.address()
+    ));
+    let patient = || assert_eq!(Client::get(weir.web(), "/patient").text(), "fine");
+    patient();
+    let post = "POST /hurried HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi";
+    let response = Client::exchange(weir.web(), post);
+    assert_eq!((response.status, response.reason()), (504, Some("exchange-timeout")), "{response:?}");
+    patient();
+    assert_eq!((spare.targets(), spare.connections()), (vec!["/patient".to_owned(); 2], 1));
 }
 
 #[test]

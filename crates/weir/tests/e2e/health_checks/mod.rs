@@ -396,6 +396,16 @@ fn servers_with_names_are_probed_where_they_are() {
     assert_eq!(metrics.sum("weir_server_health_changes_total", &[&of_server("a")]), 0.0);
 }
 
+/// Which of 100 requests come from `b`, whose half they are.
+fn from_b(client: &mut Client) -> usize {
+    let mut from_b = 0;
+    for _ in 0..100 {
+        client.send_get("/");
+        from_b += usize::from(client.response().text() == "b");
+    }
+    from_b
+}
+
 /// Half of the requests are a server's share; one that has just come back gets next to none, and its half in the end.
 #[test]
 fn a_server_that_comes_back_starts_slowly() {
@@ -409,19 +419,38 @@ fn a_server_that_comes_back_starts_slowly() {
         is_ill.turn(false);
         wait_until(&weir, "b", true);
         let mut client = Client::connect(weir.web());
-        let mut share = || {
-            let mut from_b = 0;
-            for _ in 0..100 {
-                client.send_get("/");
-                from_b += usize::from(client.response().text() == "b");
-            }
-            from_b
-        };
         if is_slow {
-            let from_b = share();
+            let from_b = from_b(&mut client);
             assert!(from_b < 5, "{from_b} of 100 requests, one of 256 is due");
         } else {
-            eventually("b has its share", || share() >= 45);
+            eventually("b has its share", || from_b(&mut client) >= 45);
         }
+    }
+}
+
+/// A server on its way up, or down again before it was there, has its whole share under a config that lets nobody start
+/// slowly, or does not look at it any more.
+#[test]
+fn a_slow_start_ends_with_the_config_that_asks_for_it() {
+    for (is_down, keeps) in [(false, "health"), (true, "health"), (true, "slow_start")] {
+        let is_ill = Illness::new(true);
+        let a = origin("a", || status(200));
+        let b = probed("b", &is_ill);
+        let config = config(&[a.named("a"), b.named("b")], QUICK);
+        let before = format!("{config}upstream.app.slow_start = \"1h\"\n");
+        let weir = Weir::start(&before);
+        wait_until(&weir, "b", false);
+        is_ill.turn(false);
+        wait_until(&weir, "b", true);
+        if is_down {
+            is_ill.turn(true);
+            wait_until(&weir, "b", false);
+        }
+        let is_kept =
+            |line: &&str| line.contains(keeps) || !line.contains("health") && !line.contains("slow_start");
+        weir.reload(&before.lines().filter(is_kept).map(|line| format!("{line}\n")).collect::<String>());
+        is_ill.turn(false);
+        let mut client = Client::connect(weir.web());
+        eventually("b has its share", || from_b(&mut client) >= 45);
     }
 }

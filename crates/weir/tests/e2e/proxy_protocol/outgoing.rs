@@ -117,6 +117,34 @@ fn a_kept_connection_that_the_server_closed_is_replaced_unseen() {
 }
 
 #[test]
+fn a_kept_connection_does_not_outlive_the_address_of_its_server() {
+    let [(one, _), (other, _)] = [expecting(take_line), expecting(take_line)];
+    let config = |origin: &Origin, more: &str| {
+        format!(
+            "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+             upstream.app = {{ proxy_protocol = \"v1\", servers = [{}]{more} }}\n",
+            origin.named("a")
+        )
+    };
+    let weir = Weir::start(&config(&one, ""));
+    let mut client = Client::connect(weir.web());
+    let mut seen_by = |origin: &Origin| {
+        get(&mut client);
+        let requests = origin.requests().len();
+        (requests, origin.connections())
+    };
+    assert_eq!(seen_by(&one), (1, 1));
+    weir.reload(&config(&one, ", timeouts = { queue = \"3s\" }"));
+    assert_eq!(seen_by(&one), (2, 1), "nothing about the way to the server has changed");
+    weir.reload(&config(&other, ""));
+    assert_eq!(seen_by(&other), (1, 1), "the server is elsewhere");
+    one.wait_for_end(0);
+    assert_eq!(seen_by(&other), (2, 1));
+    weir.reload(&config(&one, ""));
+    assert_eq!(seen_by(&one), (3, 2), "it is back, and begins anew");
+}
+
+#[test]
 fn a_header_that_came_in_is_passed_on() {
     let trust = "listener.web.proxy_protocol.from = [\"127.0.0.1\"]\n";
     let (origin, seen) = expecting(take_line);

@@ -1,0 +1,170 @@
+//! How many exchanges of a worker may still begin before its buffers run out, and who waits for that.
+//!
+//! Each one that ends lets one begin: those who wait come in their order, and before whoever comes later. Belongs to one
+//! thread. Must not know what an exchange is.
+
+use std::cell::Cell;
+
+use tokio::sync::Notify;
+
+/// The exchanges that one worker may have at once.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    /// How many may still begin; below zero while some run beyond what is allowed.
+    left: Cell<i64>,
+    /// Those who wait, also if they were called and have not come yet.
+    waiting: Cell<usize>,
+    given_back: Notify,
+}
+
+impl Allowance {
+    /// For so many at once.
+    pub(crate) fn new(exchanges_max: u32) -> Self {
+        Self { left: Cell::new(exchanges_max.into()), waiting: Cell::new(0), given_back: Notify::new() }
+    }
+
+    /// Takes one if one is left and nobody waits for it; whether it did.
+    #[inline]
+    pub(crate) fn try_take(&self) -> bool {
+        self.waiting.get() == 0 && self.take()
+    }
+
+    fn take(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left - i64::from(left > 0));
+        left > 0
+    }
+
+    /// Takes one as soon as one is left. To be called when [`Allowance::try_take`] took none.
+    pub(crate) async fn wait(&self) {
+        let _waiting = Waiting::enter(self);
+        // Whoever is called may find that there is none: a call that nobody heard is kept for the next who waits.
+        loop {
+            self.given_back.notified().await;
+            if self.take() {
+                return;
+            }
+        }
+    }
+
+    /// Takes one although none is left.
+    pub(crate) fn overdraw(&self) {
+        self.left.set(self.left.get() - 1);
+    }
+
+    /// Gives back what was taken.
+    pub(crate) fn give_back(&self) {
+        self.left.set(self.left.get() + 1);
+        self.call_next();
+    }
+
+    /// As long as some are left while somebody waits, one of those is called: whoever is called and takes one, or gives
+    /// up, calls the next.
+    fn call_next(&self) {
+        if self.waiting.get() > 0 && self.left.get() > 0 {
+            self.given_back.notify_one();
+        }
+    }
+}
+
+/// Somebody who waits, until it is dropped.
+struct Waiting<'a>(&'a Allowance);
+
+impl<'a> Waiting<'a> {
+    fn enter(allowance: &'a Allowance) -> Self {
+        allowance.waiting.set(allowance.waiting.get() + 1);
+        Self(allowance)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get() - 1);
+        self.0.call_next();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    type Waiter<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+    /// Waiters who have begun to wait.
+    fn waiters(allowance: &Allowance, count: usize) -> Vec<Waiter<'_>> {
+        let mut waiters: Vec<Waiter<'_>> =
+            (0..count).map(|_| Box::pin(allowance.wait()) as Waiter<'_>).collect();
+        assert!(came(&mut waiters).is_empty());
+        waiters
+    }
+
+    /// Polls them all; the places of those who have taken one, who leave.
+    fn came(waiters: &mut Vec<Waiter<'_>>) -> Vec<usize> {
+        let mut cx = Context::from_waker(Waker::noop());
+        let polled: Vec<bool> =
+            waiters.iter_mut().map(|waiter| waiter.as_mut().poll(&mut cx).is_ready()).collect();
+        let mut ready = polled.iter();
+        waiters.retain(|_| ready.next() == Some(&false));
+        (0..polled.len()).filter(|place| polled[*place]).collect()
+    }
+
+    fn used_up(exchanges_max: u32) -> Allowance {
+        let allowance = Allowance::new(exchanges_max);
+        (0..exchanges_max).for_each(|_| assert!(allowance.try_take()));
+        assert!(!allowance.try_take());
+        allowance
+    }
+
+    #[test]
+    fn as_many_come_as_are_given_back_at_once() {
+        let allowance = used_up(3);
+        let mut waiting = waiters(&allowance, 4);
+        allowance.give_back();
+        allowance.give_back();
+        assert_eq!(came(&mut waiting), [0, 1]);
+        assert!(came(&mut waiting).is_empty());
+        (0..3).for_each(|_| allowance.give_back());
+        assert_eq!(came(&mut waiting), [0, 1]);
+        assert!(allowance.try_take() && !allowance.try_take());
+    }
+
+    #[test]
+    fn nobody_overtakes_those_who_wait() {
+        let allowance = used_up(1);
+        let mut waiting = waiters(&allowance, 1);
+        allowance.give_back();
+        assert!(!allowance.try_take(), "one was called");
+        waiting.extend(waiters(&allowance, 1));
+        assert_eq!(came(&mut waiting), [0]);
+        allowance.give_back();
+        assert_eq!(came(&mut waiting), [0]);
+    }
+
+    #[test]
+    fn one_who_gives_up_leaves_what_it_was_called_for_to_the_next() {
+        let allowance = used_up(2);
+        let mut waiting = waiters(&allowance, 3);
+        (0..2).for_each(|_| allowance.give_back());
+        drop(waiting.remove(0));
+        assert_eq!(came(&mut waiting), [0, 1]);
+        let mut last = waiters(&allowance, 1);
+        drop(last.remove(0));
+        allowance.give_back();
+        assert!(allowance.try_take(), "nobody waits any more");
+    }
+
+    #[test]
+    fn one_beyond_the_limit_is_paid_back_first() {
+        let allowance = used_up(1);
+        allowance.overdraw();
+        let mut waiting = waiters(&allowance, 1);
+        allowance.give_back();
+        assert!(came(&mut waiting).is_empty());
+        allowance.give_back();
+        assert_eq!(came(&mut waiting), [0]);
+    }
+}
