@@ -224,6 +224,18 @@ impl UpstreamPlan {
         })
     }
 
+    /// The place of the server that the config has by this name.
+    pub(crate) fn in_service(&self, name: &str) -> Option<usize> {
+        let mut servers = self.config.servers.iter().zip(&self.leaves_at);
+        servers.position(|(server, leaves_at)| *server.name == *name && leaves_at.is_none())
+    }
+
+    /// What runs on the servers of this name: on that of the config, and on those that had it before.
+    pub(crate) fn in_flight_of(&self, name: &str) -> u32 {
+        let servers = self.config.servers.iter().zip(self.balancer().states());
+        servers.filter(|(server, _)| *server.name == *name).map(|(_, state)| state.in_flight()).sum()
+    }
+
     /// The place of the server of this name, if there is one: rather `index` than another.
     fn named(&self, name: &str, index: usize) -> Option<usize> {
         let servers = &self.config.servers;
