@@ -174,6 +174,7 @@ impl Proxy {
         snapshot.prepare(&before);
         self.desk.names.learn(&snapshot);
         self.follow_on_control(&snapshot);
+        snapshot.settle_modes(&before);
         self.current.store(Arc::clone(&snapshot));
         let (done, all_done) = channel::<()>();
         for (worker, doors) in turns.into_iter().enumerate() {

@@ -136,6 +136,23 @@ fn a_drain_without_a_deadline_is_over_when_its_server_is_gone() {
 }
 
 #[test]
+fn a_server_keeps_its_mode_when_the_file_gives_it_another_address() {
+    let gate = Gate::new();
+    let (a, b, c) = (named("a", &gate), named("b", &gate), named("c", &gate));
+    let weir = Weir::start(&config(&[("a", &a), ("b", &b)], ""));
+    set_mode(&weir, "a", "maintenance");
+    weir.reload(&config(&[("a", &c), ("b", &b)], ""));
+    assert!(is_in_mode(&weir, "a", "maintenance"));
+    assert_eq!(Client::get(weir.web(), "/").text(), "b");
+    // It is the name that a drain with its deadline is about as well.
+    set_mode(&weir, "a", "draining&deadline=400ms");
+    weir.reload(&config(&[("a", &a), ("b", &b)], ""));
+    eventually("the deadline is over", || is_in_mode(&weir, "a", "maintenance"));
+    set_mode(&weir, "a", "serving");
+    eventually("it is back", || Client::get(weir.web(), "/").text() == "a");
+}
+
+#[test]
 fn a_removed_upstream_ends_its_tunnels_in_time() {
     let gate = Gate::new();
     let (a, b) = (named("a", &gate), named("b", &gate));
