@@ -31,7 +31,7 @@ use crate::control::runtime;
 use crate::control::traces::{TraceCounts, Traces};
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
-use crate::downstream::listener::BoundAddress;
+use crate::downstream::listener::{BoundAddress, SocketFile};
 use crate::recorder::Desk;
 use crate::reload::{Fixed, Reloads};
 use crate::snapshot::{Current, Snapshot, Surroundings, TlsError};
@@ -115,6 +115,8 @@ pub struct Proxy {
     pub(crate) doors: Doors,
     admin: Option<Listened>,
     runtime: Option<Listened>,
+    /// That of the runtime socket, if it is a Unix socket.
+    runtime_file: Option<SocketFile>,
     /// The config as its file has it, and with what was changed since.
     pub(crate) written: Written,
     pub(crate) in_use: Config,
@@ -188,6 +190,7 @@ impl Proxy {
             doors,
             admin: None,
             runtime: None,
+            runtime_file: None,
             written: Arc::new(ArcSwap::from_pointee(config.clone())),
             in_use: config.clone(),
             wishes,
@@ -293,6 +296,9 @@ impl Proxy {
             let refused = |error| StartError::BindSocket { address: address.to_string(), error };
             // Sockets of Tokio are made inside its runtime.
             let (bound, address) = runtime::bind(address, config.admin.socket_mode).map_err(refused)?;
+            if let BoundAddress::Unix(path) = &address {
+                self.runtime_file = SocketFile::bound_at(path).ok();
+            }
             self.runtime = Some(Listened { listener: "runtime".into(), address });
             runtime.spawn(runtime::serve(bound, Arc::clone(served)));
         }
@@ -438,11 +444,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.begin_stop();
         self.stop_control.notify_one();
-        for listened in self.doors.listened().iter().chain(&self.runtime) {
-            if let BoundAddress::Unix(path) = &listened.address {
-                let _gone_already = std::fs::remove_file(path);
-            }
-        }
+        self.doors.files().chain(&self.runtime_file).for_each(SocketFile::remove);
     }
 }
 

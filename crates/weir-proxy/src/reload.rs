@@ -15,6 +15,7 @@ use weir_observe::ReloadFigures;
 use crate::clock;
 use crate::control::doors::Opened;
 use crate::control::health::CheckThread;
+use crate::downstream::listener::SocketFile;
 use crate::proxy::{Proxy, StartError, open_files_max};
 use crate::turn::Turn;
 use crate::wishes::{ServerChange, Unfulfilled};
@@ -204,9 +205,7 @@ impl Proxy {
         }
         self.doors = doors;
         self.listened_now.store(Arc::new(self.listened()));
-        for file in stale_files {
-            let _gone_already = std::fs::remove_file(file);
-        }
+        stale_files.iter().for_each(SocketFile::remove);
         let needs_restart = self.fixed.needs_restart(config);
         Ok(Reloaded { generation: snapshot.generation, needs_restart })
     }
