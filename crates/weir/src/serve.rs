@@ -64,13 +64,16 @@ pub(crate) struct ServeArguments {
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
+    let watch = Watch::default();
+    let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let (config, warnings) = load(arguments)?;
     if !warnings.is_empty() {
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));
     }
     log::start(&config.log);
-    let watch = Watch::default();
-    watch.follow(config.process.reload, &warnings);
+    if let Some(reading) = reading {
+        watch.follow(reading, config.process.reload, &warnings);
+    }
     serve(&config, arguments.file.as_deref().map_or(Origin::Arguments, Origin::File), &watch)
 }
 
