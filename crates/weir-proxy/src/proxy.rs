@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
-use weir_observe::{Cause, Failure, Figures, Phase, ShardSizes, WorkerShard};
+use weir_observe::{Figures, ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
 use crate::clock;
@@ -392,20 +392,14 @@ impl Proxy {
 
     /// Exchanges and tunnels that run.
     fn running(&self) -> u64 {
-        let snapshot = self.current.load();
-        let listeners = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
-        let tunnels = listeners.map(|shard| shard.tunnels_open.value());
-        let exchanges = self.shards.iter().map(|shard| shard.exchanges_open.value());
-        u64::try_from(tunnels.chain(exchanges).sum::<i64>()).unwrap_or(0)
+        let of_worker = |shard: &Arc<WorkerShard>| shard.exchanges_open.value() + shard.tunnels_open.value();
+        u64::try_from(self.shards.iter().map(of_worker).sum::<i64>()).unwrap_or(0)
     }
 
     /// Tunnels that were ended because their time was up.
     fn tunnels_drained(&self) -> u64 {
-        let snapshot = self.current.load();
-        let shards = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
-        // Not by the cause alone: a request that a stop answers with 503 has its answer.
-        let ended = Failure::weir(Phase::Relay, Cause::Drained).reason_id();
-        shards.map(|shard| shard.failures.count(ended)).sum()
+        // Not by the failures: a request that a stop answers with 503 has its answer.
+        self.shards.iter().map(|shard| shard.tunnels_drained.value()).sum()
     }
 
     /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time.
