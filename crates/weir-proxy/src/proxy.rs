@@ -45,6 +45,12 @@ const NAMES_GRACE: Duration = Duration::from_millis(500);
 /// How often a stop looks whether it is over.
 const STOP_LOOK: Duration = Duration::from_millis(5);
 
+/// How long the workers have to end the sessions that a stop cuts: it is a matter of milliseconds, unless one is stuck.
+const CUT_TIME: Duration = Duration::from_secs(1);
+
+/// When those are told once more that did not hear of it, since they were not waiting.
+const CUT_AGAIN: Duration = Duration::from_millis(100);
+
 /// Why the proxy did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -368,10 +374,10 @@ impl Proxy {
 
     /// Says where it is asked for that the process is about to stop, and goes on as before for `delay`, or until `hurry` says that there is
     /// no more time.
-    pub fn announce_stop(&self, delay: Duration, mut hurry: impl FnMut() -> bool) {
+    pub fn announce_stop(&self, delay: Duration, mut hurry: impl FnMut(&Self) -> bool) {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         let end = clock::now() + delay;
-        while clock::now() < end && !hurry() {
+        while clock::now() < end && !hurry(self) {
             clock::pause(STOP_LOOK);
         }
     }
@@ -402,17 +408,18 @@ impl Proxy {
         self.shards.iter().map(|shard| shard.tunnels_drained.value()).sum()
     }
 
-    /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time.
-    pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut() -> bool) -> Stopped {
+    /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time, then ends what is left.
+    pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut(&Self) -> bool) -> Stopped {
         let drained_before = self.tunnels_drained();
         self.begin_stop();
         let end: Instant = clock::now() + grace;
-        while !self.is_drained() && clock::now() < end && !hurry() {
+        while !self.is_drained() && clock::now() < end && !hurry(&self) {
             clock::pause(STOP_LOOK);
         }
         // Tunnels end a moment before the grace is over, so that they end properly; they are cut all the same.
         let tunnels_cut = self.tunnels_drained() - drained_before;
         let cut = tunnels_cut + if self.is_drained() { 0 } else { self.running() };
+        self.cut_the_rest();
         self.stop_control.notify_one();
         self.checks = None;
         if self.is_drained() {
@@ -422,15 +429,28 @@ impl Proxy {
             if let Some(control) = self.control.take() {
                 let _panicked = control.join();
             }
-            // Nobody writes any more, so the writers can finish.
-            if let Some(logs) = self.logs.take() {
-                logs.close();
-            }
+        }
+        // The workers write no more, so the writers can finish.
+        if let Some(logs) = self.logs.take() {
+            logs.close();
         }
         if let Some(traces) = self.traces.take() {
             traces.close(end);
         }
         Stopped { cut }
+    }
+
+    /// Ends the sessions that are left as if somebody had asked for it, so that each is answered, counted and logged, and gives the
+    /// workers a moment for that.
+    fn cut_the_rest(&self) {
+        let end = clock::now() + CUT_TIME;
+        while !self.is_drained() && clock::now() < end {
+            self.desk.end_all();
+            let asked_again = clock::now() + CUT_AGAIN;
+            while !self.is_drained() && clock::now() < asked_again.min(end) {
+                clock::pause(STOP_LOOK);
+            }
+        }
     }
 }
 

@@ -148,8 +148,15 @@ impl StopTimes {
 
 fn stop(proxy: Proxy, times: StopTimes, events: &Events) -> ExitCode {
     let mut hurried = false;
-    let mut hurry = || {
-        hurried |= events.pending().any(|event| matches!(event, Event::Signal(SIGTERM | SIGINT)));
+    let mut hurry = |proxy: &Proxy| {
+        for event in events.pending() {
+            match event {
+                Event::Signal(SIGTERM | SIGINT) => hurried = true,
+                Event::Signal(SIGUSR1) => proxy.reopen_logs(),
+                // A config is not worth reading any more; who wished for something hears that nobody takes orders.
+                Event::Signal(_) | Event::Wish(_) => {}
+            }
+        }
         hurried
     };
     if !times.delay.is_zero() {

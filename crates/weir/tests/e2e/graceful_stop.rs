@@ -177,7 +177,9 @@ fn a_second_signal_ends_it_at_once() {
     weir.signal(Signal::TERM);
     eventually("the first signal was taken", || TcpStream::connect(address).is_err());
     weir.signal(Signal::TERM);
-    weir.wait_for_exit();
+    let response = client.response();
+    assert_eq!((response.status, response.reason()), (503, Some("cut-by-operator")));
+    assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
     gate.open();
 }
 
