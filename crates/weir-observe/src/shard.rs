@@ -40,6 +40,10 @@ pub struct WorkerShard {
     pub exchanges: Counter,
     /// Exchanges that run.
     pub exchanges_open: Gauge,
+    /// Tunnels that run, also those whose listener the config does not name any more.
+    pub tunnels_open: Gauge,
+    /// Tunnels that were ended because their time was up.
+    pub tunnels_drained: Counter,
     /// Buffers taken from the worker and not given back.
     pub buffers_in_use: Gauge,
     /// Buffers that it keeps for the next ones who need some.
@@ -87,6 +91,8 @@ impl WorkerShard {
             sessions_handed_out: Counter::new(),
             exchanges: Counter::new(),
             exchanges_open: Gauge::new(),
+            tunnels_open: Gauge::new(),
+            tunnels_drained: Counter::new(),
             buffers_in_use: Gauge::new(),
             buffers_free: Gauge::new(),
             exchanges_kept: Gauge::new(),

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
-use weir_observe::{Cause, Failure, Figures, Phase, ShardSizes, WorkerShard};
+use weir_observe::{Figures, ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
 use crate::clock;
@@ -31,7 +31,7 @@ use crate::control::runtime;
 use crate::control::traces::{TraceCounts, Traces};
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
-use crate::downstream::listener::BoundAddress;
+use crate::downstream::listener::{BoundAddress, SocketFile};
 use crate::recorder::Desk;
 use crate::reload::{Fixed, Reloads};
 use crate::snapshot::{Current, Snapshot, Surroundings, TlsError};
@@ -44,6 +44,12 @@ const NAMES_GRACE: Duration = Duration::from_millis(500);
 
 /// How often a stop looks whether it is over.
 const STOP_LOOK: Duration = Duration::from_millis(5);
+
+/// How long the workers have to end the sessions that a stop cuts: it is a matter of milliseconds, unless one is stuck.
+const CUT_TIME: Duration = Duration::from_secs(1);
+
+/// When those are told once more that did not hear of it, since they were not waiting.
+const CUT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Why the proxy did not start.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +121,8 @@ pub struct Proxy {
     pub(crate) doors: Doors,
     admin: Option<Listened>,
     runtime: Option<Listened>,
+    /// That of the runtime socket, if it is a Unix socket.
+    runtime_file: Option<SocketFile>,
     /// The config as its file has it, and with what was changed since.
     pub(crate) written: Written,
     pub(crate) in_use: Config,
@@ -188,6 +196,7 @@ impl Proxy {
             doors,
             admin: None,
             runtime: None,
+            runtime_file: None,
             written: Arc::new(ArcSwap::from_pointee(config.clone())),
             in_use: config.clone(),
             wishes,
@@ -293,6 +302,9 @@ impl Proxy {
             let refused = |error| StartError::BindSocket { address: address.to_string(), error };
             // Sockets of Tokio are made inside its runtime.
             let (bound, address) = runtime::bind(address, config.admin.socket_mode).map_err(refused)?;
+            if let BoundAddress::Unix(path) = &address {
+                self.runtime_file = SocketFile::bound_at(path).ok();
+            }
             self.runtime = Some(Listened { listener: "runtime".into(), address });
             runtime.spawn(runtime::serve(bound, Arc::clone(served)));
         }
@@ -362,10 +374,10 @@ impl Proxy {
 
     /// Says where it is asked for that the process is about to stop, and goes on as before for `delay`, or until `hurry` says that there is
     /// no more time.
-    pub fn announce_stop(&self, delay: Duration, mut hurry: impl FnMut() -> bool) {
+    pub fn announce_stop(&self, delay: Duration, mut hurry: impl FnMut(&Self) -> bool) {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         let end = clock::now() + delay;
-        while clock::now() < end && !hurry() {
+        while clock::now() < end && !hurry(self) {
             clock::pause(STOP_LOOK);
         }
     }
@@ -386,33 +398,28 @@ impl Proxy {
 
     /// Exchanges and tunnels that run.
     fn running(&self) -> u64 {
-        let snapshot = self.current.load();
-        let listeners = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
-        let tunnels = listeners.map(|shard| shard.tunnels_open.value());
-        let exchanges = self.shards.iter().map(|shard| shard.exchanges_open.value());
-        u64::try_from(tunnels.chain(exchanges).sum::<i64>()).unwrap_or(0)
+        let of_worker = |shard: &Arc<WorkerShard>| shard.exchanges_open.value() + shard.tunnels_open.value();
+        u64::try_from(self.shards.iter().map(of_worker).sum::<i64>()).unwrap_or(0)
     }
 
     /// Tunnels that were ended because their time was up.
     fn tunnels_drained(&self) -> u64 {
-        let snapshot = self.current.load();
-        let shards = snapshot.listeners.iter().flat_map(|listener| &listener.state.shards);
-        // Not by the cause alone: a request that a stop answers with 503 has its answer.
-        let ended = Failure::weir(Phase::Relay, Cause::Drained).reason_id();
-        shards.map(|shard| shard.failures.count(ended)).sum()
+        // Not by the failures: a request that a stop answers with 503 has its answer.
+        self.shards.iter().map(|shard| shard.tunnels_drained.value()).sum()
     }
 
-    /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time.
-    pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut() -> bool) -> Stopped {
+    /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time, then ends what is left.
+    pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut(&Self) -> bool) -> Stopped {
         let drained_before = self.tunnels_drained();
         self.begin_stop();
         let end: Instant = clock::now() + grace;
-        while !self.is_drained() && clock::now() < end && !hurry() {
+        while !self.is_drained() && clock::now() < end && !hurry(&self) {
             clock::pause(STOP_LOOK);
         }
         // Tunnels end a moment before the grace is over, so that they end properly; they are cut all the same.
         let tunnels_cut = self.tunnels_drained() - drained_before;
         let cut = tunnels_cut + if self.is_drained() { 0 } else { self.running() };
+        self.cut_the_rest();
         self.stop_control.notify_one();
         self.checks = None;
         if self.is_drained() {
@@ -422,15 +429,28 @@ impl Proxy {
             if let Some(control) = self.control.take() {
                 let _panicked = control.join();
             }
-            // Nobody writes any more, so the writers can finish.
-            if let Some(logs) = self.logs.take() {
-                logs.close();
-            }
+        }
+        // The workers write no more, so the writers can finish.
+        if let Some(logs) = self.logs.take() {
+            logs.close();
         }
         if let Some(traces) = self.traces.take() {
             traces.close(end);
         }
         Stopped { cut }
+    }
+
+    /// Ends the sessions that are left as if somebody had asked for it, so that each is answered, counted and logged, and gives the
+    /// workers a moment for that.
+    fn cut_the_rest(&self) {
+        let end = clock::now() + CUT_TIME;
+        while !self.is_drained() && clock::now() < end {
+            self.desk.end_all();
+            let asked_again = clock::now() + CUT_AGAIN;
+            while !self.is_drained() && clock::now() < asked_again.min(end) {
+                clock::pause(STOP_LOOK);
+            }
+        }
     }
 }
 
@@ -438,11 +458,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.begin_stop();
         self.stop_control.notify_one();
-        for listened in self.doors.listened().iter().chain(&self.runtime) {
-            if let BoundAddress::Unix(path) = &listened.address {
-                let _gone_already = std::fs::remove_file(path);
-            }
-        }
+        self.doors.files().chain(&self.runtime_file).for_each(SocketFile::remove);
     }
 }
 

@@ -15,7 +15,9 @@ use weir_observe::ReloadFigures;
 use crate::clock;
 use crate::control::doors::Opened;
 use crate::control::health::CheckThread;
+use crate::downstream::listener::SocketFile;
 use crate::proxy::{Proxy, StartError, open_files_max};
+use crate::snapshot::Snapshot;
 use crate::turn::Turn;
 use crate::wishes::{ServerChange, Unfulfilled};
 
@@ -174,6 +176,7 @@ impl Proxy {
         snapshot.prepare(&before);
         self.desk.names.learn(&snapshot);
         self.follow_on_control(&snapshot);
+        snapshot.settle_modes(&before);
         self.current.store(Arc::clone(&snapshot));
         let (done, all_done) = channel::<()>();
         for (worker, doors) in turns.into_iter().enumerate() {
@@ -185,29 +188,32 @@ impl Proxy {
         // Ends when every worker has turned.
         let _disconnected = all_done.recv_timeout(TURN_TIME);
         self.shared.connections.set_count_max(config.process.connections_max.resolve(open_files_max()));
+        // Before the rest: what the checks of before say must not follow what holds without them.
+        self.follow_checks(&snapshot);
         snapshot.take_effect(&before);
         if let Some(traces) = &mut self.traces {
             traces.settle();
-        }
-        if let Some(checks) = &self.checks {
-            checks.follow(&snapshot);
-        } else {
-            let started = CheckThread::start(&snapshot, self.around.seed);
-            self.checks = started.unwrap_or_else(|error| {
-                tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
-                None
-            });
         }
         if let Some(guard) = &self.admin_guard {
             guard.follow(config);
         }
         self.doors = doors;
         self.listened_now.store(Arc::new(self.listened()));
-        for file in stale_files {
-            let _gone_already = std::fs::remove_file(file);
-        }
+        stale_files.iter().for_each(SocketFile::remove);
         let needs_restart = self.fixed.needs_restart(config);
         Ok(Reloaded { generation: snapshot.generation, needs_restart })
+    }
+
+    fn follow_checks(&mut self, snapshot: &Arc<Snapshot>) {
+        if let Some(checks) = &self.checks {
+            checks.follow(snapshot);
+        } else {
+            let started = CheckThread::start(snapshot, self.around.seed);
+            self.checks = started.unwrap_or_else(|error| {
+                tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
+                None
+            });
+        }
     }
 }
 

@@ -194,6 +194,15 @@ impl ServerState {
         self.change(|posture| posture.mode = mode);
     }
 
+    /// Sets it to `to` if it still is `from`; `false`: somebody else has said something new.
+    pub fn turn_mode(&self, from: Mode, to: Mode) -> bool {
+        let turned = |word| {
+            let posture = Posture::unpack(word);
+            (posture.mode == from).then(|| Posture { mode: to, ..posture }.pack())
+        };
+        self.posture.fetch_update(Ordering::Relaxed, Ordering::Relaxed, turned).is_ok()
+    }
+
     /// Whether the balancer may choose the server for any request: up, not ejected, serving, weight above 0. It
     /// may still be full.
     pub fn is_eligible(&self) -> bool {
@@ -354,6 +363,8 @@ mod tests {
         assert_eq!(server.weight(), WEIGHT_MAX);
         server.set_ramp(0);
         assert_eq!((server.ramp(), server.weight()), (1, WEIGHT_MAX));
+        assert!(!server.turn_mode(Mode::Draining, Mode::Maintenance) && server.is_eligible());
+        assert!(server.turn_mode(Mode::Serving, Mode::Maintenance) && server.mode() == Mode::Maintenance);
     }
 
     #[test]

@@ -24,11 +24,13 @@ pub(crate) fn run(
         tracing::warn!("{what}");
         return Err(vec![what.to_owned()]);
     };
+    let reading = watch.before_reading(file);
     let checked = Checked::load(file);
     for warning in checked.mistakes.warnings() {
         tracing::warn!("{warning}");
     }
     let Some(config) = checked.config else {
+        watch.note_refusal(reading, &checked.mistakes);
         proxy.count_failed_reload();
         for mistake in checked.mistakes.errors() {
             tracing::error!("{mistake}");
@@ -37,10 +39,10 @@ pub(crate) fn run(
         tracing::error!(file = %file.display(), mistakes, "the config was not reloaded: that of before stays in use");
         return Err(checked.mistakes.errors().map(ToString::to_string).collect());
     };
-    watch.follow(config.process.reload, &checked.mistakes);
     let before = proxy.listened();
     match proxy.reload(&config) {
         Ok(reloaded) => {
+            watch.follow(reading, config.process.reload, &checked.mistakes);
             for key in &reloaded.needs_restart {
                 tracing::warn!(key, "a change of this key holds only after a restart");
             }
@@ -55,6 +57,7 @@ pub(crate) fn run(
             Ok((reloaded, config))
         }
         Err(error) => {
+            watch.note_refusal(reading, &checked.mistakes);
             let help = start::help(&error, origin).map(|help| format!(" ({help})")).unwrap_or_default();
             tracing::error!("{error}{help}");
             tracing::error!(file = %file.display(), mistakes = 1, "the config was not reloaded: that of before stays in use");

@@ -64,13 +64,16 @@ pub(crate) struct ServeArguments {
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
+    let watch = Watch::default();
+    let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let (config, warnings) = load(arguments)?;
     if !warnings.is_empty() {
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));
     }
     log::start(&config.log);
-    let watch = Watch::default();
-    watch.follow(config.process.reload, &warnings);
+    if let Some(reading) = reading {
+        watch.follow(reading, config.process.reload, &warnings);
+    }
     serve(&config, arguments.file.as_deref().map_or(Origin::Arguments, Origin::File), &watch)
 }
 
@@ -145,8 +148,15 @@ impl StopTimes {
 
 fn stop(proxy: Proxy, times: StopTimes, events: &Events) -> ExitCode {
     let mut hurried = false;
-    let mut hurry = || {
-        hurried |= events.pending().any(|event| matches!(event, Event::Signal(SIGTERM | SIGINT)));
+    let mut hurry = |proxy: &Proxy| {
+        for event in events.pending() {
+            match event {
+                Event::Signal(SIGTERM | SIGINT) => hurried = true,
+                Event::Signal(SIGUSR1) => proxy.reopen_logs(),
+                // A config is not worth reading any more; who wished for something hears that nobody takes orders.
+                Event::Signal(_) | Event::Wish(_) => {}
+            }
+        }
         hurried
     };
     if !times.delay.is_zero() {

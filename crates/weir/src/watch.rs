@@ -4,7 +4,7 @@
 //! being written is left in peace until it has been the same for two looks. Must not read the config: it sends the signal that has it
 //! read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +22,11 @@ pub(crate) struct Watch(Arc<Mutex<Watched>>);
 
 #[derive(Debug, Default)]
 struct Watched {
+    /// Those that the config in use was read from.
+    in_use: Vec<PathBuf>,
+    /// Whether a change of them counts, by the config in use.
+    counts: bool,
+    /// Those that are looked at: besides, the ones that were read last, if that config was refused. A change of any may mend it.
     files: Vec<PathBuf>,
     /// The files as they were when the config was last read.
     seen: Option<Look>,
@@ -29,8 +34,13 @@ struct Watched {
     last: Option<Look>,
 }
 
-/// What tells that files are others than before, and which there are beside included ones: a new one may be included too.
-type Look = (Vec<Option<[i64; 5]>>, BTreeSet<PathBuf>);
+/// What tells that files are others than before.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Look {
+    files: BTreeMap<PathBuf, Option<[i64; 5]>>,
+    /// The configs beside included ones: a new one may be included too.
+    beside: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
+}
 
 impl Watch {
     /// Begins to look, now and then, for as long as the process runs.
@@ -47,24 +57,37 @@ impl Watch {
         Ok(())
     }
 
-    /// The config was just read from these files.
-    pub(crate) fn follow(&self, trigger: ReloadTrigger, read: &Mistakes) {
-        let files: Vec<PathBuf> = match trigger {
-            ReloadTrigger::OnSignal => Vec::new(),
-            ReloadTrigger::OnChange => read.files().map(PathBuf::from).collect(),
-        };
+    /// The config at `file` is about to be read; whoever has read it says what came of it. A change from now on is one that was not read.
+    pub(crate) fn before_reading(&self, file: &Path) -> Reading {
+        let mut files = self.lock().files.clone();
+        files.insert(0, file.to_owned());
+        Reading { before: Look::at(&files) }
+    }
+
+    /// The config was read from these files and is in use now.
+    pub(crate) fn follow(&self, reading: Reading, trigger: ReloadTrigger, read: &Mistakes) {
         let mut watched = self.lock();
-        watched.seen = Some(look(&files));
-        (watched.last, watched.files) = (None, files);
+        watched.counts = trigger == ReloadTrigger::OnChange;
+        watched.in_use = read.files().map(PathBuf::from).collect();
+        let files = watched.in_use.clone();
+        watched.look_at(files, reading);
+    }
+
+    /// The config was read from these files and is not used: that of before stays.
+    pub(crate) fn note_refusal(&self, reading: Reading, read: &Mistakes) {
+        let mut watched = self.lock();
+        let mut files: Vec<PathBuf> = read.files().map(PathBuf::from).collect();
+        files.extend(watched.in_use.clone());
+        watched.look_at(files, reading);
     }
 
     /// Whether other files are there than were read, and have been for two looks.
     fn has_changed(&self) -> bool {
         let mut watched = self.lock();
-        if watched.files.is_empty() {
+        if !watched.counts {
             return false;
         }
-        let now = look(&watched.files);
+        let now = Look::at(&watched.files);
         let is_settled = watched.last.as_ref() == Some(&now);
         let is_new = watched.seen.as_ref() != Some(&now);
         if is_settled && is_new {
@@ -79,13 +102,50 @@ impl Watch {
     }
 }
 
-fn look(files: &[PathBuf]) -> Look {
-    let marks = files.iter().map(|file| mark(file)).collect();
-    // Only beside those that were included: a folder may be full of other things.
-    let folders: BTreeSet<&Path> = files.iter().skip(1).filter_map(|file| file.parent()).collect();
+/// A config that is being read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// What was known of its files before.
+    before: Look,
+}
+
+impl Watched {
+    fn look_at(&mut self, files: Vec<PathBuf>, reading: Reading) {
+        self.seen = Some(Look::at(&files).or_rather(reading.before));
+        (self.last, self.files) = (None, files);
+    }
+}
+
+impl Look {
+    /// At `files`, of which the first is the config itself.
+    fn at(files: &[PathBuf]) -> Self {
+        // Only beside those that were included: a folder may be full of other things.
+        let included = files.iter().filter(|file| Some(*file) != files.first());
+        let folders = included.filter_map(|file| file.parent());
+        Self {
+            files: files.iter().map(|file| (file.clone(), mark(file))).collect(),
+            beside: folders.map(|folder| (folder.to_owned(), configs_in(folder))).collect(),
+        }
+    }
+
+    /// The same at the same files, but as `earlier` has it as far as that knows them.
+    fn or_rather(mut self, mut earlier: Self) -> Self {
+        for (file, mark) in &mut self.files {
+            *mark = earlier.files.remove(file).unwrap_or(*mark);
+        }
+        for (folder, configs) in &mut self.beside {
+            if let Some(earlier) = earlier.beside.remove(folder) {
+                *configs = earlier;
+            }
+        }
+        self
+    }
+}
+
+fn configs_in(folder: &Path) -> BTreeSet<PathBuf> {
     let is_config = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "toml");
-    let beside = folders.into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
-    (marks, beside.flatten().map(|entry| entry.path()).filter(is_config).collect())
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(is_config).collect()
 }
 
 fn mark(file: &Path) -> Option<[i64; 5]> {
@@ -100,16 +160,27 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_change_counts_once_it_has_settled() {
+    /// A config that includes what is in the folder `d`, and reads it again when it changes.
+    fn start() -> (tempfile::TempDir, PathBuf, Watch) {
         let folder = tempfile::TempDir::new().unwrap();
         let main = folder.path().join("weir.toml");
         std::fs::create_dir(folder.path().join("d")).unwrap();
         std::fs::write(folder.path().join("d/a.toml"), "").unwrap();
         std::fs::write(&main, "include = \"d/*.toml\"\n").unwrap();
         let watch = Watch::default();
-        watch.follow(ReloadTrigger::OnChange, &Checked::load(&main).mistakes);
-        let looks = || [(); 3].map(|()| watch.has_changed());
+        let reading = watch.before_reading(&main);
+        watch.follow(reading, ReloadTrigger::OnChange, &Checked::load(&main).mistakes);
+        (folder, main, watch)
+    }
+
+    fn three_looks(watch: &Watch) -> [bool; 3] {
+        [(); 3].map(|()| watch.has_changed())
+    }
+
+    #[test]
+    fn a_change_counts_once_it_has_settled() {
+        let (folder, main, watch) = start();
+        let looks = || three_looks(&watch);
         assert_eq!(looks(), [false; 3]);
         let changes: [&dyn Fn(); 4] = [
             &|| std::fs::write(&main, "include = \"d/*.toml\"\n\n").unwrap(),
@@ -121,8 +192,35 @@ mod tests {
             change();
             assert_eq!(looks(), [false, true, false]);
         }
-        watch.follow(ReloadTrigger::OnSignal, &Checked::load(&main).mistakes);
+        let reading = watch.before_reading(&main);
+        watch.follow(reading, ReloadTrigger::OnSignal, &Checked::load(&main).mistakes);
         std::fs::write(&main, "").unwrap();
         assert_eq!(looks(), [false; 3]);
+    }
+
+    #[test]
+    fn a_change_while_the_config_is_read_is_one_that_was_not_read() {
+        let (folder, main, watch) = start();
+        let reading = watch.before_reading(&main);
+        let read = Checked::load(&main).mistakes;
+        std::fs::write(folder.path().join("d/a.toml"), "\n").unwrap();
+        watch.follow(reading, ReloadTrigger::OnChange, &read);
+        assert_eq!(three_looks(&watch), [false, true, false]);
+    }
+
+    #[test]
+    fn after_a_refusal_both_the_files_in_use_and_those_that_were_read_count() {
+        let (folder, main, watch) = start();
+        std::fs::create_dir(folder.path().join("e")).unwrap();
+        std::fs::write(folder.path().join("e/bad.toml"), "nonsense").unwrap();
+        std::fs::write(&main, "include = \"e/*.toml\"\n").unwrap();
+        assert_eq!(three_looks(&watch), [false, true, false]);
+        let reading = watch.before_reading(&main);
+        watch.note_refusal(reading, &Checked::load(&main).mistakes);
+        for file in ["e/bad.toml", "d/a.toml", "e/other.toml"] {
+            assert_eq!(three_looks(&watch), [false; 3]);
+            std::fs::write(folder.path().join(file), "\n\n").unwrap();
+            assert_eq!(three_looks(&watch), [false, true, false], "{file}");
+        }
     }
 }

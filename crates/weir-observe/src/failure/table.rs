@@ -408,8 +408,8 @@ rows! {
         "The server was marked down by its health check while the exchange ran.",
         "Look for the reason in the server; if it was well, the health check is too strict.";
     "cut-by-operator": Cut, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
-        "Somebody ended the session at the admin listener or the runtime socket, whatever it was doing.",
-        "Nothing, if that was meant. The log of Weir says at the same time who asked for it.";
+        "Somebody ended the session at the admin listener or the runtime socket, whatever it was doing, or Weir was stopping and the time for that was up.",
+        "Nothing, if that was meant. The log of Weir says at the same time who asked for it; `process.stop_grace` is the time that a stop has.";
     "buffer-limit": BufferLimit, Weir, [Request], answer 503, BUSY,
         "The request waited for a buffer of Weir for as long as its head might have taken to arrive.",
         "Raise `process.buffers_max`, or lower `process.connections_max`.";

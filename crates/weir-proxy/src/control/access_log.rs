@@ -148,13 +148,16 @@ impl AccessLogs {
         }
     }
 
-    /// Waits until every line of the workers, which are gone, is written, but not for an output that takes none.
+    /// Waits until every line of the workers, which are gone, is written, but neither for an output that takes none nor for a worker
+    /// that is stuck.
     pub(crate) fn close(self) {
         drop(self.listeners);
         drop(self.outputs);
         drop(self.writing);
         if let Err(RecvTimeoutError::Timeout) = self.finished.recv_timeout(CLOSE_TIME) {
-            tracing::warn!("the last lines of the access log are lost: its output takes none");
+            tracing::warn!(
+                "the last lines of the access log are lost: its output takes none, or a worker is stuck"
+            );
         }
     }
 }

@@ -3,11 +3,9 @@
 //! A socket stays open as long as some listener of the config has its address: nobody who waits in its backlog is lost, also when the
 //! listener has another name now. New addresses are bound before anything else changes.
 
-use std::path::PathBuf;
-
 use weir_config::{Config, ListenAddress};
 
-use crate::downstream::listener::{self, BoundAddress, Probe};
+use crate::downstream::listener::{self, BoundAddress, Probe, SocketFile};
 use crate::proxy::{Listened, StartError};
 use crate::turn::DoorTurn;
 
@@ -27,6 +25,7 @@ struct Door {
     /// As the config has it.
     address: ListenAddress,
     bound: BoundAddress,
+    file: Option<SocketFile>,
 }
 
 /// The addresses of a config, bound and not yet in use.
@@ -36,7 +35,7 @@ pub(crate) struct Opened {
     /// What each worker is told.
     pub(crate) turns: Vec<Vec<DoorTurn>>,
     /// Files of sockets that are not used any more.
-    pub(crate) stale_files: Vec<PathBuf>,
+    pub(crate) stale_files: Vec<SocketFile>,
 }
 
 impl Doors {
@@ -69,7 +68,9 @@ impl Doors {
                     })?;
                     doors.bound += 1;
                     let (listener, address) = (listener.name.clone(), address.clone());
-                    (Door { id: doors.bound, listener, address, bound: bound.address }, bound.sockets)
+                    let door =
+                        Door { id: doors.bound, listener, address, bound: bound.address, file: bound.file };
+                    (door, bound.sockets)
                 }
             };
             let (id, port) = (door.id, port(&door.bound));
@@ -79,11 +80,7 @@ impl Doors {
             }
             doors.open.push(door);
         }
-        let stale_files = left.iter().filter_map(|door| match &door.bound {
-            BoundAddress::Unix(path) => Some(path.clone()),
-            BoundAddress::Inet(_) => None,
-        });
-        let stale_files = stale_files.collect();
+        let stale_files = left.iter().filter_map(|door| door.file.clone()).collect();
         Ok(Opened { doors, turns, stale_files })
     }
 
@@ -106,6 +103,11 @@ impl Doors {
             }
         }
         found
+    }
+
+    /// The files of Unix sockets in use.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &SocketFile> {
+        self.open.iter().filter_map(|door| door.file.as_ref())
     }
 
     /// The addresses, in the order of the config.

@@ -18,8 +18,26 @@ pub(crate) fn collect(
     reloads: &Reloads,
     traces: &TraceCounts,
 ) -> Figures {
-    let shown: Vec<Vec<usize>> = snapshot.upstreams.iter().map(|plan| shown_servers(plan)).collect();
-    let mut figures = Figures::named(&names_of(snapshot, &shown));
+    collect_of(&shown(snapshot), shards, snapshot, reloads, traces)
+}
+
+/// The places of the servers of each upstream that are shown.
+pub(super) type Shown = Vec<Vec<usize>>;
+
+/// The servers that are shown now. It differs from moment to moment: whoever brings figures and servers together asks once.
+pub(super) fn shown(snapshot: &Snapshot) -> Shown {
+    snapshot.upstreams.iter().map(|plan| shown_servers(plan)).collect()
+}
+
+/// The figures with those of these servers.
+pub(super) fn collect_of(
+    shown: &Shown,
+    shards: &[Arc<WorkerShard>],
+    snapshot: &Snapshot,
+    reloads: &Reloads,
+    traces: &TraceCounts,
+) -> Figures {
+    let mut figures = Figures::named(&names_of(snapshot, shown));
     figures.reload = reloads.figures(snapshot.generation, snapshot.alive());
     figures.traces = traces.figures();
     for shard in shards {
@@ -43,7 +61,7 @@ pub(crate) fn collect(
             figures.note_revocations(index, CertificateFigures { file, expiry_seconds });
         }
     }
-    for (upstream, (plan, shown)) in snapshot.upstreams.iter().zip(&shown).enumerate() {
+    for (upstream, (plan, shown)) in snapshot.upstreams.iter().zip(shown).enumerate() {
         plan.shards.iter().for_each(|shard| figures.add_upstream(upstream, shard));
         for (server, place) in shown.iter().copied().enumerate() {
             plan.server_shards[place].iter().for_each(|shard| figures.add_server(upstream, server, shard));
@@ -68,7 +86,7 @@ fn route(plan: &RoutePlan) -> RouteFigures {
 
 /// The places of the servers that are shown: those of the config, and those that something still runs on. A name stands for one server
 /// only: of two, for the one of the config.
-pub(super) fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
+fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
     let servers = &plan.config.servers;
     let of_config = |place: &usize| plan.leaves_at[*place].is_none();
     let (mut shown, leaving): (Vec<usize>, Vec<usize>) = (0..servers.len()).partition(of_config);

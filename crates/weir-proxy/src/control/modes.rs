@@ -1,19 +1,20 @@
 //! What the operator wants of servers: serving, draining, maintenance; changed while Weir runs.
 //!
 //! A change holds from the next choice on; what runs on the server runs on. A task of the control thread watches a server
-//! that leaves service: it closes it at its deadline and tells when nothing is left.
+//! that leaves service: it closes it at its deadline and tells when nothing is left. It gives up as soon as somebody else has
+//! decided about the server: a reload, or the operator anew.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 use weir_traffic::drain::{Drain, Step};
 use weir_traffic::{Health, Mode, ServerId, ServerState};
 
 use crate::clock;
-use crate::snapshot::{Current, UpstreamPlan};
+use crate::snapshot::{Current, Snapshot, UpstreamPlan};
 
 /// How often a server that leaves service is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -25,13 +26,15 @@ pub(crate) const LEAVING: &str = "leaving";
 type ServerName = (Box<str>, Box<str>);
 
 /// The modes of all servers.
+///
+/// Lives on the control thread, with the tasks that it starts: one that was aborted does nothing any more.
 #[derive(Debug)]
 pub(crate) struct Modes {
     current: Current,
     leaving: Mutex<HashMap<ServerName, Leaving>>,
 }
 
-/// A server that leaves service, and the task that watches it.
+/// A server that leaves service or has left it, and the task that watches it until then.
 #[derive(Debug)]
 struct Leaving {
     drain: Drain,
@@ -65,12 +68,10 @@ impl Modes {
     ) -> Result<(), Unknown> {
         let snapshot = self.current.load_full();
         let (_, plan) = snapshot.upstream(upstream).ok_or_else(|| Unknown::Upstream(upstream.to_owned()))?;
-        let servers = plan.config.servers.iter().zip(&plan.leaves_at);
-        let server_at =
-            servers.clone().position(|(one, leaves_at)| &*one.name == server && leaves_at.is_none());
-        let server_at = server_at.ok_or_else(|| Unknown::Server(upstream.to_owned(), server.to_owned()))?;
-        let key = (upstream.into(), server.into());
-        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let unknown = || Unknown::Server(upstream.to_owned(), server.to_owned());
+        let server_at = plan.in_service(server).ok_or_else(unknown)?;
+        let key: ServerName = (upstream.into(), server.into());
+        let mut leaving = self.leaving(&snapshot);
         if let Some(before) = leaving.remove(&key) {
             before.watch.abort();
         }
@@ -81,11 +82,19 @@ impl Modes {
         let left = state.in_flight();
         tracing::info!(upstream, server, mode = mode.name(), left, "the mode of the server was changed");
         if mode != Mode::Serving {
-            let now_ms = plan.millis(clock::now());
-            let deadline_ms = deadline.map(|deadline| now_ms + deadline.as_millis() as u64);
+            let now = clock::now();
+            let began_ms = plan.millis(now);
+            let deadline_ms = deadline.map(|deadline| began_ms + deadline.as_millis() as u64);
             let takes_bound = mode == Mode::Draining;
-            let drain = Drain { began_ms: now_ms, deadline_ms, takes_bound };
-            let task = tokio::spawn(watch(Arc::clone(plan), server_at, drain));
+            let drain = Drain { began_ms, deadline_ms, takes_bound };
+            let watch = Watch {
+                modes: Arc::clone(self),
+                key: key.clone(),
+                plan: Arc::clone(plan),
+                began: now,
+                drain,
+            };
+            let task = tokio::spawn(watch.run());
             leaving.insert(key, Leaving { drain, watch: task.abort_handle() });
         }
         drop(leaving);
@@ -96,17 +105,20 @@ impl Modes {
 
     /// When what is bound to a server that drains is cut off, in milliseconds from `now_ms` of its upstream.
     pub(crate) fn deadline_in(&self, upstream: &str, server: &str, now_ms: u64) -> Option<u64> {
-        let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let leaving = self.lock();
         let drain = leaving.get(&(upstream.into(), server.into()))?.drain;
-        drain.deadline_ms.map(|deadline_ms| deadline_ms.saturating_sub(now_ms))
+        let deadline_ms = drain.deadline_ms?;
+        let mode = mode_of(&self.current.load(), upstream, server);
+        mode.filter(|mode| *mode != Mode::Serving).map(|_| deadline_ms.saturating_sub(now_ms))
     }
 
     /// One line per server: what is wanted of it, whether it is up, and what runs on it.
     pub(crate) fn table(&self) -> String {
-        let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = self.current.load();
+        let leaving = self.leaving(&snapshot);
         let mut text =
             String::from("upstream\tserver\tmode\thealth\tweight\tin_flight\tmode_for\tdeadline_in\n");
-        for plan in &self.current.load().upstreams {
+        for plan in &snapshot.upstreams {
             for (server_at, state) in plan.balancer().states().iter().enumerate() {
                 if plan.is_vacant(server_at) {
                     continue;
@@ -118,6 +130,30 @@ impl Modes {
         }
         text
     }
+
+    /// Those that leave service or have left it, without the ones that serve again because somebody else has said so.
+    fn leaving(&self, snapshot: &Snapshot) -> MutexGuard<'_, HashMap<ServerName, Leaving>> {
+        let mut leaving = self.lock();
+        leaving.retain(|(upstream, server), leaving| match mode_of(snapshot, upstream, server) {
+            Some(Mode::Serving) => {
+                leaving.watch.abort();
+                false
+            }
+            Some(_) => true,
+            None => !leaving.watch.is_finished(),
+        });
+        leaving
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ServerName, Leaving>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is wanted of a server, if the config names it.
+fn mode_of(snapshot: &Snapshot, upstream: &str, server: &str) -> Option<Mode> {
+    let (_, plan) = snapshot.upstream(upstream)?;
+    plan.in_service(server).map(|at| plan.balancer().states()[at].mode())
 }
 
 fn push_line(
@@ -148,35 +184,80 @@ fn push_line(
     .expect("a string takes everything");
 }
 
-/// Looks at a server until nothing is left on it.
-async fn watch(plan: Arc<UpstreamPlan>, server: usize, mut drain: Drain) {
-    let state = plan.balancer().state(ServerId(server as u32));
-    let (upstream, name) = (&*plan.config.name, &*plan.config.servers[server].name);
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let left = state.in_flight();
-        let now_ms = plan.millis(clock::now());
-        let seconds = now_ms.saturating_sub(drain.began_ms) as f64 / 1000.0;
-        match drain.step(left, now_ms) {
-            Step::Wait => {}
-            Step::Close => {
-                drain = drain.closed();
-                state.set_mode(Mode::Maintenance);
-                plan.standings[server].note("the deadline of the drain is over");
-                plan.settle_ejections();
-                plan.serve_queue();
-                tracing::info!(
-                    upstream,
-                    server = name,
-                    left,
-                    seconds,
-                    "the deadline of the drain is over: the server is in maintenance now"
-                );
+/// What looks after a server that leaves service, by its name: a change of its address is no change of what is wanted of it.
+struct Watch {
+    modes: Arc<Modes>,
+    key: ServerName,
+    /// The newest that had the server.
+    plan: Arc<UpstreamPlan>,
+    began: Instant,
+    drain: Drain,
+}
+
+impl Watch {
+    /// Looks at the server until nothing is left on it, or somebody else has decided about it.
+    async fn run(mut self) {
+        let mut was_removed = false;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let server = self.find();
+            // One that comes back is what the config says.
+            if server.is_some_and(|server| was_removed || !self.holds(server)) {
+                return self.forget();
             }
-            Step::Done => {
-                tracing::info!(upstream, server = name, seconds, "nothing is left on the server");
-                return;
+            was_removed = server.is_none();
+            let left = self.plan.in_flight_of(&self.key.1);
+            let drain = if was_removed { self.drain.closed() } else { self.drain };
+            match drain.step(left, self.plan.millis(clock::now())) {
+                Step::Wait => {}
+                Step::Close => server.into_iter().for_each(|server| self.close(server, left)),
+                Step::Done => {
+                    let ((upstream, server), seconds) = (&self.key, self.seconds());
+                    tracing::info!(upstream, server, seconds, "nothing is left on the server");
+                    if was_removed {
+                        self.forget();
+                    }
+                    return;
+                }
             }
         }
+    }
+
+    /// The place of the server, if the config names it.
+    fn find(&mut self) -> Option<usize> {
+        let snapshot = self.modes.current.load();
+        let (_, plan) = snapshot.upstream(&self.key.0)?;
+        self.plan = Arc::clone(plan);
+        plan.in_service(&self.key.1)
+    }
+
+    /// Whether what is wanted of the server still is what this stands for.
+    fn holds(&self, server: usize) -> bool {
+        let wanted = if self.drain.takes_bound { Mode::Draining } else { Mode::Maintenance };
+        self.plan.balancer().state(ServerId(server as u32)).mode() == wanted
+    }
+
+    /// Closes the server, unless somebody else decides about it in this moment.
+    fn close(&mut self, server: usize, left: u32) {
+        let plan = &self.plan;
+        if !plan.balancer().state(ServerId(server as u32)).turn_mode(Mode::Draining, Mode::Maintenance) {
+            return;
+        }
+        self.drain = self.drain.closed();
+        plan.standings[server].note("the deadline of the drain is over");
+        plan.settle_ejections();
+        plan.serve_queue();
+        let ((upstream, server), seconds) = (&self.key, self.seconds());
+        let what = "the deadline of the drain is over: the server is in maintenance now";
+        tracing::info!(upstream, server, left, seconds, "{what}");
+    }
+
+    /// How long it has left service.
+    fn seconds(&self) -> f64 {
+        clock::now().saturating_duration_since(self.began).as_millis() as f64 / 1000.0
+    }
+
+    fn forget(&self) {
+        self.modes.lock().remove(&self.key);
     }
 }

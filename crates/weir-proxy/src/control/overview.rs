@@ -17,7 +17,7 @@ use weir_observe::{
 use weir_traffic::{Health, Mode};
 
 use super::admin::Guard;
-use super::figures::{self, shown_servers};
+use super::figures;
 use super::modes::Modes;
 use super::pulse::{BEAT, Pulse};
 use super::traces::TraceCounts;
@@ -77,13 +77,14 @@ impl Sources {
     /// Everything, now.
     pub(crate) fn overview(&self) -> Overview {
         let snapshot = self.current.load_full();
-        let figures = figures::collect(&self.shards, &snapshot, &self.reloads, &self.traces);
+        let shown = figures::shown(&snapshot);
+        let figures = figures::collect_of(&shown, &self.shards, &snapshot, &self.reloads, &self.traces);
         let Figures { workers, listeners, upstreams, reload, .. } = figures;
         let listened = self.listened.load();
         let plans = snapshot.listeners.iter().zip(listeners);
         let listeners = plans.map(|(plan, figures)| self.listener(&snapshot, plan, figures, &listened));
-        let plans = snapshot.upstreams.iter().zip(upstreams);
-        let upstreams = plans.map(|(plan, figures)| self.upstream(plan, figures));
+        let plans = snapshot.upstreams.iter().zip(&shown).zip(upstreams);
+        let upstreams = plans.map(|((plan, shown), figures)| self.upstream(plan, shown, figures));
         let mut sessions_open = Level::default();
         workers.iter().for_each(|worker| sessions_open.merge(worker.sessions_open));
         Overview {
@@ -141,10 +142,16 @@ impl Sources {
         }
     }
 
-    fn upstream(&self, plan: &UpstreamPlan, mut figures: UpstreamFigures) -> UpstreamOverview {
+    /// `shown` are the places of the servers that `figures` are about.
+    fn upstream(
+        &self,
+        plan: &UpstreamPlan,
+        shown: &[usize],
+        mut figures: UpstreamFigures,
+    ) -> UpstreamOverview {
         let track = self.pulse.upstream(&plan.config.name);
-        let servers = std::mem::take(&mut figures.servers).into_iter().zip(shown_servers(plan));
-        let servers: Vec<_> = servers.map(|(figures, place)| self.server(plan, place, figures)).collect();
+        let servers = std::mem::take(&mut figures.servers).into_iter().zip(shown);
+        let servers: Vec<_> = servers.map(|(figures, place)| self.server(plan, *place, figures)).collect();
         let [retries, retries_refused, persistence] = UpstreamOverview::counts_of(&figures);
         UpstreamOverview {
             name: plan.config.name.to_string(),

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -54,6 +54,8 @@ impl std::fmt::Display for BoundAddress {
 pub(crate) struct Bound {
     pub(crate) address: BoundAddress,
     pub(crate) sockets: Vec<OwnedFd>,
+    /// That of a Unix socket.
+    pub(crate) file: Option<SocketFile>,
 }
 
 /// Binds `address` for `workers` workers.
@@ -115,7 +117,7 @@ fn bind_inet(
         socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
         sockets.push(OwnedFd::from(socket));
     }
-    Ok(Bound { address: BoundAddress::Inet(addr), sockets })
+    Ok(Bound { address: BoundAddress::Inet(addr), sockets, file: None })
 }
 
 /// A socket with the options that accepted connections inherit.
@@ -148,8 +150,39 @@ fn bind_unix(listener: &Listener, path: &Path) -> io::Result<Bound> {
     remove_stale(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
     socket.bind(&SockAddr::unix(path)?)?;
+    let file = Some(SocketFile::bound_at(path)?);
     socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
-    Ok(Bound { address: BoundAddress::Unix(path.to_path_buf()), sockets: vec![socket.into()] })
+    Ok(Bound { address: BoundAddress::Unix(path.to_path_buf()), sockets: vec![socket.into()], file })
+}
+
+/// The file of a Unix socket that this process has bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    identity: FileIdentity,
+}
+
+/// Device, inode, and when it was made: what tells it from that of another process which has taken the path over. The number of an inode
+/// soon stands for the next file.
+type FileIdentity = (u64, u64, (i64, i64));
+
+impl SocketFile {
+    /// That at `path`, where a socket was just bound.
+    pub(crate) fn bound_at(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_path_buf(), identity: identity(path)? })
+    }
+
+    /// Removes it, if it is still there.
+    pub(crate) fn remove(&self) {
+        if identity(&self.path).is_ok_and(|identity| identity == self.identity) {
+            let _gone_already = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    let file = std::fs::symlink_metadata(path)?;
+    Ok((file.dev(), file.ino(), (file.mtime(), file.mtime_nsec())))
 }
 
 /// Removes a socket file that nobody listens on any more, as after a crash. Another file that is in the way stays, an error.

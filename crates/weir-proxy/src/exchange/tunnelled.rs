@@ -4,10 +4,11 @@
 //! needs: the server's connection, its slot, and what the log will want to know. Must not know how it came about.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use weir_observe::{Cause, Failure, ListenerShard, Party, Phase};
+use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 
 use super::attempt::Plans;
 use super::failure::of_io;
@@ -60,20 +61,26 @@ pub(crate) struct Tunnelled {
     _counted: CountedOpen,
 }
 
-/// Counts a tunnel as open until it is dropped.
-struct CountedOpen(std::sync::Arc<ListenerShard>);
+/// Counts a tunnel as open until it is dropped: for its listener, which a reload may remove, and for its worker.
+struct CountedOpen {
+    listener: Arc<ListenerShard>,
+    worker: Arc<WorkerShard>,
+}
 
 impl CountedOpen {
-    fn new(shard: &std::sync::Arc<ListenerShard>) -> Self {
-        shard.tunnels.increment();
-        shard.tunnels_open.increment();
-        Self(std::sync::Arc::clone(shard))
+    fn new(session: &Session) -> Self {
+        let (listener, worker) = (&session.listener.shard, &session.worker.shard);
+        listener.tunnels.increment();
+        listener.tunnels_open.increment();
+        worker.tunnels_open.increment();
+        Self { listener: Arc::clone(listener), worker: Arc::clone(worker) }
     }
 }
 
 impl Drop for CountedOpen {
     fn drop(&mut self) {
-        self.0.tunnels_open.decrement();
+        self.listener.tunnels_open.decrement();
+        self.worker.tunnels_open.decrement();
     }
 }
 
@@ -112,7 +119,7 @@ impl Tunnelled {
             is_logged,
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
             told,
-            _counted: CountedOpen::new(&session.listener.shard),
+            _counted: CountedOpen::new(session),
         })
     }
 
@@ -137,6 +144,7 @@ impl Tunnelled {
             Ok(()) => After::Close,
             // Its proper end must not be taken for that of what was cut.
             Err(failure) if failure.cause == Cause::Drained => {
+                session.worker.shard.tunnels_drained.increment();
                 self.tell_end(session).await;
                 After::Close
             }

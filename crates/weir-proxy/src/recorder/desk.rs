@@ -198,6 +198,15 @@ impl Desk {
         found
     }
 
+    /// Tells all workers that every session has to end; waits for none.
+    pub(crate) fn end_all(&self) {
+        let question = Arc::new(Question { ends: true, ..Question::default() });
+        for asks in &self.asks {
+            let (answer, _nobody_waits) = oneshot::channel();
+            let _ended = asks.send(Asked::Running(running::Ask { question: Arc::clone(&question), answer }));
+        }
+    }
+
     /// What the workers answer, or the only one that is asked, and how many did not in time.
     async fn gather<T>(
         &self,

@@ -140,13 +140,7 @@ impl Snapshot {
 
     /// Gets what both have ready for this one, right before it is used: what cannot go wrong, and changes nothing for requests under way.
     pub(crate) fn prepare(&self, before: &Snapshot) {
-        for plan in &self.upstreams {
-            if let Some((_, known)) = before.upstream(&plan.config.name)
-                && !Arc::ptr_eq(known, plan)
-            {
-                plan.prepare(known);
-            }
-        }
+        self.changed_since(before).for_each(|(_, plan)| plan.prepare());
         let grace_ends = clock::now() + self.process.reload_grace;
         for plan in &before.upstreams {
             if self.upstream(&plan.config.name).is_none() {
@@ -155,18 +149,29 @@ impl Snapshot {
         }
     }
 
+    /// Gives servers that come their modes, with what operators want of them; right before it becomes the current one, so that no
+    /// operator's word falls between the two.
+    pub(crate) fn settle_modes(&self, before: &Snapshot) {
+        self.changed_since(before).for_each(|(known, plan)| plan.settle_modes(known));
+    }
+
     /// Makes it hold for what both have in common, once every worker uses it.
     pub(crate) fn take_effect(&self, before: &Snapshot) {
         for plan in &self.listeners {
             plan.take_effect();
         }
-        for plan in &self.upstreams {
-            if let Some((_, known)) = before.upstream(&plan.config.name)
-                && !Arc::ptr_eq(known, plan)
-            {
-                plan.take_effect(known);
-            }
-        }
+        self.changed_since(before).for_each(|(known, plan)| plan.take_effect(known));
+    }
+
+    /// The upstreams that both have and that are not the same, as they were and as they are.
+    fn changed_since<'a>(
+        &'a self,
+        before: &'a Snapshot,
+    ) -> impl Iterator<Item = (&'a Arc<UpstreamPlan>, &'a Arc<UpstreamPlan>)> {
+        self.upstreams.iter().filter_map(|plan| {
+            let (_, known) = before.upstream(&plan.config.name)?;
+            (!Arc::ptr_eq(known, plan)).then_some((known, plan))
+        })
     }
 }
 

@@ -224,6 +224,18 @@ impl UpstreamPlan {
         })
     }
 
+    /// The place of the server that the config has by this name.
+    pub(crate) fn in_service(&self, name: &str) -> Option<usize> {
+        let mut servers = self.config.servers.iter().zip(&self.leaves_at);
+        servers.position(|(server, leaves_at)| *server.name == *name && leaves_at.is_none())
+    }
+
+    /// What runs on the servers of this name: on that of the config, and on those that had it before.
+    pub(crate) fn in_flight_of(&self, name: &str) -> u32 {
+        let servers = self.config.servers.iter().zip(self.balancer().states());
+        servers.filter(|(server, _)| *server.name == *name).map(|(_, state)| state.in_flight()).sum()
+    }
+
     /// The place of the server of this name, if there is one: rather `index` than another.
     fn named(&self, name: &str, index: usize) -> Option<usize> {
         let servers = &self.config.servers;
@@ -240,14 +252,30 @@ impl UpstreamPlan {
         way(&self.config) == way(config)
     }
 
-    /// Makes room for its servers in what it shares with the plan before it. One that comes back takes requests from the moment a worker
-    /// turns; those who have not turned see it leave.
-    pub(super) fn prepare(&self, before: &UpstreamPlan) {
+    /// Makes room for its servers in what it shares with the plan before it.
+    pub(super) fn prepare(&self) {
         self.ejector.change(self);
-        for (index, state) in self.balancer().states().iter().enumerate() {
-            let known = before.balancer().states().get(index).is_some_and(|known| Arc::ptr_eq(known, state));
-            if known && before.leaves_at[index].is_some() && self.leaves_at[index].is_none() {
-                state.set_mode(self.config.servers[index].mode);
+    }
+
+    /// Gives servers that come, or come back, their modes: one in the place of another of its name that which an operator wanted of the
+    /// other, unless the config says something new about it, since an operator speaks of names. One that comes back takes requests from
+    /// the moment a worker turns; those who have not turned see it leave.
+    pub(super) fn settle_modes(&self, before: &UpstreamPlan) {
+        let states = before.balancer().states();
+        for (index, server) in self.config.servers.iter().enumerate() {
+            let state = &self.balancer().states()[index];
+            let was_there = states.get(index).is_some_and(|known| Arc::ptr_eq(known, state));
+            if self.leaves_at[index].is_some() || was_there && before.leaves_at[index].is_none() {
+                continue;
+            }
+            let says_the_same = |known: &usize| before.config.servers[*known].mode == server.mode;
+            let wanted = before.in_service(&server.name).filter(says_the_same);
+            let wanted = wanted.map_or(server.mode, |known| states[known].mode());
+            state.set_mode(wanted);
+            if wanted != server.mode {
+                self.standings[index].note(format!("an operator set the mode to {}", wanted.name()));
+            } else if was_there {
+                self.standings[index].note(format!("the config says {}", wanted.name()));
             }
         }
     }
@@ -273,7 +301,7 @@ impl UpstreamPlan {
             if known.max_requests != server.max_requests {
                 state.set_max_requests(server.max_requests.unwrap_or(0));
             }
-            if known.mode != server.mode || before.leaves_at[index].is_some() {
+            if known.mode != server.mode && before.leaves_at[index].is_none() {
                 state.set_mode(server.mode);
                 self.standings[index].note(format!("the config says {}", server.mode.name()));
             }

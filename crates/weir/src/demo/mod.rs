@@ -197,7 +197,7 @@ impl Show {
         let tally = self.load.stop().await;
         let lasted = clock::now() - self.began;
         let whole = interval::between(&Figures::default(), &self.proxy.figures(), lasted);
-        self.proxy.stop(STOP_GRACE, || false);
+        self.proxy.stop(STOP_GRACE, |_| false);
         let text =
             format!("In {:.1} s:\n\n{}{}\n", lasted.as_secs_f64(), table::render(&whole), tally.sentence());
         self.screen.draw(&text)?;

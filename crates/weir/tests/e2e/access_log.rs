@@ -287,6 +287,35 @@ fn nothing_is_lost_at_the_end() {
     assert_eq!(fs::read_to_string(path).expect("the log is there").lines().count(), 20);
 }
 
+/// Neither of what was finished nor of what was cut; and the log can be rotated up to the end.
+#[test]
+fn nothing_is_lost_when_the_end_comes_at_once() {
+    let gate = Gate::new();
+    let origin = gated(&gate, "/held", "fine");
+    let settings = "process.stop_grace = \"1h\"\naccess_log = { format = '{target} {status} {reason}', output = \"file:{dir}/access.log\" }";
+    let mut weir = Weir::proxying_with(&origin, settings);
+    let (path, moved) = (weir.folder().join("access.log"), weir.folder().join("access.log.1"));
+    let mut held = Client::connect(weir.web());
+    held.send_get("/held");
+    origin.wait_for_requests(1);
+    assert_eq!(Client::get(weir.web(), "/done").status, 200);
+    let address = weir.web();
+    weir.signal(Signal::TERM);
+    eventually("the first signal was taken", || std::net::TcpStream::connect(address).is_err());
+    fs::rename(&path, &moved).expect("the test owns the file");
+    weir.signal(Signal::USR1);
+    eventually("the file is there again", || path.exists());
+    weir.signal(Signal::TERM);
+    assert_eq!(held.response().status, 503);
+    assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
+    let read = |path: &Path| fs::read_to_string(path).expect("the log is there");
+    let text = read(&moved) + &read(&path);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["/done 200 -", "/held 503 cut-by-operator"]);
+    gate.open();
+}
+
 /// RFC 5424 over a Unix datagram socket, one message for each line.
 #[test]
 fn syslog_over_a_unix_socket() {

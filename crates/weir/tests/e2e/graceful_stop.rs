@@ -140,6 +140,31 @@ fn a_tunnel_is_cut_at_the_end_of_the_grace_period() {
     assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
 }
 
+/// Also when a reload has removed its listener meanwhile.
+#[test]
+fn a_tunnel_of_a_removed_listener_is_cut_as_well() {
+    for (grace, signals) in [("200ms", 1), ("1h", 2)] {
+        let origin = echoing_tunnel();
+        let config = |name: &str| {
+            format!(
+                "listener.{name} = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\nupstream.app.servers = [\"{}\"]\n\
+                 process.stop_grace = \"{grace}\"\n",
+                origin.address()
+            )
+        };
+        let mut weir = Weir::start(&config("web"));
+        let mut client = open_tunnel(&weir);
+        weir.reload(&config("other"));
+        let address = weir.new_address("other");
+        for _ in 0..signals {
+            weir.signal(Signal::TERM);
+            eventually("the signal was taken", || TcpStream::connect(address).is_err());
+        }
+        assert!(client.take_to_end().0.is_empty());
+        assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
+    }
+}
+
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let gate = Gate::new();
@@ -152,7 +177,9 @@ fn a_second_signal_ends_it_at_once() {
     weir.signal(Signal::TERM);
     eventually("the first signal was taken", || TcpStream::connect(address).is_err());
     weir.signal(Signal::TERM);
-    weir.wait_for_exit();
+    let response = client.response();
+    assert_eq!((response.status, response.reason()), (503, Some("cut-by-operator")));
+    assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
     gate.open();
 }
 

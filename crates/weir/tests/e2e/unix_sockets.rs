@@ -1,11 +1,13 @@
 //! Unix sockets on both sides: as the address of a listener and as the address of a server.
 
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::harness::scripts::gated;
 use crate::harness::stream::Address;
-use crate::harness::{Client, Origin, Weir, origin::ok};
+use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
 #[test]
 fn a_listener_on_a_unix_socket() {
@@ -76,6 +78,37 @@ fn a_socket_file_left_behind_is_replaced() {
         ),
     );
     assert_eq!(Client::get(weir.listening("web").clone(), "/").text(), "fine");
+}
+
+/// A process on its way out leaves the file alone that the next one has made: else nobody could reach that one.
+#[test]
+fn a_socket_file_of_the_next_process_is_left_alone() {
+    let gate = Gate::new();
+    let origin = gated(&gate, "/held", "fine");
+    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let config = format!(
+        "listener.web.address = \"unix:{}/web.sock\"\nlistener.web.upstream = \"app\"\nadmin.socket = \"unix:{}/admin.sock\"\n\
+         upstream.app.servers = [\"{}\"]\nprocess.stop_grace = \"1h\"\n",
+        folder.path().display(),
+        folder.path().display(),
+        origin.address()
+    );
+    let [web, admin] = ["web.sock", "admin.sock"].map(|name| folder.path().join(name));
+    let mut first = Weir::start(&config);
+    let mut held = Client::connect(Address::Unix(web.clone()));
+    held.send_get("/held");
+    origin.wait_for_requests(1);
+    first.signal(Signal::TERM);
+    eventually("nobody accepts there any more", || UnixStream::connect(&web).is_err());
+    // The runtime socket answers as long as the process runs; the next one has its own.
+    let next = Weir::start(&config.replace("/admin.sock", "/next.sock"));
+    gate.open();
+    assert_eq!(held.response().text(), "fine");
+    assert_eq!(first.wait_for_exit().code(), Some(0), "{}", first.stderr());
+    assert!(!admin.exists(), "its own files are gone");
+    assert_eq!(Client::get(Address::Unix(web.clone()), "/").text(), "fine");
+    next.signal(Signal::TERM);
+    eventually("the last one tidies up", || !web.exists());
 }
 
 #[test]

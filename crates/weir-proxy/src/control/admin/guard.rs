@@ -14,6 +14,7 @@ use data_encoding::{BASE64, HEXLOWER};
 use weir_config::{Config, Credentials};
 use weir_http::Method;
 use weir_observe::{AdminFigures, AdminRefusal, AdminShard};
+use weir_traffic::limit::ClientKey;
 
 use super::answer::Answer;
 use super::request::Request;
@@ -22,8 +23,8 @@ use crate::clock;
 /// Connections that may be open; what comes beyond is refused.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Of these, connections of one address: one that says nothing must not keep everybody out.
-const CONNECTIONS_PER_ADDRESS_MAX: usize = 16;
+/// Of these, connections of one host, as [`ClientKey`] tells hosts: one that says nothing must not keep everybody out.
+const CONNECTIONS_PER_HOST_MAX: usize = 16;
 
 /// How often a refusal is logged.
 const LOG_PAUSE: Duration = Duration::from_secs(10);
@@ -72,7 +73,7 @@ pub(crate) struct Guard {
     terms: ArcSwap<Terms>,
     /// What only a page knows that was read from this process.
     page_token: String,
-    open: Mutex<HashMap<IpAddr, usize>>,
+    open: Mutex<HashMap<ClientKey, usize>>,
     shard: AdminShard,
     logged: Mutex<Logged>,
 }
@@ -87,16 +88,16 @@ struct Logged {
 /// A connection that is open; it is counted until this is dropped.
 pub(super) struct Seat {
     guard: Arc<Guard>,
-    address: IpAddr,
+    host: ClientKey,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut open = self.guard.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.address) {
+        if let Some(count) = open.get_mut(&self.host) {
             *count -= 1;
             if *count == 0 {
-                open.remove(&self.address);
+                open.remove(&self.host);
             }
         }
     }
@@ -166,15 +167,16 @@ impl Guard {
     pub(super) fn seat(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = open.values().sum();
-        let own = open.entry(address).or_default();
-        if all >= CONNECTIONS_MAX || *own >= CONNECTIONS_PER_ADDRESS_MAX {
+        let host = ClientKey::from(address);
+        let own = open.entry(host).or_default();
+        if all >= CONNECTIONS_MAX || *own >= CONNECTIONS_PER_HOST_MAX {
             if *own == 0 {
-                open.remove(&address);
+                open.remove(&host);
             }
             return None;
         }
         *own += 1;
-        Some(Seat { guard: Arc::clone(self), address })
+        Some(Seat { guard: Arc::clone(self), host })
     }
 
     pub(crate) fn count_answer(&self) {
@@ -386,11 +388,24 @@ mod tests {
     }
 
     #[test]
+    fn one_host_cannot_take_every_place_by_its_many_addresses() {
+        let guard = Arc::new(Guard::new(&Config::default()).unwrap());
+        let six = |last: u16| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]);
+        let of_one: Vec<_> = (0..20).filter_map(|last| guard.seat(six(last))).collect();
+        assert_eq!(of_one.len(), CONNECTIONS_PER_HOST_MAX);
+        assert!(guard.seat(IpAddr::from([0x2001, 0xdb8, 0, 2, 0, 0, 0, 1])).is_some(), "another network");
+        let mapped = |ip: IpAddr| if let IpAddr::V4(ip) = ip { ip.to_ipv6_mapped().into() } else { ip };
+        let ip = IpAddr::from([10, 0, 0, 1]);
+        let both = (0..20).filter_map(|at| guard.seat(if at % 2 == 0 { ip } else { mapped(ip) }));
+        assert_eq!(both.collect::<Vec<_>>().len(), CONNECTIONS_PER_HOST_MAX);
+    }
+
+    #[test]
     fn one_address_cannot_take_every_place() {
         let guard = Arc::new(Guard::new(&Config::default()).unwrap());
         let address = |last: u8| IpAddr::from([10, 0, 0, last]);
         let of_one: Vec<_> = (0..20).filter_map(|_| guard.seat(address(1))).collect();
-        assert_eq!(of_one.len(), CONNECTIONS_PER_ADDRESS_MAX);
+        assert_eq!(of_one.len(), CONNECTIONS_PER_HOST_MAX);
         let others: Vec<_> = (2..=200).filter_map(|last| guard.seat(address(last))).collect();
         assert_eq!(of_one.len() + others.len(), CONNECTIONS_MAX);
         drop(of_one);

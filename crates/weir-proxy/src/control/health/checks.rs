@@ -15,7 +15,7 @@ use weir_traffic::ServerState;
 use weir_traffic::health::{Pacer, Schedule, Verdict};
 
 use super::probe::Probe;
-use super::thread::Rest;
+use super::thread::{Following, Rest};
 use super::{CheckedServer, Random};
 use crate::buffer::BufferStock;
 use crate::clock;
@@ -37,9 +37,9 @@ fn is_probed(plan: &UpstreamPlan, server: usize) -> bool {
 }
 
 /// Probes every server of the snapshots that is to be, until the task is dropped. `seed` keeps several processes apart.
-pub(super) async fn keep_checked(mut snapshots: UnboundedReceiver<Arc<Snapshot>>, seed: u64, rest: Rest) {
+pub(super) async fn keep_checked(mut snapshots: UnboundedReceiver<Following>, seed: u64, rest: Rest) {
     let mut tasks = JoinSet::new();
-    let Some(first) = snapshots.recv().await else { return };
+    let Some(Following { snapshot: first, done }) = snapshots.recv().await else { return };
     let mut checks = Checks {
         running: Vec::new(),
         stock: BufferStock::new(first.process.buffer_size.as_usize()),
@@ -49,7 +49,7 @@ pub(super) async fn keep_checked(mut snapshots: UnboundedReceiver<Arc<Snapshot>>
         seed,
     };
     checks.follow(&first, &rest, &mut tasks);
-    drop(first);
+    drop((first, done));
     loop {
         tokio::select! {
             Some(ended) = tasks.join_next() => {
@@ -58,9 +58,10 @@ pub(super) async fn keep_checked(mut snapshots: UnboundedReceiver<Arc<Snapshot>>
                     tracing::error!(%error, "a health check has ended; its server is no longer probed");
                 }
             }
-            snapshot = snapshots.recv() => {
-                let Some(snapshot) = snapshot else { return };
+            next = snapshots.recv() => {
+                let Some(Following { snapshot, done }) = next else { return };
                 checks.follow(&snapshot, &rest, &mut tasks);
+                drop(done);
             }
         }
     }

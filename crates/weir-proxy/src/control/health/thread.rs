@@ -4,9 +4,11 @@
 //! answer. So above [`BUSY`] it rests after each look, and finds what has become due and what has been answered
 //! meanwhile in one go.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,6 +25,9 @@ const BUSY: f64 = 200.0;
 
 /// How long it rests, and by how much a probe may then start late and seem to last longer.
 const REST: Duration = Duration::from_millis(16);
+
+/// How long it may take to hear of another config: long for a thread that waits for nobody.
+const FOLLOW_TIME: Duration = Duration::from_secs(2);
 
 /// How long the thread rests between its looks, in milliseconds.
 #[derive(Debug, Clone, Default)]
@@ -44,10 +49,17 @@ impl Rest {
     }
 }
 
+/// A snapshot whose servers are probed from now on.
+pub(super) struct Following {
+    pub(super) snapshot: Arc<Snapshot>,
+    /// Dropped once no probe goes by the snapshot before.
+    pub(super) done: Sender<Infallible>,
+}
+
 /// The running thread; stopped and waited for when dropped.
 #[derive(Debug)]
 pub(crate) struct CheckThread {
-    snapshots: UnboundedSender<Arc<Snapshot>>,
+    snapshots: UnboundedSender<Following>,
     stop: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,9 +95,14 @@ impl CheckThread {
         Ok(Some(started))
     }
 
-    /// Probes what the next config says.
+    /// Probes what the next config says. Returns when no probe goes by the one before any more, so that nobody says anything about servers
+    /// that are not probed from now on.
     pub(crate) fn follow(&self, snapshot: &Arc<Snapshot>) {
-        let _ended = self.snapshots.send(Arc::clone(snapshot));
+        let (done, all_done) = channel();
+        let _ended = self.snapshots.send(Following { snapshot: Arc::clone(snapshot), done });
+        if let Err(RecvTimeoutError::Timeout) = all_done.recv_timeout(FOLLOW_TIME) {
+            tracing::error!("the thread that probes servers is stuck");
+        }
     }
 }
 

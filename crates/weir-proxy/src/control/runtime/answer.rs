@@ -22,12 +22,16 @@ const ERRORS_TOLD: usize = 100;
 const NO_SESSION: &str = "No such session (use 'show sess').";
 
 /// Answers a command that concerns no session but the process.
-pub(crate) async fn answer(command: Command, served: &Arc<Served>, peer: Peer) -> String {
+///
+/// # Errors
+/// What is said instead when it is refused, which is counted.
+pub(crate) async fn answer(command: Command, served: &Arc<Served>, peer: Peer) -> Result<String, String> {
     if command.changes() && !served.guard.allows_socket_changes() {
         served.guard.count_refusal(AdminRefusal::ChangesOff, peer);
-        return line("Permission denied: `admin.socket_changes` of the config does not allow changes here.");
+        let what = "Permission denied: `admin.socket_changes` of the config does not allow changes here.";
+        return Err(line(what));
     }
-    obey(command, served, peer).await
+    Ok(obey(command, served, peer).await)
 }
 
 /// Answers a command that may be done.

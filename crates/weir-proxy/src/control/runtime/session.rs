@@ -126,20 +126,23 @@ impl Session {
             return Ok(true);
         }
         for text in command::split(line).into_iter().take(COMMANDS_MAX) {
-            let text = match command::parse(&text) {
+            let told = match command::parse(&text) {
                 Ok(Command::Quit) => return Ok(false),
                 Ok(Command::Prompt) => {
                     self.is_interactive = !self.is_interactive;
-                    String::new()
+                    Ok(String::new())
                 }
                 Ok(Command::SetTimeout(silence)) => {
                     self.silence = silence;
-                    String::new()
+                    Ok(String::new())
                 }
                 Ok(command) => answer(command, served, peer).await,
-                Err(wrong) => correct(&wrong),
+                Err(wrong) => Ok(correct(&wrong)),
             };
-            served.guard.count_answer();
+            if told.is_ok() {
+                served.guard.count_answer();
+            }
+            let text = told.unwrap_or_else(|refusal| refusal);
             let end = if self.is_interactive { PROMPT } else { END };
             send(stream, &(text + end)).await?;
         }

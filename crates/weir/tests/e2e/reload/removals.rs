@@ -74,6 +74,84 @@ fn a_server_that_comes_back_is_asked_on_kept_connections() {
     assert_alive(&mut open);
 }
 
+/// Sets the mode of a server of `app` as an operator does.
+fn set_mode(weir: &Weir, server: &str, mode: &str) {
+    let query = format!("upstream=app&server={server}&mode={mode}");
+    let request = format!("POST /servers?{query} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let response = Client::exchange(weir.address("admin"), &request);
+    assert_eq!(response.status, 200, "{}", response.text());
+}
+
+fn is_in_mode(weir: &Weir, server: &str, mode: &str) -> bool {
+    let labels = [format!("server=\"{server}\""), format!("mode=\"{mode}\"")];
+    !weir.metrics().all("weir_server_mode", &[&labels[0], &labels[1]]).is_empty()
+}
+
+#[test]
+fn a_drain_ends_with_the_reload_that_removes_its_server() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let weir = Weir::start(&config(&[("a", &a), ("b", &b)], ""));
+    set_mode(&weir, "a", "draining&deadline=400ms");
+    weir.reload(&config(&[("b", &b)], ""));
+    weir.reload(&config(&[("a", &a), ("b", &b)], ""));
+    // This deadline is after that one.
+    set_mode(&weir, "b", "draining&deadline=400ms");
+    eventually("the later deadline is over", || is_in_mode(&weir, "b", "maintenance"));
+    assert!(is_in_mode(&weir, "a", "serving"));
+    assert_eq!(Client::get(weir.web(), "/").text(), "a");
+}
+
+#[test]
+fn a_drain_ends_with_the_reload_that_says_something_else_of_its_server() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let serving = config(&[("a", &a), ("b", &b)], "");
+    let weir = Weir::start(&serving);
+    set_mode(&weir, "a", "draining&deadline=400ms");
+    weir.reload(&serving.replace("name = \"a\"", "name = \"a\", mode = \"maintenance\""));
+    assert!(is_in_mode(&weir, "a", "maintenance"));
+    weir.reload(&serving);
+    set_mode(&weir, "b", "draining&deadline=400ms");
+    eventually("the later deadline is over", || is_in_mode(&weir, "b", "maintenance"));
+    assert!(is_in_mode(&weir, "a", "serving"));
+    let table = Client::get_by_address(weir.address("admin"), "/servers").text();
+    let row = table.lines().find(|row| row.contains("\ta\t")).expect("it is there");
+    assert!(row.ends_with("\t-\t-"), "nothing is left of the drain: {row}");
+}
+
+#[test]
+fn a_drain_without_a_deadline_is_over_when_its_server_is_gone() {
+    let gate = Gate::new();
+    let (a, b) = (named("a", &gate), named("b", &gate));
+    let weir = Weir::start(&config(&[("a", &a)], ""));
+    let mut held = Client::connect(weir.web());
+    held.send_get("/held");
+    eventually("the request is there", || a.requests().len() == 1);
+    set_mode(&weir, "a", "draining");
+    weir.reload(&config(&[("b", &b)], ""));
+    gate.open();
+    assert_eq!(held.response().text(), "a");
+    weir.line(&["nothing is left on the server", "server=\"a\""]);
+}
+
+#[test]
+fn a_server_keeps_its_mode_when_the_file_gives_it_another_address() {
+    let gate = Gate::new();
+    let (a, b, c) = (named("a", &gate), named("b", &gate), named("c", &gate));
+    let weir = Weir::start(&config(&[("a", &a), ("b", &b)], ""));
+    set_mode(&weir, "a", "maintenance");
+    weir.reload(&config(&[("a", &c), ("b", &b)], ""));
+    assert!(is_in_mode(&weir, "a", "maintenance"));
+    assert_eq!(Client::get(weir.web(), "/").text(), "b");
+    // It is the name that a drain with its deadline is about as well.
+    set_mode(&weir, "a", "draining&deadline=400ms");
+    weir.reload(&config(&[("a", &a), ("b", &b)], ""));
+    eventually("the deadline is over", || is_in_mode(&weir, "a", "maintenance"));
+    set_mode(&weir, "a", "serving");
+    eventually("it is back", || Client::get(weir.web(), "/").text() == "a");
+}
+
 #[test]
 fn a_removed_upstream_ends_its_tunnels_in_time() {
     let gate = Gate::new();

@@ -110,6 +110,27 @@ fn a_server_moves_under_load_and_takes_its_tunnels_to_the_end() {
 }
 
 #[test]
+fn a_server_that_moves_stays_out_of_service() {
+    let gate = Gate::new();
+    let (a, b, c) = (named("a", &gate), named("b", &gate), named("c", &gate));
+    let weir = start(&[&a, &b], "");
+    for (mode, status) in [("maint", "MAINT"), ("drain", "DRAIN")] {
+        assert_eq!(ask(&weir, &format!("set server app/a state {mode}")), "\n");
+        for to in [&c, &a] {
+            let port = to.address().port();
+            let told = ask(&weir, &format!("set server app/a addr 127.0.0.1 port {port}"));
+            assert!(told.contains(&format!("to '{port}'")), "{told}");
+            assert_eq!(stat(&weir, "app", "a", "status"), status);
+            assert_eq!(answering(&weir), "b");
+        }
+    }
+    let moved = c.address().port();
+    assert!(ask(&weir, &format!("set server app/a addr 127.0.0.1 port {moved}")).contains("port changed"));
+    assert_eq!(ask(&weir, "set server app/a state ready"), "\n");
+    assert_serving(&weir, "bc");
+}
+
+#[test]
 fn a_limit_changes_and_those_who_wait_hear_of_it() {
     let gate = Gate::new();
     let a = named("a", &gate);

@@ -29,7 +29,11 @@ fn the_mode_of_the_file_says_who_may_come_and_whether_changes_are_safe() {
     ] {
         let weir = start(&a, settings);
         assert_eq!(mode(&weir), bits, "{settings}");
+        let answered = || weir.metrics().sum("weir_admin_requests_total", &[]);
+        let before = answered();
         let told = ask(&weir, "disable server app/a");
+        // This look is one of them.
+        assert_eq!(answered() - before, if allowed { 2.0 } else { 1.0 }, "{settings}");
         let status = post(&weir, "/api/servers/app/a", "{\"mode\": \"serving\"}").status;
         if allowed {
             assert_eq!((told.as_str(), status), ("\n", 200), "{settings}");
