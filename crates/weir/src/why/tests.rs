@@ -56,7 +56,9 @@ queue             1.500 ms  ########################################
 response          0.750 ms  ####################
 ";
     assert_eq!(stories(&json!({ "exchanges": [retried()] })), expected);
-    assert!(stories(&json!({ "exchanges": [retried(), retried()] })).starts_with("2 exchanges go by this name"));
+    assert!(
+        stories(&json!({ "exchanges": [retried(), retried()] })).starts_with("2 exchanges go by this name")
+    );
 }
 
 #[test]
