@@ -94,6 +94,34 @@ fn row_38_tunnel_bytes_never_become_a_request() {
     assert_eq!(origin.targets(), ["/chat", "/fence"]);
 }
 
+/// The same for CONNECT, whoever refuses it: the server, Weir for want of a server, or Weir for want of a route.
+#[test]
+fn row_38_bytes_behind_a_refused_connect_never_become_a_request() {
+    let origin = Origin::answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+    let gone = Origin::serving("gone").address();
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\n\
+         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{gone}\"]\nlistener.web.route = [\n\
+         {{ host = \"refused.test\", upstream = \"app\", allow_connect = true }},\n\
+         {{ host = \"gone.test\", upstream = \"gone\", allow_connect = true }},\n\
+         {{ host = \"a.test\", upstream = \"app\" }},\n]\n",
+        origin.address()
+    ));
+    for (host, status) in [("refused.test", 403), ("gone.test", 502), ("unknown.test", 404)] {
+        let mut client = Client::connect(weir.web());
+        client.send(format!(
+            "CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\n\r\n\
+             GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n"
+        ));
+        let response = client.response_to("CONNECT");
+        assert_eq!((response.status, response.closes()), (status, true), "{host}: {response:?}");
+        client.assert_closed();
+    }
+    let fence = "GET /fence HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    assert_eq!(Client::exchange(weir.web(), fence).status, 403);
+    assert_eq!(origin.targets(), ["refused.test:443", "/fence"]);
+}
+
 #[test]
 fn row_38_a_101_nobody_asked_for_is_a_bad_answer() {
     let origin = Origin::start(|conn| {
