@@ -185,7 +185,8 @@ fn write_fixed(out: &mut Vec<u8>, fixed: &Fixed, changes: &HeaderChanges) {
 }
 
 /// Ends the head and appends the body, as far as status and method allow one (RFC 9110 section 6.4.1).
-fn write_body(out: &mut Vec<u8>, exchange: &Exchange, status: u16, body: &[u8]) {
+fn write_body(out: &mut Vec<u8>, exchange: &mut Exchange, status: u16, body: &[u8]) {
+    exchange.record.own_body = Some(0);
     if status == 204 || status == 304 {
         return out.extend_from_slice(b"\r\n");
     }
@@ -193,6 +194,7 @@ fn write_body(out: &mut Vec<u8>, exchange: &Exchange, status: u16, body: &[u8]) 
     out.extend_from_slice(b"\r\n");
     if exchange.request.method() != Method::Head {
         out.extend_from_slice(body);
+        exchange.record.own_body = Some(body.len() as u64);
     }
 }
 
