@@ -159,7 +159,9 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
 
 /// What a failed attempt says of its server.
 fn judge_failure(failed: &Failed) -> Outcome {
-    if failed.failure.party != Party::Server || failed.is_stale() {
+    // A client that holds back its body can have the server switch too early as often as it likes.
+    let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::UpgradeEarly;
+    if by_client || failed.is_stale() {
         return Outcome::Unknown;
     }
     Outcome::Failure(failed.failure.into())
@@ -421,6 +423,9 @@ fn check_final(exchange: &Exchange, plans: Plans<'_>) -> Result<(), AttemptError
     let asked = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
     if status == 101 && !asked {
         return Err((Failure::server(Phase::Response, Cause::UpgradeUnasked), Kind::Other));
+    }
+    if exchange.switches_protocols() && !exchange.request_relay.is_done() {
+        return Err((Failure::server(Phase::Response, Cause::UpgradeEarly), Kind::Other));
     }
     Ok(())
 }

@@ -203,6 +203,26 @@ fn row_38_a_101_nobody_asked_for_is_a_bad_answer() {
     assert_eq!(Client::get(weir.web(), "/alive").status, 200);
 }
 
+/// What is left of the body would follow as the first bytes of the new protocol.
+#[test]
+fn row_38_a_101_before_the_request_is_whole_is_a_bad_answer() {
+    let origin = Origin::start(|conn| {
+        conn.head()?;
+        conn.send(SWITCH)?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    let post = HANDSHAKE.replace("GET", "POST");
+    for (framing, half) in [("Transfer-Encoding: chunked", "5\r\nhe"), ("Content-Length: 5", "he")] {
+        let mut client = Client::connect(weir.web());
+        client.send(post.replace("\r\n\r\n", &format!("\r\n{framing}\r\n\r\n{half}")));
+        let response = client.response();
+        assert_eq!((response.status, response.reason()), (502, Some("response-upgrade-early")), "{framing}");
+        client.assert_closed();
+    }
+}
+
 #[test]
 fn row_38_upgrade_in_http_1_0_and_with_a_body() {
     let origin = Origin::serving("plain");
