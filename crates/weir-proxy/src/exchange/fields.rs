@@ -293,7 +293,9 @@ pub(crate) fn write_interim(exchange: &mut Exchange, text: &[u8]) {
     let response = &exchange.response;
     let out = &mut exchange.to_client.staged;
     write::status_line(out, Version::Http11, response.status(), response.reason().of(text));
-    let filter = Filter { drop: RESPONSE_OWN, also_drop: None, replace: None };
+    let also_drop = |field: &Field| response.is_named_by_connection(text, field);
+    let ask = response.connection().others();
+    let filter = Filter { drop: RESPONSE_OWN, also_drop: ask.then_some(&also_drop), replace: None };
     copy_fields(out, text, response.fields(), &filter);
     out.extend_from_slice(b"\r\n");
 }
