@@ -6,5 +6,13 @@
 pub const RETRY_CAUSES: [&str; 4] = ["connect", "broken", "timeout", "status"];
 
 /// Why a failed attempt was not repeated.
-pub const RETRY_REFUSALS: [&str; 7] =
-    ["answered", "not-idempotent", "body-gone", "not-configured", "attempts-used", "too-late", "budget-used"];
+pub const RETRY_REFUSALS: [&str; 8] = [
+    "answered",
+    "not-idempotent",
+    "body-gone",
+    "not-configured",
+    "attempts-used",
+    "too-late",
+    "no-other-server",
+    "budget-used",
+];

@@ -70,6 +70,8 @@ pub struct FailedAttempt {
     pub repeatable: bool,
     /// Whether all of the body that was sent is still at hand, which is so for a request without one.
     pub body_replayable: bool,
+    /// Whether a server could take it on which it has not failed for good, this time included.
+    pub other_server: bool,
     /// Attempts so far, this one included, those on stale connections not.
     pub attempts: u32,
     /// How often this request has already met a stale connection, this time not included.
@@ -120,6 +122,8 @@ pub enum Reason {
     AttemptsUsed,
     /// Too much time has gone by.
     TooLate,
+    /// The same server would only be given more of what it could not do, and no other may take it.
+    NoOtherServer,
     /// The upstream's budget is used: more retries would feed an outage.
     BudgetUsed,
 }
@@ -148,13 +152,14 @@ impl Cause {
 
 impl Reason {
     /// All of them, in the order of their values.
-    pub const ALL: [Reason; 7] = [
+    pub const ALL: [Reason; 8] = [
         Reason::Answered,
         Reason::NotIdempotent,
         Reason::BodyGone,
         Reason::NotConfigured,
         Reason::AttemptsUsed,
         Reason::TooLate,
+        Reason::NoOtherServer,
         Reason::BudgetUsed,
     ];
 
@@ -167,6 +172,7 @@ impl Reason {
             Reason::NotConfigured => "not-configured",
             Reason::AttemptsUsed => "attempts-used",
             Reason::TooLate => "too-late",
+            Reason::NoOtherServer => "no-other-server",
             Reason::BudgetUsed => "budget-used",
         }
     }
@@ -206,7 +212,11 @@ impl RetryPolicy {
         if failed.attempts >= self.attempts_max {
             return Some(Reason::AttemptsUsed);
         }
-        (failed.elapsed >= self.elapsed_max).then_some(Reason::TooLate)
+        if failed.elapsed >= self.elapsed_max {
+            return Some(Reason::TooLate);
+        }
+        let lonely = failed.cause.next_server() == NextServer::OtherOnly && !failed.other_server;
+        lonely.then_some(Reason::NoOtherServer)
     }
 
     fn covers(&self, cause: Cause) -> bool {

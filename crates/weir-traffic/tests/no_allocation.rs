@@ -118,6 +118,7 @@ fn rewriting_and_retrying_allocate_nothing() {
         reused_connection: false,
         repeatable: true,
         body_replayable: true,
+        other_server: true,
         attempts: 1,
         stale_connections: 0,
         elapsed: Duration::ZERO,

@@ -166,7 +166,7 @@ pub struct Fixed {
 pub struct HeaderChanges {
     /// Headers taken out.
     pub remove: Vec<HeaderName>,
-    /// Headers that have this value afterwards, whatever came.
+    /// Headers that have this value afterwards, whatever came and whatever Weir would write itself.
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Headers that come in addition.
     pub add: Vec<(HeaderName, HeaderValue)>,

@@ -244,7 +244,7 @@ section! {
         on_broken: bool = true, like "nginx `proxy_next_upstream error`, HAProxy `retry-on empty-response junk-response`";
         /// Whether such a request goes again when no answer came in time.
         on_timeout: bool = true, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
-        /// Status codes for which such a request goes again.
+        /// Status codes for which such a request goes again. When it cannot, the client gets the response as it stands.
         on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`";
         /// Retries as a share of the requests of the last ten seconds, so that retries do not feed an outage. A request that reached no
         /// server, as when the connection was refused, goes again in any case: that is no more load than without the failure.

@@ -138,7 +138,7 @@ section! {
     pub(crate) struct HeaderChangesText at "headers" {
         /// Headers that are taken out.
         remove: Vec<Spanned<HeaderName>> = [], like "HAProxy `del-header`";
-        /// Headers that have this value afterwards, whatever came.
+        /// Headers that have this value afterwards, whatever came and whatever Weir would write itself.
         set: Map<HeaderValue> = {}, like "HAProxy `set-header`";
         /// Headers that come in addition.
         add: Map<HeaderValue> = {}, like "HAProxy `add-header`";

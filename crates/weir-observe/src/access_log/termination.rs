@@ -45,7 +45,11 @@ fn who(failure: Failure) -> u8 {
         (_, Party::Client | Party::Weir) => b'P',
         // A response that HAProxy would not let through either.
         (
-            Cause::Rule(_) | Cause::UpgradeUnasked | Cause::TooManyInterimResponses | Cause::HeadOverflow,
+            Cause::Rule(_)
+            | Cause::UpgradeUnasked
+            | Cause::UpgradeEarly
+            | Cause::TooManyInterimResponses
+            | Cause::HeadOverflow,
             _,
         ) => b'P',
         (_, Party::Server) => b'S',

@@ -91,6 +91,7 @@ causes! {
 
     // The response.
     UpgradeUnasked "upgrade-unasked" "The server switched protocols though the client did not ask for it.",
+    UpgradeEarly "upgrade-early" "The server switched protocols before it had the whole request.",
     TooManyInterimResponses "too-many-interim-responses" "The server sent more 1xx responses than the limit.",
     ResponseIncomplete "response-incomplete" "The response ended before its head or body was complete.",
     ResponseExcess "response-excess" "The server sent bytes beyond the end of its response.",

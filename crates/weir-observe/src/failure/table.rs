@@ -342,6 +342,9 @@ rows! {
     "response-upgrade-unasked": UpgradeUnasked, Server, [Response], answer 502, BAD_GATEWAY,
         "The server switched to another protocol though the client did not ask for it.",
         "Correct the server.";
+    "response-upgrade-early": UpgradeEarly, Server, [Response], answer 502, BAD_GATEWAY,
+        "The server switched to another protocol before it had the whole request: what is left of the body would pass for bytes of that protocol.",
+        "Correct the server: it has to read the body first, or to answer without switching.";
     "response-too-many-interim": TooManyInterimResponses, Server, [Response], answer 502, BAD_GATEWAY,
         "The server sent more 1xx responses before the final one than the limit.",
         "Correct the server.";

@@ -74,6 +74,7 @@ fn known_failures_have_known_reasons_and_statuses() {
         (Failure::server(Response, Cause::ResponseIncomplete), "response-head-incomplete", Some(502), 502),
         (Failure::server(Relay, Cause::ResponseIncomplete), "response-incomplete", None, 502),
         (Failure::server(Response, Cause::UpgradeUnasked), "response-upgrade-unasked", Some(502), 502),
+        (Failure::server(Response, Cause::UpgradeEarly), "response-upgrade-early", Some(502), 502),
         (Failure::server(Response, Cause::UnexpectedStatus), "response-unexpected-status", Some(502), 502),
         (Failure::server(Relay, Cause::UnexpectedBody), "response-unexpected-body", None, 502),
         (Failure::client(Response, Cause::Closed), "client-closed", None, 499),

@@ -295,7 +295,7 @@ fn with_record(
         bytes_in: record.bytes_in,
         bytes_out: exchange.to_client.sent,
         body_bytes_in: record.tunnelled.map_or(exchange.request_body.received(), |(up, _)| up),
-        body_bytes_out: record.tunnelled.map_or(exchange.response_relay.moved, |(_, down)| down),
+        body_bytes_out: record.body_bytes_out(exchange.response_relay.moved),
         route: record.route.map_or("", |index| &listener.route_plans[index].config.name),
         upstream: upstream.map_or("", |upstream| &upstream.config.name),
         server: server.unwrap_or(""),

@@ -1,6 +1,6 @@
 //! The end of phase Request: what a well-formed head means for the session, and which requests go no further.
 
-use weir_http::{Expectation, FieldName, RequestBody, Version, via_names};
+use weir_http::{Expectation, FieldName, Method, RequestBody, Version, via_names};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::{Ended, Exchange, forwarded};
@@ -45,5 +45,7 @@ pub(crate) fn request(
 fn may_go_on(session: &Session, exchange: &Exchange, listener: &ListenerPlan) -> bool {
     let used_up = listener.config.limits.requests_per_session.is_some_and(|max| session.requests >= max);
     let aged = session.ends_at().is_some_and(|end| end <= session.now);
-    exchange.request.keep_alive() && !used_up && !aged && !session.is_ending()
+    // RFC 9931: what stands behind a CONNECT that is refused was meant for the tunnel.
+    let connects = exchange.request.method() == Method::Connect;
+    exchange.request.keep_alive() && !connects && !used_up && !aged && !session.is_ending()
 }

@@ -4,10 +4,11 @@
 
 use std::task::Poll;
 
-use weir_config::{Action, Fixed, Redirect, RedirectPart};
+use weir_config::{Action, Fixed, HeaderChanges, Redirect, RedirectPart};
 use weir_http::{FieldName, Method, Version, write};
 use weir_observe::{Cause, Failure, Page, Party, Phase, choose_format, status_text};
 
+use super::fields::leave;
 use super::patience::Awaited;
 use super::{After, Ended, Exchange, fields, forwarded, trace};
 use crate::downstream::session::Session;
@@ -15,6 +16,9 @@ use crate::relay::reframe::{Reader, Writer};
 use crate::relay::{Sink as _, Source as _};
 use crate::running::Doing;
 use crate::snapshot::RoutePlan;
+
+/// What becomes of the fields of an answer that no route has a say in.
+static UNCHANGED: HeaderChanges = HeaderChanges { remove: Vec::new(), set: Vec::new(), add: Vec::new() };
 
 /// Answers with the page of a failure, or breaks the connection when that is all that is left to do.
 pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, failure: Failure) -> After {
@@ -53,7 +57,7 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
         exchange.keep_alive = false;
     }
     let mut out = std::mem::take(&mut exchange.to_client.staged);
-    write_head(&mut out, session, exchange, status);
+    write_head(&mut out, session, exchange, status, &UNCHANGED);
     write::field(&mut out, b"Content-Type", format.content_type().as_bytes());
     write::field(&mut out, b"Cache-Control", b"no-store");
     write::field(&mut out, b"weir-reason", failure.reason().as_bytes());
@@ -77,19 +81,22 @@ pub(crate) async fn from_config(
     if !take_buffered_body(session, exchange) {
         exchange.keep_alive = false;
     }
+    let changes = &route.config.response_headers;
     let mut out = std::mem::take(&mut exchange.to_client.staged);
     let status = match &route.config.action {
         Action::Redirect(redirect) => {
-            write_head(&mut out, session, exchange, redirect.status);
-            write_location(&mut out, exchange, redirect);
-            fields::write_changes(&mut out, &route.config.response_headers);
+            write_head(&mut out, session, exchange, redirect.status, changes);
+            if leave(changes, b"Location") {
+                write_location(&mut out, exchange, redirect);
+            }
+            fields::write_changes(&mut out, changes);
             write_body(&mut out, exchange, redirect.status, b"");
             redirect.status
         }
         Action::Respond(fixed) => {
-            write_head(&mut out, session, exchange, fixed.status);
-            write_fixed(&mut out, fixed);
-            fields::write_changes(&mut out, &route.config.response_headers);
+            write_head(&mut out, session, exchange, fixed.status, changes);
+            write_fixed(&mut out, fixed, changes);
+            fields::write_changes(&mut out, changes);
             write_body(&mut out, exchange, fixed.status, fixed.body.as_bytes());
             fixed.status
         }
@@ -110,7 +117,7 @@ pub(crate) async fn as_last_hop(session: &mut Session, exchange: &mut Exchange) 
     }
     let status = if exchange.request.method() == Method::Options { 200 } else { 405 };
     let mut out = std::mem::take(&mut exchange.to_client.staged);
-    write_head(&mut out, session, exchange, status);
+    write_head(&mut out, session, exchange, status, &UNCHANGED);
     write::field(&mut out, b"Allow", b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS");
     write_body(&mut out, exchange, status, b"");
     exchange.to_client.staged = out;
@@ -133,12 +140,20 @@ fn take_buffered_body(session: &mut Session, exchange: &mut Exchange) -> bool {
     }
 }
 
-fn write_head(out: &mut Vec<u8>, session: &Session, exchange: &mut Exchange, status: u16) {
+fn write_head(
+    out: &mut Vec<u8>,
+    session: &Session,
+    exchange: &mut Exchange,
+    status: u16,
+    changes: &HeaderChanges,
+) {
     write::status_line(out, Version::Http11, status, status_text(status).as_bytes());
-    write::field(out, b"Date", &session.worker.date());
+    if leave(changes, b"Date") {
+        write::field(out, b"Date", &session.worker.date());
+    }
     fields::write_connection(out, exchange);
     let view = exchange.record.view(session);
-    fields::write_id(out, exchange, &view.snapshot.listeners[exchange.record.listener()]);
+    fields::write_id(out, exchange, &view.snapshot.listeners[exchange.record.listener()], changes);
 }
 
 fn write_location(out: &mut Vec<u8>, exchange: &Exchange, redirect: &Redirect) {
@@ -160,17 +175,18 @@ fn write_location(out: &mut Vec<u8>, exchange: &Exchange, redirect: &Redirect) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn write_fixed(out: &mut Vec<u8>, fixed: &Fixed) {
-    if !fixed.body.is_empty() {
+fn write_fixed(out: &mut Vec<u8>, fixed: &Fixed, changes: &HeaderChanges) {
+    if !fixed.body.is_empty() && leave(changes, b"Content-Type") {
         write::field(out, b"Content-Type", fixed.content_type.as_bytes());
     }
-    for (name, value) in &fixed.headers {
+    for (name, value) in fixed.headers.iter().filter(|(name, _)| leave(changes, name.as_bytes())) {
         write::field(out, name.as_bytes(), value.as_bytes());
     }
 }
 
 /// Ends the head and appends the body, as far as status and method allow one (RFC 9110 section 6.4.1).
-fn write_body(out: &mut Vec<u8>, exchange: &Exchange, status: u16, body: &[u8]) {
+fn write_body(out: &mut Vec<u8>, exchange: &mut Exchange, status: u16, body: &[u8]) {
+    exchange.record.own_body = Some(0);
     if status == 204 || status == 304 {
         return out.extend_from_slice(b"\r\n");
     }
@@ -178,6 +194,7 @@ fn write_body(out: &mut Vec<u8>, exchange: &Exchange, status: u16, body: &[u8]) 
     out.extend_from_slice(b"\r\n");
     if exchange.request.method() != Method::Head {
         out.extend_from_slice(body);
+        exchange.record.own_body = Some(body.len() as u64);
     }
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use weir_config::Protocol;
-use weir_http::{Method, Progress, RequestBody, Version};
+use weir_http::{Progress, RequestBody, Version};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
@@ -43,6 +43,8 @@ pub(crate) struct Serving {
     pub(crate) slot: Slot,
     /// Bytes of the response head at the front of the server's input.
     pub(crate) head_len: usize,
+    /// Whether any byte of the request left for the server before it answered.
+    pub(crate) sent_any: bool,
     /// Whether the request could not be sent whole: the connection ends with this exchange.
     pub(crate) send_failed: bool,
 }
@@ -80,7 +82,7 @@ pub(crate) async fn run(
     let connected = attempt.connect(session, exchange, plans, local, tried).await;
     let mut server = connected.inspect_err(|failed| {
         tell_latency(plans, index, began, Some(failed.failure));
-        tell_outcome(plans, local, failed.server, judge_failure(plans, failed), began);
+        tell_outcome(plans, local, failed.server, judge_failure(failed), began);
     })?;
     attempt.reused = server.requests > 0;
     exchange.record.reused = attempt.reused;
@@ -106,11 +108,12 @@ pub(crate) async fn run(
             local.shard.requests.increment();
             let judged = plans.upstream.ejector.judge(exchange.response.status());
             tell_outcome(plans, local, attempt.slot.server, judged, began);
-            Ok(Serving { server, slot: attempt.slot, head_len, send_failed: send_failed.is_some() })
+            let Attempt { slot, sent_any, .. } = attempt;
+            Ok(Serving { server, slot, head_len, sent_any, send_failed: send_failed.is_some() })
         }
         Err((failure, kind)) => {
             let failed = attempt.failed(failure, kind);
-            tell_outcome(plans, local, failed.server, judge_failure(plans, &failed), began);
+            tell_outcome(plans, local, failed.server, judge_failure(&failed), began);
             Err(failed)
         }
     }
@@ -137,7 +140,7 @@ pub(crate) async fn connect(
             Ok((server, attempt.slot))
         }
         Err(failed) => {
-            tell_outcome(plans, local, failed.server, judge_failure(plans, &failed), began);
+            tell_outcome(plans, local, failed.server, judge_failure(&failed), began);
             Err(failed)
         }
     }
@@ -155,12 +158,13 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
 }
 
 /// What a failed attempt says of its server.
-fn judge_failure(plans: Plans<'_>, failed: &Failed) -> Outcome {
-    match failed.kind {
-        Kind::Server(retry::Cause::Status(status)) => plans.upstream.ejector.judge(status),
-        _ if failed.failure.party != Party::Server || failed.is_stale() => Outcome::Unknown,
-        Kind::Server(_) | Kind::Other => Outcome::Failure(failed.failure.into()),
+fn judge_failure(failed: &Failed) -> Outcome {
+    // A client that holds back its body can have the server switch too early as often as it likes.
+    let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::UpgradeEarly;
+    if by_client || failed.is_stale() {
+        return Outcome::Unknown;
     }
+    Outcome::Failure(failed.failure.into())
 }
 
 /// Tells the rules of ejection how an attempt ended that `began` then.
@@ -418,9 +422,8 @@ fn check_final(exchange: &Exchange, plans: Plans<'_>) -> Result<(), AttemptError
     if status == 101 && !asked {
         return Err((Failure::server(Phase::Response, Cause::UpgradeUnasked), Kind::Other));
     }
-    if plans.upstream.retry.on_status.contains(&status) && exchange.request.method() != Method::Connect {
-        let failure = Failure::server(Phase::Response, Cause::Closed);
-        return Err((failure, Kind::Server(retry::Cause::Status(status))));
+    if exchange.switches_protocols() && !exchange.request_relay.is_done() {
+        return Err((Failure::server(Phase::Response, Cause::UpgradeEarly), Kind::Other));
     }
     Ok(())
 }

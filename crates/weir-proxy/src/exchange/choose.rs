@@ -67,6 +67,7 @@ pub(crate) fn route<'a>(
     listener: &'a ListenerPlan,
 ) -> Result<&'a RoutePlan, Ended> {
     let Some(id) = listener.routes.lookup(&exchange.asked(session, listener)) else {
+        exchange.keep_alive &= exchange.request.upgrade().is_none();
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };
     exchange.record.route = Some(id.index());
@@ -75,6 +76,9 @@ pub(crate) fn route<'a>(
     if connects && !route.config.allow_connect {
         return Err(Failure::client(Phase::Route, Cause::ConnectNotAllowed).into());
     }
+    // Whoever asks for a tunnel may speak in it before it hears that there is none: what comes behind its request is never
+    // read as another one (RFC 9931).
+    exchange.keep_alive &= upgrade_wanted(&exchange.request, &exchange.request_text, route).is_none();
     limit_body(exchange, route)?;
     rewrite(exchange, route);
     Ok(route)

@@ -124,9 +124,15 @@ fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<
 }
 
 /// Whether the changes of a route take this field out.
-pub(super) fn is_changed_away(changes: &HeaderChanges, name: &[u8]) -> bool {
+fn is_changed_away(changes: &HeaderChanges, name: &[u8]) -> bool {
     let named = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     changes.remove.iter().any(|other| named(other)) || changes.set.iter().any(|(other, _)| named(other))
+}
+
+/// Whether the changes of a route leave a line of this name that Weir itself writes.
+#[inline]
+pub(super) fn leave(changes: &HeaderChanges, name: &[u8]) -> bool {
+    changes.is_empty() || !is_changed_away(changes, name)
 }
 
 /// Appends what a route sets and adds.
@@ -141,19 +147,22 @@ pub(crate) fn write_request(session: &Session, exchange: &mut Exchange, plans: P
     let Plans { listener, route, upstream, .. } = plans;
     let server_host = &upstream.config.servers[server.index()].name;
     let close = upstream.idle.connections_max == 0;
+    let changes = &route.config.request_headers;
     let mut out = std::mem::take(&mut exchange.to_server.staged);
     write_request_line(&mut out, exchange);
     write_host(&mut out, exchange, &route.config.forward_host, server_host);
     copy_request_fields(&mut out, session, exchange, plans);
-    forwarded::write(&mut out, session, exchange, listener);
+    forwarded::write(&mut out, session, exchange, listener, changes);
     forwarded::write_certificate(&mut out, session, listener);
-    trace::write(&mut out, exchange, &route.config.request_headers);
+    trace::write(&mut out, exchange, changes);
     write_request_framing(&mut out, exchange);
-    if let Some(left) = exchange.request.max_forwards(&exchange.request_text) {
+    if let Some(left) = exchange.request.max_forwards(&exchange.request_text)
+        && leave(changes, b"Max-Forwards")
+    {
         write::decimal_field(&mut out, b"Max-Forwards", left.saturating_sub(1));
     }
     write_request_connection(&mut out, exchange, route, close);
-    write_changes(&mut out, &route.config.request_headers);
+    write_changes(&mut out, changes);
     out.extend_from_slice(b"\r\n");
     exchange.to_server.staged = out;
 }
@@ -284,7 +293,9 @@ pub(crate) fn write_interim(exchange: &mut Exchange, text: &[u8]) {
     let response = &exchange.response;
     let out = &mut exchange.to_client.staged;
     write::status_line(out, Version::Http11, response.status(), response.reason().of(text));
-    let filter = Filter { drop: RESPONSE_OWN, also_drop: None, replace: None };
+    let also_drop = |field: &Field| response.is_named_by_connection(text, field);
+    let ask = response.connection().others();
+    let filter = Filter { drop: RESPONSE_OWN, also_drop: ask.then_some(&also_drop), replace: None };
     copy_fields(out, text, response.fields(), &filter);
     out.extend_from_slice(b"\r\n");
 }
@@ -307,16 +318,17 @@ pub(crate) fn write_response(
     };
     let mut out = std::mem::take(&mut exchange.to_client.staged);
     let response = &exchange.response;
+    let changes = &plans.route.config.response_headers;
     write::status_line(&mut out, Version::Http11, response.status(), response.reason().of(text));
     copy_response_fields(&mut out, exchange, plans, server, text);
-    if !response.fields().contains(FieldName::Date) {
+    if !response.fields().contains(FieldName::Date) && leave(changes, b"Date") {
         write::field(&mut out, b"Date", &session.worker.date());
     }
     write_response_framing(&mut out, exchange, body);
     write_connection(&mut out, exchange);
-    write_id(&mut out, exchange, plans.listener);
+    write_id(&mut out, exchange, plans.listener, changes);
     persistence::write_bond(&mut out, exchange, plans, server);
-    write_changes(&mut out, &plans.route.config.response_headers);
+    write_changes(&mut out, changes);
     out.extend_from_slice(b"\r\n");
     exchange.to_client.staged = out;
 }
@@ -325,6 +337,7 @@ pub(crate) fn write_response(
 pub(crate) fn write_switching(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId, text: &[u8]) {
     let mut out = std::mem::take(&mut exchange.to_client.staged);
     let response = &exchange.response;
+    let changes = &plans.route.config.response_headers;
     write::status_line(&mut out, Version::Http11, response.status(), response.reason().of(text));
     copy_response_fields(&mut out, exchange, plans, server, text);
     if response.status() == 101 {
@@ -333,9 +346,9 @@ pub(crate) fn write_switching(exchange: &mut Exchange, plans: Plans<'_>, server:
             write::field(&mut out, b"Upgrade", field.value.of(text));
         }
     }
-    write_id(&mut out, exchange, plans.listener);
+    write_id(&mut out, exchange, plans.listener, changes);
     persistence::write_bond(&mut out, exchange, plans, server);
-    write_changes(&mut out, &plans.route.config.response_headers);
+    write_changes(&mut out, changes);
     out.extend_from_slice(b"\r\n");
     exchange.to_client.staged = out;
 }
@@ -388,9 +401,16 @@ fn write_response_framing(out: &mut Vec<u8>, exchange: &Exchange, body: Response
 }
 
 /// The id of the request, for clients that are to have it.
-pub(crate) fn write_id(out: &mut Vec<u8>, exchange: &Exchange, listener: &ListenerPlan) {
-    if let Some(header) = listener.id_of_responses().filter(|_| !exchange.record.request_id.is_empty()) {
-        write::field(out, header, &exchange.record.request_id);
+pub(crate) fn write_id(
+    out: &mut Vec<u8>,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+    changes: &HeaderChanges,
+) {
+    let id = &exchange.record.request_id;
+    if let Some(header) = listener.id_of_responses().filter(|header| !id.is_empty() && leave(changes, header))
+    {
+        write::field(out, header, id);
     }
 }
 

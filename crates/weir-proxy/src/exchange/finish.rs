@@ -29,10 +29,12 @@ pub(crate) fn run(
         let announced = exchange.keep_alive_announced.map(|seconds| Duration::from_secs(u64::from(seconds)));
         keep_idle(session, plans, serving, announced);
     }
-    match (exchange.keep_alive, session.client.has_input()) {
-        (true, _) if exchange.request_body.is_finished() => After::KeepAlive,
-        (false, false) if exchange.request_body.is_finished() => After::Close,
-        // Bytes that nobody reads would turn the close into a reset, and the client might lose the response.
+    // Whoever did not say that this is its last request may have sent another by now. Bytes that nobody reads would turn the
+    // close into a reset, and the client would lose what it has not fetched of the response (RFC 9112 section 9.6).
+    let was_last = !exchange.request.keep_alive() && !session.client.has_input();
+    match (exchange.request_body.is_finished(), exchange.keep_alive) {
+        (true, true) => After::KeepAlive,
+        (true, false) if was_last => After::Close,
         _ => After::Linger,
     }
 }

@@ -5,10 +5,11 @@
 
 use std::net::IpAddr;
 
-use weir_config::Trust;
+use weir_config::{HeaderChanges, Trust};
 use weir_http::{FieldName, Node, Version, write, write_forwarded, x_forwarded_for};
 
 use super::Exchange;
+use super::fields::leave;
 use super::record::REQUEST_ID_LEN;
 use crate::downstream::session::Session;
 use crate::snapshot::ListenerPlan;
@@ -64,16 +65,22 @@ fn make_request_id(session: &Session, exchange: &mut Exchange) {
     exchange.record.request_id.extend_from_slice(&id);
 }
 
-/// Appends everything the listener wants servers to know.
-pub(crate) fn write(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, listener: &ListenerPlan) {
+/// Appends everything the listener wants servers to know, but for what the route removes or sets itself.
+pub(crate) fn write(
+    out: &mut Vec<u8>,
+    session: &Session,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+    changes: &HeaderChanges,
+) {
     let trusted = listener.trusts(session.peer);
     if listener.config.forwarded.x_forwarded {
-        write_x_forwarded(out, session, exchange, trusted);
+        write_x_forwarded(out, session, exchange, trusted, changes);
     }
-    if listener.config.forwarded.rfc7239 {
+    if listener.config.forwarded.rfc7239 && leave(changes, b"Forwarded") {
         write_rfc7239(out, session, exchange, trusted);
     }
-    if listener.config.forwarded.via {
+    if listener.config.forwarded.via && leave(changes, b"Via") {
         write_list(out, exchange, FieldName::Via, b"Via", |out| {
             let version: &[u8] =
                 if exchange.request.version() == Version::Http10 { b"1.0 " } else { b"1.1 " };
@@ -81,7 +88,9 @@ pub(crate) fn write(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, l
             out.extend_from_slice(listener.via_name.as_bytes());
         });
     }
-    if let Some(header) = &listener.config.request_id.header {
+    if let Some(header) = &listener.config.request_id.header
+        && leave(changes, header.as_bytes())
+    {
         write::field(out, header.as_bytes(), &exchange.record.request_id);
     }
 }
@@ -92,9 +101,39 @@ pub(crate) fn write_certificate(out: &mut Vec<u8>, session: &Session, listener: 
     out.extend_from_slice(session.certificate.as_ref().map_or(without, |certificate| &certificate.lines));
 }
 
-fn write_x_forwarded(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trusted: bool) {
+fn write_x_forwarded(
+    out: &mut Vec<u8>,
+    session: &Session,
+    exchange: &Exchange,
+    trusted: bool,
+    changes: &HeaderChanges,
+) {
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
-    let fields = request.fields();
+    if leave(changes, b"X-Forwarded-For") {
+        write_forwarded_for(out, session, exchange, trusted);
+    }
+    let kept = |name| trusted && request.fields().contains(name);
+    if !kept(FieldName::XForwardedProto) && leave(changes, b"X-Forwarded-Proto") {
+        let line: &[u8] = match session.client.tls {
+            Some(_) => b"X-Forwarded-Proto: https\r\n",
+            None => b"X-Forwarded-Proto: http\r\n",
+        };
+        out.extend_from_slice(line);
+    }
+    if !kept(FieldName::XForwardedHost) && leave(changes, b"X-Forwarded-Host") {
+        out.extend_from_slice(b"X-Forwarded-Host: ");
+        out.extend_from_slice(request.authority().of(text));
+        out.extend_from_slice(b"\r\n");
+    }
+    if !kept(FieldName::XForwardedPort)
+        && leave(changes, b"X-Forwarded-Port")
+        && let Some(port) = session.local_port
+    {
+        write::decimal_field(out, b"X-Forwarded-Port", u64::from(port));
+    }
+}
+
+fn write_forwarded_for(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trusted: bool) {
     if trusted {
         write_list(out, exchange, FieldName::XForwardedFor, b"X-Forwarded-For", |out| {
             write_peer(out, session);
@@ -103,24 +142,6 @@ fn write_x_forwarded(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, 
         out.extend_from_slice(b"X-Forwarded-For: ");
         write_peer(out, session);
         out.extend_from_slice(b"\r\n");
-    }
-    let kept = |name| trusted && fields.contains(name);
-    if !kept(FieldName::XForwardedProto) {
-        let line: &[u8] = match session.client.tls {
-            Some(_) => b"X-Forwarded-Proto: https\r\n",
-            None => b"X-Forwarded-Proto: http\r\n",
-        };
-        out.extend_from_slice(line);
-    }
-    if !kept(FieldName::XForwardedHost) {
-        out.extend_from_slice(b"X-Forwarded-Host: ");
-        out.extend_from_slice(request.authority().of(text));
-        out.extend_from_slice(b"\r\n");
-    }
-    if !kept(FieldName::XForwardedPort)
-        && let Some(port) = session.local_port
-    {
-        write::decimal_field(out, b"X-Forwarded-Port", u64::from(port));
     }
 }
 

@@ -95,7 +95,11 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
         let plans = plans.on(&ground.0, ground.1);
         // Connect, Send, Response: one attempt on that server.
         match attempt::run(session, exchange, plans, slot, &tried).await {
-            Ok(serving) => break (ground, serving),
+            Ok(serving) => {
+                if !retry::instead(session, exchange, plans, &mut tried, &serving) {
+                    break (ground, serving);
+                }
+            }
             Err(failed) => kept = retry::again(session, exchange, plans, &mut tried, failed)?,
         }
     };

@@ -10,6 +10,7 @@ use weir_traffic::persistence::Persistence;
 
 use super::Exchange;
 use super::attempt::Plans;
+use super::fields::leave;
 use crate::snapshot::UpstreamPlan;
 
 /// Notes where the request belongs.
@@ -54,7 +55,9 @@ pub(crate) fn write_bond(out: &mut Vec<u8>, exchange: &mut Exchange, plans: Plan
     if let Some(cookie) = persistence.set_cookie(bond, server) {
         write::field(out, b"Set-Cookie", cookie.as_bytes());
         // A shared cache that kept this response would give one client's cookie to all (RFC 9111 section 7.3).
-        write::field(out, b"Cache-Control", b"private");
+        if leave(&plans.route.config.response_headers, b"Cache-Control") {
+            write::field(out, b"Cache-Control", b"private");
+        }
     }
     let kept = match bond.server {
         None => Kept::New,

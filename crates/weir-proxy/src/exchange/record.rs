@@ -37,6 +37,8 @@ pub(crate) struct Record {
     /// The status sent to the client; 0 as long as none was.
     pub(crate) status: u16,
     pub(crate) bytes_in: u64,
+    /// The length of the body that Weir itself has answered with.
+    pub(crate) own_body: Option<u64>,
     /// Bytes to the server and to the client inside a tunnel.
     pub(crate) tunnelled: Option<(u64, u64)>,
     /// Who ended the tunnel, or ended its direction of it first.
@@ -64,6 +66,7 @@ impl Record {
             reused: false,
             status: 0,
             bytes_in: 0,
+            own_body: None,
             tunnelled: None,
             ended_by: None,
             failure: None,
@@ -83,12 +86,21 @@ impl Record {
         self.reused = false;
         self.status = 0;
         self.bytes_in = 0;
+        self.own_body = None;
         self.tunnelled = None;
         self.ended_by = None;
         self.failure = None;
         self.request_id.clear();
         self.request_id.shrink_to(REQUEST_ID_LEN);
         self.trace = Trace::NONE;
+    }
+
+    /// Bytes of the body that the client got, of which `relayed` came from a server.
+    pub(crate) fn body_bytes_out(&self, relayed: u64) -> u64 {
+        match self.tunnelled {
+            Some((_, down)) => down,
+            None => self.own_body.unwrap_or(relayed),
+        }
     }
 
     /// The view that this exchange runs on, to its end: the present one of the worker when it began.

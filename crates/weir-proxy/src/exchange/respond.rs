@@ -8,7 +8,7 @@ use weir_observe::{Cause, Failure, Party, Phase, ServerShard};
 use super::attempt::{Plans, Serving};
 use super::failure::{of_request_body, of_response_body};
 use super::patience::Awaited;
-use super::{Ended, Exchange, choose, fields, persistence};
+use super::{Ended, Exchange, fields, persistence};
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Incoming, Reader, Writer};
@@ -55,7 +55,7 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
         ResponseBody::UntilClose => Incoming::until_close(),
     };
     let server = &serving.server.connection;
-    exchange.keep_alive &= may_go_on(session, exchange, plans, server.received().len() - serving.head_len);
+    exchange.keep_alive &= may_go_on(session, exchange, server.received().len() - serving.head_len);
     exchange.to_client.closes = !exchange.keep_alive;
     let until_close = exchange.response.body(exchange.request.method()) == ResponseBody::UntilClose;
     exchange.server_keeps_alive = exchange.response.keep_alive() && !until_close;
@@ -75,14 +75,11 @@ fn server_shard<'a>(plans: Plans<'a>, serving: &Serving) -> &'a ServerShard {
 }
 
 /// Whether another request may follow this response, as far as is known when its head goes out.
-fn may_go_on(session: &Session, exchange: &Exchange, plans: Plans<'_>, body_received: usize) -> bool {
+fn may_go_on(session: &Session, exchange: &Exchange, body_received: usize) -> bool {
     // An early answer that is whole already: nobody waits for what is left of the request.
     let whole = exchange.response_body.announced().is_none_or(|len| len <= body_received as u64);
     let early = !exchange.request_relay.is_done() && whole;
-    // A client that began to speak another protocol before it was accepted: its bytes must not be read as a request.
-    let upgrade = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route);
-    let spoke_early = upgrade.is_some() && session.client.has_input();
-    !early && !spoke_early && !session.is_ending()
+    !early && !session.is_ending()
 }
 
 fn poll(

@@ -1,12 +1,12 @@
 //! Whether a failed attempt goes again, and where not: gathers the facts for the one decision in weir-traffic.
 
 use weir_http::{Method, RequestBody};
-use weir_observe::{Cause, Failure};
+use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::ServerId;
 use weir_traffic::balance::Excluded;
 use weir_traffic::retry::{self, FailedAttempt, NextServer, Verdict};
 
-use super::attempt::Plans;
+use super::attempt::{Plans, Serving};
 use super::{Ended, Exchange};
 use crate::clock;
 use crate::downstream::session::Session;
@@ -28,6 +28,13 @@ pub(crate) struct Tried {
 impl Tried {
     pub(crate) const fn new() -> Self {
         Self { excluded: Excluded::new(), stale_connections: 0, fresh: false, last: None }
+    }
+
+    /// Whether anybody may take the request after it has failed on `server`, too.
+    fn leaves_other(&self, plan: &UpstreamPlan, server: ServerId) -> bool {
+        let mut excluded = self.excluded;
+        excluded.insert(server);
+        plan.balancer().has_eligible_but(&excluded)
     }
 
     /// The failure to report when no server is left: that of the last attempt, if there was one.
@@ -81,6 +88,40 @@ pub(crate) fn begin(session: &Session, exchange: &mut Exchange, plans: Plans<'_>
     }
 }
 
+/// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: nobody
+/// else can be asked, and the client gets this one, with whatever it says.
+pub(crate) fn instead(
+    session: &mut Session,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    tried: &mut Tried,
+    serving: &Serving,
+) -> bool {
+    let (status, method) = (exchange.response.status(), exchange.request.method());
+    if !plans.upstream.retry.on_status.contains(&status) || method == Method::Connect {
+        return false;
+    }
+    let server = serving.slot.server;
+    let failed = Failed {
+        failure: Failure::server(Phase::Response, Cause::UnexpectedStatus),
+        server,
+        kind: Kind::Server(retry::Cause::Status(status)),
+        sent_any: serving.sent_any,
+        received_any: true,
+        reused: exchange.record.reused,
+        // That of the response, until it is gone.
+        slot: None,
+    };
+    let goes_again = again(session, exchange, plans, tried, failed).is_ok();
+    if goes_again {
+        let local = &plans.view.upstreams[plans.upstream_index];
+        local.servers[server.index()].shard.responses.record(status);
+        // If that other server is gone a moment later, nobody has broken anything.
+        tried.last = None;
+    }
+    goes_again
+}
+
 /// Prepares another attempt; gives the slot for it, if it is one on the same server.
 ///
 /// # Errors
@@ -112,6 +153,7 @@ pub(crate) fn again(
         reused_connection: failed.reused,
         repeatable: plan.may_repeat(exchange),
         body_replayable: exchange.request_kept.is_whole(),
+        other_server: tried.leaves_other(plan, failed.server),
         attempts: exchange.record.attempts,
         stale_connections: tried.stale_connections,
         elapsed: now.saturating_duration_since(exchange.record.began),

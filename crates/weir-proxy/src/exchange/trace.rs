@@ -8,7 +8,7 @@ use weir_http::{FieldName, Traceparent, Version};
 use weir_observe::Phase;
 
 use super::Exchange;
-use super::fields::{NameSet, is_changed_away};
+use super::fields::{NameSet, leave};
 use crate::downstream::session::Session;
 use crate::snapshot::{ListenerPlan, TracePlan};
 use crate::view::View;
@@ -154,7 +154,7 @@ pub(crate) fn write(out: &mut Vec<u8>, exchange: &Exchange, changes: &HeaderChan
 #[inline(never)]
 fn write_traced(out: &mut Vec<u8>, own: &Own, attempt: u8, changes: &HeaderChanges) {
     let name = FieldName::Traceparent.as_str().as_bytes();
-    if is_changed_away(changes, name) {
+    if !leave(changes, name) {
         return;
     }
     out.extend_from_slice(name);

@@ -288,6 +288,13 @@ impl Balancer {
         self.states.iter().any(|state| state.is_eligible())
     }
 
+    /// Whether a server may be chosen, full or not, on which a request has not failed for good.
+    pub fn has_eligible_but(&self, excluded: &Excluded) -> bool {
+        let strict = excluded.without_avoided().unwrap_or(*excluded);
+        let mut seats = self.primaries.seats.iter().chain(&self.backups.seats);
+        seats.any(|seat| seat.state.is_eligible() && !strict.contains(seat.id))
+    }
+
     /// Gives back the slot that [`Self::choose`] took on `server`.
     pub fn release(&self, server: ServerId) {
         self.state(server).release();

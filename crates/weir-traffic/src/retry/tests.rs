@@ -11,6 +11,7 @@ const BROKEN_GET: FailedAttempt = FailedAttempt {
     reused_connection: false,
     repeatable: true,
     body_replayable: true,
+    other_server: true,
     attempts: 1,
     stale_connections: 0,
     elapsed: Duration::ZERO,
@@ -52,6 +53,12 @@ fn the_default_policy_by_story() {
             FailedAttempt { cause: Cause::Timeout, ..reused(get) },
             OTHER_ONLY,
         ),
+        (
+            "GET, no answer in time from the only server",
+            FailedAttempt { cause: Cause::Timeout, other_server: false, ..get },
+            give_up(Reason::NoOtherServer),
+        ),
+        ("GET, the only server broke", FailedAttempt { other_server: false, ..get }, OTHER_FIRST),
         (
             "GET, 503",
             FailedAttempt { cause: Cause::Status(503), received_any: true, ..get },
@@ -121,6 +128,8 @@ fn the_policy_decides_what_is_repeated() {
 
     let statuses = policy(|policy| policy.on_status = vec![502, 503]);
     assert_eq!(judge(&statuses, failed(Cause::Status(503))), OTHER_ONLY);
+    let alone = FailedAttempt { other_server: false, ..failed(Cause::Status(503)) };
+    assert_eq!(judge(&statuses, alone), Verdict::GiveUp(Reason::NoOtherServer));
     assert_eq!(judge(&statuses, failed(Cause::Status(500))), Verdict::GiveUp(Reason::NotConfigured));
 }
 
@@ -162,6 +171,7 @@ fn no_combination_of_facts_breaks_the_law() {
         if counts_as_attempt {
             assert!(failed.attempts < 3, "{failed:?}");
             assert_ne!(server, NextServer::SameFresh, "{failed:?}");
+            assert!(failed.other_server || server == NextServer::OtherFirst, "there is no other: {failed:?}");
         } else {
             assert_eq!(server, NextServer::SameFresh, "{failed:?}");
             assert!(
@@ -176,7 +186,7 @@ fn no_combination_of_facts_breaks_the_law() {
 
 fn all_facts() -> impl Iterator<Item = FailedAttempt> {
     let causes = [Cause::Connect, Cause::Broken, Cause::Timeout, Cause::Status(503), Cause::Status(500)];
-    let flags = 0..1_u32 << 6;
+    let flags = 0..1_u32 << 7;
     flags.flat_map(move |flags| {
         causes.into_iter().flat_map(move |cause| {
             (1..=4).flat_map(move |attempts| {
@@ -188,6 +198,7 @@ fn all_facts() -> impl Iterator<Item = FailedAttempt> {
                     reused_connection: flags & 8 != 0,
                     repeatable: flags & 16 != 0,
                     body_replayable: flags & 32 != 0,
+                    other_server: flags & 64 != 0,
                     attempts,
                     stale_connections,
                     elapsed: Duration::ZERO,

@@ -172,10 +172,7 @@ fn one_attempt(page: &mut Page, at: usize, attempt: &Value) {
         format!(" after {} ms", millis(&attempt["lasted_ms"]))
     };
     if let Some(status) = attempt["refused_status"].as_u64() {
-        page.line(
-            "",
-            &format!("failed{after}: the server answered {status}, which the config has tried again"),
-        );
+        page.line("", &format!("failed{after}: the server answered {status}, a status of `retry.on_status`"));
     } else if !attempt["failure"].is_null() {
         let failure = &attempt["failure"];
         let sent = match (attempt["sent_any"] == true, attempt["received_any"] == true) {
@@ -237,6 +234,7 @@ fn decided(decision: &str) -> &'static str {
         "not-configured" => "then: not tried again, `retry.on` of the upstream does not name this",
         "attempts-used" => "then: not tried again, all attempts that the config allows were used",
         "too-late" => "then: not tried again, too much time had gone by",
+        "no-other-server" => "then: not tried again, there was no other server to ask",
         "budget-used" => "then: not tried again, the retry budget of the upstream was used up",
         _ => "then: not tried again",
     }

@@ -129,6 +129,37 @@ fn failures_say_phase_party_and_cause() {
     assert!(last.starts_with("499 ") && last.contains(" client ") && last.ends_with("/half"), "{last}");
 }
 
+/// The bodies that Weir gives itself count as those of servers do, and as little where none is sent.
+#[test]
+fn bodies_of_weirs_own_have_a_length() {
+    let gone = Origin::serving("gone").address();
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\nupstream.gone.servers = [\"{gone}\"]\nlistener.web.route = [\n\
+         {{ path = \"/fixed\", respond = {{ body = \"hello\" }} }},\n\
+         {{ path = \"/empty\", respond = {{ status = 204 }} }},\n\
+         {{ path = \"/moved\", redirect = {{ to = \"https://a.test/\" }} }},\n\
+         {{ path = \"/gone\", upstream = \"gone\" }},\n]\n\
+         access_log = {{ format = '{{method}} {{target}} {{body_bytes_out}} end', output = \"file:{{dir}}/access.log\" }}\n",
+    ));
+    let mut expected = Vec::new();
+    let mut client = Client::connect(weir.web());
+    for (method, target) in [
+        ("GET", "/fixed"),
+        ("HEAD", "/fixed"),
+        ("GET", "/empty"),
+        ("GET", "/moved"),
+        ("GET", "/gone"),
+        ("HEAD", "/gone"),
+        ("GET", "/unknown"),
+    ] {
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        let len = client.response_to(method).body.bytes.len();
+        assert_eq!(len > 0, method == "GET" && !["/empty", "/moved"].contains(&target), "{method} {target}");
+        expected.push(format!("{method} {target} {len} end"));
+    }
+    assert_eq!(lines(&weir.folder().join("access.log"), expected.len()), expected);
+}
+
 /// A listener on every address of the machine says which of them the client chose.
 #[test]
 fn where_the_client_connected_to() {

@@ -1,6 +1,6 @@
 //! Connections are kept on both sides, and closed when one side says so, without telling the other.
 
-use crate::harness::{Client, Origin, Weir, origin::ok};
+use crate::harness::{Client, Gate, Origin, Weir, origin::ok};
 
 #[test]
 fn one_client_connection_uses_one_server_connection() {
@@ -161,6 +161,34 @@ fn a_session_ends_after_its_requests() {
         assert_eq!(response.closes(), n == 3, "request {n}: {response:?}");
     }
     client.assert_closed();
+}
+
+/// A request that comes while the last response of a session is on its way is never read. The response is whole all the same: a
+/// close with bytes unread would be a reset, which drops what the client has not fetched yet.
+#[test]
+fn a_last_response_is_whole_whatever_comes_behind_its_request() {
+    const BYTES: usize = 4 << 20;
+    let second_sent = Gate::new();
+    let gate = second_sent.clone();
+    let origin = Origin::start(move |conn| {
+        conn.request()?;
+        conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n"))?;
+        gate.wait("the client has sent a second request");
+        conn.send(vec![b'x'; BYTES])
+    });
+    let weir = Weir::proxying_with(&origin, "listener.web.limits.requests_per_session = 1");
+    let mut client = Client::connect_narrow(weir.web());
+    client.send_get("/last");
+    assert!(client.head().fields.lists("connection", "close"));
+    client.send_get("/behind");
+    second_sent.open();
+    let (mut got, mut buf) = (0, [0; 16 << 10]);
+    while got < BYTES {
+        got += client.skim(&mut buf);
+    }
+    assert_eq!(got, BYTES);
+    client.assert_closed();
+    assert_eq!(origin.targets(), ["/last"]);
 }
 
 /// A response may be answered while Weir still holds the server connection of another client: they never mix.

@@ -141,6 +141,66 @@ fn what_may_be_done_twice_is_for_the_config_to_say() {
     }
 }
 
+/// A status of `retry.on_status` is an answer still when nobody else can be asked: the client gets it as it stands.
+#[test]
+fn a_status_that_cannot_go_again_reaches_the_client() {
+    let answer =
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\nX-Own: yes\r\nContent-Length: 4\r\n\r\nbusy";
+    for (method, servers, asked, reason) in [
+        ("POST", 1, 1, "not-idempotent"),
+        ("POST", 2, 1, "not-idempotent"),
+        ("GET", 1, 1, "no-other-server"),
+        ("GET", 2, 2, "attempts-used"),
+        ("GET", 3, 2, "attempts-used"),
+    ] {
+        let origins: Vec<Origin> = (0..servers).map(|_| Origin::answering(answer)).collect();
+        let weir = on_503(&origins, "");
+        let response = send(&weir, method, "abc");
+        let story = format!("{method} with {servers} servers: {response:?}");
+        assert_eq!((response.status, response.text()), (503, "busy".to_owned()), "{story}");
+        assert_eq!(
+            (response.field("retry-after"), response.field("x-own"), response.reason()),
+            (Some("7"), Some("yes"), None),
+            "{story}"
+        );
+        assert_eq!(origins.iter().map(|origin| origin.requests().len()).sum::<usize>(), asked, "{story}");
+        assert_eq!(refused(&weir, reason), 1.0, "{story}");
+        assert_eq!(retries(&weir, "status"), (asked - 1) as f64, "{story}");
+    }
+}
+
+#[test]
+fn a_status_beyond_the_budget_reaches_the_client() {
+    let origins = [(); 2].map(|()| Origin::answering("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy"));
+    let weir = on_503(&origins, ", budget = \"0%\", budget_per_second = 0");
+    let response = send(&weir, "GET", "");
+    assert_eq!((response.status, response.text()), (503, "busy".to_owned()), "{response:?}");
+    assert_eq!((refused(&weir, "budget-used"), retries(&weir, "status")), (1.0, 0.0));
+}
+
+#[test]
+fn a_status_goes_to_a_server_that_does_better() {
+    let origins =
+        [Origin::answering("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy"), Origin::serving("fine")];
+    let weir = on_503(&origins, "");
+    let mut client = Client::connect(weir.web());
+    for _ in 0..4 {
+        client.send_get("/");
+        let response = client.response();
+        assert_eq!((response.status, response.text()), (200, "fine".to_owned()));
+    }
+    assert!(retries(&weir, "status") >= 1.0);
+}
+
+fn on_503(origins: &[Origin], more: &str) -> Weir {
+    let servers: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
+    Weir::start(&format!(
+        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+         [upstream.app]\nservers = [{}]\nejection = \"off\"\nretry = {{ on_status = [503]{more} }}\n",
+        servers.join(", ")
+    ))
+}
+
 /// One of three servers takes requests and breaks: with a fifth of the traffic as budget, nearly all of them go again.
 #[test]
 fn the_budget_grows_with_the_traffic() {

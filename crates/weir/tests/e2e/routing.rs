@@ -229,6 +229,47 @@ fn headers_are_changed() {
     assert_eq!(origin.last_request().field("host"), Some(origin.address().to_string().as_str()));
 }
 
+/// What Weir writes itself is no exception: removed is gone, and set stands there once.
+#[test]
+fn headers_of_weirs_own_are_changed() {
+    const SET: [&str; 4] = ["X-Forwarded-Proto", "X-Forwarded-For", "Via", "X-Request-Id"];
+    const REMOVED: [&str; 3] = ["X-Forwarded-Host", "X-Forwarded-Port", "Forwarded"];
+    let origin = Origin::serving("fine");
+    let set: Vec<String> = SET.iter().map(|name| format!("{name} = \"own\"")).collect();
+    for trusted in ["", "listener.web.trusted_proxies = [\"127.0.0.0/8\"]\n"] {
+        let weir = Weir::start(&format!(
+            "{WEB}{trusted}upstream.app.servers = [\"{}\"]\n\
+             listener.web.forwarded = {{ rfc7239 = true, via = true }}\nlistener.web.request_id.respond = true\n\
+             [upstream.app.persistence]\nmode = \"insert\"\n\
+             [[listener.web.route]]\npath = \"/fixed\"\nrespond = {{ body = \"x\", headers = {{ x-fixed = \"1\" }} }}\n\
+             response_headers = {{ remove = [\"date\"], set = {{ Content-Type = \"own\", X-Fixed = \"own\", X-Request-Id = \"own\" }} }}\n\
+             [[listener.web.route]]\npath = \"/\"\nupstream = \"app\"\n\
+             request_headers = {{ remove = {REMOVED:?}, set = {{ {} }} }}\n\
+             response_headers = {{ set = {{ Date = \"own\", Cache-Control = \"own\" }}, remove = [\"X-Request-Id\"] }}\n",
+            origin.address(),
+            set.join(", ")
+        ));
+        let response = ask(&weir, "GET /", "Host: a.test\r\nX-Forwarded-For: 10.0.0.1\r\nVia: 1.1 b\r\n");
+        let request = origin.last_request();
+        for name in SET {
+            assert_eq!(request.fields().all(name), ["own"], "{name}: {request:?}");
+        }
+        for name in REMOVED {
+            assert_eq!(request.fields().all(name), Vec::<&str>::new(), "{name}: {request:?}");
+        }
+        assert!(response.field("set-cookie").is_some(), "{response:?}");
+        for (name, values) in [("date", &["own"][..]), ("cache-control", &["own"]), ("x-request-id", &[])] {
+            assert_eq!(response.fields().all(name), values, "{name}: {response:?}");
+        }
+        let fixed = ask(&weir, "GET /fixed", "Host: a.test\r\n");
+        for (name, values) in
+            [("date", &[][..]), ("content-type", &["own"]), ("x-fixed", &["own"]), ("x-request-id", &["own"])]
+        {
+            assert_eq!(fixed.fields().all(name), values, "{name}: {fixed:?}");
+        }
+    }
+}
+
 #[test]
 fn a_split_follows_its_weights() {
     let origins = [Origin::serving("stable"), Origin::serving("canary"), Origin::serving("off")];

@@ -288,6 +288,10 @@ impl Run<'_> {
         let Some(exchange) = self.running(attempt) else { return };
         let Stage::On(server) = exchange.stage else { return };
         let proxy = exchange.arrival.proxy;
+        let mut excluded = exchange.excluded;
+        excluded.insert(server);
+        let other_server = self.proxy(proxy).balancer().has_eligible_but(&excluded);
+        let Some(exchange) = self.running(attempt) else { return };
         let facts = FailedAttempt {
             cause,
             sent_any: cause != Cause::Connect,
@@ -296,6 +300,7 @@ impl Run<'_> {
             reused_connection: false,
             repeatable: self.model.clients[exchange.arrival.class as usize].idempotent,
             body_replayable: true,
+            other_server,
             attempts: exchange.attempts,
             stale_connections: 0,
             elapsed: Duration::from_nanos(self.agenda.now() - exchange.began),

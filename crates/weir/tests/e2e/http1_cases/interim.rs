@@ -46,6 +46,20 @@ fn row_41_fields_of_an_interim_response() {
     assert_eq!(client.response().text(), "done");
 }
 
+/// RFC 9110 section 7.6.1 holds for every message: what `Connection` names stops here.
+#[test]
+fn row_41_hop_by_hop_fields_stop() {
+    let hints = "HTTP/1.1 103 Early Hints\r\nConnection: X-Hop, keep-alive\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\
+                 Link: </a.css>; rel=preload\r\n\r\n";
+    let (_origin, weir) = answers(&[hints, FINAL]);
+    let mut client = Client::connect(weir.web());
+    client.send_get("/hop");
+    let interim = client.response();
+    let names: Vec<&str> = interim.fields().0.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((interim.status, names), (103, vec!["Link"]));
+    assert_eq!(client.response().text(), "done");
+}
+
 #[test]
 fn row_41_several_in_order() {
     let (_origin, weir) = answers(&[PROCESSING, HINTS, PROCESSING, FINAL]);

@@ -1,6 +1,6 @@
 //! Row 38: what the server answers decides whether a tunnel opens; the client alone cannot force one.
 
-use crate::harness::{Client, End, Gate, Origin, Weir};
+use crate::harness::{Client, End, Gate, Origin, Weir, origin::ok};
 
 const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -94,12 +94,95 @@ fn row_38_tunnel_bytes_never_become_a_request() {
     assert_eq!(origin.targets(), ["/chat", "/fence"]);
 }
 
+/// Nor when Weir itself has the answer: a fixed one, a redirect, or a failure.
+#[test]
+fn row_38_tunnel_bytes_never_become_a_request_when_weir_answers() {
+    let origin = Origin::serving("fine");
+    let gone = Origin::serving("gone").address();
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\n\
+         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{gone}\"]\nlistener.web.route = [\n\
+         {{ path = \"/app\", upstream = \"app\" }},\n\
+         {{ path = \"/gone\", upstream = \"gone\" }},\n\
+         {{ path = \"/fixed\", respond = {{ status = 403 }} }},\n\
+         {{ path = \"/moved\", redirect = {{ to = \"https://{{host}}/\", status = 308 }} }},\n]\n",
+        origin.address()
+    ));
+    for (path, status) in [("/gone", 502), ("/fixed", 403), ("/moved", 308), ("/unknown", 404)] {
+        let mut client = Client::connect(weir.web());
+        let handshake = HANDSHAKE.replace("/chat", path);
+        client.send(format!("{handshake}GET /app/smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        let response = client.response();
+        assert_eq!((response.status, response.closes()), (status, true), "{path}: {response:?}");
+        client.assert_closed();
+    }
+    assert_eq!(Client::get(weir.web(), "/app/fence").status, 200);
+    assert_eq!(origin.targets(), ["/app/fence"]);
+}
+
+/// Bytes that come while the refusal is on its way were sent by one who had not read it.
+#[test]
+fn row_38_tunnel_bytes_behind_the_head_of_a_refusal_never_become_a_request() {
+    let sent = Gate::new();
+    let gate = sent.clone();
+    let origin = Origin::start(move |conn| {
+        loop {
+            if conn.request()?.target() == "/chat" {
+                conn.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno")?;
+                gate.wait("the client has sent its first tunnel bytes");
+                conn.send("no")?;
+            } else {
+                conn.send(ok("fence"))?;
+            }
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    client.send(HANDSHAKE);
+    assert_eq!(client.head().status(), Ok(403));
+    assert_eq!(client.take(2), b"no");
+    client.send("GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    sent.open();
+    assert_eq!(client.take(2), b"no");
+    client.assert_closed();
+    assert_eq!(Client::get(weir.web(), "/fence").text(), "fence");
+    assert_eq!(origin.targets(), ["/chat", "/fence"]);
+}
+
+/// The same for CONNECT, whoever refuses it: the server, Weir for want of a server, or Weir for want of a route.
+#[test]
+fn row_38_bytes_behind_a_refused_connect_never_become_a_request() {
+    let origin = Origin::answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+    let gone = Origin::serving("gone").address();
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\n\
+         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{gone}\"]\nlistener.web.route = [\n\
+         {{ host = \"refused.test\", upstream = \"app\", allow_connect = true }},\n\
+         {{ host = \"gone.test\", upstream = \"gone\", allow_connect = true }},\n\
+         {{ host = \"a.test\", upstream = \"app\" }},\n]\n",
+        origin.address()
+    ));
+    for (host, status) in [("refused.test", 403), ("gone.test", 502), ("unknown.test", 404)] {
+        let mut client = Client::connect(weir.web());
+        client.send(format!(
+            "CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\n\r\n\
+             GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n"
+        ));
+        let response = client.response_to("CONNECT");
+        assert_eq!((response.status, response.closes()), (status, true), "{host}: {response:?}");
+        client.assert_closed();
+    }
+    let fence = "GET /fence HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    assert_eq!(Client::exchange(weir.web(), fence).status, 403);
+    assert_eq!(origin.targets(), ["refused.test:443", "/fence"]);
+}
+
 #[test]
 fn row_38_a_101_nobody_asked_for_is_a_bad_answer() {
     let origin = Origin::start(|conn| {
         let request = conn.request()?;
         if request.target() == "/alive" {
-            return conn.send(crate::harness::origin::ok("alive"));
+            return conn.send(ok("alive"));
         }
         conn.send(SWITCH)?;
         conn.wait_for_end();
@@ -118,6 +201,26 @@ fn row_38_a_101_nobody_asked_for_is_a_bad_answer() {
         assert!(response.reason().is_some(), "{response:?}");
     }
     assert_eq!(Client::get(weir.web(), "/alive").status, 200);
+}
+
+/// What is left of the body would follow as the first bytes of the new protocol.
+#[test]
+fn row_38_a_101_before_the_request_is_whole_is_a_bad_answer() {
+    let origin = Origin::start(|conn| {
+        conn.head()?;
+        conn.send(SWITCH)?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying(&origin);
+    let post = HANDSHAKE.replace("GET", "POST");
+    for (framing, half) in [("Transfer-Encoding: chunked", "5\r\nhe"), ("Content-Length: 5", "he")] {
+        let mut client = Client::connect(weir.web());
+        client.send(post.replace("\r\n\r\n", &format!("\r\n{framing}\r\n\r\n{half}")));
+        let response = client.response();
+        assert_eq!((response.status, response.reason()), (502, Some("response-upgrade-early")), "{framing}");
+        client.assert_closed();
+    }
 }
 
 #[test]
