@@ -25,8 +25,8 @@ pub(super) fn check(
     let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, findings));
     let ejection = ejection::check(&text.value, findings);
     let tls = upstream_tls::check(&text.value, &servers, files, findings);
-    let persistence =
-        text.value.persistence.as_ref().map(|persistence| persistence::check(persistence, findings));
+    let persistence = text.value.persistence.as_ref();
+    let persistence = persistence.map(|text| persistence::check(&name.value, text, findings));
     let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
     Upstream {
         name: name.value.clone(),
