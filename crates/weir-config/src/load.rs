@@ -51,7 +51,7 @@ impl Checked {
 
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
-        let Loading { sources, mut findings, reads_files, .. } = loading;
+        let Loading { sources, mut findings, reads_files, is_whole, .. } = loading;
         let document = Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings))
             .unwrap_or_else(|| Located::unwritten(Document::default(), node.at));
         let broken: Vec<Span> = findings
@@ -59,11 +59,12 @@ impl Checked {
             .filter(|finding| finding.kind == MistakeKind::Syntax)
             .map(|finding| finding.at)
             .collect();
-        if broken.is_empty() {
+        if broken.is_empty() && is_whole {
             let checked = Self::finish(document, sources, reads_files, findings);
             return Self { tree: Some(node), ..checked };
         }
-        // What could be read of a broken document is not the whole: only what is wrong in itself is worth saying.
+        // What could be read of a broken document, or of one without all of its files, is not the whole: only what is wrong in itself is
+        // worth saying.
         let line = |span: Span| (span.file, sources.position(span).line);
         findings.retain(|finding| {
             finding.kind == MistakeKind::Syntax

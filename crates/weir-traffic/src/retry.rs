@@ -26,12 +26,13 @@ pub struct RetryPolicy {
     pub on_status: Vec<u16>,
 }
 
-/// Two attempts within a minute, after broken connections and timeouts, whatever the status.
+/// Two attempts, after broken connections and timeouts, whatever the status. The second begins within a minute and a half: after the first
+/// has waited for a response for as long as an upstream lets it (a minute) there is time left.
 impl Default for RetryPolicy {
     fn default() -> RetryPolicy {
         RetryPolicy {
             attempts_max: 2,
-            elapsed_max: Duration::from_secs(60),
+            elapsed_max: Duration::from_secs(90),
             on_broken: true,
             on_timeout: true,
             on_status: Vec::new(),

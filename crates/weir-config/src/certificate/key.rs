@@ -9,14 +9,23 @@ use rustls_pki_types::PrivateKeyDer;
 
 use super::Said;
 
+/// Whether a key that [`public_key`] takes is for RSA.
+pub(super) fn is_rsa(key: &PrivateKeyDer<'_>) -> bool {
+    rsa_pair(key).is_some()
+}
+
+fn rsa_pair(key: &PrivateKeyDer<'_>) -> Option<RsaKeyPair> {
+    let pair = match key {
+        PrivateKeyDer::Pkcs1(_) => RsaKeyPair::from_der(key.secret_der()),
+        _ => RsaKeyPair::from_pkcs8(key.secret_der()),
+    };
+    pair.ok()
+}
+
 /// The content of the bit string `subjectPublicKey` (RFC 5280 section 4.1.2.7) that belongs to a private key.
 pub(super) fn public_key(key: &PrivateKeyDer<'_>) -> Result<Vec<u8>, Said> {
     let der = key.secret_der();
-    let rsa = || match key {
-        PrivateKeyDer::Pkcs1(_) => RsaKeyPair::from_der(der),
-        _ => RsaKeyPair::from_pkcs8(der),
-    };
-    if let Ok(pair) = rsa() {
+    if let Some(pair) = rsa_pair(key) {
         return Ok(pair.public_key().as_ref().to_vec());
     }
     for curve in

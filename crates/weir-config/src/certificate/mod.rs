@@ -126,6 +126,11 @@ impl CertificateFiles {
 }
 
 impl Certificate {
+    /// Whether its key is for RSA; else it is for ECDSA or Ed25519.
+    pub(crate) fn has_rsa_key(&self) -> bool {
+        key::is_rsa(&self.key)
+    }
+
     /// Why clients may refuse it although it can be used: it is not valid at `now`, or is for no name at all.
     pub fn doubt(&self, now: SystemTime) -> Option<String> {
         self.expiry_doubt(now).or_else(|| {

@@ -153,7 +153,8 @@ fn report_of_http(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
     if text.value.protocol != Protocol::Tcp {
         return;
     }
-    let of_listener = ["allow", "forwarded", "request_id"].map(|key| (key, text.changed(key)));
+    let of_listener =
+        ["allow", "trusted_proxies", "forwarded", "request_id"].map(|key| (key, text.changed(key)));
     let of_timeouts = ["request", "request_body", "send", "idle"];
     let of_timeouts = of_timeouts.map(|key| (key, text.value.timeouts.changed(key)));
     let of_limits = [

@@ -62,6 +62,7 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
     }
     sockets::check(document, findings);
     tcp::check_upstreams(document, findings);
+    persistence::warn_shared(document, findings);
     check_process(document, findings);
     let traces = traces::check(&document.traces, files, findings);
     let credentials = admin::check(&document.admin, files, findings);

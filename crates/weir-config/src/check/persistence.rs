@@ -5,10 +5,11 @@ use weir_traffic::persistence::{Attributes, SameSite};
 use crate::config::{CookieMode, CookiePersistence, Secret};
 use crate::key::Located;
 use crate::mistake::{Finding, MistakeKind};
-use crate::text::{PersistenceMode, PersistenceText, SameSiteWord, is_cookie_domain};
+use crate::text::{Document, PersistenceMode, PersistenceText, SameSiteWord, UpstreamText, is_cookie_domain};
 
-/// The name of Weir's own cookie, when the config gives it none.
-const COOKIE_DEFAULT: &str = "weir-server";
+/// How the name of Weir's own cookie begins when the config gives it none; the name of the upstream follows, so that two on one site do
+/// not take each other's cookie for their own.
+const COOKIE_DEFAULT: &str = "weir-server-";
 
 /// Keys that say something about a cookie that Weir gives out.
 const OF_INSERT: [&str; 6] = ["lifetime", "path", "domain", "secure", "http_only", "same_site"];
@@ -16,7 +17,11 @@ const OF_INSERT: [&str; 6] = ["lifetime", "path", "domain", "secure", "http_only
 /// Keys that say something about the table of learned cookies.
 const OF_LEARN: [&str; 2] = ["entries_max", "idle"];
 
-pub(super) fn check(text: &Located<PersistenceText>, findings: &mut Vec<Finding>) -> CookiePersistence {
+pub(super) fn check(
+    upstream: &str,
+    text: &Located<PersistenceText>,
+    findings: &mut Vec<Finding>,
+) -> CookiePersistence {
     let value = &text.value;
     let (name, without_effect): (&str, Vec<&str>) = match value.mode {
         PersistenceMode::Insert => ("insert", OF_LEARN.to_vec()),
@@ -37,12 +42,39 @@ pub(super) fn check(text: &Located<PersistenceText>, findings: &mut Vec<Finding>
     }
     let secret = value.secret.as_ref().map(|secret| Secret(secret.0.clone()));
     CookiePersistence {
-        cookie: value.cookie.as_ref().map_or_else(|| COOKIE_DEFAULT.into(), |cookie| (**cookie).into()),
+        cookie: match &value.cookie {
+            Some(cookie) => (**cookie).into(),
+            None => format!("{COOKIE_DEFAULT}{upstream}").into(),
+        },
         mode: match value.mode {
             PersistenceMode::Insert => CookieMode::Insert { secret, attributes: attributes(text, findings) },
             PersistenceMode::Prefix => CookieMode::Prefix { secret },
             PersistenceMode::Learn => CookieMode::Learn { entries_max: value.entries_max, idle: value.idle },
         },
+    }
+}
+
+/// Warns of upstreams that give out the same cookie: a client of both would change its server with every request.
+pub(super) fn warn_shared(document: &Document, findings: &mut Vec<Finding>) {
+    let given = |upstream: &'_ Located<UpstreamText>| {
+        let text = upstream.value.persistence.clone()?;
+        (text.value.mode == PersistenceMode::Insert && text.value.cookie.is_some()).then_some(text)
+    };
+    let given: Vec<_> =
+        document.upstream.0.iter().filter_map(|(name, text)| Some((name, given(text)?))).collect();
+    let cookie = |text: &Located<PersistenceText>| {
+        let value = &text.value;
+        let domain = value.domain.as_ref().map(|domain| domain.value.clone());
+        (value.cookie.as_ref().map(|cookie| (**cookie).to_owned()), value.path.clone(), domain)
+    };
+    for (index, (_, text)) in given.iter().enumerate() {
+        let earlier = given[..index].iter().find(|(_, earlier)| cookie(earlier) == cookie(text));
+        if let Some((name, earlier)) = earlier {
+            let what = format!("the upstream `{}` gives out the same cookie", name.value);
+            let hint = "a client of both loses its server whenever it asks the other; leave `cookie` out, and each has its own";
+            let finding = Finding::new(MistakeKind::Doubtful, text.key_at("cookie"), what).hint(hint);
+            findings.push(finding.related(earlier.key_at("cookie"), "there"));
+        }
     }
 }
 

@@ -203,7 +203,7 @@ fn report_without_server(text: &Located<RouteText>, findings: &mut Vec<Finding>)
 
 /// Reports keys that mean nothing to what the listener speaks.
 fn report_of_other_protocol(text: &Located<RouteText>, protocol: Protocol, findings: &mut Vec<Finding>) {
-    const OF_HTTP: [&str; 18] = [
+    const OF_HTTP: [&str; 19] = [
         "host",
         "path",
         "path_exact",
@@ -221,6 +221,7 @@ fn report_of_other_protocol(text: &Located<RouteText>, protocol: Protocol, findi
         "forward_host",
         "allow_connect",
         "upgrades",
+        "timeouts",
         "limits",
     ];
     let (keys, hint): (&[&str], _) = match protocol {

@@ -7,14 +7,21 @@ use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::text::{Document, ListenerText, UpstreamText};
 
-/// Reports what an upstream looks for in requests, when connections of a TCP listener go there.
+/// Reports what an upstream looks for in requests, when connections of a TCP listener go there, and what it says of requests, when nothing
+/// else does.
 pub(super) fn check_upstreams(document: &Document, findings: &mut Vec<Finding>) {
     for (upstream, text) in &document.upstream.0 {
-        let sends = |listener: &ListenerText| {
-            listener.protocol == Protocol::Tcp && targets(listener).any(|name| name.value == upstream.value)
-        };
-        if let Some((listener, _)) = document.listener.0.iter().find(|(_, text)| sends(&text.value)) {
+        let sends = |listener: &ListenerText| targets(listener).any(|name| name.value == upstream.value);
+        let mut senders = document.listener.0.iter().filter(|(_, text)| sends(&text.value));
+        let speaks_tcp = |text: &Located<ListenerText>| text.value.protocol == Protocol::Tcp;
+        if let Some((listener, _)) = senders.clone().find(|(_, text)| speaks_tcp(text)) {
             check_upstream(text, listener, findings);
+            // A listener that could not be read in full may send requests.
+            if senders.all(|(_, text)| speaks_tcp(text))
+                && document.listener.0.iter().all(|(_, text)| text.is_sound)
+            {
+                warn_of_requests(text, findings);
+            }
         }
     }
 }
@@ -40,5 +47,31 @@ fn check_upstream(text: &Located<UpstreamText>, listener: &Spanned<Box<str>>, fi
     if text.value.persistence.is_some() {
         let hint = "write `balance = \"consistent-hash\"` and `hash_key = \"client-address\"`";
         report("persistence", "`persistence` needs the cookies of requests", hint);
+    }
+}
+
+/// Warns of what only requests make use of.
+fn warn_of_requests(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) {
+    let UpstreamText { timeouts, idle, retry, .. } = &text.value;
+    let of_timeouts = ["send", "response", "relay", "idle"].map(|key| (key, timeouts.changed(key)));
+    let of_retry =
+        ["methods", "body_size", "on_broken", "on_timeout", "on_status", "budget", "budget_per_second"];
+    let of_retry = of_retry.map(|key| (key, retry.changed(key).filter(|_| retry.value.attempts_max > 1)));
+    // Probes over HTTP keep within the limits too.
+    let limits = text.changed("limits").filter(|_| text.value.health.is_none());
+    let of_upstream =
+        [("idle", text.changed("idle").filter(|_| idle.value.connections_max > 0)), ("limits", limits)];
+    for (key, at) in of_timeouts.into_iter().chain(of_retry).chain(of_upstream) {
+        let Some(at) = at else { continue };
+        let what = format!(
+            "`{key}` does nothing here: only listeners that speak `tcp` send here, so there are no requests"
+        );
+        let finding = Finding::new(MistakeKind::Unused, at, what);
+        findings.push(match key {
+            "send" | "response" | "relay" => {
+                finding.hint("how long a connection may be silent is `timeouts.tunnel`")
+            }
+            _ => finding,
+        });
     }
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::client_certificates;
 use crate::certificate::{Authorities, Certificate, CertificateError, CertificateFiles, OcspResponse};
-use crate::config::{CipherSuite, ListenerCertificate, ListenerTls, TlsVersion};
+use crate::config::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 use crate::key::{Located, Many, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::source::{Sources, Span};
@@ -44,20 +44,23 @@ pub(super) fn check(
     findings: &mut Vec<Finding>,
 ) -> ListenerTls {
     let value = &text.value;
-    let mut certificates = Vec::new();
+    let mut certificates: Vec<(Span, ListenerCertificate)> = Vec::new();
     if let Some(Many(list)) = &value.certificates {
         check_default(list, findings);
         let mut in_order: Vec<_> = list.iter().collect();
         in_order.sort_by_key(|certificate| !certificate.value.default);
-        certificates = in_order.into_iter().filter_map(|text| load(text, files, findings)).collect();
+        let loaded = |text: &Located<CertificateText>| Some((text.at, load(text, files, findings)?));
+        certificates = in_order.into_iter().filter_map(loaded).collect();
     }
-    // A suite that could not be read may be the one that is missed.
+    // A suite or group that could not be read may be the one that is missed.
     if text.is_sound {
         let suites = text.written("cipher_suites");
         check_suites(&value.versions.0, &value.cipher_suites.0, text.at, suites, findings);
+        warn_groups(&value.versions.0, &value.groups.0, text.key_at("groups"), findings);
+        warn_kinds(&value.versions.0, &value.cipher_suites.0, &certificates, findings);
     }
     ListenerTls {
-        certificates,
+        certificates: certificates.into_iter().map(|(_, certificate)| certificate).collect(),
         versions: value.versions.0.clone(),
         cipher_suites: value.cipher_suites.0.clone(),
         groups: value.groups.0.clone(),
@@ -175,6 +178,55 @@ pub(super) fn check_suites(
         let what =
             format!("`{}` is for TLS {}, which `versions` leaves out", suite.name(), suite.version().name());
         findings.push(Finding::new(MistakeKind::Unused, at, what));
+    }
+}
+
+/// Warns when TLS 1.2 has no group: it knows none that is hybrid.
+pub(super) fn warn_groups(
+    versions: &[TlsVersion],
+    groups: &[KeyExchangeGroup],
+    groups_at: Span,
+    findings: &mut Vec<Finding>,
+) {
+    if versions.contains(&TlsVersion::Tls12) && groups.iter().all(|group| group.is_hybrid()) {
+        let what = "no group of `groups` is for TLS 1.2: no connection of that version comes about";
+        let hint = "take `\"1.2\"` out of `versions`, or add a group such as `\"x25519\"`";
+        findings.push(Finding::new(MistakeKind::Doubtful, groups_at, what).hint(hint));
+    }
+}
+
+/// Warns of certificates that TLS 1.2 cannot show, because its suites are for the other kind of key. One with the right kind and the same
+/// names stands in for them.
+fn warn_kinds(
+    versions: &[TlsVersion],
+    suites: &[CipherSuite],
+    certificates: &[(Span, ListenerCertificate)],
+    findings: &mut Vec<Finding>,
+) {
+    let of_1_2 = || suites.iter().filter(|suite| suite.version() == TlsVersion::Tls12);
+    let fits = |is_rsa: bool| of_1_2().any(|suite| suite.fits(is_rsa));
+    // Where there is no suite at all, that has been said.
+    if !versions.contains(&TlsVersion::Tls12) || fits(true) == fits(false) {
+        return;
+    }
+    let (shown, others): (Vec<_>, Vec<_>) =
+        certificates.iter().partition(|(_, shown)| fits(shown.certificate.has_rsa_key()));
+    let (kind, suite) = match fits(true) {
+        true => ("ECDSA or Ed25519", CipherSuite::EcdsaAes128Gcm),
+        false => ("RSA", CipherSuite::RsaAes128Gcm),
+    };
+    for (at, other) in others {
+        let has = |shown: &Certificate, name: &str| shown.names.iter().any(|own| **own == *name);
+        let is_replaced = |name: &str| shown.iter().any(|(_, shown)| has(&shown.certificate, name));
+        let names = &other.certificate.names;
+        if !names.is_empty() && names.iter().all(|name| is_replaced(name)) {
+            continue;
+        }
+        let what = format!(
+            "TLS 1.2 cannot show this certificate: its key is for {kind}, and no suite of that version in `cipher_suites` is"
+        );
+        let hint = format!("take `\"1.2\"` out of `versions`, or add a suite such as `\"{}\"`", suite.name());
+        findings.push(Finding::new(MistakeKind::Doubtful, *at, what).hint(hint));
     }
 }
 

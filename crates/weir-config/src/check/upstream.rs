@@ -25,8 +25,8 @@ pub(super) fn check(
     let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, findings));
     let ejection = ejection::check(&text.value, findings);
     let tls = upstream_tls::check(&text.value, &servers, files, findings);
-    let persistence =
-        text.value.persistence.as_ref().map(|persistence| persistence::check(persistence, findings));
+    let persistence = text.value.persistence.as_ref();
+    let persistence = persistence.map(|text| persistence::check(&name.value, text, findings));
     let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
     Upstream {
         name: name.value.clone(),
@@ -213,12 +213,20 @@ fn warn_time_limits(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) {
     if let Some(age_max) = idle.value.age_max {
         warn_unreachable((timeouts, "idle", timeouts.value.idle), (idle, "age_max", age_max), findings);
     }
-    let (connect, elapsed_max) = (timeouts.value.connect, retry.value.elapsed_max);
-    let at = retry.changed("elapsed_max").or_else(|| timeouts.changed("connect"));
-    if let Some(at) = at.filter(|_| connect >= elapsed_max && retry.value.attempts_max > 1) {
-        let (connect, elapsed_max) = (print_duration(connect), print_duration(elapsed_max));
-        let what = format!("an attempt that runs into `connect` ({connect}) leaves no time for a retry");
-        let hint = format!("`elapsed_max` of `retry` is {elapsed_max}");
+    if retry.value.attempts_max == 1 {
+        return;
+    }
+    let elapsed_max = retry.value.elapsed_max;
+    let response = timeouts.value.response.filter(|_| retry.value.on_timeout);
+    // Who sets `elapsed_max` alone wants retries after what fails fast: that a late response gets none is no surprise then.
+    let of_connect = retry.changed("elapsed_max").or_else(|| timeouts.changed("connect"));
+    let of_response = retry.written("on_timeout").or_else(|| timeouts.changed("response"));
+    let connect = Some(timeouts.value.connect);
+    for (key, limit, at) in [("connect", connect, of_connect), ("response", response, of_response)] {
+        let (Some(limit), Some(at)) = (limit.filter(|limit| *limit >= elapsed_max), at) else { continue };
+        let limit = print_duration(limit);
+        let what = format!("an attempt that runs into `{key}` ({limit}) leaves no time for a retry");
+        let hint = format!("`elapsed_max` of `retry` is {}", print_duration(elapsed_max));
         findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint(hint));
     }
 }

@@ -31,6 +31,7 @@ pub(super) fn check(
     if text.is_sound {
         let suites = text.written("cipher_suites");
         tls::check_suites(&value.versions.0, &value.cipher_suites.0, text.at, suites, findings);
+        tls::warn_groups(&value.versions.0, &value.groups.0, text.key_at("groups"), findings);
     }
     Some(UpstreamTls {
         authorities,

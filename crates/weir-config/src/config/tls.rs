@@ -86,6 +86,15 @@ impl CipherSuite {
             _ => TlsVersion::Tls12,
         }
     }
+
+    /// Whether a server whose key is for RSA, or else for ECDSA or Ed25519, can use the suite.
+    pub(crate) const fn fits(self, has_rsa_key: bool) -> bool {
+        match self {
+            Self::RsaAes128Gcm | Self::RsaAes256Gcm | Self::RsaChacha20 => has_rsa_key,
+            Self::EcdsaAes128Gcm | Self::EcdsaAes256Gcm | Self::EcdsaChacha20 => !has_rsa_key,
+            Self::Aes128Gcm | Self::Aes256Gcm | Self::Chacha20 => true,
+        }
+    }
 }
 
 choice! {
@@ -102,5 +111,12 @@ choice! {
         Secp256r1 = "secp256r1",
         /// P-384
         Secp384r1 = "secp384r1",
+    }
+}
+
+impl KeyExchangeGroup {
+    /// Whether the group is for TLS 1.3 alone (draft-ietf-tls-ecdhe-mlkem).
+    pub(crate) const fn is_hybrid(self) -> bool {
+        matches!(self, Self::X25519Mlkem768 | Self::Secp256r1Mlkem768)
     }
 }

@@ -231,8 +231,9 @@ section! {
     pub struct Retry at "upstream.NAME.retry" {
         /// Attempts of one request, the first included; 1 means no retries.
         attempts_max: u32 = 2, in 1..=100, like "nginx `proxy_next_upstream_tries`, HAProxy `retries`";
-        /// No retry begins later than this after the first attempt began.
-        elapsed_max: Duration = "60s", like "nginx `proxy_next_upstream_timeout`";
+        /// No retry begins later than this after the first attempt began. The default leaves time for one after an attempt that ran into
+        /// `timeouts.response`.
+        elapsed_max: Duration = "90s", like "nginx `proxy_next_upstream_timeout`";
         /// Methods that may be done twice. Without being told, Weir trusts those whose definition says so, the idempotent ones (RFC 9110 section
         /// 9.2.2). With `POST` in the list, a server that dies while it works makes another one do the work again.
         methods: Vec<Method> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"],
@@ -281,6 +282,7 @@ mod tests {
     #[test]
     fn the_defaults_of_retries_are_those_of_the_rules() {
         assert_eq!(Retry::default().policy(), RetryPolicy::default());
+        assert!(UpstreamTimeouts::default().response < Some(Retry::default().elapsed_max));
         assert_eq!(Retry::default().budget.percent(), RetryBudget::SHARE_PERCENT_DEFAULT);
         assert_eq!(Retry::default().budget_per_second, RetryBudget::ALLOWANCE_PER_SECOND_DEFAULT);
     }

@@ -32,7 +32,8 @@ pub fn reference_markdown() -> String {
     }
     page.push_str("\n## Kinds of value\n");
     for text in text_kinds() {
-        let examples: Vec<String> = text.examples.iter().map(|example| format!("`\"{example}\"`")).collect();
+        let examples: Vec<String> =
+            text.examples.iter().map(|example| format!("`{}`", quoted(example))).collect();
         push(
             &mut page,
             format_args!(
@@ -91,7 +92,8 @@ fn push_key(page: &mut String, key: &Key) {
         Presence::Required => "required".to_owned(),
         // A table without keys: its own keys have their defaults.
         Presence::Optional | Presence::Default("{}") => String::new(),
-        Presence::Default(text) => format!("`{text}`"),
+        // As on one line, which a row of a table is.
+        Presence::Default(text) => format!("`{}`", prose(text)),
     };
     let mut meaning = prose(key.about);
     for word in words(&kind).iter().filter(|word| word.name != "off" && word.name != "auto") {
@@ -100,8 +102,25 @@ fn push_key(page: &mut String, key: &Key) {
     }
     push(
         page,
-        format_args!("| `{}` | {} | {default} | {meaning} | {} |\n", key.name, value(&kind), key.like),
+        format_args!(
+            "| `{}` | {} | {} | {} | {} |\n",
+            key.name,
+            cell(&value(&kind)),
+            cell(&default),
+            cell(&meaning),
+            cell(key.like)
+        ),
     );
+}
+
+/// A text as a cell of a table, where a bar would begin the next one, also inside of code.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// A string as TOML: literal where a basic one would take its backslashes for escapes.
+fn quoted(text: &str) -> String {
+    if text.contains('\\') { format!("'{text}'") } else { format!("\"{text}\"") }
 }
 
 /// What can be written, with links to what it consists of.

@@ -3,7 +3,8 @@
 //! Patterns are relative to the file that names them. Tables that are meant to be spread over files (the listeners, the
 //! upstreams, one listener, its routes) are joined; any other key that two files set is a mistake.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
 use super::document::{Environment, parse_document};
 use super::{Entry, FileIndex, Node, Sources, Span, Table, Tree};
@@ -22,13 +23,28 @@ pub(crate) struct Loading<'a> {
     pub(crate) sources: Sources,
     /// The mistakes so far.
     pub(crate) findings: Vec<Finding>,
+    /// Whether everything that was to be included could be read.
+    pub(crate) is_whole: bool,
     /// Files under way or done, by their real path, with the place that included them.
     seen: Vec<(PathBuf, Option<Span>)>,
 }
 
 impl<'a> Loading<'a> {
     pub(crate) fn new(environment: Environment<'a>, reads_files: bool) -> Self {
-        Self { environment, reads_files, sources: Sources::default(), findings: Vec::new(), seen: Vec::new() }
+        Self {
+            environment,
+            reads_files,
+            sources: Sources::default(),
+            findings: Vec::new(),
+            is_whole: true,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Reports that something which was to be included is not there.
+    fn report_missing(&mut self, at: Span, what: String, hint: Option<&str>) {
+        self.is_whole = false;
+        self.findings.push(Finding::new(MistakeKind::Include, at, what).hint_if(hint.map(str::to_owned)));
     }
 }
 
@@ -74,21 +90,45 @@ fn include(loading: &mut Loading<'_>, file: FileIndex, pattern: &str, at: Span, 
         return;
     }
     let folder = Path::new(&loading.sources.file(file).name).parent().unwrap_or(Path::new("")).to_owned();
-    let found = match glob::glob(&folder.join(pattern).to_string_lossy()) {
-        Ok(found) => found.flatten().filter(|path| !path.is_dir()).take(FILES_MAX + 1).collect::<Vec<_>>(),
+    let is_folder = |found: &glob::GlobResult| found.as_ref().is_ok_and(|path| path.is_dir());
+    let whole_pattern = Path::new(&glob::Pattern::escape(&folder.to_string_lossy())).join(pattern);
+    let found = match glob::glob(&whole_pattern.to_string_lossy()) {
+        Ok(found) => found.filter(|found| !is_folder(found)).take(FILES_MAX + 1).collect::<Vec<_>>(),
         Err(error) => {
             let what = format!("this is not a pattern of file names: {}", error.msg);
-            loading.findings.push(Finding::new(MistakeKind::Include, at, what));
-            return;
+            return loading.report_missing(at, what, None);
         }
     };
-    if found.is_empty() && !pattern.contains(['*', '?', '[']) {
-        let what = format!("there is no file `{}`", folder.join(pattern).display());
-        let hint = "the path is relative to the file that includes it";
-        loading.findings.push(Finding::new(MistakeKind::Include, at, what).hint(hint));
+    if found.is_empty() {
+        report_nothing_found(loading, &folder, Path::new(pattern), at);
     }
-    for path in found {
-        include_file(loading, &path, at, whole);
+    for found in found {
+        match found {
+            Ok(path) => include_file(loading, &path, at, whole),
+            Err(error) => {
+                let what = format!("`{}` cannot be read: {}", error.path().display(), error.error());
+                loading.report_missing(at, what, None);
+            }
+        }
+    }
+}
+
+/// A pattern need not match anything, but what it looks into has to be a folder that can be read, if it is there.
+fn report_nothing_found(loading: &mut Loading<'_>, folder: &Path, pattern: &Path, at: Span) {
+    let is_plain = |part: &Component<'_>| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+    let plain: PathBuf = pattern.components().take_while(is_plain).collect();
+    if plain == pattern {
+        let what = format!("there is no file `{}`", folder.join(pattern).display());
+        loading.report_missing(at, what, Some("the path is relative to the file that includes it"));
+        return;
+    }
+    let looked_into = Path::new(".").join(folder).join(plain);
+    match std::fs::read_dir(&looked_into) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let what = format!("`{}` cannot be read: {error}", looked_into.display());
+            loading.report_missing(at, what, None);
+        }
+        _ => {}
     }
 }
 
@@ -96,16 +136,14 @@ fn include_file(loading: &mut Loading<'_>, path: &Path, at: Span, whole: &mut Ta
     let shown = path.display();
     if loading.sources.len() >= FILES_MAX {
         let what = format!("`{shown}` would be file {} of this configuration", FILES_MAX + 1);
-        loading.findings.push(Finding::new(MistakeKind::Include, at, what).hint("is the pattern too wide?"));
-        return;
+        return loading.report_missing(at, what, Some("is the pattern too wide?"));
     }
     let read = path.canonicalize().and_then(|real| Ok((real, std::fs::read_to_string(path)?)));
     let (real, text) = match read {
         Ok(read) => read,
         Err(error) => {
             let what = format!("`{shown}` cannot be read: {error}");
-            loading.findings.push(Finding::new(MistakeKind::Include, at, what));
-            return;
+            return loading.report_missing(at, what, None);
         }
     };
     if let Some((_, earlier)) = loading.seen.iter().find(|(seen, _)| *seen == real) {

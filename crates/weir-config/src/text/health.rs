@@ -13,7 +13,7 @@ use crate::source::{Node, Tree};
 use crate::value::{HeaderValue, Percent, STATUS_MAX, STATUS_MIN, Size, StatusRange, ValueError};
 
 section! {
-    /// Probes that find out whether a server answers, each on a connection of its own. A server is up until its first probe, within one
+    /// Probes that find out whether a server answers, on connections of their own. A server is up until its first probe, within one
     /// `interval` of the start, which decides alone; from then on it takes `fall` failed ones in a row to take it down and `rise` passed ones to
     /// bring it back. Without this table nobody asks, and every server counts as up. `{}` checks that servers accept connections.
     #[derive(Debug, Clone)]

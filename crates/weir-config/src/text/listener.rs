@@ -14,7 +14,8 @@ section! {
     /// Where clients connect, what they may do, and which routes their requests take.
     #[derive(Debug, Clone)]
     pub(crate) struct ListenerText at "listener.NAME" {
-        /// Where it accepts connections: one address or a list.
+        /// Where it accepts connections: one address or a list. An address may be a part of another one, as `127.0.0.1:80` is of `:80`: then
+        /// it gets its connections, and the other one the rest.
         address: OneOrMany<Spanned<ListenAddress>> = required, like "nginx `listen`, HAProxy `bind`";
         /// What clients speak. With `"tcp"`, each connection goes to a server as it is, and counts there as one request as long as it lasts.
         protocol: Protocol = "http", like "HAProxy `mode`, nginx `stream`";

@@ -14,7 +14,8 @@ section! {
     pub(crate) struct PersistenceText at "upstream.NAME.persistence" {
         /// How the client is told apart.
         mode: PersistenceMode = "insert", like "HAProxy `cookie NAME insert|prefix`, nginx `sticky cookie|learn`, Traefik `sticky`";
-        /// The name of the cookie. Without it, `weir-server`, but the cookie of an application has to be named.
+        /// The name of the cookie. Without it, `weir-server-NAME` with the name of the upstream, but the cookie of an application has to be
+        /// named.
         cookie: Token = optional, like "HAProxy `cookie NAME`, nginx `sticky cookie NAME`";
         /// Signs what stands for a server, so that clients cannot make it up; at least 16 characters, the same for all that share the
         /// upstream. Keep it out of the file: `"${COOKIE_SECRET}"`. Without it, anybody who knows the name of a server can ask for that one.

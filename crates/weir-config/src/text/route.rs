@@ -32,8 +32,8 @@ section! {
         header: Map<ValueRule> = {}, like "HAProxy `req.hdr`";
         /// All of these query parameters, compared as sent: a table of names and rules.
         query: Map<ValueRule> = {}, like "HAProxy `url_param`";
-        /// One of these names of servers, of those that a client of TLS names (SNI, RFC 6066 section 3): only with `protocol = "tcp"`, where TLS passes
-        /// through to the server.
+        /// One of these names of servers, of those that a client of TLS names (SNI, RFC 6066 section 3): only with `protocol = "tcp"`, whether
+        /// TLS passes through to the server or ends at the listener (`tls`).
         sni: OneOrMany<HostPattern> = optional, like "nginx `ssl_preread`, HAProxy `req.ssl_sni`, Traefik `HostSNI`";
         /// A client in one of these networks.
         source: OneOrMany<IpNet> = optional, like "HAProxy `src`";

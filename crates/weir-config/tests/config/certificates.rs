@@ -200,3 +200,74 @@ fn the_default_stands_first() {
     let firsts: Vec<&str> = tls.certificates.iter().map(|shown| &*shown.certificate.names[0]).collect();
     assert_eq!(firsts, ["b.test", "a.test"]);
 }
+
+/// What is said of the `tls` table with these certificates and `settings`, each behind its line.
+fn doubts(folder: &Path, certificates: &str, settings: &str) -> Vec<String> {
+    let file = folder.join("weir.toml");
+    let text = config(certificates).replace("[upstream.app]", &format!("{settings}\n[upstream.app]"));
+    std::fs::write(&file, text).expect("the folder takes a file");
+    let checked = Checked::load(&file);
+    assert!(checked.config.is_some(), "{}", checked.mistakes);
+    checked.mistakes.iter().map(|mistake| format!("{}: {}", mistake.place.line, mistake.what)).collect()
+}
+
+#[test]
+fn suites_of_tls_1_2_that_fit_no_key_are_doubted() {
+    const RSA_ONLY: &str =
+        r#"cipher_suites = ["TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]"#;
+    const ECDSA_ONLY: &str =
+        r#"cipher_suites = ["TLS_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]"#;
+    let site = folder(&["a.test"], &rcgen::PKCS_ECDSA_P256_SHA256);
+    let other = folder(&["a.test", "b.test"], &rcgen::PKCS_RSA_SHA256);
+    let path = site.path();
+    for file in ["site.pem", "site.key"] {
+        std::fs::copy(other.path().join(file), path.join(format!("rsa-{file}"))).unwrap();
+    }
+    let rsa = "{ certificate = \"rsa-site.pem\", key = \"rsa-site.key\" }";
+    let both = format!("{SITE}, {rsa}");
+    let only_1_3 = r#"versions = ["1.3"]
+        cipher_suites = ["TLS_AES_128_GCM_SHA256"]"#;
+    for (certificates, settings, doubted) in [
+        (SITE, "", None),
+        (SITE, RSA_ONLY, Some("ECDSA or Ed25519")),
+        (SITE, ECDSA_ONLY, None),
+        (rsa, ECDSA_ONLY, Some("RSA")),
+        (rsa, RSA_ONLY, None),
+        // The RSA certificate has the name too, but not the other way round.
+        (&both, RSA_ONLY, None),
+        (&both, ECDSA_ONLY, Some("RSA")),
+        (SITE, only_1_3, None),
+    ] {
+        let expected = doubted.map(|kind| {
+            format!("5: TLS 1.2 cannot show this certificate: its key is for {kind}, and no suite of that version in `cipher_suites` is")
+        });
+        assert_eq!(
+            doubts(path, certificates, settings),
+            Vec::from_iter(expected),
+            "{certificates} {settings}"
+        );
+    }
+}
+
+#[test]
+fn groups_without_one_for_tls_1_2_are_doubted() {
+    let site = folder(&["a.test"], &rcgen::PKCS_ED25519);
+    for (settings, is_doubted) in [
+        (r#"groups = ["X25519MLKEM768", "SecP256r1MLKEM768"]"#, true),
+        (r#"groups = ["X25519MLKEM768", "x25519"]"#, false),
+        (
+            r#"groups = ["X25519MLKEM768"]
+            versions = ["1.3"]
+            cipher_suites = ["TLS_AES_128_GCM_SHA256"]"#,
+            false,
+        ),
+    ] {
+        let expected =
+            "6: no group of `groups` is for TLS 1.2: no connection of that version comes about".to_owned();
+        assert_eq!(
+            doubts(site.path(), SITE, settings),
+            Vec::from_iter(is_doubted.then_some(expected)),
+            "{settings}"
+        );
+    }
+}

@@ -1,5 +1,6 @@
 //! Several files that are read as one.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -92,7 +93,6 @@ fn circles_and_files_that_are_not_there_are_mistakes() {
     ]);
     let lines = lines(folder.path(), &checked);
     let starts = [
-        "weir.toml:1:1: error: there is no listener",
         "weir.toml:1:22: error: there is no file `gone.toml`",
         "weir.toml:1:50: error: this is not a pattern of file names",
         "a.toml:1:22: error: `./b.toml` is included twice",
@@ -102,6 +102,58 @@ fn circles_and_files_that_are_not_there_are_mistakes() {
     for (line, start) in lines.iter().zip(starts) {
         assert!(line.starts_with(start), "{line}\n{start}");
     }
+}
+
+#[test]
+fn a_folder_that_cannot_be_looked_into_is_a_mistake() {
+    let (folder, checked) = load(&[
+        (
+            "weir.toml",
+            "include = [\"conf.d/*.toml\", \"later.d/*.toml\"]\n[listener.web]\naddress = \":0\"\nupstream = \"a\"\n",
+        ),
+        ("conf.d", "a file, where a folder should be"),
+    ]);
+    let lines = lines(folder.path(), &checked);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].starts_with("weir.toml:1:12: error: `conf.d` cannot be read: "), "{lines:#?}");
+}
+
+/// Whether a folder is closed to this user decides the system, and root may look into any.
+#[test]
+fn a_folder_that_is_closed_is_a_mistake() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let (closed, file) = (folder.path().join("b.d"), folder.path().join("weir.toml"));
+    std::fs::create_dir(&closed).expect("the folder takes another");
+    std::fs::write(&file, "include = \"*.d/*.toml\"\n").expect("the folder takes a file");
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).expect("it is ours");
+    if std::fs::read_dir(&closed).is_ok() {
+        return;
+    }
+    let lines = lines(folder.path(), &Checked::load(&file));
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].starts_with("weir.toml:1:11: error: `b.d` cannot be read: "), "{lines:#?}");
+}
+
+#[test]
+fn what_a_missing_file_would_hold_is_not_missed() {
+    for file in ["gone.toml", "broken.toml"] {
+        let include =
+            format!("include = \"{file}\"\n[listener.web]\naddress = \":0\"\nupstream = \"a\"\nport = 1\n");
+        let (folder, checked) = load(&[("weir.toml", &include), ("broken.toml/x", "")]);
+        let lines = lines(folder.path(), &checked);
+        assert_eq!(lines.len(), 2, "{lines:#?}");
+        assert!(lines[0].starts_with("weir.toml:1:11: error: there is no file "), "{lines:#?}");
+        assert!(lines[1].starts_with("weir.toml:5:1: error: "), "what is wrong in itself is: {lines:#?}");
+    }
+}
+
+#[test]
+fn the_name_of_a_folder_is_no_pattern() {
+    let (_folder, checked) = load(&[
+        ("a[1]/weir.toml", "include = \"*.inc\"\n[listener.web]\naddress = \":0\"\nupstream = \"a\"\n"),
+        ("a[1]/x.inc", "upstream.a.servers = [\"a:80\"]\n"),
+    ]);
+    assert!(checked.mistakes.is_empty(), "{}", checked.mistakes);
 }
 
 #[test]

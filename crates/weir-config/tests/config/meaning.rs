@@ -186,7 +186,7 @@ fn an_upstream_is_what_the_text_says() {
         max_requests = 10
         servers = ["a:80", { address = "b:80", name = "b", weight = 0, max_requests = "off", backup = true },
                    { address = "c:80", max_requests = 3 }]
-        timeouts = { relay = "off", response = "1m30s", send = { credit = "5s", rate_min = "1KiB/s" } }
+        timeouts = { relay = "off", response = "1m20s", send = { credit = "5s", rate_min = "1KiB/s" } }
         retry = { on_status = [503, 502], budget = "50%" }
         "#,
     );
@@ -200,7 +200,7 @@ fn an_upstream_is_what_the_text_says() {
         .collect();
     assert_eq!(servers, [("a:80", 1, Some(10), false), ("b", 0, None, true), ("c:80", 1, Some(3), false)]);
     assert_eq!(upstream.timeouts.relay, None);
-    assert_eq!(upstream.timeouts.response, Some(Duration::from_secs(90)));
+    assert_eq!(upstream.timeouts.response, Some(Duration::from_secs(80)));
     let send = upstream.timeouts.send.unwrap();
     assert_eq!(send.rate_min.map(|rate| rate.bytes_per_second()), Some(1024));
     assert_eq!(upstream.retry.policy().on_status, [502, 503]);

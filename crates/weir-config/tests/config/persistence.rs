@@ -20,7 +20,7 @@ fn without_a_word_weir_gives_out_a_cookie() {
     let CookieMode::Insert { secret: None, attributes } = mode else { panic!("{mode:?}") };
     assert_eq!(
         (&*cookie, attributes.to_string().as_str()),
-        ("weir-server", "; Path=/; HttpOnly; SameSite=Lax")
+        ("weir-server-app", "; Path=/; HttpOnly; SameSite=Lax")
     );
 }
 

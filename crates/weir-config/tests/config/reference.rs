@@ -77,6 +77,32 @@ fn kinds_at(heading: &str, key: &str) -> Vec<MistakeKind> {
 }
 
 #[test]
+fn every_row_of_the_reference_has_the_cells_of_its_table() {
+    let cells = |row: &str| row.replace("\\|", "").matches('|').count();
+    let page = reference_markdown();
+    let mut columns = None;
+    for line in page.lines() {
+        if !line.starts_with('|') {
+            columns = None;
+            continue;
+        }
+        assert_eq!(cells(line), *columns.get_or_insert(cells(line)), "{line}");
+        assert!(line.ends_with('|'), "{line}");
+    }
+}
+
+#[test]
+fn the_examples_of_the_reference_are_strings() {
+    let page = reference_markdown();
+    let examples: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("For example `")).collect();
+    for example in examples.iter().flat_map(|line| line.trim_end_matches("`.").split("`, `")) {
+        let parsed = format!("x = {example}").parse::<toml::Table>();
+        assert!(parsed.is_ok_and(|table| table["x"].is_str()), "{example}");
+    }
+    assert!(examples.len() > 10, "{examples:?}");
+}
+
+#[test]
 fn the_parser_knows_every_key_of_the_reference() {
     let tables = documented();
     assert!(tables.values().map(Vec::len).sum::<usize>() > 90, "{tables:?}");

@@ -3,9 +3,11 @@
 //! A socket stays open as long as some listener of the config has its address: nobody who waits in its backlog is lost, also when the
 //! listener has another name now. New addresses are bound before anything else changes.
 
-use weir_config::{Config, ListenAddress};
+use std::io;
 
-use crate::downstream::listener::{self, BoundAddress, Probe, SocketFile};
+use weir_config::{Config, ListenAddress, Listener};
+
+use crate::downstream::listener::{self, BoundAddress, SocketFile};
 use crate::proxy::{Listened, StartError};
 use crate::turn::DoorTurn;
 
@@ -50,6 +52,10 @@ impl Doors {
         let known = self.find(config, &wanted);
         let is_left = |door: &&Door| !known.iter().flatten().any(|known| known.id == door.id);
         let left: Vec<&Door> = self.open.iter().filter(is_left).collect();
+        self.probe(
+            config,
+            wanted.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| *it),
+        )?;
         let mut doors = Self { open: Vec::new(), bound: self.bound };
         let mut turns: Vec<Vec<DoorTurn>> = (0..workers).map(|_| Vec::new()).collect();
         for ((place, address), known) in wanted.into_iter().zip(&known) {
@@ -57,15 +63,8 @@ impl Doors {
             let (door, sockets) = match known {
                 Some(door) => (Door { listener: listener.name.clone(), ..(*door).clone() }, Vec::new()),
                 None => {
-                    // One of ours that is about to go does not stand in the way.
-                    let is_ours = left.iter().any(|door| port(&door.bound) == port_of(address));
-                    let probe = if is_ours { Probe::Skipped } else { Probe::Done };
-                    let bound = listener::bind(listener, address, workers, probe);
-                    let bound = bound.map_err(|error| StartError::Bind {
-                        listener: listener.name.clone(),
-                        address: address.to_string(),
-                        error,
-                    })?;
+                    let bound = listener::bind(listener, address, workers);
+                    let bound = bound.map_err(|error| cannot_bind(listener, address, error))?;
                     doors.bound += 1;
                     let (listener, address) = (listener.name.clone(), address.clone());
                     let door =
@@ -82,6 +81,23 @@ impl Doors {
         }
         let stale_files = left.iter().filter_map(|door| door.file.clone()).collect();
         Ok(Opened { doors, turns, stale_files })
+    }
+
+    /// Makes sure that no other process has an address that is about to be bound; before any is, so that they are not in each other's way.
+    fn probe<'a>(
+        &self,
+        config: &Config,
+        wanted: impl Iterator<Item = (usize, &'a ListenAddress)>,
+    ) -> Result<(), StartError> {
+        let taken: Vec<ListenAddress> = self.open.iter().map(Door::takes).collect();
+        for (place, address) in wanted {
+            // Nor are those that this process has already, whether they stay or go.
+            if !taken.iter().any(|taken| taken.overlaps(address)) {
+                let listener = &config.listeners[place];
+                listener::probe(listener, address).map_err(|error| cannot_bind(listener, address, error))?;
+            }
+        }
+        Ok(())
     }
 
     /// The address in use that each wanted one is: rather one of the same listener than one of another.
@@ -116,6 +132,23 @@ impl Doors {
             |door: &Door| Listened { listener: door.listener.clone(), address: door.bound.clone() };
         self.open.iter().map(listened).collect()
     }
+}
+
+impl Door {
+    /// What nobody else can have, with the port that the system chose.
+    fn takes(&self) -> ListenAddress {
+        match (&self.address, &self.bound) {
+            (ListenAddress::AllTcp { .. }, BoundAddress::Inet(addr)) => {
+                ListenAddress::AllTcp { port: addr.port() }
+            }
+            (_, BoundAddress::Inet(addr)) => ListenAddress::Tcp(*addr),
+            (_, BoundAddress::Unix(path)) => ListenAddress::Unix(path.clone()),
+        }
+    }
+}
+
+fn cannot_bind(listener: &Listener, address: &ListenAddress, error: io::Error) -> StartError {
+    StartError::Bind { listener: listener.name.clone(), address: address.to_string(), error }
 }
 
 fn port(bound: &BoundAddress) -> Option<u16> {

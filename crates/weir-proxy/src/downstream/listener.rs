@@ -58,57 +58,55 @@ pub(crate) struct Bound {
     pub(crate) file: Option<SocketFile>,
 }
 
+/// Makes sure that nobody has `address`, by a socket that shares its port with nobody: sockets of one user may share one, so that a second
+/// process on it would go unnoticed. A socket of this process is in the way too.
+///
+/// # Errors
+/// Those of `bind(2)`; `AddrInUse` also when another process shares its port willingly.
+pub(crate) fn probe(listener: &Listener, address: &ListenAddress) -> io::Result<()> {
+    match address {
+        ListenAddress::Tcp(addr) => probe_inet(listener, *addr, true).map(drop),
+        ListenAddress::AllTcp { port } => {
+            on_all(*port, |addr, only_v6| probe_inet(listener, addr, only_v6).map(drop))
+        }
+        // A path has one socket, and its bind finds out.
+        ListenAddress::Unix(_) => Ok(()),
+    }
+}
+
 /// Binds `address` for `workers` workers.
 ///
 /// # Errors
-/// Those of `bind(2)` and `listen(2)`; `AddrInUse` also when another process shares its port willingly.
-pub(crate) fn bind(
-    listener: &Listener,
-    address: &ListenAddress,
-    workers: usize,
-    probe: Probe,
-) -> io::Result<Bound> {
+/// Those of `bind(2)` and `listen(2)`.
+pub(crate) fn bind(listener: &Listener, address: &ListenAddress, workers: usize) -> io::Result<Bound> {
     match address {
-        ListenAddress::Tcp(addr) => bind_inet(listener, *addr, true, workers, probe),
+        ListenAddress::Tcp(addr) => bind_inet(listener, *addr, true, workers),
         ListenAddress::AllTcp { port } => {
-            let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-            bind_inet(listener, six, false, workers, probe).or_else(|error| match error.raw_os_error() {
-                // No IPv6 on this machine.
-                Some(97 | 99) => {
-                    bind_inet(listener, (Ipv4Addr::UNSPECIFIED, *port).into(), true, workers, probe)
-                }
-                _ => Err(error),
-            })
+            on_all(*port, |addr, only_v6| bind_inet(listener, addr, only_v6, workers))
         }
         ListenAddress::Unix(path) => bind_unix(listener, path),
     }
 }
 
-/// Whether it is made sure that nobody else has the port: sockets of one user may share one, so that a second process on it would go
-/// unnoticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Probe {
-    /// By a socket that shares its port with nobody.
-    Done,
-    /// Not: this process has the port itself, on another address.
-    Skipped,
+/// Tries every address of the machine, IPv6 and IPv4, or those of IPv4 where there is no other. The flag says whether an IPv6 address
+/// leaves out IPv4.
+fn on_all<T>(port: u16, act: impl Fn(SocketAddr, bool) -> io::Result<T>) -> io::Result<T> {
+    act((Ipv6Addr::UNSPECIFIED, port).into(), false).or_else(|error| match error.raw_os_error() {
+        // No IPv6 on this machine.
+        Some(97 | 99) => act((Ipv4Addr::UNSPECIFIED, port).into(), true),
+        _ => Err(error),
+    })
 }
 
-fn bind_inet(
-    listener: &Listener,
-    addr: SocketAddr,
-    only_v6: bool,
-    workers: usize,
-    probe: Probe,
-) -> io::Result<Bound> {
-    let mut addr = addr;
-    if probe == Probe::Done {
-        let probe = inet_socket(listener, addr, only_v6)?;
-        probe.bind(&addr.into())?;
-        if let Some(chosen) = probe.local_addr()?.as_socket() {
-            addr = chosen;
-        }
-    }
+/// The address that was found free, with a port where the system chooses.
+fn probe_inet(listener: &Listener, addr: SocketAddr, only_v6: bool) -> io::Result<SocketAddr> {
+    let probe = inet_socket(listener, addr, only_v6)?;
+    probe.bind(&addr.into())?;
+    Ok(probe.local_addr()?.as_socket().unwrap_or(addr))
+}
+
+fn bind_inet(listener: &Listener, addr: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Bound> {
+    let addr = if addr.port() == 0 { probe_inet(listener, addr, only_v6)? } else { addr };
     let mut sockets = Vec::with_capacity(workers);
     for _ in 0..workers {
         let socket = inet_socket(listener, addr, only_v6)?;

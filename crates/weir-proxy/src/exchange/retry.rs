@@ -156,7 +156,8 @@ pub(crate) fn again(
         other_server: tried.leaves_other(plan, failed.server),
         attempts: exchange.record.attempts,
         stale_connections: tried.stale_connections,
-        elapsed: now.saturating_duration_since(exchange.record.began),
+        // A wait in the queue before the first attempt is none of its time.
+        elapsed: now.saturating_duration_since(exchange.story.first().began),
     };
     let millis = plan.millis(now);
     match plan.retry.judge(&facts, || plan.retry_budget.try_take(millis)) {

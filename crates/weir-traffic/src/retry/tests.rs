@@ -89,13 +89,18 @@ fn the_default_policy_by_story() {
             give_up(Reason::AttemptsUsed),
         ),
         (
-            "GET, after a minute",
-            FailedAttempt { elapsed: Duration::from_secs(60), ..get },
+            "GET, unanswered for a minute",
+            FailedAttempt { cause: Cause::Timeout, elapsed: Duration::from_secs(61), ..get },
+            OTHER_ONLY,
+        ),
+        (
+            "GET, after a minute and a half",
+            FailedAttempt { elapsed: Duration::from_secs(90), ..get },
             give_up(Reason::TooLate),
         ),
         (
-            "GET, stale after a minute",
-            FailedAttempt { elapsed: Duration::from_secs(60), ..reused(get) },
+            "GET, stale after a minute and a half",
+            FailedAttempt { elapsed: Duration::from_secs(90), ..reused(get) },
             SAME,
         ),
     ] {

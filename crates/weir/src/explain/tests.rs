@@ -135,12 +135,12 @@ fn the_cookie_of_a_request_is_read() {
     let set = persistence.set_cookie(Bond::default(), ServerId(1)).unwrap();
     let cookie = format!("Cookie: a=b; {}", set.split(';').next().unwrap());
     let told = text(&["http://any.test/", "-H", &cookie]);
-    let expected = "\ncookie     weir-server belongs to 10.0.0.4:80, which gets the request as long as it takes any\n\
+    let expected = "\ncookie     weir-server-site belongs to 10.0.0.4:80, which gets the request as long as it takes any\n\
                     health     GET /healthz every 1s; down after 3 in a row that fail, up after 2 that pass\n";
     assert!(told.contains(expected), "{told}");
     let told = json(&["http://any.test/"]);
     let upstream = &told["forward"]["upstreams"][0];
-    assert_eq!(upstream["cookie"], json!({ "name": "weir-server", "mode": "insert", "server": null }));
+    assert_eq!(upstream["cookie"], json!({ "name": "weir-server-site", "mode": "insert", "server": null }));
     let told = text(&["/api"]);
     assert!(told.contains("\nhealth     no probes: every server counts as up\n"), "{told}");
 }

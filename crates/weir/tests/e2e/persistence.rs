@@ -66,7 +66,7 @@ fn a_client_stays_where_its_cookie_says() {
         let first = get(&weir, "/", "");
         let set = first.field("Set-Cookie").expect("a new client gets its cookie").to_owned();
         assert!(
-            set.starts_with("weir-server=") && set.ends_with("; Path=/; HttpOnly; SameSite=Lax"),
+            set.starts_with("weir-server-app=") && set.ends_with("; Path=/; HttpOnly; SameSite=Lax"),
             "{set}"
         );
         assert_eq!(first.field("Cache-Control"), Some("private"));
@@ -80,6 +80,37 @@ fn a_client_stays_where_its_cookie_says() {
     assert_eq!((others, seen.len()), (30, 36), "servers see no cookie of Weir: {seen:?}");
     let counted = |outcome: &str| weir.metrics().sum("weir_upstream_persistence_total", &[outcome]);
     assert_eq!((counted("outcome=\"new\""), counted("outcome=\"kept\"")), (6.0, 30.0));
+}
+
+#[test]
+fn two_upstreams_of_one_site_keep_the_same_client_each() {
+    let origins = numbered(6, "", &Gate::new());
+    let servers = |origins: &[Origin]| {
+        let servers: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
+        servers.join(", ")
+    };
+    let weir = Weir::start(&format!(
+        "listener.web = {{ address = \"127.0.0.1:0\", route = [{{ path = \"/a\", upstream = \"a\" }}, {{ path = \"/b\", upstream = \"b\" }}] }}\n\
+         upstream.a = {{ balance = \"round-robin\", servers = [{}], persistence = {{}} }}\n\
+         upstream.b = {{ balance = \"round-robin\", servers = [{}], persistence = {{}} }}\n",
+        servers(&origins[..3]),
+        servers(&origins[3..])
+    ));
+    let mut jar = std::collections::BTreeMap::new();
+    let mut ask = |target: &str| {
+        let cookies: Vec<String> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let response = get(&weir, target, &cookies.join("; "));
+        if response.field("Set-Cookie").is_some() {
+            let set = cookie(&response);
+            let (name, value) = set.split_once('=').expect("a cookie has a value");
+            jar.insert(name.to_owned(), value.to_owned());
+        }
+        response.text()
+    };
+    let first = [ask("/a"), ask("/b")];
+    for _ in 0..5 {
+        assert_eq!([ask("/a"), ask("/b")], first);
+    }
 }
 
 #[test]

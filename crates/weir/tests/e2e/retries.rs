@@ -2,9 +2,11 @@
 //! counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use crate::harness::{Client, Origin, Response, Weir, origin::ok};
+use crate::harness::watchdog::now;
+use crate::harness::{Client, Gate, Origin, Response, Weir, eventually, origin::ok};
 
 /// Two servers of which the one that is asked first breaks every connection after `break_after` bytes of body, without an
 /// answer; the other echoes what it got.
@@ -199,6 +201,43 @@ fn on_503(origins: &[Origin], more: &str) -> Weir {
          [upstream.app]\nservers = [{}]\nejection = \"off\"\nretry = {{ on_status = [503]{more} }}\n",
         servers.join(", ")
     ))
+}
+
+/// The time for retries begins with the first attempt: a request that has waited in the queue for longer than that is not too late.
+#[test]
+fn a_wait_in_the_queue_takes_no_time_from_the_retries() {
+    const ELAPSED_MAX: Duration = Duration::from_secs(2);
+    let gate = Gate::new();
+    let held = gate.clone();
+    let broken = AtomicBool::new(false);
+    let origin = Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            if request.target() == "/held" {
+                held.wait("the other one has waited");
+            } else if !broken.swap(true, Ordering::SeqCst) {
+                conn.send("HTTP/1.1 20")?;
+                conn.reset();
+                return None;
+            }
+            conn.send(ok("fine"))?;
+        }
+    });
+    let settings = format!("retry.elapsed_max = \"{}s\"", ELAPSED_MAX.as_secs());
+    let weir = Weir::with_one_slot(&origin, "", &settings);
+    let mut clients = [Client::connect(weir.web()), Client::connect(weir.web())];
+    clients[0].send_get("/held");
+    origin.wait_for_requests(1);
+    clients[1].send_get("/breaks");
+    let queued = || weir.metrics().sum("weir_upstream_queue_length", &[]);
+    eventually("the second waits", || queued() == 1.0);
+    let since = now();
+    eventually("it has waited for long", || since.elapsed() > ELAPSED_MAX);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.response().status, 200);
+    }
+    assert_eq!(retries(&weir, "broken"), 1.0);
 }
 
 /// One of three servers takes requests and breaks: with a fifth of the traffic as budget, nearly all of them go again.

@@ -27,6 +27,8 @@ pub(super) struct Exchange {
     demand: u64,
     chance: Chance,
     began: u64,
+    /// When its first attempt began.
+    first_began: u64,
     attempts: u32,
     excluded: Excluded,
     stage: Stage,
@@ -90,6 +92,7 @@ impl Run<'_> {
             demand,
             chance: Chance::new(self.seed, Purpose::Pick, arrival.coordinates),
             began: now,
+            first_began: now,
             attempts: 0,
             excluded: Excluded::new(),
             stage: Stage::Nowhere,
@@ -197,6 +200,9 @@ impl Run<'_> {
         let exchange = &mut self.exchanges[id.place as usize];
         exchange.attempts += 1;
         exchange.attempt_began = now;
+        if exchange.attempts == 1 {
+            exchange.first_began = now;
+        }
         exchange.stage = Stage::On(server);
         let attempt = Attempt { exchange: id, attempt: exchange.attempts };
         let (demand, proxy) = (exchange.demand, exchange.arrival.proxy);
@@ -303,7 +309,7 @@ impl Run<'_> {
             other_server,
             attempts: exchange.attempts,
             stale_connections: 0,
-            elapsed: Duration::from_nanos(self.agenda.now() - exchange.began),
+            elapsed: Duration::from_nanos(self.agenda.now() - exchange.first_began),
         };
         let (upstream, now_ms) = (self.upstream, self.now_ms());
         let budget = &self.proxy(proxy).budget;

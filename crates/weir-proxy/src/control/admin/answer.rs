@@ -1,6 +1,7 @@
 //! What the admin listener answers.
 
 use weir_http::{Version, write};
+use weir_observe::status_text;
 
 /// On every answer: it is what it says it is, nobody frames it or makes it part of another page, and a page of it loads and runs nothing that
 /// does not come from here. Browsers say where a form comes from only where a page may be named to its own origin.
@@ -52,12 +53,7 @@ impl Answer {
 
     pub(super) fn into_bytes(self, with_body: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.body.len() + 768);
-        write::status_line(
-            &mut out,
-            Version::Http11,
-            self.status,
-            write::reason_phrase(self.status).as_bytes(),
-        );
+        write::status_line(&mut out, Version::Http11, self.status, status_text(self.status).as_bytes());
         write::field(&mut out, b"Content-Type", self.content_type.as_bytes());
         write::decimal_field(&mut out, b"Content-Length", self.body.len() as u64);
         write::field(&mut out, b"Cache-Control", b"no-store");

@@ -1,6 +1,6 @@
 //! `weir serve` that does not start, or does not end in peace: what it says, and its exit code.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -39,6 +39,48 @@ fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
         );
     }
     assert_eq!(std::fs::read_to_string(&file).expect("it is still there"), "precious");
+}
+
+/// A port that is free on all addresses, and that the system gives to nobody: it chooses lower ones.
+fn free_port() -> u16 {
+    let first = 61_000 + (std::process::id() % 4_000) as u16;
+    let is_free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();
+    (first..=u16::MAX).find(is_free).expect("few programs listen there")
+}
+
+/// As nginx has it: the more specific address gets its connections, the other one the rest.
+#[test]
+fn an_address_may_be_a_part_of_another() {
+    let (all, near) = (Origin::serving("all"), Origin::serving("near"));
+    for all_first in [true, false] {
+        let free = free_port();
+        let text = |near_host: &str| {
+            let mut listeners = [
+                format!("listener.all = {{ address = \":{free}\", upstream = \"all\" }}\n"),
+                format!("listener.near = {{ address = \"{near_host}:{free}\", upstream = \"near\" }}\n"),
+            ];
+            if !all_first {
+                listeners.reverse();
+            }
+            let [all, near] = [all.address(), near.address()];
+            format!(
+                "{}upstream.all.servers = [\"{all}\"]\nupstream.near.servers = [\"{near}\"]\n",
+                listeners.concat()
+            )
+        };
+        let at = |host: [u8; 4]| Client::get(SocketAddr::from((host, free)), "/").text();
+        let weir = Weir::start(&text("127.0.0.1"));
+        assert_eq!((at([127, 0, 0, 1]), at([127, 0, 0, 2])), ("near".to_owned(), "all".to_owned()));
+        weir.reload(&text("127.0.0.3"));
+        assert_eq!((at([127, 0, 0, 3]), at([127, 0, 0, 2])), ("near".to_owned(), "all".to_owned()));
+        for taken in [format!(":{free}"), format!("127.0.0.3:{free}"), format!("127.0.0.9:{free}")] {
+            let done = run(&["serve", "--listen", &taken, "--to", "10.0.0.1:80"]);
+            assert!(
+                done.code == Some(1) && done.stderr.contains("another program has this address"),
+                "{done:?}"
+            );
+        }
+    }
 }
 
 #[test]
