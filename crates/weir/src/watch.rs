@@ -223,4 +223,15 @@ mod tests {
             assert_eq!(three_looks(&watch), [false, true, false], "{file}");
         }
     }
+
+    #[test]
+    fn a_file_that_was_missing_counts_once_it_is_there() {
+        let (folder, main, watch) = start();
+        std::fs::write(&main, "include = \"missing.toml\"\n").unwrap();
+        let reading = watch.before_reading(&main);
+        watch.note_refusal(reading, &Checked::load(&main).mistakes);
+        assert_eq!(three_looks(&watch), [false; 3]);
+        std::fs::write(folder.path().join("missing.toml"), "").unwrap();
+        assert_eq!(three_looks(&watch), [false, true, false]);
+    }
 }

@@ -195,7 +195,7 @@ impl Mistakes {
         &self.sources
     }
 
-    /// The files that were read: the configuration itself first, then those that it includes.
+    /// The files that were read, or could not be: the configuration itself first, then those that it includes.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.sources.files().map(|file| &*file.name)
     }

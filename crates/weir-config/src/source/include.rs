@@ -118,7 +118,10 @@ fn report_nothing_found(loading: &mut Loading<'_>, folder: &Path, pattern: &Path
     let is_plain = |part: &Component<'_>| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
     let plain: PathBuf = pattern.components().take_while(is_plain).collect();
     if plain == pattern {
-        let what = format!("there is no file `{}`", folder.join(pattern).display());
+        let missing = folder.join(pattern).display().to_string();
+        let what = format!("there is no file `{missing}`");
+        // So that whoever watches the files sees it come.
+        loading.sources.add(missing, "");
         loading.report_missing(at, what, Some("the path is relative to the file that includes it"));
         return;
     }
@@ -143,6 +146,7 @@ fn include_file(loading: &mut Loading<'_>, path: &Path, at: Span, whole: &mut Ta
         Ok(read) => read,
         Err(error) => {
             let what = format!("`{shown}` cannot be read: {error}");
+            loading.sources.add(shown.to_string(), "");
             return loading.report_missing(at, what, None);
         }
     };
