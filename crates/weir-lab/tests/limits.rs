@@ -83,6 +83,19 @@ fn an_origin_that_is_the_limit_is_named_and_the_throughput_is_void() {
 }
 
 #[test]
+fn the_origin_behind_tls_is_proven_without_it() {
+    let _turn = measuring();
+    let (_, capacity, said) = measured(
+        "nginx",
+        "[listener]\ntls = { suite = \"TLS_AES_256_GCM_SHA384\", key = \"ecdsa-p256\" }\n\
+         [upstream]\nburn = \"2ms\"\n[steady]\nclients = 16\n",
+    );
+    assert!(capacity["origin_us"].as_f64().unwrap() >= 2000.0, "{capacity}");
+    assert!(said.contains("Without a target and without TLS, which the origin never sees"), "{said}");
+    assert!(said.contains("THE ORIGIN IS TOO SLOW"), "{said}");
+}
+
+#[test]
 fn a_client_that_is_the_limit_is_named_and_the_throughput_is_void() {
     let _turn = measuring();
     // The client opens a connection for each request, the origin keeps those of the target.

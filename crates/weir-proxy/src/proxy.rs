@@ -32,10 +32,10 @@ use crate::control::traces::{TraceCounts, Traces};
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
 use crate::downstream::listener::{BoundAddress, SocketFile};
-use crate::recorder::Desk;
+use crate::recorder::{Asked, Desk};
 use crate::reload::{Fixed, Reloads};
 use crate::snapshot::{Current, Snapshot, Surroundings, TlsError};
-use crate::turn::Turn;
+use crate::turn::{DoorTurn, Turn};
 use crate::wishes::{Wishes, Written};
 use crate::worker::{self, Accepted, Load, Shared, WorkerStart};
 
@@ -110,6 +110,14 @@ pub struct Stopped {
     pub cut: u64,
 }
 
+/// What a worker begins with, and where it hears of more.
+struct WorkerEnds {
+    doors: Vec<DoorTurn>,
+    inbox: UnboundedReceiver<Accepted>,
+    turns: UnboundedReceiver<Turn>,
+    asks: UnboundedReceiver<Asked>,
+}
+
 /// A running proxy. Dropping it stops it at once.
 pub struct Proxy {
     pub(crate) shared: Arc<Shared>,
@@ -163,24 +171,16 @@ impl Proxy {
     /// As [`Proxy::start`].
     pub fn start_obeying(config: &Config, wishes: Wishes) -> Result<Self, StartError> {
         raise_open_files();
-        let workers = match config.process.workers {
-            WorkerCount::Exactly(count) => count.get(),
-            WorkerCount::Auto => cpus::usable().len().min(cpus::quota()).max(1),
-        };
-        let seed = random_seed()?;
-        let via_name = match &config.process.name {
-            Some(name) => name.to_string(),
-            None => format!("weir-{:08x}", seed as u32),
-        };
-        let around = Surroundings { via_name: via_name.into(), seed, workers };
+        let around = surroundings(config)?;
+        let workers = around.workers;
         let mut snapshot = Snapshot::new(config, &around)?;
-        let Opened { doors, turns: mut door_turns, .. } = Doors::default().succeeded_by(config, workers)?;
+        let Opened { doors, turns: door_turns, .. } = Doors::default().succeeded_by(config, workers)?;
         let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
 
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
-        let (turns, mut next_turns): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let (turns, next_turns): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (followings, next_followings) = unbounded_channel();
-        let (desk, mut next_asks) = Desk::new(workers, &config.recorder);
+        let (desk, next_asks) = Desk::new(workers, &config.recorder);
         let desk = Arc::new(desk);
         let mut traces = Traces::new(&desk, &around.via_name);
         snapshot.traces = traces.follow(config, workers).map_err(StartError::Traces)?;
@@ -216,40 +216,47 @@ impl Proxy {
             trace_counts: Arc::clone(&traces.counts),
             traces: Some(traces),
         };
-        let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
-        for (index, handed_over) in inboxes.into_iter().enumerate() {
-            let stop = Arc::new(Notify::new());
-            let start = WorkerStart {
-                index,
-                shared: Arc::clone(&proxy.shared),
-                shard: Arc::clone(&proxy.shards[index]),
-                first: Turn {
-                    snapshot: Arc::clone(&snapshot),
-                    logs: proxy.logs_of(index),
-                    doors: std::mem::take(&mut door_turns[index]),
-                    done: None,
-                },
-                turns: next_turns.remove(0),
-                handed_over,
-                recorder: config.recorder.clone(),
-                asks: next_asks.remove(0),
-                stop: Arc::clone(&stop),
-                random_seed: seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            };
-            let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
-            proxy.stop_workers.push(stop);
-            proxy.workers.push(std::thread::Builder::new().name(format!("weir-worker-{index}")).spawn(
-                move || {
-                    let _enrolled = threads::enrol();
-                    if let Some(cpu) = cpu {
-                        cpus::pin(cpu);
-                    }
-                    worker::run(start)
-                },
-            )?);
+        let ends = door_turns.into_iter().zip(inboxes).zip(next_turns).zip(next_asks);
+        for (index, (((doors, inbox), turns), asks)) in ends.enumerate() {
+            proxy.start_worker(config, &snapshot, index, WorkerEnds { doors, inbox, turns, asks })?;
         }
         proxy.start_control(config, &snapshot, next_followings)?;
         Ok(proxy)
+    }
+
+    fn start_worker(
+        &mut self,
+        config: &Config,
+        snapshot: &Arc<Snapshot>,
+        index: usize,
+        ends: WorkerEnds,
+    ) -> Result<(), StartError> {
+        let WorkerEnds { doors, inbox: handed_over, turns, asks } = ends;
+        let stop = Arc::new(Notify::new());
+        let start = WorkerStart {
+            index,
+            shared: Arc::clone(&self.shared),
+            shard: Arc::clone(&self.shards[index]),
+            first: Turn { snapshot: Arc::clone(snapshot), logs: self.logs_of(index), doors, done: None },
+            turns,
+            handed_over,
+            recorder: config.recorder.clone(),
+            asks,
+            stop: Arc::clone(&stop),
+            random_seed: self.around.seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        };
+        let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
+        let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+        let run = move || {
+            let _enrolled = threads::enrol();
+            if let Some(cpu) = cpu {
+                cpus::pin(cpu);
+            }
+            worker::run(start)
+        };
+        self.stop_workers.push(stop);
+        self.workers.push(std::thread::Builder::new().name(format!("weir-worker-{index}")).spawn(run)?);
+        Ok(())
     }
 
     /// Starts the threads that resolve names, judge servers and serve figures, and that probe servers.
@@ -486,6 +493,20 @@ fn raise_open_files() {
 /// How many files the process may open.
 pub(crate) fn open_files_max() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// What the workers of `config` have in common.
+fn surroundings(config: &Config) -> io::Result<Surroundings> {
+    let workers = match config.process.workers {
+        WorkerCount::Exactly(count) => count,
+        WorkerCount::Auto => workers_by_default(),
+    };
+    let seed = random_seed()?;
+    let via_name = match &config.process.name {
+        Some(name) => name.to_string(),
+        None => format!("weir-{:08x}", seed as u32),
+    };
+    Ok(Surroundings { via_name: via_name.into(), seed, workers: workers.get() })
 }
 
 fn random_seed() -> io::Result<u64> {

@@ -126,74 +126,16 @@ pub(crate) fn run(start: WorkerStart) -> std::io::Result<()> {
 }
 
 async fn serve(start: WorkerStart) -> std::io::Result<()> {
-    let WorkerStart {
-        index,
-        shared,
-        shard,
-        first,
-        mut turns,
-        mut handed_over,
-        recorder,
-        mut asks,
-        stop,
-        random_seed,
-    } = start;
-    let process = &first.snapshot.process;
-    let exchanges_max = process.buffers_max / BUFFERS_PER_EXCHANGE / shared.loads.len() as u32;
-    let worker = Rc::new(Worker {
-        index,
-        stock: BufferStock::new(process.buffer_size.as_usize()),
-        view: RefCell::new(Rc::new(View::new(&first.snapshot, index))),
-        listeners: RefCell::default(),
-        leaving: RefCell::default(),
-        doors: RefCell::default(),
-        timers: Timers::new()?,
-        recorder: Recorder::new(&recorder),
-        roll: Roll::default(),
-        session_number: Cell::new(0),
-        carriers: RefCell::new(Vec::new()),
-        exchanges: Allowance::new(exchanges_max.max(1)),
-        room: Notify::new(),
-        drained: Notify::new(),
-        random: Cell::new(random_seed | 1),
-        sampling_full_at: Cell::new(Duration::ZERO),
-        date_second: Cell::new(0),
-        date_text: Cell::new(weir_http::write::date(0)),
-        shared,
-        shard,
-    });
+    let worker = Rc::new(Worker::new(&start)?);
+    let WorkerStart { first, turns, handed_over, asks, stop, .. } = start;
     worker.begin(first);
-    let turning = tokio::task::spawn_local({
-        let worker = Rc::clone(&worker);
-        async move {
-            while let Some(turn) = turns.recv().await {
-                worker.turn(turn).await;
-            }
-        }
-    });
-    let inbox = tokio::task::spawn_local({
-        let worker = Rc::clone(&worker);
-        async move {
-            while let Some(accepted) = handed_over.recv().await {
-                worker.shard.sessions_handed_in.increment();
-                worker.take_over(accepted);
-            }
-        }
-    });
-    let clerk = tokio::task::spawn_local({
-        let worker = Rc::clone(&worker);
-        async move {
-            while let Some(ask) = asks.recv().await {
-                match ask {
-                    Asked::Kept(ask) => ask.answer(worker.recorder.as_ref()),
-                    Asked::Running(ask) => Roll::call(&worker, ask).await,
-                }
-            }
-        }
-    });
-    let sweeper = tokio::task::spawn_local(sweep(Rc::clone(&worker)));
-    let timers = Rc::clone(&worker.timers);
-    let clockwork = tokio::task::spawn_local(async move { timers.run().await });
+    let turning = tokio::task::spawn_local(take_turns(Rc::clone(&worker), turns));
+    let others = [
+        tokio::task::spawn_local(take_sessions(Rc::clone(&worker), handed_over)),
+        tokio::task::spawn_local(answer(Rc::clone(&worker), asks)),
+        tokio::task::spawn_local(sweep(Rc::clone(&worker))),
+        tokio::task::spawn_local(run_timers(Rc::clone(&worker.timers))),
+    ];
     stop.notified().await;
     turning.abort();
     let _aborted = turning.await;
@@ -202,12 +144,38 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
     while worker.timers.len() > 0 {
         worker.drained.notified().await;
     }
-    inbox.abort();
-    clerk.abort();
-    sweeper.abort();
-    clockwork.abort();
+    others.iter().for_each(tokio::task::JoinHandle::abort);
     worker.flush_logs();
     Ok(())
+}
+
+/// Takes up each config that follows.
+async fn take_turns(worker: Rc<Worker>, mut turns: UnboundedReceiver<Turn>) {
+    while let Some(turn) = turns.recv().await {
+        worker.turn(turn).await;
+    }
+}
+
+/// Takes the sessions that other workers have accepted for this one.
+async fn take_sessions(worker: Rc<Worker>, mut handed_over: UnboundedReceiver<Accepted>) {
+    while let Some(accepted) = handed_over.recv().await {
+        worker.shard.sessions_handed_in.increment();
+        worker.take_over(accepted);
+    }
+}
+
+/// Answers those who ask what was, and what runs.
+async fn answer(worker: Rc<Worker>, mut asks: UnboundedReceiver<Asked>) {
+    while let Some(ask) = asks.recv().await {
+        match ask {
+            Asked::Kept(ask) => ask.answer(worker.recorder.as_ref()),
+            Asked::Running(ask) => Roll::call(&worker, ask).await,
+        }
+    }
+}
+
+async fn run_timers(timers: Rc<Timers>) {
+    timers.run().await;
 }
 
 /// Buffers that one exchange may hold: one for what the client sends, one for what the server sends.
@@ -226,6 +194,33 @@ async fn sweep(worker: Rc<Worker>) {
 }
 
 impl Worker {
+    fn new(start: &WorkerStart) -> std::io::Result<Self> {
+        let process = &start.first.snapshot.process;
+        let exchanges_max = process.buffers_max / BUFFERS_PER_EXCHANGE / start.shared.loads.len() as u32;
+        Ok(Self {
+            index: start.index,
+            shared: Arc::clone(&start.shared),
+            shard: Arc::clone(&start.shard),
+            stock: BufferStock::new(process.buffer_size.as_usize()),
+            view: RefCell::new(Rc::new(View::new(&start.first.snapshot, start.index))),
+            listeners: RefCell::default(),
+            leaving: RefCell::default(),
+            doors: RefCell::default(),
+            timers: Timers::new()?,
+            recorder: Recorder::new(&start.recorder),
+            roll: Roll::default(),
+            session_number: Cell::new(0),
+            carriers: RefCell::new(Vec::new()),
+            exchanges: Allowance::new(exchanges_max.max(1)),
+            room: Notify::new(),
+            drained: Notify::new(),
+            random: Cell::new(start.random_seed | 1),
+            sampling_full_at: Cell::new(Duration::ZERO),
+            date_second: Cell::new(0),
+            date_text: Cell::new(weir_http::write::date(0)),
+        })
+    }
+
     /// 64 fresh random bits (xorshift64*): for spreading load, never for secrets.
     pub(crate) fn random(&self) -> u64 {
         let mut bits = self.random.get();

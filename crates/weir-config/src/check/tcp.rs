@@ -59,8 +59,7 @@ fn warn_of_requests(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) {
     let of_retry = of_retry.map(|key| (key, retry.changed(key).filter(|_| retry.value.attempts_max > 1)));
     // Probes over HTTP keep within the limits too.
     let limits = text.changed("limits").filter(|_| text.value.health.is_none());
-    let of_upstream =
-        [("idle", text.changed("idle").filter(|_| idle.value.connections_max > 0)), ("limits", limits)];
+    let of_upstream = [("idle", text.changed("idle").filter(|_| idle.value.keeps_any())), ("limits", limits)];
     for (key, at) in of_timeouts.into_iter().chain(of_retry).chain(of_upstream) {
         let Some(at) = at else { continue };
         let what = format!(

@@ -179,7 +179,7 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
         let what = "`delay_interval` does nothing without `delay_target`";
         findings.push(Finding::new(MistakeKind::Unused, at, what));
     }
-    if value.idle.value.connections_max == 0 {
+    if !value.idle.value.keeps_any() {
         let of_idle =
             ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.idle.changed(key)?, key)));
         let of_timeouts = value.timeouts.changed("idle").map(|at| (at, "idle"));

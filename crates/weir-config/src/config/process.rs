@@ -65,10 +65,10 @@ pub enum WorkerCount {
     Exactly(NonZeroUsize),
 }
 
-/// How many client connections the process takes.
+/// How many connections there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionLimit {
-    /// What the limit on open files leaves: see [`ConnectionLimit::resolve`].
+    /// What the limit on open files leaves: see [`ConnectionLimit::of_files`].
     Auto,
     /// Exactly so many.
     Exactly(u32),
@@ -78,17 +78,19 @@ impl ConnectionLimit {
     /// Files kept back for logs, listening sockets, event queues and the like.
     const FILES_RESERVED: u64 = 256;
 
-    /// The limit in connections, given how many files the process may open (`RLIMIT_NOFILE`).
-    ///
-    /// Each client connection may need a server connection, so `Auto` is half of the files that are not reserved.
+    /// The limit in connections of clients, given how many files the process may open (`RLIMIT_NOFILE`).
     pub fn resolve(self, open_files_max: u64) -> u32 {
         match self {
             Self::Exactly(connections) => connections,
-            Self::Auto => {
-                let half = open_files_max.saturating_sub(Self::FILES_RESERVED) / 2;
-                u32::try_from(half).unwrap_or(u32::MAX).max(1)
-            }
+            Self::Auto => Self::of_files(open_files_max),
         }
+    }
+
+    /// How many connections of clients, and as many to servers, there are files for: each client may need a server connection, so it is
+    /// half of the files that are not reserved.
+    pub fn of_files(open_files_max: u64) -> u32 {
+        let half = open_files_max.saturating_sub(Self::FILES_RESERVED) / 2;
+        u32::try_from(half).unwrap_or(u32::MAX).max(1)
     }
 }
 

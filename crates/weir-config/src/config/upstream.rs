@@ -10,7 +10,7 @@ use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::Method;
 use weir_traffic::{Mode, ServerState};
 
-use super::{CookiePersistence, Ejection, HealthCheck, UpstreamTls};
+use super::{ConnectionLimit, CookiePersistence, Ejection, HealthCheck, UpstreamTls};
 use crate::key::{choice, section};
 use crate::value::{Percent, Progress, ServerAddress, Size};
 
@@ -191,12 +191,20 @@ section! {
     /// Server connections that are kept for the next request.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct IdleConnections at "upstream.NAME.idle" {
-        /// Kept per server and worker; 0 keeps none. Enough that a busy worker does not close what it needs again at once.
-        connections_max: usize = 1024, in 0..=1_000_000, like "nginx `keepalive` (in `upstream`), HAProxy `pool-max-conn`";
+        /// Kept per server and worker; 0 keeps none. `"auto"` has no limit for a single server. In any case, a worker that has more connections
+        /// to servers open, in use or idle, than its share of half of the files that may be open closes the one that was unused the longest.
+        connections_max: ConnectionLimit = "auto", in 0..=1_000_000, like "nginx `keepalive` (in `upstream`), HAProxy `pool-max-conn`";
         /// The age at which a connection is not used again.
         age_max: Option<Duration> = "off", like "nginx `keepalive_time`";
         /// Requests after which a connection is not used again.
         requests_max: Option<u64> = "off", in 1..=1_000_000_000, like "nginx `keepalive_requests`, HAProxy `max-reuse`";
+    }
+}
+
+impl IdleConnections {
+    /// Whether any connection is kept.
+    pub fn keeps_any(&self) -> bool {
+        self.connections_max != ConnectionLimit::Exactly(0)
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod tree;
 pub mod guard;
+pub mod stuck;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,7 @@
 //! What client and origin can do without a target, found out before the rounds: the proof that the origin is fast enough.
 //!
 //! Both share a CPU, so the throughput alone says little. CPU time per request of each says what it could do with a CPU of
-//! its own, as much as the target has.
+//! its own, as much as the target has. Clients that speak TLS do without it here: the origin behind a target never sees it.
 
 use std::time::Duration;
 
@@ -30,6 +30,9 @@ pub struct Capacity {
     pub origin_us: f64,
     /// CPU time of what plays the clients per request, µs.
     pub driver_us: f64,
+    /// The clients speak TLS with the targets; here they did not.
+    #[serde(default)]
+    pub is_tls_left_out: bool,
 }
 
 /// Measures it with the requests of `steady`.
@@ -52,6 +55,7 @@ pub(super) fn measure(
         origin_us,
         // Percent of a CPU are 10 000 us of each second.
         driver_us: driver * 10_000.0 / requests_per_second,
+        is_tls_left_out: bench.listener.tls.is_some(),
     }))
 }
 
@@ -63,9 +67,10 @@ impl Capacity {
 
     /// How that compares with the fastest target, and the warning when it is too little.
     pub fn sentence(&self, measurements: &[Measurement]) -> String {
-        let Self { requests_per_second, origin_us, driver_us } = self;
+        let Self { requests_per_second, origin_us, driver_us, is_tls_left_out } = self;
+        let tls = if *is_tls_left_out { " and without TLS, which the origin never sees" } else { "" };
         let mut text = format!(
-            "Without a target, client and origin did {requests_per_second:.0} req/s on the CPU that they share: {origin_us:.1} µs of the \
+            "Without a target{tls}, client and origin did {requests_per_second:.0} req/s on the CPU that they share: {origin_us:.1} µs of the \
              origin's time per request, so {:.0} req/s with a CPU of its own, and {driver_us:.1} µs of the client's.",
             self.of_origin()
         );
@@ -97,7 +102,12 @@ mod tests {
 
     #[test]
     fn an_origin_that_is_not_twice_as_fast_is_called_too_slow() {
-        let capacity = Capacity { requests_per_second: 80_000.0, origin_us: 5.0, driver_us: 7.0 };
+        let capacity = Capacity {
+            requests_per_second: 80_000.0,
+            origin_us: 5.0,
+            driver_us: 7.0,
+            is_tls_left_out: false,
+        };
         let measured = |target: &str, rate: f64| Measurement {
             target: target.to_owned(),
             values: BTreeMap::from([(Metric::RequestsPerSecond, rate)]),
@@ -113,6 +123,11 @@ mod tests {
         let said = capacity.sentence(&[direct, measured("weir", 101_000.0)]);
         assert!(
             said.contains("2.0 times") && said.ends_with("THE ORIGIN IS TOO SLOW for these targets."),
+            "{said}"
+        );
+        let said = Capacity { is_tls_left_out: true, ..capacity }.sentence(&[]);
+        assert!(
+            said.starts_with("Without a target and without TLS, which the origin never sees, "),
             "{said}"
         );
     }

@@ -32,10 +32,10 @@ fn sample(
     rate: Option<f64>,
     target: Target,
 ) -> anyhow::Result<Profile> {
-    let mut stand = bench.stand_with(target, steady::ROOM)?;
+    let mut stand = bench.stand_with(target, steady::room(steady))?;
     let length = rounds.window.clamp(LENGTH.0, LENGTH.1);
     let rounds = Rounds { window: length, ..*rounds };
-    let plan = Plan { secure: bench.secure()?, ..steady::plan(&stand, steady, &rounds, rate) };
+    let plan = Plan { secure: bench.secure_with(target)?, ..steady::plan(&stand, steady, &rounds, rate) };
     let launcher = &bench.options.launcher;
     let mut recording = None;
     let begin = Step::new(Duration::ZERO, |stand| {

@@ -211,10 +211,9 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
         run.notes.push(sentence);
         rate = Some(found);
     }
-    // Without a target there is nobody to end TLS, and another tool is not the lab's to prove.
+    // Another tool is not the lab's to prove.
     if let Some(steady) = &scenario.steady
         && bench.placement.is_some()
-        && bench.listener.tls.is_none()
         && bench.options.tool == Tool::Driver
     {
         run.capacity = capacity::measure(bench, steady, &scenario.rounds)?;

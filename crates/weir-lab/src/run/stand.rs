@@ -168,7 +168,7 @@ impl Bench<'_> {
             cookie: None,
         };
         let exchange = &prepare(&shape)[0];
-        let secure = self.secure()?;
+        let secure = self.secure_with(target)?;
         let (addr, mut seen) = (stand.addr, Ok(()));
         let mut see = || {
             seen = match &secure {
@@ -205,15 +205,17 @@ impl Bench<'_> {
     /// # Errors
     /// When one of them does not start, or the page is wrong.
     pub fn stand_with_servers(&self, target: Target, clients: usize) -> anyhow::Result<Stand> {
-        self.stand(target, 2 * clients as u64)
+        let clients = clients as u64;
+        self.stand_with(target, Room { clients, servers: clients })
     }
 
-    /// How clients speak TLS, with no session to resume yet; `None` when they do not.
+    /// How clients speak TLS with `target`, with no session to resume yet; `None` when they do not. The origin has none.
     ///
     /// # Errors
     /// What the TLS library says against it.
-    pub fn secure(&self) -> anyhow::Result<Option<Secure>> {
-        let given = self.listener.tls.zip(self.certificate.as_ref());
+    pub fn secure_with(&self, target: Target) -> anyhow::Result<Option<Secure>> {
+        let tls = self.listener.tls.filter(|_| target.product != Product::Direct);
+        let given = tls.zip(self.certificate.as_ref());
         let offer = |(tls, certificate): (Tls, &Certificate)| {
             let tls = Tls { suite: self.suite.get().unwrap_or(tls.suite), ..tls };
             Secure::new(tls, &certificate.der, certificate::NAME)

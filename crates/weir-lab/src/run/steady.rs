@@ -26,8 +26,8 @@ use crate::target::{Installed, Product, Room, Target, Variant};
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the targets have room for: no limit of theirs is to be felt. In tunnels, clients have a server connection each.
-pub(super) const ROOM: Room = Room { clients: 4096, servers: 4096 };
+/// What the targets have room for: no limit of theirs is to be felt.
+const ROOM: u64 = 4096;
 
 /// Bytes of a GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -46,8 +46,8 @@ pub(super) fn measure(
     rate: Option<f64>,
     target: Target,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand_with(target, ROOM)?;
-    let plan = Plan { secure: bench.secure()?, ..plan(&stand, steady, rounds, rate) };
+    let mut stand = bench.stand_with(target, room(steady))?;
+    let plan = Plan { secure: bench.secure_with(target)?, ..plan(&stand, steady, rounds, rate) };
     let mut measurement = Measurement::default();
     let watcher = (target.variant == Variant::Watched).then(|| Watcher::start(&bench.dir_of(target)));
     let (before, after) = match bench.options.tool {
@@ -91,6 +91,11 @@ pub(super) fn measure(
         measurement.failure = Some(format!("wrong answers: {}", measurement.faults));
     }
     Ok(measurement)
+}
+
+/// The room that targets need for `steady`. In tunnels, clients have a server connection each.
+pub(super) fn room(steady: &Steady) -> Room {
+    Room { clients: ROOM, servers: steady.message.map_or(0, |_| ROOM) }
 }
 
 /// What is asked of the origin.

@@ -54,7 +54,7 @@ fn with_clients(
     measurement: &mut Measurement,
 ) -> anyhow::Result<Memory> {
     let mut stand = bench.stand(target, clients as u64 + ROOM)?;
-    let secure = bench.secure()?.context("the listener has TLS")?;
+    let secure = bench.secure_with(target)?.context("the listener has TLS")?;
     let limit =
         bench.listener.tls.and_then(|tls| tls.handshake_timeout).context("handshakes have a limit")?;
     let mut connections = Connections::new(stand.addr, &secure)?;

@@ -5,7 +5,9 @@
 
 pub mod bar;
 pub mod catalogue;
+mod check;
 pub mod listener;
+pub mod steady;
 pub mod upstream;
 pub mod work;
 pub mod clients;
@@ -21,14 +23,14 @@ use serde::{Deserialize, Serialize};
 
 pub use bar::Bar;
 use clients::{Ladder, Reload, SlowClients};
-use listener::{Key, Listener, Suite};
+use listener::Listener;
 use soak::Soak;
+pub use steady::{Rate, Steady};
 use upstream::Upstream;
 use work::{Outage, Overload, Persistence, Probes, Queue, Slow, Unfinished};
 
 use crate::measure::metric::Metric;
 use crate::target::{Class, Product, Target, Traffic, Variant};
-use crate::wire::websocket;
 
 /// One scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,66 +108,6 @@ pub struct Rounds {
     pub window: Duration,
 }
 
-/// A steady load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Steady {
-    /// Simulated clients.
-    pub clients: usize,
-    /// Whether a client keeps its connection.
-    #[serde(default = "yes")]
-    pub keep_alive: bool,
-    /// Bytes of request body; 0 is a GET.
-    #[serde(default)]
-    pub body: usize,
-    /// Bytes of the answer, for GET.
-    #[serde(default = "page_len")]
-    pub answer: u64,
-    /// How long the origin works on each, as its URLs say it, in milliseconds: `20`, `lognormal-10-0.4`; without it, not at all.
-    pub service: Option<String>,
-    /// A cookie of the application in every request, name and value.
-    pub cookie: Option<String>,
-    /// Clients have a WebSocket tunnel each, and send messages of so many bytes that come back; each counts as a request.
-    pub message: Option<usize>,
-    /// A constant rate; without it the loop is closed.
-    pub rate: Option<Rate>,
-    /// Suites of TLS, each a case of its own, in the place of the listener's.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub suites: Vec<Suite>,
-}
-
-impl Steady {
-    /// The page, over and over, for so many clients that keep their connections.
-    pub fn of(clients: usize) -> Self {
-        Self {
-            clients,
-            keep_alive: true,
-            body: 0,
-            answer: page_len(),
-            service: None,
-            cookie: None,
-            message: None,
-            rate: None,
-            suites: Vec::new(),
-        }
-    }
-}
-
-/// A constant rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields, rename_all_fields = "kebab-case")]
-pub enum Rate {
-    /// So many requests per second.
-    Fixed(f64),
-    /// A share of the closed-loop peak of one target, found at the start of the run.
-    OfPeak {
-        /// The share, 0 to 1.
-        share: f64,
-        /// Whose peak.
-        of_peak: Target,
-    },
-}
-
 /// Idle connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -235,17 +177,6 @@ impl Tool {
             Self::Vegeta => "vegeta",
         }
     }
-}
-
-/// From here on an answer is counted by its bytes.
-const BULK_MIN: u64 = 1 << 20;
-
-fn yes() -> bool {
-    true
-}
-
-fn page_len() -> u64 {
-    crate::origin::PAGE_LEN
 }
 
 impl Scenario {
@@ -332,7 +263,7 @@ impl Scenario {
 
     /// Whether bodies are so large that they are what costs.
     pub fn is_bulk(&self) -> bool {
-        self.steady.as_ref().is_some_and(|steady| steady.answer >= BULK_MIN)
+        self.steady.as_ref().is_some_and(Steady::is_bulk)
     }
 
     /// What passes through the targets.
@@ -371,128 +302,6 @@ impl Scenario {
     pub(super) fn all_targets(&self) -> impl Iterator<Item = &Target> {
         self.targets.iter().chain(&self.optional)
     }
-
-    /// Finds what does not fit together.
-    ///
-    /// # Errors
-    /// The first such thing.
-    pub fn check(&self) -> anyhow::Result<()> {
-        let works = [
-            self.steady.is_some(),
-            self.idle.is_some(),
-            self.crowd.is_some(),
-            self.queue.is_some(),
-            self.outage.is_some(),
-            self.overload.is_some(),
-            self.slow.is_some(),
-            self.probes.is_some(),
-            self.persistence.is_some(),
-            self.unfinished.is_some(),
-            self.ladder.is_some(),
-            self.slow_clients.is_some(),
-            self.reload.is_some(),
-            self.soak.is_some(),
-        ];
-        ensure!(
-            works.iter().filter(|is| **is).count() == 1,
-            "exactly one kind of work is needed, such as [steady] or [queue]"
-        );
-        ensure!(!self.targets.is_empty() && self.rounds.count > 0, "no targets or no rounds");
-        for (index, target) in self.all_targets().enumerate() {
-            ensure!(
-                !self.all_targets().take(index).any(|other| other == target),
-                "target {target} is there twice"
-            );
-            ensure!(
-                match (self.class, target.variant) {
-                    (_, Variant::Usual) => true,
-                    (Class::Tuned, variant) => variant != Variant::Tuned,
-                    (Class::AsShipped, variant) => variant == Variant::Tuned,
-                },
-                "target {target}: variants are of tuned targets, and each class is there once"
-            );
-        }
-        if let Some(steady) = &self.steady {
-            ensure!(steady.clients > 0, "no clients");
-            let is_pair = |cookie: &String| cookie.contains('=') && !cookie.contains(['\r', '\n']);
-            ensure!(steady.cookie.iter().all(is_pair), "a cookie is a name, `=` and a value");
-            steady.message.map_or(Ok(()), check_message)?;
-            let is_known = |service: &String| crate::origin::delay::is_known(service);
-            ensure!(
-                steady.service.iter().all(is_known),
-                "a service time is as `/delay/` of the origin has it"
-            );
-            let is_plain = steady.keep_alive
-                && steady.service.is_none()
-                && steady.body == 0
-                && steady.answer == page_len();
-            ensure!(
-                steady.message.is_none() || (is_plain && steady.cookie.is_none()),
-                "a message is all there is: no body, answer, cookie or end of the connection"
-            );
-            match steady.rate {
-                Some(Rate::Fixed(rate)) => ensure!(rate > 0.0, "the rate is not positive"),
-                Some(Rate::OfPeak { share, .. }) => ensure!(share > 0.0, "the share is not positive"),
-                None => {}
-            }
-        }
-        if let Some(idle) = &self.idle {
-            let rising = idle.clients.windows(2).all(|pair| pair[0] < pair[1]);
-            ensure!(idle.clients.len() >= 2 && rising, "idle clients: two numbers or more, rising");
-            if let Some(tunnels) = idle.tunnels {
-                check_message(tunnels.message)?;
-                ensure!(!tunnels.heartbeat.is_zero(), "a heartbeat takes some time");
-            }
-        }
-        if let Some(crowd) = &self.crowd {
-            ensure!(!crowd.clients.is_empty() && !crowd.tools.is_empty(), "no clients or no tools");
-        }
-        self.upstream.check()?;
-        let gets_pages = match &self.steady {
-            Some(steady) => {
-                steady.service.is_none()
-                    && steady.body == 0
-                    && steady.answer == page_len()
-                    && steady.message.is_none()
-            }
-            None => self.crowd.is_some() || self.idle.as_ref().is_some_and(|idle| idle.tunnels.is_none()),
-        };
-        ensure!(
-            gets_pages || self.upstream.origin == upstream::Origin::Own,
-            "a web server as origin has the page and nothing else: a steady load of it, idle clients or a crowd"
-        );
-        self.listener.check(self)?;
-        self.check_work()?;
-        self.bars.iter().try_for_each(Bar::check)
-    }
-}
-
-impl Scenario {
-    fn check_work(&self) -> anyhow::Result<()> {
-        let upstream = &self.upstream;
-        ensure!(
-            self.steady.iter().all(|steady| steady.suites.is_empty())
-                || self.listener.tls.is_some_and(|tls| tls.key == Key::Rsa2048),
-            "`suites` are of a listener with `tls` and an RSA key, which all of them can have"
-        );
-        self.queue.iter().try_for_each(|work| work.check(upstream))?;
-        self.outage.iter().try_for_each(|work| work.check(upstream))?;
-        self.overload.iter().try_for_each(|work| work.check(upstream))?;
-        self.slow.iter().try_for_each(|work| work.check(upstream))?;
-        self.probes.iter().try_for_each(|work| work.check(upstream))?;
-        self.persistence.iter().try_for_each(|work| work.check(upstream))?;
-        self.ladder.iter().try_for_each(Ladder::check)?;
-        self.slow_clients.iter().try_for_each(SlowClients::check)?;
-        self.reload.iter().try_for_each(|work| work.check(upstream))?;
-        self.soak.iter().try_for_each(|work| work.check(upstream))?;
-        self.unfinished.iter().try_for_each(|work| work.check(&self.listener))
-    }
-}
-
-/// A message is one frame.
-fn check_message(len: usize) -> anyhow::Result<()> {
-    ensure!((1..websocket::PAYLOAD_MAX).contains(&len), "a message has 1 byte to 65535");
-    Ok(())
 }
 
 #[cfg(test)]

@@ -111,6 +111,10 @@ fn global(description: &Description<'_>) -> String {
     nbthread 1
     # Room for the clients of the scenario; by default as many as descriptors allow, both sides counted.
     maxconn {connections}
+    # Shares of its descriptors, in percent, from which on it keeps fewer idle server connections: 20 and 25 by default, which is for
+    # servers that have room for many more clients than come.
+    tune.pool-low-fd-ratio 100
+    tune.pool-high-fd-ratio 100
 "
     )
 }

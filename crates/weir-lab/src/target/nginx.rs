@@ -43,6 +43,9 @@ const OWN_FOLDERS: &str = "    # Its files lie under the prefix of this run.
 /// Connections to servers, log files, listeners.
 const RESERVE: u64 = 512;
 
+/// Idle connections that it keeps to servers; more where more clients than that may have a request at once.
+const KEPT_MIN: u64 = 256;
+
 fn tuned(description: &Description<'_>) -> String {
     let Description { listen, .. } = description;
     let (servers, limits, map) = (servers(description), limits(description), map(description));
@@ -50,13 +53,18 @@ fn tuned(description: &Description<'_>) -> String {
     let ssl = description.certificate.map_or("", |_| " ssl");
     let tls = tls(description);
     let reuse = if description.reuses() {
-        "        # Idle connections kept to the servers; none by default in this version, and the most effective line of all.
-        keepalive 256;
+        // Those of tunnels are never idle.
+        let busy = if description.traffic.upgrades { 0 } else { description.room.servers };
+        let kept = busy.max(KEPT_MIN);
+        format!(
+            "        # Idle connections kept to the servers; none by default in this version, and the most effective line of all.
+        keepalive {kept};
         # 1000 by default, after which a connection is closed: a reconnect every few milliseconds at this rate.
         keepalive_requests 1000000000;
 "
+        )
     } else {
-        "        # The variant without reuse of server connections: its default in this version.\n"
+        "        # The variant without reuse of server connections: its default in this version.\n".to_owned()
     };
     let has_limit = description.upstream.response_timeout.is_some();
     let (own, others) = match description.reuses() {
@@ -67,7 +75,7 @@ fn tuned(description: &Description<'_>) -> String {
             proxy_set_header Host $http_host;
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
 ";
-    let (upstreams, locations) = branches(description, reuse, &format!("{others}{named}"));
+    let (upstreams, locations) = branches(description, &reuse, &format!("{others}{named}"));
     format!(
         "{process}
 http {{

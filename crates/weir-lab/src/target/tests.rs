@@ -107,6 +107,21 @@ fn every_product_gets_the_same_addresses() {
 }
 
 #[test]
+fn whoever_limits_idle_server_connections_has_room_for_all_that_are_busy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (servers, upstream) = (addrs(1), Upstream::default());
+    let plain = describe(&servers, &upstream, dir.path());
+    for (clients, keepalive) in [(0, "keepalive 256;"), (5_000, "keepalive 5000;")] {
+        let description = Description { room: Room { clients: 5_000, servers: clients }, ..plain };
+        assert!(words_of(Product::Nginx, &description).contains(keepalive), "{clients}");
+        check_with_the_product(Product::Nginx, &description);
+        // Of HAProxy's descriptors the clients alone hold more than the fifth from which on it keeps none.
+        let text = words_of(Product::Haproxy, &description);
+        assert!(text.contains("tune.pool-low-fd-ratio 100\n"), "{text}");
+    }
+}
+
+#[test]
 fn every_product_is_told_what_to_do_with_several_servers() {
     let dir = tempfile::tempdir().unwrap();
     let servers = addrs(3);

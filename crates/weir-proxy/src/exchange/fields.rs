@@ -146,7 +146,7 @@ pub(crate) fn write_changes(out: &mut Vec<u8>, changes: &HeaderChanges) {
 pub(crate) fn write_request(session: &Session, exchange: &mut Exchange, plans: Plans<'_>, server: ServerId) {
     let Plans { listener, route, upstream, .. } = plans;
     let server_host = &upstream.config.servers[server.index()].name;
-    let close = upstream.idle.connections_max == 0;
+    let close = upstream.idle.kept_max == 0;
     let changes = &route.config.request_headers;
     let mut out = std::mem::take(&mut exchange.to_server.staged);
     write_request_line(&mut out, exchange);

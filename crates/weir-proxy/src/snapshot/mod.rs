@@ -7,6 +7,7 @@
 mod listener;
 mod upstream;
 mod seats;
+mod succession;
 mod traces;
 
 use std::sync::Arc;

@@ -6,24 +6,25 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use weir_config::{Server, ServerAddress, Upstream, UpstreamTls};
+use weir_config::{ConnectionLimit, Server, ServerAddress, Upstream, UpstreamTls};
 use weir_http::{ChunkedLimits, HeadLimits};
 use weir_observe::{ProbeShard, ServerShard, UpstreamShard};
 use weir_traffic::admission::Admission;
-use weir_traffic::balance::{Balancer, Member, Patience};
+use weir_traffic::balance::{Balancer, Patience};
 use weir_traffic::persistence::Persistence;
 use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::Method;
-use weir_traffic::{Mode, ServerId, ServerState};
+use weir_traffic::{Mode, ServerId};
 
 use super::seats::Seats;
+use super::succession::Succession;
 use super::{Surroundings, TlsError, millis_between};
 use crate::clock;
-use crate::control::health;
 use crate::control::slow_start::{self, Ascent};
 use crate::control::standing::Standing;
 use crate::exchange::retry::MethodSet;
+use crate::proxy::open_files_max;
 use crate::tls::trust::Trust;
 use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
@@ -89,7 +90,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn new(address: &ServerAddress) -> Self {
+    pub(super) fn new(address: &ServerAddress) -> Self {
         Self { endpoints: ArcSwap::from_pointee(known(address)), address_gone_ms: AtomicU64::new(0) }
     }
 
@@ -138,46 +139,9 @@ impl UpstreamPlan {
         let names = tls_names(asked, &servers, before);
         let tls = asked.tls.clone().map(|tls| UpstreamTls { names, ..tls });
         let config = &Upstream { servers, tls, ..asked.clone() };
-        let known = |index: usize| before.filter(|_| is_known[index]);
-        let each = || config.servers.iter().enumerate();
-
-        let members = each().map(|(index, server)| {
-            let state = known(index).map(|before| Arc::clone(&before.balancer().states()[index]));
-            let member = Member::new(&server.name, state.unwrap_or_else(|| new_state(server)));
-            let member = if server.backup { member.as_backup() } else { member };
-            if leaves_at[index].is_some() { member.as_leaving() } else { member }
-        });
-        let members = members.collect();
-        let keeps_idle: Box<[bool]> = each()
-            .map(|(index, _)| known(index).is_some_and(|before| before.greets_as(config, index)))
-            .collect();
-        let shared_idle = each().map(|(index, server)| {
-            server.max_requests?;
-            let before = before.filter(|_| keeps_idle[index]);
-            Some(before.and_then(|before| before.shared_idle[index].clone()).unwrap_or_default())
-        });
-        let probes = health::shards(config).into_iter().enumerate().map(|(index, shard)| {
-            let before = known(index).and_then(|before| before.probes[index].clone());
-            shard.map(|new| before.unwrap_or(new))
-        });
-        let server_shards = each().map(|(index, server)| {
-            let same_name =
-                |before: &Self| Some(before.server_shards[before.named(&server.name, index)?].clone());
-            before.and_then(same_name).unwrap_or_else(|| one_each(around.workers))
-        });
-        let seed = around.seed;
-        let (ejector, admission) = match before {
-            None => {
-                let balancer = Balancer::new(&config.balance, members, seed);
-                let ejector = Ejector::new(config, &leaves_at, &balancer);
-                (ejector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
-            }
-            Some(before) => {
-                let balancer = before.balancer().succeeded_by(&config.balance, members, seed);
-                let ejector = before.ejector.succeeded_by(config);
-                (ejector, before.admission.succeeded_by(balancer))
-            }
-        };
+        let succession = Succession { config, leaves_at: &leaves_at, is_known: &is_known, before };
+        let (ejector, admission) = succession.balancing(around.seed);
+        let keeps_idle = succession.keeps_idle();
         Ok(Self {
             trust: trust(config, before)?,
             ejector,
@@ -187,35 +151,24 @@ impl UpstreamPlan {
                 Some(_) => Patience::ForOwn,
                 None => Patience::None,
             },
-            places: each()
-                .map(|(index, server)| match known(index) {
-                    Some(before) => Arc::clone(&before.places[index]),
-                    None => Arc::new(Place::new(&server.address)),
-                })
-                .collect(),
+            places: succession.places(),
             head_limits: head_limits(config),
             chunked_limits: chunked_limits(config),
-            idle: idle_limits(config),
-            shared_idle: shared_idle.collect(),
+            idle: idle_limits(config, around.workers),
+            shared_idle: succession.shared_idle(&keeps_idle),
             keeps_idle,
             retry: config.retry.policy(),
             retry_budget: retry_budget(config, before),
             retry_methods: MethodSet::new(config.retry.methods.iter().map(Method::as_str)),
             retry_body_max: config.retry.body_size.as_usize(),
-            probes: probes.collect(),
-            ascents: each()
-                .map(|(index, _)| known(index).map_or_else(Arc::default, |it| Arc::clone(&it.ascents[index])))
-                .collect(),
-            standings: each()
-                .map(|(index, _)| {
-                    known(index).map_or_else(Arc::default, |it| Arc::clone(&it.standings[index]))
-                })
-                .collect(),
+            probes: succession.probes(),
+            ascents: succession.shared(|before| &before.ascents),
+            standings: succession.shared(|before| &before.standings),
             shards: match before {
                 Some(before) => before.shards.clone(),
                 None => (0..around.workers).map(|_| Arc::new(UpstreamShard::new(0))).collect(),
             },
-            server_shards: server_shards.collect(),
+            server_shards: succession.server_shards(around.workers),
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             removed: OnceLock::new(),
             leaves_at: leaves_at.into(),
@@ -237,14 +190,14 @@ impl UpstreamPlan {
     }
 
     /// The place of the server of this name, if there is one: rather `index` than another.
-    fn named(&self, name: &str, index: usize) -> Option<usize> {
+    pub(super) fn named(&self, name: &str, index: usize) -> Option<usize> {
         let servers = &self.config.servers;
         let is_it = |index: &usize| servers.get(*index).is_some_and(|server| *server.name == *name);
         Some(index).filter(is_it).or_else(|| (0..servers.len()).find(is_it))
     }
 
     /// Whether a connection to a server that this plan has opened is as one that a plan with this config would open.
-    fn greets_as(&self, config: &Upstream, server: usize) -> bool {
+    pub(super) fn greets_as(&self, config: &Upstream, server: usize) -> bool {
         let way = |config: &Upstream| {
             let tls = config.tls.as_ref().map(|tls| (tls.names[server].clone(), without_names(tls)));
             (tls, config.proxy_protocol)
@@ -380,23 +333,17 @@ fn chunked_limits(config: &Upstream) -> ChunkedLimits {
     }
 }
 
-fn idle_limits(config: &Upstream) -> IdleLimits {
+fn idle_limits(config: &Upstream, workers: usize) -> IdleLimits {
     IdleLimits {
-        connections_max: config.idle.connections_max,
+        kept_max: match config.idle.connections_max {
+            ConnectionLimit::Auto => usize::MAX,
+            ConnectionLimit::Exactly(connections) => connections as usize,
+        },
+        open_max: (ConnectionLimit::of_files(open_files_max()) as usize / workers).max(1),
         idle_max: Some(config.timeouts.idle),
         age_max: config.idle.age_max,
         requests_max: config.idle.requests_max.unwrap_or(u64::MAX),
     }
-}
-
-fn new_state(server: &Server) -> Arc<ServerState> {
-    let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
-    state.set_mode(server.mode);
-    Arc::new(state)
-}
-
-fn one_each(workers: usize) -> Box<[Arc<ServerShard>]> {
-    (0..workers).map(|_| Arc::default()).collect()
 }
 
 fn without_names(tls: &UpstreamTls) -> UpstreamTls {
@@ -455,7 +402,7 @@ fn retry_budget(config: &Upstream, before: Option<&UpstreamPlan>) -> Arc<RetryBu
     }
 }
 
-fn delay_target(config: &Upstream) -> Option<DelayTarget> {
+pub(super) fn delay_target(config: &Upstream) -> Option<DelayTarget> {
     let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let interval_ms = millis(config.queue.delay_interval);
     config.queue.delay_target.map(|target| DelayTarget { target_ms: millis(target), interval_ms })

@@ -3,6 +3,8 @@
 //! A kept connection can die at any moment: it is handed out only when it is quiet and open, young and little used
 //! enough, and not beyond the time the server announced. Must not open connections.
 
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +20,10 @@ use crate::view::LocalServer;
 /// How many idle connections are kept, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdleLimits {
-    pub(crate) connections_max: usize,
+    /// Idle connections of a worker to a server; 0 keeps none.
+    pub(crate) kept_max: usize,
+    /// Connections that a worker may have to all servers, in use or idle, without closing idle ones.
+    pub(crate) open_max: usize,
     /// Time without use.
     pub(crate) idle_max: Option<Duration>,
     /// Time since the connection was opened.
@@ -39,22 +44,35 @@ pub(crate) struct ServerConnection {
     _counted: CountedOpen,
 }
 
+thread_local! {
+    /// Connections to servers that this worker has open, in use or idle.
+    static OPEN: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Counts a connection as open until it is dropped.
 #[derive(Debug)]
 struct CountedOpen(Arc<ServerShard>);
 
+impl CountedOpen {
+    fn new(shard: Arc<ServerShard>) -> Self {
+        shard.connections_open.increment();
+        OPEN.set(OPEN.get() + 1);
+        Self(shard)
+    }
+}
+
 impl Drop for CountedOpen {
     fn drop(&mut self) {
         self.0.connections_open.decrement();
+        OPEN.set(OPEN.get() - 1);
     }
 }
 
 impl ServerConnection {
     /// A connection that has just been opened; counted as open until it is dropped.
     pub(crate) fn new(connection: Connection, opened_at: Instant, shard: Arc<ServerShard>) -> Self {
-        shard.connections_open.increment();
         let connection = Box::new(connection);
-        Self { connection, opened_at, requests: 0, usable_until: None, _counted: CountedOpen(shard) }
+        Self { connection, opened_at, requests: 0, usable_until: None, _counted: CountedOpen::new(shard) }
     }
 
     /// The connection at the end of a clean exchange, if it may be used again, and until when, which may be forever.
@@ -65,7 +83,7 @@ impl ServerConnection {
         let announced = announced.map(|time| now + time.saturating_sub(Duration::from_secs(1)));
         let idle = limits.idle_max.map(|idle| now + idle);
         let end = [aged, announced, idle].into_iter().flatten().min();
-        let fit = limits.connections_max > 0
+        let fit = limits.kept_max > 0
             && self.requests < limits.requests_max
             && !self.connection.has_input()
             && end.is_none_or(|end| now < end);
@@ -204,7 +222,7 @@ impl SharedIdle {
 #[derive(Debug, Default)]
 pub(crate) struct IdleConnections {
     /// Least recently used first.
-    kept: Vec<ServerConnection>,
+    kept: VecDeque<ServerConnection>,
 }
 
 impl IdleConnections {
@@ -215,7 +233,7 @@ impl IdleConnections {
 
     /// Takes the most recently used connection that is still good; closes those that are not.
     pub(crate) fn take(&mut self, now: Instant, thorough: bool) -> Option<ServerConnection> {
-        while let Some(mut candidate) = self.kept.pop() {
+        while let Some(mut candidate) = self.kept.pop_back() {
             if candidate.is_usable(now, thorough) {
                 return Some(candidate);
             }
@@ -223,7 +241,7 @@ impl IdleConnections {
         None
     }
 
-    /// Keeps a connection whose exchange ended cleanly.
+    /// Keeps a connection whose exchange ended cleanly; where there are too many, the least recently used one is closed.
     pub(crate) fn keep(
         &mut self,
         connection: ServerConnection,
@@ -232,14 +250,84 @@ impl IdleConnections {
         announced: Option<Duration>,
     ) {
         let Some(connection) = connection.if_reusable(now, limits, announced) else { return };
-        if self.kept.len() >= limits.connections_max {
-            self.kept.remove(0);
+        self.kept.push_back(connection);
+        if self.kept.len() > limits.kept_max || OPEN.get() > limits.open_max {
+            self.kept.pop_front();
         }
-        self.kept.push(connection);
     }
 
     /// Closes what the server closed or what is over its time.
     pub(crate) fn sweep(&mut self, now: Instant) {
         self.kept.retain_mut(|kept| kept.is_usable(now, false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    const UNLIMITED: IdleLimits = IdleLimits {
+        kept_max: usize::MAX,
+        open_max: usize::MAX,
+        idle_max: None,
+        age_max: None,
+        requests_max: 9,
+    };
+
+    /// Connections whose other ends are open as long as the second part lives.
+    fn connections(count: usize, now: Instant) -> (Vec<ServerConnection>, Vec<UnixStream>) {
+        let shard = Arc::<ServerShard>::default();
+        let pair = || {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            let connection = Connection::new(Socket::new(ours.into()));
+            (ServerConnection::new(connection, now, Arc::clone(&shard)), theirs)
+        };
+        (0..count).map(|_| pair()).unzip()
+    }
+
+    /// How many of `count` connections are kept that become idle together, and whether the last of them is the first to be used again.
+    fn kept(count: usize, limits: &IdleLimits) -> (usize, bool) {
+        let now = crate::clock::now();
+        let (connections, mut theirs) = connections(count, now);
+        let mut idle = IdleConnections::default();
+        for connection in connections {
+            idle.keep(connection, now, limits, None);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let _in_runtime = runtime.enter();
+        // The other end of the last one says something, unless it is closed already, so it is of no use any more.
+        let _closed = std::io::Write::write_all(theirs.last_mut().unwrap(), b"!");
+        let before = idle.len();
+        let taken = idle.take(now, true);
+        (before, taken.is_some() && idle.len() + 2 == before)
+    }
+
+    #[test]
+    fn as_many_are_kept_as_were_of_use_together() {
+        // Clients who all had a request under way come again all at once.
+        assert_eq!(kept(400, &UNLIMITED), (400, true));
+        assert_eq!(kept(400, &IdleLimits { kept_max: 100, ..UNLIMITED }), (100, true));
+        assert_eq!(kept(400, &IdleLimits { kept_max: 0, ..UNLIMITED }), (0, false));
+    }
+
+    #[test]
+    fn a_worker_keeps_to_its_share_of_the_files() {
+        let limits = IdleLimits { open_max: 10, ..UNLIMITED };
+        assert_eq!(kept(400, &limits), (10, true));
+        let now = crate::clock::now();
+        let (mut first, _ends) = connections(12, now);
+        let (mut one, mut other) = (IdleConnections::default(), IdleConnections::default());
+        // Six of twelve are in use: four of the others may stay, whichever server they lead to.
+        let in_use = first.split_off(6);
+        for (number, connection) in first.into_iter().enumerate() {
+            let idle = if number % 2 == 0 { &mut one } else { &mut other };
+            idle.keep(connection, now, &limits, None);
+        }
+        assert_eq!((one.len() + other.len(), OPEN.get()), (4, 10));
+        drop(in_use);
+        assert_eq!(OPEN.get(), 4);
     }
 }

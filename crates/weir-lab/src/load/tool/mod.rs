@@ -17,7 +17,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::fault::Faults;
 use crate::clock;
-use crate::process::{Guarded, Job, Launcher};
+use crate::process::{Guarded, Job, Launcher, stuck};
 use crate::scenario::Tool;
 use crate::target::Installed;
 
@@ -63,7 +63,8 @@ const GRACE: Duration = Duration::from_secs(40);
 /// How to get the tools.
 pub const HOW_TO_GET: &str = "apt-get install wrk siege apache2-utils hey nghttp2-client; go install github.com/tsenart/vegeta/v12@latest";
 
-/// How often a tool is started again that did not end by itself: siege (4.0) now and then waits for itself forever.
+/// How often a tool is started again that did not end by itself: siege (4.0) now and then waits for itself for ever, which is seen
+/// soon after its time.
 const RETRIES: u32 = 2;
 
 /// Where and how tools run.
@@ -126,11 +127,13 @@ fn try_once(
         let job = Job { program, args, cpus: runner.cpus.to_vec(), log: log.clone(), ..Job::default() };
         running.push((Guarded::start(runner.launcher, &job)?, log));
     }
-    let deadline = clock::now() + order.window + GRACE;
+    let end = clock::now() + order.window;
     let mut sum: Option<Tally> = None;
     for (mut process, log) in running {
-        let left = deadline.saturating_duration_since(clock::now());
-        let Some(how) = process.wait(left, || runner.interrupted.load(Ordering::Relaxed)) else {
+        let left = (end + GRACE).saturating_duration_since(clock::now());
+        let mut watch = stuck::Watch::new(process.pid(), end);
+        let is_over = || runner.interrupted.load(Ordering::Relaxed) || watch.is_stuck();
+        let Some(how) = process.wait(left, is_over) else {
             return Ok(None);
         };
         let printed = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();

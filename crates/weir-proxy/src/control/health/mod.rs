@@ -28,10 +28,9 @@ use crate::clock;
 use crate::exchange::failure::Fault;
 use crate::snapshot::UpstreamPlan;
 
-/// Figures for the servers that are probed; `None` for those that are not.
-pub(crate) fn shards(config: &weir_config::Upstream) -> Box<[Option<Arc<ProbeShard>>]> {
-    let is_probed = |server: &weir_config::Server| config.health.is_some() && server.health;
-    config.servers.iter().map(|server| is_probed(server).then(Arc::default)).collect()
+/// Whether the config has a server probed.
+pub(crate) fn is_asked_for(config: &weir_config::Upstream, server: &weir_config::Server) -> bool {
+    config.health.is_some() && server.health
 }
 
 /// One server and everything that its probes need.

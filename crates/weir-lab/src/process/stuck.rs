@@ -1,0 +1,98 @@
+//! Whether a program waits for itself: every thread for another one, none for the network, a timer or a CPU.
+//!
+//! `siege` ends up like that when it cancels a thread that holds a lock of the C library. It can only be killed then.
+
+use std::time::{Duration, Instant};
+
+use crate::clock;
+
+/// From one look to the next.
+const APART: Duration = Duration::from_secs(1);
+
+/// So many looks in a row have to find the same: threads also wait for each other in passing.
+const LOOKS: u32 = 3;
+
+/// Looks at a program now and then.
+#[derive(Debug)]
+pub struct Watch {
+    pid: i32,
+    next: Instant,
+    /// Looks in a row that found it waiting for itself.
+    found: u32,
+}
+
+impl Watch {
+    /// Looks at `pid` from `begin` on.
+    pub fn new(pid: i32, begin: Instant) -> Self {
+        Self { pid, next: begin, found: 0 }
+    }
+
+    /// Looks when it is time to; true once it has waited for itself in each of several looks.
+    pub fn is_stuck(&mut self) -> bool {
+        let now = clock::now();
+        if now < self.next {
+            return false;
+        }
+        self.next = now + APART;
+        self.found = if waits_for_itself(self.pid) { self.found + 1 } else { 0 };
+        self.found >= LOOKS
+    }
+}
+
+/// Whether all threads of `pid` wait for threads; false when that cannot be seen.
+fn waits_for_itself(pid: i32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let places: Vec<String> = threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("wchan")).ok())
+        .collect();
+    !places.is_empty() && places.iter().all(|place| is_wait_for_thread(place))
+}
+
+/// Whether a thread that sleeps in this function of the kernel waits for another thread, or for a signal, which no thread sends.
+fn is_wait_for_thread(place: &str) -> bool {
+    place.starts_with("futex_") || place.contains("sigtimedwait")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::{Watch, is_wait_for_thread, waits_for_itself};
+    use crate::clock;
+
+    #[test]
+    fn a_thread_that_waits_for_another_is_known_by_its_place() {
+        let (tell, told) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let waiter = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid()).unwrap();
+            // Ends when the other end is dropped.
+            let _ = released.recv();
+        });
+        let tid = told.recv().unwrap().as_raw_nonzero();
+        let place = || std::fs::read_to_string(format!("/proc/self/task/{tid}/wchan")).unwrap();
+        let is_seen = clock::wait_until(Duration::from_secs(20), || is_wait_for_thread(&place()));
+        let (place, me) = (place(), std::process::id() as i32);
+        // This thread runs.
+        assert!(!waits_for_itself(me));
+        drop(release);
+        waiter.join().unwrap();
+        assert!(is_seen, "{place}");
+    }
+
+    #[test]
+    fn a_program_that_waits_for_something_else_is_not_stuck() {
+        // It waits for its input.
+        let mut child =
+            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat starts");
+        let mut watch = Watch::new(child.id() as i32, clock::now());
+        let is_stuck = clock::wait_until(Duration::from_millis(100), || watch.is_stuck());
+        let waits = waits_for_itself(child.id() as i32);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(!is_stuck && !waits && !waits_for_itself(child.id() as i32));
+    }
+}

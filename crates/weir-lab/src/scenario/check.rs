@@ -1,0 +1,122 @@
+//! What of a scenario does not fit together.
+
+use anyhow::ensure;
+
+use super::bar::Bar;
+use super::clients::{Ladder, SlowClients};
+use super::upstream::Origin;
+use super::{Crowd, Idle, Scenario, Steady};
+use crate::target::{Class, Variant};
+use crate::wire::websocket;
+
+impl Scenario {
+    /// Finds what does not fit together.
+    ///
+    /// # Errors
+    /// The first such thing.
+    pub fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.works().iter().filter(|is_there| **is_there).count() == 1,
+            "exactly one kind of work is needed, such as [steady] or [queue]"
+        );
+        ensure!(!self.targets.is_empty() && self.rounds.count > 0, "no targets or no rounds");
+        self.check_targets()?;
+        self.upstream.check()?;
+        self.listener.check(self)?;
+        self.check_work()?;
+        ensure!(
+            self.gets_pages() || self.upstream.origin == Origin::Own,
+            "a web server as origin has the page and nothing else: a steady load of it, idle clients or a crowd"
+        );
+        self.bars.iter().try_for_each(Bar::check)
+    }
+
+    /// Which kinds of work are there.
+    fn works(&self) -> [bool; 14] {
+        [
+            self.steady.is_some(),
+            self.idle.is_some(),
+            self.crowd.is_some(),
+            self.queue.is_some(),
+            self.outage.is_some(),
+            self.overload.is_some(),
+            self.slow.is_some(),
+            self.probes.is_some(),
+            self.persistence.is_some(),
+            self.unfinished.is_some(),
+            self.ladder.is_some(),
+            self.slow_clients.is_some(),
+            self.reload.is_some(),
+            self.soak.is_some(),
+        ]
+    }
+
+    fn check_targets(&self) -> anyhow::Result<()> {
+        for (index, target) in self.all_targets().enumerate() {
+            ensure!(
+                !self.all_targets().take(index).any(|other| other == target),
+                "target {target} is there twice"
+            );
+            ensure!(
+                match (self.class, target.variant) {
+                    (_, Variant::Usual) => true,
+                    (Class::Tuned, variant) => variant != Variant::Tuned,
+                    (Class::AsShipped, variant) => variant == Variant::Tuned,
+                },
+                "target {target}: variants are of tuned targets, and each class is there once"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_work(&self) -> anyhow::Result<()> {
+        let upstream = &self.upstream;
+        self.steady.iter().try_for_each(|work| work.check(&self.listener))?;
+        self.idle.iter().try_for_each(Idle::check)?;
+        self.crowd.iter().try_for_each(Crowd::check)?;
+        self.queue.iter().try_for_each(|work| work.check(upstream))?;
+        self.outage.iter().try_for_each(|work| work.check(upstream))?;
+        self.overload.iter().try_for_each(|work| work.check(upstream))?;
+        self.slow.iter().try_for_each(|work| work.check(upstream))?;
+        self.probes.iter().try_for_each(|work| work.check(upstream))?;
+        self.persistence.iter().try_for_each(|work| work.check(upstream))?;
+        self.ladder.iter().try_for_each(Ladder::check)?;
+        self.slow_clients.iter().try_for_each(SlowClients::check)?;
+        self.reload.iter().try_for_each(|work| work.check(upstream))?;
+        self.soak.iter().try_for_each(|work| work.check(upstream))?;
+        self.unfinished.iter().try_for_each(|work| work.check(&self.listener))
+    }
+
+    /// Whether all that is asked of the servers is their page.
+    fn gets_pages(&self) -> bool {
+        let has_no_tunnels = |idle: &Idle| idle.tunnels.is_none();
+        self.steady.as_ref().is_some_and(Steady::is_of_the_page)
+            || self.idle.as_ref().is_some_and(has_no_tunnels)
+            || self.crowd.is_some()
+    }
+}
+
+impl Idle {
+    fn check(&self) -> anyhow::Result<()> {
+        let rising = self.clients.windows(2).all(|pair| pair[0] < pair[1]);
+        ensure!(self.clients.len() >= 2 && rising, "idle clients: two numbers or more, rising");
+        if let Some(tunnels) = self.tunnels {
+            check_message(tunnels.message)?;
+            ensure!(!tunnels.heartbeat.is_zero(), "a heartbeat takes some time");
+        }
+        Ok(())
+    }
+}
+
+impl Crowd {
+    fn check(&self) -> anyhow::Result<()> {
+        ensure!(!self.clients.is_empty() && !self.tools.is_empty(), "no clients or no tools");
+        Ok(())
+    }
+}
+
+/// A message is one frame.
+pub(super) fn check_message(len: usize) -> anyhow::Result<()> {
+    ensure!((1..websocket::PAYLOAD_MAX).contains(&len), "a message has 1 byte to 65535");
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! A steady load: the same request over and over, in a closed loop or at a constant rate.
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use super::check::check_message;
+use super::listener::{Key, Listener, Suite};
+use crate::target::Target;
+
+/// From here on an answer is counted by its bytes.
+const BULK_MIN: u64 = 1 << 20;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Steady {
+    /// Simulated clients.
+    pub clients: usize,
+    /// Whether a client keeps its connection.
+    #[serde(default = "yes")]
+    pub keep_alive: bool,
+    /// Bytes of request body; 0 is a GET.
+    #[serde(default)]
+    pub body: usize,
+    /// Bytes of the answer, for GET.
+    #[serde(default = "page_len")]
+    pub answer: u64,
+    /// How long the origin works on each, as its URLs say it, in milliseconds: `20`, `lognormal-10-0.4`; without it, not at all.
+    pub service: Option<String>,
+    /// A cookie of the application in every request, name and value.
+    pub cookie: Option<String>,
+    /// Clients have a WebSocket tunnel each, and send messages of so many bytes that come back; each counts as a request.
+    pub message: Option<usize>,
+    /// A constant rate; without it the loop is closed.
+    pub rate: Option<Rate>,
+    /// Suites of TLS, each a case of its own, in the place of the listener's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<Suite>,
+}
+
+impl Steady {
+    /// The page, over and over, for so many clients that keep their connections.
+    pub fn of(clients: usize) -> Self {
+        Self {
+            clients,
+            keep_alive: true,
+            body: 0,
+            answer: page_len(),
+            service: None,
+            cookie: None,
+            message: None,
+            rate: None,
+            suites: Vec::new(),
+        }
+    }
+
+    /// Whether it asks for the page and nothing else.
+    pub(super) fn is_of_the_page(&self) -> bool {
+        let is_plain = self.service.is_none() && self.message.is_none();
+        is_plain && self.body == 0 && self.answer == page_len()
+    }
+
+    /// Whether bodies are so large that they are what costs.
+    pub(super) fn is_bulk(&self) -> bool {
+        self.answer >= BULK_MIN
+    }
+
+    pub(super) fn check(&self, listener: &Listener) -> anyhow::Result<()> {
+        ensure!(self.clients > 0, "no clients");
+        let is_pair = |cookie: &String| cookie.contains('=') && !cookie.contains(['\r', '\n']);
+        ensure!(self.cookie.iter().all(is_pair), "a cookie is a name, `=` and a value");
+        let is_known = |service: &String| crate::origin::delay::is_known(service);
+        ensure!(self.service.iter().all(is_known), "a service time is as `/delay/` of the origin has it");
+        if let Some(message) = self.message {
+            check_message(message)?;
+            let is_alone = Self { message: None, ..self.clone() }.is_of_the_page() && self.keep_alive;
+            ensure!(
+                is_alone && self.cookie.is_none(),
+                "a message is all there is: no body, answer, cookie or end of the connection"
+            );
+        }
+        match self.rate {
+            Some(Rate::Fixed(rate)) => ensure!(rate > 0.0, "the rate is not positive"),
+            Some(Rate::OfPeak { share, .. }) => ensure!(share > 0.0, "the share is not positive"),
+            None => {}
+        }
+        ensure!(
+            self.suites.is_empty() || listener.tls.is_some_and(|tls| tls.key == Key::Rsa2048),
+            "`suites` are of a listener with `tls` and an RSA key, which all of them can have"
+        );
+        Ok(())
+    }
+}
+
+/// A constant rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields, rename_all_fields = "kebab-case")]
+pub enum Rate {
+    /// So many requests per second.
+    Fixed(f64),
+    /// A share of the closed-loop peak of one target, found at the start of the run.
+    OfPeak {
+        /// The share, 0 to 1.
+        share: f64,
+        /// Whose peak.
+        of_peak: Target,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn page_len() -> u64 {
+    crate::origin::PAGE_LEN
+}
