@@ -189,6 +189,16 @@ impl Figures {
         }
     }
 
+    /// Adds idle connections to a server that belong to all workers together. Positions without a name are left out.
+    pub fn note_shared_idle(&mut self, upstream: usize, server: usize, connections: usize) {
+        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
+        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+            let shared = Level { now: connections as i64, peak: connections as i64 };
+            server.connections_open.merge(shared);
+            server.connections_idle.merge(shared);
+        }
+    }
+
     /// Adds what is known of the health of a server: whether it is up, and of its probes if there are any. Positions
     /// without a name are left out.
     pub fn note_health(&mut self, upstream: usize, server: usize, is_up: bool, probes: Option<&ProbeShard>) {

@@ -179,7 +179,9 @@ impl View {
         {
             shared.sweep(now);
         }
-        for server in self.upstreams.iter().flat_map(|upstream| &upstream.servers) {
+        let servers = self.upstreams.iter().flat_map(|upstream| &upstream.servers);
+        // One that is closed keeps none, and may share its counters with one of the same name that does.
+        for server in servers.filter(|server| !server.is_closed()) {
             let mut idle = server.idle.borrow_mut();
             idle.sweep(now);
             server.shard.connections_idle.set(idle.len() as i64);

@@ -70,6 +70,8 @@ pub(super) fn collect_of(
             let mode = if is_leaving { modes::LEAVING } else { state.mode().name() };
             figures.note_mode(upstream, server, mode);
             figures.note_in_flight(upstream, server, state.in_flight());
+            let shared = plan.shared_idle[place].as_ref().map_or(0, |shared| shared.len());
+            figures.note_shared_idle(upstream, server, shared);
             let probes = plan.probes[place].as_deref().filter(|_| !is_leaving);
             figures.note_health(upstream, server, state.health() == Health::Up, probes);
         }

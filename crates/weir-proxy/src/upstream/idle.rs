@@ -203,6 +203,11 @@ impl SharedIdle {
         self.lock().push(Parked { fd, tls, opened_at, requests, usable_until });
     }
 
+    /// How many are kept. Workers do not count them: whoever takes one may be another than who kept it.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Closes all: one of them has just proved to be dead.
     pub(crate) fn clear(&self) {
         self.lock().clear();

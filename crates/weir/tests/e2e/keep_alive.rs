@@ -1,6 +1,6 @@
 //! Connections are kept on both sides, and closed when one side says so, without telling the other.
 
-use crate::harness::{Client, Gate, Origin, Weir, origin::ok};
+use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
 #[test]
 fn one_client_connection_uses_one_server_connection() {
@@ -136,6 +136,20 @@ fn no_idle_connection_is_kept_when_none_is_allowed() {
         assert_eq!(client.response().status, 200);
     }
     assert_eq!(origin.connections(), 3);
+}
+
+#[test]
+fn idle_server_connections_are_counted_whoever_keeps_them() {
+    // Each worker keeps its own; where the requests of a server are limited, all share them.
+    for settings in ["", "upstream.app.max_requests = 4\n"] {
+        let origin = Origin::serving("fine");
+        let weir = Weir::proxying_with(&origin, &format!("process.workers = 2\n{settings}"));
+        assert_eq!(Client::get(weir.web(), "/").status, 200);
+        let shown = |name: &str| weir.metrics().all(name, &[]).iter().sum::<f64>();
+        eventually("the connection idles", || {
+            [shown("weir_server_connections_open"), shown("weir_server_connections_idle")] == [1.0, 1.0]
+        });
+    }
 }
 
 #[test]
