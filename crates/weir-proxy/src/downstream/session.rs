@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use weir_config::Protocol;
@@ -394,6 +394,8 @@ impl Drop for Session {
 struct Lease {
     worker: Rc<Worker>,
     carrier: Option<Carrier>,
+    /// A session is in it.
+    is_carrying: bool,
 }
 
 impl Lease {
@@ -404,7 +406,7 @@ impl Lease {
             // On the heap, since it is rare and would make every session larger.
             None => Box::pin(Self::wait(session)).await?,
         };
-        Some(Self { worker: Rc::clone(&session.worker), carrier: Some(carrier) })
+        Some(Self { worker: Rc::clone(&session.worker), carrier: Some(carrier), is_carrying: false })
     }
 
     /// Waits no longer than a request head may take; then the client is told that there is no room for it.
@@ -436,16 +438,35 @@ impl Lease {
     }
 
     /// Carries one exchange. A panic or an end of the task meanwhile takes session and carrier along.
-    async fn carry(&mut self, session: Box<Session>) -> (Box<Session>, After) {
-        let mut carrier = self.carrier.take().expect("present between exchanges");
-        let arrived = carrier.carry(session).await;
-        self.carrier = Some(carrier);
-        arrived
+    ///
+    /// Not an `async fn`: it would have room of its own for the session, and all idle sessions are as large as it is.
+    fn carry(&mut self, session: Box<Session>) -> impl Future<Output = (Box<Session>, After)> {
+        let carrier = self.carrier.as_mut().expect("present until it is dropped");
+        carrier.take_in(session);
+        self.is_carrying = true;
+        std::future::poll_fn(|cx| {
+            let arrived = ready!(carrier.poll_arrived(cx));
+            self.is_carrying = false;
+            Poll::Ready(arrived)
+        })
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.worker.end_exchange(self.carrier.take());
+        self.worker.end_exchange(self.carrier.take().filter(|_| !self.is_carrying));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Session, future_bytes};
+
+    #[test]
+    fn an_idle_session_is_small() {
+        // Nothing is as numerous. The task around the future has some 104 bytes besides and is rounded up to a multiple of 128.
+        let future = future_bytes(Session::run);
+        assert!(future <= 256 - 104, "{future}");
+        assert!(size_of::<Session>() <= 320, "{}", size_of::<Session>());
     }
 }

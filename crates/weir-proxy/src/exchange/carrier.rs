@@ -41,13 +41,13 @@ impl Carrier {
         Self { place, work }
     }
 
-    /// Carries the request that is arriving on `session`; gives the session back with what becomes of it.
-    pub(crate) async fn carry(&mut self, session: Box<Session>) -> (Box<Session>, After) {
+    /// Takes in a session on which a request is arriving.
+    pub(crate) fn take_in(&mut self, session: Box<Session>) {
         self.place.set(Some(Passenger::Waiting(session)));
-        poll_fn(|cx| self.poll_arrived(cx)).await
     }
 
-    fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<(Box<Session>, After)> {
+    /// Carries the request; gives the session back with what becomes of it.
+    pub(crate) fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<(Box<Session>, After)> {
         match self.work.as_mut().poll(cx) {
             Poll::Ready(never) => match never {},
             Poll::Pending => match self.place.take() {

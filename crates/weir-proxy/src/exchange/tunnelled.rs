@@ -145,7 +145,7 @@ impl Tunnelled {
             // Its proper end must not be taken for that of what was cut.
             Err(failure) if failure.cause == Cause::Drained => {
                 session.worker.shard.tunnels_drained.increment();
-                self.tell_end(session).await;
+                self.tell_end(session);
                 After::Close
             }
             Err(_) => {
@@ -156,13 +156,10 @@ impl Tunnelled {
     }
 
     /// Ends our direction to both sides, as far as their sockets have room for the word of TLS now.
-    async fn tell_end(&mut self, session: &mut Session) {
-        std::future::poll_fn(|cx| {
-            let _full = self.server.connection.poll_shutdown_write(cx);
-            let _full = session.client.poll_shutdown_write(cx);
-            Poll::Ready(())
-        })
-        .await;
+    fn tell_end(&mut self, session: &mut Session) {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let _full = self.server.connection.poll_shutdown_write(&mut cx);
+        let _full = session.client.poll_shutdown_write(&mut cx);
     }
 
     /// The exchange that it is, with all that is known of it by now.

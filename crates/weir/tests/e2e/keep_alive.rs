@@ -143,7 +143,10 @@ fn idle_server_connections_are_counted_whoever_keeps_them() {
     // Each worker keeps its own; where the requests of a server are limited, all share them.
     for settings in ["", "upstream.app.max_requests = 4\n"] {
         let origin = Origin::serving("fine");
-        let weir = Weir::proxying_with(&origin, &format!("process.workers = 2\n{settings}"));
+        let weir = Weir::proxying_with(
+            &origin,
+            &format!("process.workers = 2\nadmin.address = \"127.0.0.1:0\"\n{settings}"),
+        );
         assert_eq!(Client::get(weir.web(), "/").status, 200);
         let shown = |name: &str| weir.metrics().all(name, &[]).iter().sum::<f64>();
         eventually("the connection idles", || {
