@@ -125,8 +125,7 @@ impl Figures {
 
     /// Adds what a worker counts for a server whose shard is none of its upstream's.
     pub fn add_server(&mut self, upstream: usize, server: usize, shard: &ServerShard) {
-        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
-        if let Some(total) = servers.and_then(|servers| servers.get_mut(server)) {
+        if let Some(total) = self.server(upstream, server) {
             total.add(shard);
         }
     }
@@ -140,8 +139,7 @@ impl Figures {
         is_ejected: bool,
         ejections: impl IntoIterator<Item = (&'static str, u64)>,
     ) {
-        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
-        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+        if let Some(server) = self.server(upstream, server) {
             server.is_ejected = is_ejected;
             server.ejections = ejections.into_iter().collect();
         }
@@ -175,24 +173,25 @@ impl Figures {
 
     /// Adds what the operator wants of a server, in the word of the config. Positions without a name are left out.
     pub fn note_mode(&mut self, upstream: usize, server: usize, mode: &'static str) {
-        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
-        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+        if let Some(server) = self.server(upstream, server) {
             server.mode = mode;
         }
     }
 
     /// Adds how many attempts run on a server or wait for a connection to it. Positions without a name are left out.
     pub fn note_in_flight(&mut self, upstream: usize, server: usize, in_flight: u32) {
-        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
-        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+        if let Some(server) = self.server(upstream, server) {
             server.attempts_open = Level { now: in_flight.into(), peak: in_flight.into() };
         }
     }
 
+    fn server(&mut self, upstream: usize, server: usize) -> Option<&mut ServerFigures> {
+        self.upstreams.get_mut(upstream)?.servers.get_mut(server)
+    }
+
     /// Adds idle connections to a server that belong to all workers together. Positions without a name are left out.
     pub fn note_shared_idle(&mut self, upstream: usize, server: usize, connections: usize) {
-        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
-        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+        if let Some(server) = self.server(upstream, server) {
             let shared = Level { now: connections as i64, peak: connections as i64 };
             server.connections_open.merge(shared);
             server.connections_idle.merge(shared);
@@ -202,8 +201,7 @@ impl Figures {
     /// Adds what is known of the health of a server: whether it is up, and of its probes if there are any. Positions
     /// without a name are left out.
     pub fn note_health(&mut self, upstream: usize, server: usize, is_up: bool, probes: Option<&ProbeShard>) {
-        let servers = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.servers);
-        if let Some(server) = servers.and_then(|servers| servers.get_mut(server)) {
+        if let Some(server) = self.server(upstream, server) {
             server.is_up = is_up;
             server.probes = probes.map(ProbeFigures::of);
         }
