@@ -192,7 +192,8 @@ section! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct IdleConnections at "upstream.NAME.idle" {
         /// Kept per server and worker; 0 keeps none. `"auto"` has no limit for a single server. In any case, a worker that has more connections
-        /// to servers open, in use or idle, than its share of half of the files that may be open closes the one that was unused the longest.
+        /// to servers open, in use or idle, than its share of half of the files that may be open closes an idle one for each that it would keep.
+        /// Servers with `max_requests` have no more idle connections than that, over all workers.
         connections_max: ConnectionLimit = "auto", in 0..=1_000_000, like "nginx `keepalive` (in `upstream`), HAProxy `pool-max-conn`";
         /// The age at which a connection is not used again.
         age_max: Option<Duration> = "off", like "nginx `keepalive_time`";

@@ -313,15 +313,15 @@ mod tests {
     #[test]
     fn as_many_are_kept_as_were_of_use_together() {
         // Clients who all had a request under way come again all at once.
-        assert_eq!(kept(400, &UNLIMITED), (400, true));
-        assert_eq!(kept(400, &IdleLimits { kept_max: 100, ..UNLIMITED }), (100, true));
-        assert_eq!(kept(400, &IdleLimits { kept_max: 0, ..UNLIMITED }), (0, false));
+        assert_eq!(kept(60, &UNLIMITED), (60, true));
+        assert_eq!(kept(60, &IdleLimits { kept_max: 20, ..UNLIMITED }), (20, true));
+        assert_eq!(kept(60, &IdleLimits { kept_max: 0, ..UNLIMITED }), (0, false));
     }
 
     #[test]
     fn a_worker_keeps_to_its_share_of_the_files() {
         let limits = IdleLimits { open_max: 10, ..UNLIMITED };
-        assert_eq!(kept(400, &limits), (10, true));
+        assert_eq!(kept(60, &limits), (10, true));
         let now = crate::clock::now();
         let (mut first, _ends) = connections(12, now);
         let (mut one, mut other) = (IdleConnections::default(), IdleConnections::default());
