@@ -1,4 +1,4 @@
-//! What of a scenario does not fit together.
+//! What of a scenario does not fit together. Must not look at the machine: what fits on that is found out when it runs.
 
 use anyhow::ensure;
 

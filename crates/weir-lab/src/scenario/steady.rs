@@ -1,4 +1,4 @@
-//! A steady load: the same request over and over, in a closed loop or at a constant rate.
+//! A steady load: the same request over and over, in a closed loop or at a constant rate. Describes it; must not drive it.
 
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,6 @@
 //! What a plan of an upstream takes over from the plan before it, server by server, and what it has to make anew.
+//!
+//! Must not change what is taken over: the plan before still works with it.
 
 use std::sync::Arc;
 use std::time::Instant;
