@@ -5,7 +5,7 @@ use super::measurement::{Limit, Measurement};
 use super::server::Server;
 use super::stand::Stand;
 use crate::measure::metric::Metric;
-use crate::measure::{busy, cpu};
+use crate::measure::{busy, cpu, softirq};
 use crate::place::Placement;
 
 /// Readings at one end of the window.
@@ -15,6 +15,8 @@ pub(super) struct Mark {
     origin: cpu::Snapshot,
     /// The lab with all its children: client, origin and target.
     lab: cpu::Snapshot,
+    /// The threads that the kernel has for traffic. Nobody else has any that is worth mentioning: what they do is the lab's.
+    network: cpu::Snapshot,
     client: Option<busy::Ticks>,
     other: Option<busy::Ticks>,
     exchanges: u64,
@@ -26,6 +28,7 @@ pub(super) fn mark(stand: &Stand, placement: Option<Placement>, exchanges: u64) 
         target: stand.target.as_ref().map(|child| cpu::snapshot(child.pid())),
         origin: cpu::snapshot_all(&stand.servers.iter().filter_map(Server::pid).collect::<Vec<_>>()),
         lab: cpu::snapshot(std::process::id() as i32),
+        network: cpu::snapshot_all(softirq::threads()),
         client: placement.and_then(|placement| busy::ticks(placement.client)),
         other: placement.and_then(|placement| busy::ticks(placement.target)),
         exchanges,
@@ -58,7 +61,8 @@ pub(super) fn note_limit(measurement: &mut Measurement, before: &Mark, after: &M
     let spent = cpu::between(&before.origin, &after.origin);
     let origin = spent.cpus();
     let lab = cpu::between(&before.lab, &after.lab).cpus();
-    let foreign = (client.busy + other.busy - lab).max(0.0);
+    let network = cpu::between(&before.network, &after.network).cpus();
+    let foreign = (client.busy + other.busy - lab - network).max(0.0);
     let stolen = client.stolen.max(other.stolen);
     measurement.values.insert(Metric::ClientCpu, client.busy * 100.0);
     measurement.values.insert(Metric::ForeignCpu, foreign * 100.0);
