@@ -3,7 +3,7 @@
 //! Each number of clients gets a fresh target with room for just these: some products set memory aside for every client they
 //! may have when they start, others when it comes, and both is to be counted. One exchange at a time, so that the target needs
 //! one server connection however many clients there are. Afterwards all must still be open and a sample of them usable: a target
-//! that closes idle clients would look thrifty. Tunnels, each with a server connection of its own, then get a heartbeat.
+//! that closes idle clients would look thrifty. Others come and go before them, for a target may keep something of its last exchanges. Tunnels, each with a server connection of its own, then get a heartbeat.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use super::server::Server;
 use super::stand::Bench;
 use crate::clock;
 use crate::load::exchange::{Exchange, Shape, prepare};
+use crate::load::fault::Fault;
 use crate::load::held::Held;
 use crate::load::websocket;
 use crate::measure::memory::{self, Memory};
@@ -25,6 +26,9 @@ use crate::origin::PAGE_LEN;
 use crate::scenario::{Idle, Rounds};
 use crate::stats;
 use crate::target::{Room, Target};
+
+/// Exchanges of one of those who come before: no product ends a connection after so few.
+const EXCHANGES_EACH: usize = 50;
 
 /// One connection in so many is used again at the end.
 const SAMPLE: usize = 50;
@@ -83,6 +87,7 @@ fn with_clients(
     let servers = if idle.tunnels.is_some() { clients as u64 } else { 0 };
     let mut stand = bench.stand_with(target, Room { clients: clients as u64, servers })?;
     let exchange = &exchange(stand.addr, idle);
+    come_and_go(stand.addr, exchange, idle.before).map_err(|fault| anyhow!("before they come: {fault}"))?;
     let mut held = Held::new(stand.addr, exchange);
     held.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
     clock::pause(idle.settle);
@@ -108,6 +113,18 @@ fn with_clients(
     ensure!(open == clients, "the target closed {}", clients - open);
     held.use_again(SAMPLE).map_err(|fault| anyhow!("one was forgotten: {fault}"))?;
     Ok(memory)
+}
+
+/// At least so many exchanges, by one client after the other.
+fn come_and_go(addr: SocketAddr, exchange: &Exchange, exchanges: usize) -> Result<(), Fault> {
+    for _ in 0..exchanges.div_ceil(EXCHANGES_EACH) {
+        let mut held = Held::new(addr, exchange);
+        held.grow_to(1)?;
+        for _ in 1..EXCHANGES_EACH {
+            held.use_again(1)?;
+        }
+    }
+    Ok(())
 }
 
 /// What each client does once before it idles, and with every heartbeat.

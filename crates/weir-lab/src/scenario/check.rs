@@ -100,6 +100,10 @@ impl Idle {
     fn check(&self) -> anyhow::Result<()> {
         let rising = self.clients.windows(2).all(|pair| pair[0] < pair[1]);
         ensure!(self.clients.len() >= 2 && rising, "idle clients: two numbers or more, rising");
+        ensure!(
+            self.before == 0 || self.tunnels.is_none(),
+            "idle clients: a tunnel is one exchange, so none come before"
+        );
         if let Some(tunnels) = self.tunnels {
             check_message(tunnels.message)?;
             ensure!(!tunnels.heartbeat.is_zero(), "a heartbeat takes some time");

@@ -114,6 +114,10 @@ pub struct Rounds {
 pub struct Idle {
     /// Numbers of idle clients at which memory is read; the figure is the slope over them.
     pub clients: Vec<usize>,
+    /// Exchanges that others have had with the target before the clients come: what it keeps of the last ones, for a log or whoever
+    /// asks, is there by then and does not count as theirs.
+    #[serde(default)]
+    pub before: usize,
     /// Rest before each reading.
     #[serde(with = "length")]
     pub settle: Duration,

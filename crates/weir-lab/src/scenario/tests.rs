@@ -68,6 +68,10 @@ fn mistakes_are_named() {
         ("[steady]\nclients = 1\nrate = -1.0\n", "not positive"),
         ("[steady]\nclients = 1\ncookie = \"session\"\n", "a name, `=` and a value"),
         ("[idle]\nclients = [2, 1]\nsettle = \"1s\"\n", "rising"),
+        (
+            "[idle]\nclients = [1, 2]\nbefore = 1\nsettle = \"1s\"\ntunnels = { message = 1, heartbeat = \"1s\" }\n",
+            "a tunnel is one exchange",
+        ),
         ("[queue]\nclients = [3]\nservice = \"20ms\"\n", "without `slots`"),
         ("[upstream]\nslots = 1\n[queue]\nclients = []\nservice = \"20ms\"\n", "no clients"),
         ("[upstream]\nslots = 0\n[steady]\nclients = 1\n", "at least one request"),
