@@ -25,7 +25,7 @@ pub(crate) struct BufferStock {
 }
 
 impl BufferStock {
-    /// A stock of buffers of `size` bytes each; allocates nothing yet.
+    /// A stock of buffers of `size` bytes each, far below 4 GiB; allocates nothing yet.
     pub(crate) fn new(size: usize) -> Rc<Self> {
         Rc::new(Self { size, free: RefCell::default(), alive: Cell::new(0), pipes: RefCell::default() })
     }
@@ -72,25 +72,26 @@ impl BufferStock {
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
+    // Half as long as a `usize`, since every session and idle server connection has two of them.
+    start: u32,
+    end: u32,
     stock: Weak<BufferStock>,
 }
 
 impl Buffer {
     /// The bytes that were received and not yet consumed.
     pub(crate) fn filled(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
+        &self.bytes[self.start as usize..self.end as usize]
     }
 
     /// The same bytes, for decoding in place.
     pub(crate) fn filled_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..self.end]
+        &mut self.bytes[self.start as usize..self.end as usize]
     }
 
     /// How many bytes wait to be consumed.
     pub(crate) fn len(&self) -> usize {
-        self.end - self.start
+        (self.end - self.start) as usize
     }
 
     /// Whether nothing waits to be consumed.
@@ -105,34 +106,34 @@ impl Buffer {
 
     /// The free space behind the received bytes; moves them to the front when the end is reached.
     pub(crate) fn space(&mut self) -> &mut [u8] {
-        if self.start > 0 && (self.is_empty() || self.end == self.bytes.len()) {
-            self.bytes.copy_within(self.start..self.end, 0);
+        if self.start > 0 && (self.is_empty() || self.end as usize == self.bytes.len()) {
+            self.bytes.copy_within(self.start as usize..self.end as usize, 0);
             self.end -= self.start;
             self.start = 0;
         }
-        &mut self.bytes[self.end..]
+        &mut self.bytes[self.end as usize..]
     }
 
     /// Counts `len` bytes as received into [`Buffer::space`].
     pub(crate) fn fill(&mut self, len: usize) {
-        debug_assert!(self.end + len <= self.bytes.len());
-        self.end += len;
+        debug_assert!(self.end as usize + len <= self.bytes.len());
+        self.end += len as u32;
     }
 
-    /// Makes room for `size` bytes in all: for the rare head that is longer than a usual buffer.
+    /// Makes room for `size` bytes in all, far below 4 GiB: for the rare head that is longer than a usual buffer.
     pub(crate) fn grow(&mut self, size: usize) {
         if size > self.bytes.len() {
             let mut bytes = vec![0; size].into_boxed_slice();
             let len = self.len();
             bytes[..len].copy_from_slice(self.filled());
-            (self.bytes, self.start, self.end) = (bytes, 0, len);
+            (self.bytes, self.start, self.end) = (bytes, 0, len as u32);
         }
     }
 
     /// Drops the first `len` unconsumed bytes.
     pub(crate) fn consume(&mut self, len: usize) {
         debug_assert!(len <= self.len());
-        self.start += len;
+        self.start += len as u32;
     }
 }
 

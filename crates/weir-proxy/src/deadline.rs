@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::timers::{NEVER, Tick, Timers};
+use crate::timers::{NEVER, Tick, Timer, Timers};
 
 /// A deadline that can be moved for free, and the timer behind it.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     timers: Rc<Timers>,
     /// The timer of the session's task, once it has one.
-    timer: Option<u32>,
+    timer: Option<Timer>,
     at: Tick,
     /// What limits the whole exchange; no phase moves it.
     ceiling: Tick,

@@ -23,6 +23,9 @@ const SPLICE: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
 #[derive(Debug)]
 pub(crate) struct Socket {
     watch: Watch,
+    /// Whether the event loop watches for room to write as well: from the first write that found none, for nearly every
+    /// socket always has some.
+    watches_writes: bool,
     /// Whether the event loop had heard of the end of the stream when it was last read from.
     is_ending: bool,
 }
@@ -30,16 +33,14 @@ pub(crate) struct Socket {
 /// What is heard of a socket that the event loop refused.
 const REFUSED: io::ErrorKind = io::ErrorKind::NotConnected;
 
-/// What the event loop watches a socket for. It only ever becomes more.
+/// Whether the event loop watches a socket.
 #[derive(Debug)]
 enum Watch {
-    /// Nothing: there was no wait yet. A short connection can come and go without two system calls and a wake-up.
-    Nothing(OwnedFd),
-    /// Something to read.
-    Reads(AsyncFd<OwnedFd>),
-    /// Room to write as well: from the first write that found none, for nearly every socket always has some.
-    ReadsAndWrites(AsyncFd<OwnedFd>),
-    /// Nothing any more, since the event loop refused it or it has failed: the descriptor is closed, and this is what everybody hears.
+    /// Not yet, since there was no wait. A short connection can come and go without two system calls and a wake-up.
+    NotYet(OwnedFd),
+    /// For something to read, at least.
+    Watched(AsyncFd<OwnedFd>),
+    /// Not any more, since the event loop refused it or it has failed: the descriptor is closed, and this is what everybody hears.
     Closed(io::ErrorKind),
 }
 
@@ -78,7 +79,7 @@ pub(crate) enum PeerState {
 impl Socket {
     /// Takes a connected, non-blocking descriptor; the event loop hears of it at the first wait.
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self { watch: Watch::Nothing(fd), is_ending: false }
+        Self { watch: Watch::NotYet(fd), watches_writes: false, is_ending: false }
     }
 
     /// Takes a descriptor that is still connecting: room to write will say that it has connected.
@@ -87,12 +88,12 @@ impl Socket {
     /// Those of `epoll_ctl(2)`.
     pub(crate) fn connecting(fd: OwnedFd) -> io::Result<Self> {
         let fd = sys::watch(fd, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { watch: Watch::ReadsAndWrites(fd), is_ending: false })
+        Ok(Self { watch: Watch::Watched(fd), watches_writes: true, is_ending: false })
     }
 
     /// Whether the event loop tells when there is something to read.
     pub(crate) fn is_watched(&self) -> bool {
-        !matches!(self.watch, Watch::Nothing(_))
+        !matches!(self.watch, Watch::NotYet(_))
     }
 
     /// Whether the end of the stream comes right behind what was last read.
@@ -108,8 +109,8 @@ impl Socket {
 
     fn fd(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.watch {
-            Watch::Nothing(fd) => Ok(fd.as_fd()),
-            Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Ok(fd.as_fd()),
+            Watch::NotYet(fd) => Ok(fd.as_fd()),
+            Watch::Watched(fd) => Ok(fd.as_fd()),
             Watch::Closed(kind) => Err((*kind).into()),
         }
     }
@@ -117,12 +118,12 @@ impl Socket {
     /// The descriptor as the event loop sees it, registered for reading by now.
     #[inline]
     fn watched(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
-        if let Watch::Nothing(_) = self.watch {
+        if let Watch::NotYet(_) = self.watch {
             self.watch_reads()?;
         }
         match &self.watch {
-            Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Ok(fd),
-            Watch::Nothing(_) => Err(REFUSED.into()),
+            Watch::Watched(fd) => Ok(fd),
+            Watch::NotYet(_) => Err(REFUSED.into()),
             Watch::Closed(kind) => Err((*kind).into()),
         }
     }
@@ -130,8 +131,8 @@ impl Socket {
     /// Has the event loop watch for something to read.
     #[cold]
     fn watch_reads(&mut self) -> io::Result<()> {
-        if let Watch::Nothing(fd) = std::mem::replace(&mut self.watch, Watch::Closed(REFUSED)) {
-            self.watch = Watch::Reads(sys::watch(fd, Interest::READABLE)?);
+        if let Watch::NotYet(fd) = std::mem::replace(&mut self.watch, Watch::Closed(REFUSED)) {
+            self.watch = Watch::Watched(sys::watch(fd, Interest::READABLE)?);
         }
         Ok(())
     }
@@ -139,16 +140,17 @@ impl Socket {
     /// The descriptor as the event loop sees it, registered for writing as well; what is readable is then reported again, but to
     /// nobody who waited before.
     fn watched_for_writes(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
-        if !matches!(self.watch, Watch::ReadsAndWrites(_)) {
+        if !self.watches_writes {
             let fd = match std::mem::replace(&mut self.watch, Watch::Closed(REFUSED)) {
-                Watch::Nothing(fd) => fd,
-                Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => fd.into_inner(),
+                Watch::NotYet(fd) => fd,
+                Watch::Watched(fd) => fd.into_inner(),
                 Watch::Closed(kind) => {
                     self.watch = Watch::Closed(kind);
                     return Err(kind.into());
                 }
             };
-            self.watch = Watch::ReadsAndWrites(sys::watch(fd, Interest::READABLE | Interest::WRITABLE)?);
+            self.watch = Watch::Watched(sys::watch(fd, Interest::READABLE | Interest::WRITABLE)?);
+            self.watches_writes = true;
         }
         self.watched()
     }
@@ -284,7 +286,7 @@ impl Socket {
 
     /// After a write found the socket full: forgets the old readiness, then waits for the next.
     fn poll_writable_again(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let is_new = !matches!(self.watch, Watch::ReadsAndWrites(_));
+        let is_new = !self.watches_writes;
         let fd = self.watched_for_writes()?;
         // Who waited to read from it was forgotten with the old registration, and waits on.
         if is_new && fd.poll_read_ready(cx).is_ready() {
@@ -389,8 +391,8 @@ impl Socket {
     /// Takes the descriptor back from the event loop, for another worker.
     pub(crate) fn into_fd(self) -> Option<OwnedFd> {
         match self.watch {
-            Watch::Nothing(fd) => Some(fd),
-            Watch::Reads(fd) | Watch::ReadsAndWrites(fd) => Some(fd.into_inner()),
+            Watch::NotYet(fd) => Some(fd),
+            Watch::Watched(fd) => Some(fd.into_inner()),
             Watch::Closed(_) => None,
         }
     }

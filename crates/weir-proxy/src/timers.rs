@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -22,6 +23,26 @@ pub(crate) type Tick = u64;
 
 /// The moment that never comes.
 pub(crate) const NEVER: Tick = Tick::MAX;
+
+/// Which of the timers; one more than its place among the sleepers, so that an `Option` of it is as small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timer(NonZeroU32);
+
+impl Timer {
+    fn at(place: usize) -> Self {
+        let number = u32::try_from(place + 1).ok().and_then(NonZeroU32::new);
+        Self(number.expect("there are fewer sessions than 2^32"))
+    }
+
+    /// By which the wheel knows it.
+    fn number(self) -> u32 {
+        self.0.get() - 1
+    }
+
+    fn place(self) -> usize {
+        self.number() as usize
+    }
+}
 
 /// All timers of one worker.
 #[derive(Debug)]
@@ -76,16 +97,15 @@ impl Timers {
     }
 
     /// Gives the task behind `waker` a timer, not set.
-    pub(crate) fn add(&self, waker: Waker) -> u32 {
-        let key = self.state.borrow_mut().sleepers.insert(Sleeper { waker, link: Link::NEW });
-        u32::try_from(key).expect("there are fewer sessions than 2^32")
+    pub(crate) fn add(&self, waker: Waker) -> Timer {
+        Timer::at(self.state.borrow_mut().sleepers.insert(Sleeper { waker, link: Link::NEW }))
     }
 
     /// Removes a timer.
-    pub(crate) fn remove(&self, timer: u32) {
+    pub(crate) fn remove(&self, timer: Timer) {
         let State { wheel, sleepers } = &mut *self.state.borrow_mut();
-        wheel.remove(sleepers, timer);
-        sleepers.remove(timer as usize);
+        wheel.remove(sleepers, timer.number());
+        sleepers.remove(timer.place());
     }
 
     /// How many sessions have one, set or not.
@@ -94,13 +114,13 @@ impl Timers {
     }
 
     /// Has the task woken at `due`, unless its timer fires earlier anyway; `false` when `due` has come.
-    pub(crate) fn wake_by(&self, timer: u32, due: Tick) -> bool {
+    pub(crate) fn wake_by(&self, timer: Timer, due: Tick) -> bool {
         let State { wheel, sleepers } = &mut *self.state.borrow_mut();
         if due <= wheel.now() {
             return false;
         }
-        if sleepers[timer as usize].link.due().is_none_or(|set_for| due < set_for) {
-            let due = wheel.set(sleepers, timer, due);
+        if sleepers[timer.place()].link.due().is_none_or(|set_for| due < set_for) {
+            let due = wheel.set(sleepers, timer.number(), due);
             if due < self.awaited.get() {
                 self.awaken_at(due);
             }
@@ -161,7 +181,7 @@ impl Timers {
 pub(crate) struct Nap {
     timers: Rc<Timers>,
     due: Tick,
-    timer: Option<u32>,
+    timer: Option<Timer>,
 }
 
 impl Future for Nap {
@@ -170,7 +190,7 @@ impl Future for Nap {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let timer = match self.timer {
             Some(timer) => {
-                self.timers.state.borrow_mut().sleepers[timer as usize].waker.clone_from(cx.waker());
+                self.timers.state.borrow_mut().sleepers[timer.place()].waker.clone_from(cx.waker());
                 timer
             }
             None => {

@@ -267,7 +267,7 @@ fn with_record(
     });
     let ago = clock::now().saturating_duration_since(record.began);
     let began = clock::unix_now().saturating_sub(ago);
-    let identity = session.certificate.as_ref().map(|certificate| &certificate.identity);
+    let identity = session.certificate().map(|certificate| &certificate.identity);
     let trace_id = record.trace.id_digits();
     let head = |span: weir_http::Span| if whole { span.of(text) } else { &[] };
     render(&ExchangeRecord {

@@ -57,7 +57,7 @@ pub(crate) async fn read_request(
     }
     session.now = now;
     if session.requests == 0 {
-        exchange.record.times.add(Phase::Tls, session.tls_micros.into());
+        exchange.record.times.add(Phase::Tls, session.tls_micros().into());
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ pub(crate) fn write(
 /// Appends what servers are told about the certificate of the client, on a listener that asks for one.
 pub(crate) fn write_certificate(out: &mut Vec<u8>, session: &Session, listener: &ListenerPlan) {
     let Some(without) = &listener.lines_without_certificate else { return };
-    out.extend_from_slice(session.certificate.as_ref().map_or(without, |certificate| &certificate.lines));
+    out.extend_from_slice(session.certificate().map_or(without, |certificate| &certificate.lines));
 }
 
 fn write_x_forwarded(

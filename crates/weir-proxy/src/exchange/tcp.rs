@@ -41,7 +41,7 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     }
     if let Some(tls) = &session.client.tls {
         exchange.server_name.extend_from_slice(tls.record().server_name.as_bytes());
-        exchange.record.times.add(Phase::Tls, session.tls_micros.into());
+        exchange.record.times.add(Phase::Tls, session.tls_micros().into());
     } else if listener.asks_for_sni {
         client_hello::read_name(session, exchange, listener.config.timeouts.tls).await?;
     }

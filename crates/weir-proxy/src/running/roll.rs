@@ -20,7 +20,7 @@ const ROUNDS: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Roll {
     /// That of the last call.
-    number: Cell<u64>,
+    number: Cell<u32>,
     open: RefCell<Option<Call>>,
 }
 
@@ -57,7 +57,7 @@ impl Call {
 impl Roll {
     /// The number of the last call: who has answered that one has nothing to answer.
     #[inline]
-    pub(crate) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u32 {
         self.number.get()
     }
 
@@ -77,7 +77,7 @@ impl Roll {
     }
 
     /// A session ends that has answered the call `answered` last.
-    pub(crate) fn leave(&self, answered: u64) {
+    pub(crate) fn leave(&self, answered: u32) {
         if answered != self.number()
             && let Ok(mut open) = self.open.try_borrow_mut()
             && let Some(call) = &mut *open
@@ -90,7 +90,7 @@ impl Roll {
     pub(crate) async fn call(worker: &Worker, ask: Ask) {
         let (roll, asked) = (&worker.roll, worker.timers.len());
         roll.open.replace(Some(Call::new(&ask.question)));
-        roll.number.set(roll.number() + 1);
+        roll.number.set(roll.number().wrapping_add(1));
         let mut next = Some(0);
         while let Some(from) = next {
             next = worker.timers.wake_some(from, GROUP);

@@ -52,8 +52,8 @@ pub(crate) async fn accept(session: &mut Session, terms: &Terms) -> Result<(), R
     };
     session.deadline.set_at(None);
     session.now = clock::now();
-    if outcome.is_ok() {
-        session.tls_micros = clock::micros(session.now.saturating_duration_since(began));
+    if let (Ok(()), Some(records)) = (outcome, &mut session.client.tls) {
+        records.handshake_micros = clock::micros(session.now.saturating_duration_since(began));
         count(session);
     }
     outcome
@@ -115,7 +115,7 @@ async fn shake(session: &mut Session, config: Arc<ServerConfig>) -> Result<(), R
     })
     .await;
     outcome?;
-    session.certificate = certificate(session, &records)?;
+    records.client_certificate = certificate(session, &records)?;
     session.client.tls = Some(records);
     Ok(())
 }

@@ -11,6 +11,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{HandshakeKind, ProtocolVersion};
 use weir_observe::access_log::TlsRecord;
 
+use super::clients::ClientCertificate;
 use super::terms::suite_name;
 use crate::buffer::{Buffer, BufferStock};
 use crate::socket::{Behind, Socket};
@@ -35,12 +36,25 @@ pub(crate) struct Records {
     congested: bool,
     /// Whether the peer has been told that nothing more comes.
     notified: bool,
+    /// How long the handshake took, in microseconds, if the peer is a client.
+    pub(crate) handshake_micros: u32,
+    /// The certificate that a client has shown.
+    pub(crate) client_certificate: Option<Box<ClientCertificate>>,
 }
 
 impl Records {
     /// The records of `session`, of which `received` has arrived already.
     pub(crate) fn new(session: rustls::Connection, received: Option<Buffer>) -> Self {
-        Self { session, wire: received, decrypted: 0, peer_closed: false, congested: false, notified: false }
+        Self {
+            session,
+            wire: received,
+            decrypted: 0,
+            peer_closed: false,
+            congested: false,
+            notified: false,
+            handshake_micros: 0,
+            client_certificate: None,
+        }
     }
 
     /// What the handshake agreed on, for the log.

@@ -47,7 +47,7 @@ pub(crate) fn of_exchange(session: &Session, exchange: &Exchange, plan: &Upstrea
 
 /// What is said about TLS with the client: its version, and whose certificate there was.
 fn of_tls<'a>(session: &'a Session, tls: &Records) -> Ssl<'a> {
-    let identity = session.certificate.as_ref().map(|certificate| &certificate.identity);
+    let identity = session.certificate().map(|certificate| &certificate.identity);
     let certificate = match (identity, tls.is_resumed()) {
         (None, _) => 0,
         (Some(_), true) => Ssl::CERTIFICATE_IN_SESSION,
