@@ -63,6 +63,45 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
 /// `0041-how-much-two-runs-of-the-same-differ` tells how it was found.
 const BETWEEN_RUNS: f64 = 0.01;
 
+/// A figure of one round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Round {
+    /// What was measured.
+    pub value: f64,
+    /// How far apart the CPUs were meanwhile (`measure::distance`), if that is known.
+    pub distance: Option<f64>,
+}
+
+/// Beyond so many times the least distance, CPUs are far apart: neighbours are within a tenth of each other, others eight times as far.
+const FAR: f64 = 2.0;
+
+/// Rounds of either run without which two runs are not compared.
+const ALIKE_MIN: usize = 3;
+
+/// Distances of CPUs that were near each other, and of others; `None` unless there are both.
+pub fn near_and_far(distances: &[f64]) -> Option<(Spread, Spread)> {
+    let least = distances.iter().copied().fold(f64::INFINITY, f64::min);
+    let (far, near): (Vec<f64>, Vec<f64>) = distances.iter().partition(|distance| **distance > FAR * least);
+    spread(&near).zip(spread(&far))
+}
+
+/// The figures of two runs that were measured alike, on CPUs near each other or on CPUs far apart, of whichever there are more; `None`
+/// when one run has nearly all of the one and the other of the other.
+pub fn alike(one: &[Round], other: &[Round]) -> Option<(Vec<f64>, Vec<f64>)> {
+    let known = one.iter().chain(other).filter_map(|round| round.distance);
+    let least = known.fold(f64::INFINITY, f64::min);
+    let is_far = |round: &Round| round.distance.is_some_and(|distance| distance > FAR * least);
+    let of = |rounds: &[Round], far: bool| -> Vec<f64> {
+        rounds.iter().filter(|round| is_far(round) == far).map(|round| round.value).collect()
+    };
+    let [near, far] = [false, true].map(|far| (of(one, far), of(other, far)));
+    let fewer = |(one, other): &(Vec<f64>, Vec<f64>)| one.len().min(other.len());
+    let more = if fewer(&far) > fewer(&near) { far } else { near };
+    // Runs of few rounds have no more than they have.
+    let least = ALIKE_MIN.min(one.len()).min(other.len());
+    (fewer(&more) >= least).then_some(more)
+}
+
 /// The ratio of the medians of two runs, with an interval for both the noise within them and what changed between them; `None` of
 /// nothing and relative to 0.
 pub fn ratio_of_runs(values: &[f64], base: &[f64]) -> Option<Estimate> {
@@ -139,7 +178,7 @@ pub fn trend(points: &[(f64, f64)]) -> Option<Estimate> {
 
 #[cfg(test)]
 mod tests {
-    use super::{estimate, median, ratio, ratio_of_runs, slope, spread, trend};
+    use super::{Round, alike, estimate, median, ratio, ratio_of_runs, slope, spread, trend};
     use crate::simulate::chance::{Chance, Purpose};
     use crate::simulate::distribution::Distribution;
     use proptest::prelude::*;
@@ -250,6 +289,24 @@ mod tests {
         };
         let found = of_many(5, 0.05, slower);
         assert!(found >= 108, "{found} of 120 slowed by 20 % were found");
+    }
+
+    #[test]
+    fn only_rounds_on_cpus_that_are_as_far_apart_are_compared() {
+        let rounds = |all: &[(f64, f64)]| -> Vec<Round> {
+            all.iter().map(|(value, distance)| Round { value: *value, distance: Some(*distance) }).collect()
+        };
+        let near = rounds(&[(35.0, 50.0), (35.1, 51.0), (35.2, 55.0), (39.5, 400.0)]);
+        let mixed = rounds(&[(39.0, 410.0), (35.3, 50.0), (35.4, 49.0), (39.1, 390.0), (35.0, 56.0)]);
+        let far = rounds(&[(39.2, 400.0), (39.3, 420.0), (39.4, 390.0), (35.0, 52.0)]);
+        assert_eq!(alike(&near, &mixed), Some((vec![35.0, 35.1, 35.2], vec![35.3, 35.4, 35.0])));
+        assert_eq!(alike(&far, &far).map(|(one, _)| one), Some(vec![39.2, 39.3, 39.4]));
+        assert_eq!(alike(&near, &far), None);
+        // Of two single rounds, and of runs that did not look.
+        assert_eq!(alike(&near[..1], &near[1..2]), Some((vec![35.0], vec![35.1])));
+        assert_eq!(alike(&near[..1], &far[..1]), None);
+        let unknown = |value| Round { value, distance: None };
+        assert_eq!(alike(&[unknown(1.0); 3], &[unknown(2.0); 3]), Some((vec![1.0; 3], vec![2.0; 3])));
     }
 
     #[test]

@@ -193,6 +193,26 @@ impl Metric {
         }
     }
 
+    /// Whether it is worse where CPUs are farther apart: times and rates of what they are busy with.
+    pub fn follows_distance(self) -> bool {
+        matches!(
+            self,
+            Self::RequestsPerSecond
+                | Self::CpuPerRequest
+                | Self::CpuUser
+                | Self::CpuSystem
+                | Self::CpuPerGib
+                | Self::BytesPerSecond
+                | Self::HeartbeatCpu
+                | Self::CpuOfThousand
+                | Self::CpuOfMany
+                | Self::P50
+                | Self::P95
+                | Self::P99
+                | Self::P999
+        )
+    }
+
     /// Heading in tables, with the unit.
     pub fn heading(self) -> &'static str {
         match self {

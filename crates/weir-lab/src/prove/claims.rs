@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Estimate, Round};
 use crate::target::relay::SLOWER;
 
 /// A claim, and what was found.
@@ -31,38 +31,49 @@ const APART_MAX: (f64, f64) = (0.05, 0.10);
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Twice {
     /// Round by round in the first run.
-    pub(super) first: Vec<f64>,
+    pub(super) first: Vec<Round>,
     /// In the second.
-    pub(super) second: Vec<f64>,
+    pub(super) second: Vec<Round>,
 }
 
 impl Twice {
     /// Whether `weir-lab compare` would call the difference noise.
     fn is_same(&self) -> bool {
-        stats::ratio_of_runs(&self.second, &self.first)
-            .is_some_and(|ratio| ratio.low <= 1.0 && ratio.high >= 1.0)
+        self.ratio().is_some_and(|ratio| ratio.low <= 1.0 && ratio.high >= 1.0)
+    }
+
+    /// The second to the first; `None` if they were not measured alike.
+    pub(super) fn ratio(&self) -> Option<Estimate> {
+        let (first, second) = stats::alike(&self.first, &self.second)?;
+        stats::ratio_of_runs(&second, &first)
     }
 }
 
 /// The same scenario twice differs by nothing but noise.
 pub(super) fn repeats(figure: &str, pairs: &[Twice]) -> Claim {
     let same = pairs.iter().filter(|twice| twice.is_same()).count();
-    let ratio = |twice: &Twice| stats::ratio_of_runs(&twice.second, &twice.first).map(|ratio| ratio.median);
-    let ratios: Vec<f64> = pairs.iter().filter_map(ratio).collect();
+    let ratios: Vec<f64> = pairs.iter().filter_map(Twice::ratio).map(|ratio| ratio.median).collect();
     let range = stats::spread(&ratios).map_or_else(String::new, |it| {
         format!("; ratios of the medians from {:.3} to {:.3}", it.min, it.max)
     });
-    let rounds = pairs.iter().flat_map(|twice| [&twice.first, &twice.second]).cloned().enumerate();
+    let runs = || pairs.iter().flat_map(|twice| [&twice.first, &twice.second]).enumerate();
+    let values = runs().map(|(run, rounds)| (name(run, ""), rounds.iter().map(|it| it.value).collect()));
+    let distances = runs().map(|(run, rounds)| {
+        (name(run, ": distance of the CPUs, ns"), rounds.iter().filter_map(|it| it.distance).collect())
+    });
     Claim {
         claim: format!(
             "{figure}: the same scenario twice, and the interval of the ratio has 1 in it in at least 9 of 10 repeats"
         ),
         found: format!("in {same} of {} repeats{range}", pairs.len()),
         holds: (!pairs.is_empty()).then_some(same * 100 >= SAME_MIN_PERCENT * pairs.len()),
-        figures: rounds
-            .map(|(run, values)| (format!("repeat {}, run {}", run / 2 + 1, run % 2 + 1), values))
-            .collect(),
+        figures: values.chain(distances).collect(),
     }
+}
+
+/// What the figures of a run are called; two runs are a repeat.
+fn name(run: usize, of: &str) -> String {
+    format!("repeat {}, run {}{of}", run / 2 + 1, run % 2 + 1)
 }
 
 /// A target that is slower by a known share is found to be.
@@ -132,7 +143,7 @@ fn percent(ratio: Estimate) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Claim, Seen, Twice, agreement, repeats, slowdown};
+    use super::{Claim, Round, Seen, Twice, agreement, repeats, slowdown};
     use crate::simulate::chance::{Chance, Purpose};
     use crate::simulate::distribution::Distribution;
 
@@ -144,11 +155,12 @@ mod tests {
 
     fn repeated(seed: u64, second: f64) -> Claim {
         let mut chance = Chance::new(seed, Purpose::Demand, [0, 0]);
-        let pair = |_| {
-            let first = rounds(&mut chance, 20.0, 5);
-            Twice { first, second: rounds(&mut chance, second, 5) }
+        let mut of = |middle| {
+            let values = rounds(&mut chance, middle, 5).into_iter();
+            values.map(|value| Round { value, distance: Some(50.0) }).collect()
         };
-        repeats("CPU per request", &(0..10).map(pair).collect::<Vec<_>>())
+        let pairs: Vec<Twice> = (0..10).map(|_| Twice { first: of(20.0), second: of(second) }).collect();
+        repeats("CPU per request", &pairs)
     }
 
     #[test]
@@ -157,7 +169,7 @@ mod tests {
         assert!(held >= 9, "{held} of 10 times");
         let differing = repeated(1, 22.0);
         assert_eq!(differing.holds, Some(false), "{differing:?}");
-        assert_eq!(differing.figures.len(), 20);
+        assert_eq!(differing.figures.len(), 40);
         assert_eq!(repeats("x", &[]).holds, None);
     }
 

@@ -7,7 +7,7 @@ use super::summary::{Row, rows};
 use super::{Run, table};
 use crate::measure::metric::{Better, Metric};
 use crate::run::Measurement;
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Estimate, Round};
 
 /// What became of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,10 @@ pub fn compare(before: &Run, after: &Run) -> String {
     } else {
         text.push_str(&format!("\n{}", table::write(&cells, 3)));
     }
-    text.push_str("\nMedians; the ratio is that of the medians, after to before. A ratio whose interval has 1 in it may be chance.\n");
+    text.push_str(
+        "\nMedians; the ratio is that of the medians, after to before. A ratio whose interval has 1 in it may be chance. Times and rates are \
+         those of rounds in which the CPUs were as far apart in both runs; `not measured alike` where there are too few of them.\n",
+    );
     text
 }
 
@@ -101,6 +104,10 @@ fn caveats(before: &Run, after: &Run) -> Vec<String> {
 
 fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<String>> {
     let [old, new] = [before, after].map(|run| values(run, row, metric));
+    let Some((old, new)) = stats::alike(&old, &new) else {
+        let cells = [&*row.case, &*row.target, metric.heading(), "-", "-", "-", "not measured alike"];
+        return Some(cells.map(str::to_owned).to_vec());
+    };
     let ratio = stats::ratio_of_runs(&new, &old)?;
     let change = Change::of(metric, ratio);
     Some(vec![
@@ -114,7 +121,11 @@ fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<Stri
     ])
 }
 
-fn values(run: &Run, row: &Row, metric: Metric) -> Vec<f64> {
+fn values(run: &Run, row: &Row, metric: Metric) -> Vec<Round> {
     let is_it = |it: &&Measurement| it.failure.is_none() && it.case == row.case && it.target == row.target;
-    run.measurements.iter().filter(is_it).filter_map(|it| it.value(metric)).collect()
+    let of = |it: &Measurement| {
+        let distance = it.distance.filter(|_| metric.follows_distance());
+        it.value(metric).map(|value| Round { value, distance })
+    };
+    run.measurements.iter().filter(is_it).filter_map(of).collect()
 }

@@ -8,6 +8,7 @@ use crate::measure::metric::Metric;
 use crate::run::Measurement;
 use crate::run::measurement::Limit;
 use crate::scenario::Tool;
+use crate::stats;
 
 /// Which CPU had whom.
 pub(super) fn placement(run: &Run) -> String {
@@ -62,6 +63,7 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> Vec<String> {
             most(Metric::Stolen)
         ));
     }
+    remarks.extend(moved_apart(run));
     remarks.extend(run.scenario.ladder.as_ref().and_then(|ladder| doubled(run, ladder.errors_max?)));
     for measurement in &run.measurements {
         for note in &measurement.notes {
@@ -73,6 +75,20 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> Vec<String> {
         }
     }
     remarks
+}
+
+/// In how many measurements the hypervisor had moved the CPUs apart, if it did in some and not in others.
+fn moved_apart(run: &Run) -> Option<String> {
+    let distances: Vec<f64> = run.measurements.iter().filter_map(|it| it.distance).collect();
+    let (near, far) = stats::near_and_far(&distances)?;
+    Some(format!(
+        "In {} of {} measurements the two CPUs were far apart: {:.0} ns for a cache line there and back, otherwise {:.0}. What passes \
+         from client to target costs more then.",
+        far.count,
+        near.count + far.count,
+        far.median,
+        near.median
+    ))
 }
 
 /// How many clients each target took before more than `errors_max` percent of the requests failed, in its worst round.

@@ -324,6 +324,29 @@ fn a_difference_that_may_be_chance_is_called_that() {
 }
 
 #[test]
+fn rounds_on_cpus_that_are_farther_apart_are_not_compared_with_others() {
+    let at = |cost: [f64; 4], distances: [f64; 4]| {
+        let mut run = run_with(&[("weir", &cost)]);
+        run.measurements.iter_mut().zip(distances).for_each(|(it, ns)| it.distance = Some(ns));
+        run
+    };
+    let line = |before: &Run, after: &Run| {
+        let text = compare::compare(before, after);
+        text.lines().find(|line| line.contains("CPU")).unwrap().to_owned()
+    };
+    let near = at([10.0, 10.1, 10.0, 10.1], [50.0; 4]);
+    let mixed = at([12.0, 10.1, 10.0, 10.1], [400.0, 51.0, 49.0, 50.0]);
+    let far = at([12.0, 12.1, 12.0, 12.1], [400.0; 4]);
+    assert!(line(&near, &mixed).contains("inside the noise"), "{}", line(&near, &mixed));
+    assert!(line(&near, &far).contains("not measured alike"), "{}", line(&near, &far));
+    assert!(line(&near, &at([12.0, 12.1, 12.0, 12.1], [50.0; 4])).contains("worse"));
+    let told = |run: &Run| {
+        markdown::findings(run).contains("1 of 4 measurements the two CPUs were far apart: 400 ns")
+    };
+    assert_eq!([&near, &mixed, &far].map(told), [false, true, false]);
+}
+
+#[test]
 fn figures_are_one_a_line() {
     let mut run = run_with(&[("weir", &[8.5])]);
     run.measurements[0].case = "a \"b\", c".to_owned();

@@ -75,6 +75,9 @@ pub struct Measurement {
     /// Response times one by one, µs, in the order in which the requests were sent; of the first round, where every one matters.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "numbers")]
     pub responses: Vec<u32>,
+    /// How far apart its CPUs were, before or after it, whichever is more; ns for a cache line there and back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<f64>,
     /// What a reader should know about this measurement.
     pub notes: Vec<String>,
     /// Why there are no figures, or why they do not count.

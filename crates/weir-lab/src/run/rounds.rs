@@ -17,6 +17,7 @@ use super::{
 use crate::clock;
 use crate::load::tool;
 use crate::machine::Machine;
+use crate::measure::distance;
 use crate::measure::metric::Metric;
 use crate::place::{self, Pinned, Placement};
 use crate::report::Run;
@@ -227,9 +228,11 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
                 if run.failed.contains_key(&name_of(*target, *case)) || over.contains(target) {
                     continue;
                 }
+                let before = distance(bench);
                 let result = measure(bench, scenario, *case, rate, *target);
                 ensure!(!bench.options.is_interrupted(), "interrupted");
-                note(run, round, *case, *target, result);
+                let distance = before.zip(distance(bench)).map(|(before, after)| before.max(after));
+                note(run, round, *case, *target, result.map(|it| Measurement { distance, ..it }));
                 if run.measurements.last().is_some_and(|last| ladder::is_over(scenario, last)) {
                     over.insert(*target);
                 }
@@ -243,6 +246,11 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
         run.notes.push(capacity.sentence(&run.measurements));
     }
     Ok(())
+}
+
+/// How far apart the two CPUs are, while nobody uses them.
+fn distance(bench: &Bench<'_>) -> Option<f64> {
+    bench.placement.and_then(distance::between)
 }
 
 /// Profiles the targets that are programs and have not failed.
