@@ -80,17 +80,21 @@ const ALIKE_MIN: usize = 3;
 
 /// Distances of CPUs that were near each other, and of others; `None` unless there are both.
 pub fn near_and_far(distances: &[f64]) -> Option<(Spread, Spread)> {
-    let least = distances.iter().copied().fold(f64::INFINITY, f64::min);
-    let (far, near): (Vec<f64>, Vec<f64>) = distances.iter().partition(|distance| **distance > FAR * least);
+    let far_from = far_from(distances.iter().copied());
+    let (far, near): (Vec<f64>, Vec<f64>) = distances.iter().partition(|distance| **distance > far_from);
     spread(&near).zip(spread(&far))
+}
+
+/// The distance beyond which CPUs are far apart, by all that were seen.
+fn far_from(distances: impl Iterator<Item = f64>) -> f64 {
+    FAR * distances.fold(f64::INFINITY, f64::min)
 }
 
 /// The figures of two runs that were measured alike, on CPUs near each other or on CPUs far apart, of whichever there are more; `None`
 /// when one run has nearly all of the one and the other of the other.
 pub fn alike(one: &[Round], other: &[Round]) -> Option<(Vec<f64>, Vec<f64>)> {
-    let known = one.iter().chain(other).filter_map(|round| round.distance);
-    let least = known.fold(f64::INFINITY, f64::min);
-    let is_far = |round: &Round| round.distance.is_some_and(|distance| distance > FAR * least);
+    let far_from = far_from(one.iter().chain(other).filter_map(|round| round.distance));
+    let is_far = |round: &Round| round.distance.is_some_and(|distance| distance > far_from);
     let of = |rounds: &[Round], far: bool| -> Vec<f64> {
         rounds.iter().filter(|round| is_far(round) == far).map(|round| round.value).collect()
     };

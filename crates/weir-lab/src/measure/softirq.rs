@@ -1,6 +1,7 @@
 //! The threads of the kernel that go on with deferred work, network traffic above all, once it is too much to be done in between.
 //!
-//! They are nobody's children, so that what they do looks like the work of strangers.
+//! They are nobody's children, so that what they do looks like the work of strangers. Must not be charged to a target: nobody knows for whom
+//! they work.
 
 use std::sync::LazyLock;
 

@@ -8,7 +8,7 @@ use super::claims::{self, Claim, Seen, Twice};
 use crate::load::tool;
 use crate::measure::metric::Metric;
 use crate::report::Run;
-use crate::run::{self, Measurement, Options};
+use crate::run::{self, Options};
 use crate::scenario::{Scenario, Tool};
 use crate::stats::Round;
 use crate::target::{Product, Target, Variant};
@@ -75,16 +75,14 @@ fn run(scenario: &Scenario, options: &Options, disturbed: &mut Disturbed) -> any
 }
 
 /// A figure of `target`, round by round, where it counts.
-fn values(run: &Run, target: Target, metric: Metric) -> Vec<f64> {
-    let name = target.to_string();
-    run.measurements.iter().filter(|it| it.target == name).filter_map(|it| it.value(metric)).collect()
-}
-
-/// The same, with how far apart the CPUs were.
 fn rounds(run: &Run, target: Target, metric: Metric) -> Vec<Round> {
     let name = target.to_string();
-    let of = |it: &Measurement| it.value(metric).map(|value| Round { value, distance: it.distance });
-    run.measurements.iter().filter(|it| it.target == name).filter_map(of).collect()
+    run.measurements.iter().filter(|it| it.target == name).filter_map(|it| it.round(metric)).collect()
+}
+
+/// The same without how far apart the CPUs were.
+fn values(run: &Run, target: Target, metric: Metric) -> Vec<f64> {
+    rounds(run, target, metric).into_iter().map(|round| round.value).collect()
 }
 
 /// Pairs of runs that were not measured alike and are repeated.

@@ -123,9 +123,5 @@ fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<Stri
 
 fn values(run: &Run, row: &Row, metric: Metric) -> Vec<Round> {
     let is_it = |it: &&Measurement| it.failure.is_none() && it.case == row.case && it.target == row.target;
-    let of = |it: &Measurement| {
-        let distance = it.distance.filter(|_| metric.follows_distance());
-        it.value(metric).map(|value| Round { value, distance })
-    };
-    run.measurements.iter().filter(is_it).filter_map(of).collect()
+    run.measurements.iter().filter(is_it).filter_map(|it| it.round(metric)).collect()
 }

@@ -3,7 +3,8 @@
 //! Each number of clients gets a fresh target with room for just these: some products set memory aside for every client they
 //! may have when they start, others when it comes, and both is to be counted. One exchange at a time, so that the target needs
 //! one server connection however many clients there are. Afterwards all must still be open and a sample of them usable: a target
-//! that closes idle clients would look thrifty. Others come and go before them, for a target may keep something of its last exchanges. Tunnels, each with a server connection of its own, then get a heartbeat.
+//! that closes idle clients would look thrifty. Others come and go before them, for a target may keep something of its last
+//! exchanges. Tunnels, each with a server connection of its own, then get a heartbeat.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::load::{Event, Faults, Second};
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
+use crate::stats::Round;
 
 /// What kept the throughput from being higher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +104,12 @@ impl Measurement {
     /// A figure that counts.
     pub fn value(&self, metric: Metric) -> Option<f64> {
         self.values.get(&metric).copied().filter(|_| !self.void.contains(&metric))
+    }
+
+    /// A figure that counts, with how far apart the CPUs were if it depends on that.
+    pub fn round(&self, metric: Metric) -> Option<Round> {
+        let distance = self.distance.filter(|_| metric.follows_distance());
+        self.value(metric).map(|value| Round { value, distance })
     }
 
     /// Notes how many requests of clients came to each server.
