@@ -42,7 +42,9 @@ pub fn save_as(run: &Run, folder: &Path) -> anyhow::Result<()> {
 /// When there is none, or it is from a version that wrote other figures.
 pub fn load(path: &Path) -> anyhow::Result<Run> {
     let file = if path.is_dir() { path.join("run.json") } else { path.to_owned() };
-    let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = std::fs::read_to_string(&file).with_context(|| {
+        format!("cannot read {} (needed: the folder of a saved run, or its run.json)", file.display())
+    })?;
     serde_json::from_str(&text)
         .with_context(|| format!("{} is not a run that this version can read", file.display()))
 }
