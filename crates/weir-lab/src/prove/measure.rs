@@ -38,6 +38,10 @@ const RATE: f64 = 2000.0;
 
 const RELAY: Target = Target::of(Product::Relay);
 
+/// What clients are compared on. A request costs a target more or less depending on its client, which it has to wake more or less
+/// often: of the plain relay's work that is some percent, of a busy one's it is next to nothing.
+const BUSY: Target = Target { variant: Variant::Busy, ..RELAY };
+
 /// How long the origin works where latencies are compared, in milliseconds: its quantiles are the target's, however the clients share
 /// their CPU.
 const SERVICE: &str = "lognormal-10-0.4";
@@ -150,12 +154,12 @@ pub(super) fn agreement(
     let mut seen: [Seen; 2] = Default::default();
     for _ in 0..extent.rounds {
         for (seen, tool) in seen.iter_mut().zip([Tool::Driver, other]) {
-            let options = Options { tool, ..options.clone() };
+            let options = Options { tool, targets: Some(vec![BUSY]), ..options.clone() };
             let mut look = |scenario, metric| {
                 let run = run(scenario, &options, disturbed);
                 let run = run.with_context(|| format!("the load by {}", tool.name()))?;
                 // A round that does not count is one less for both.
-                anyhow::Ok(values(&run, RELAY, metric).first().copied().unwrap_or(0.0))
+                anyhow::Ok(values(&run, BUSY, metric).first().copied().unwrap_or(0.0))
             };
             seen.rates.push(look(&at_limit, Metric::RequestsPerSecond)?);
             seen.p99s.push(look(&at_work, Metric::P99)?);

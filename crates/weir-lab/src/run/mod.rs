@@ -12,6 +12,7 @@ pub mod capacity;
 mod footprint;
 mod profiled;
 mod site;
+mod linger;
 mod window;
 mod traced;
 mod steady;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
+use super::linger;
 use super::mark::{Mark, mark};
 use super::stand::{Bench, Stand};
 use crate::clock;
@@ -52,8 +53,8 @@ pub(super) fn drive_as(
 ) -> anyhow::Result<Driven> {
     std::thread::scope(|scope| {
         let start = clock::now();
-        let running = scope.spawn(|| driver::run(plan, progress));
-        let is_over = || running.is_finished() || bench.options.is_interrupted();
+        let running = linger::spawn(scope, || driver::run(plan, progress));
+        let is_over = || running.is_done() || bench.options.is_interrupted();
         wait(start + plan.warm_up, is_over);
         let before = mark(stand, bench.placement, progress.exchanges.load(Ordering::Relaxed));
         let mut failed = None;

@@ -56,6 +56,8 @@ pub enum Variant {
     Tuned,
     /// Slower by a known share of its CPU time.
     Slower,
+    /// Busy with work of its own for most of the time.
+    Busy,
     /// Without what tells how it does: no admin listener, no flight recorder. Weir alone.
     Blind,
     /// Asked for its page, its metrics and its overview every second. Weir alone.
@@ -63,7 +65,7 @@ pub enum Variant {
 }
 
 /// All variants.
-const VARIANTS: [Variant; 11] = [
+const VARIANTS: [Variant; 12] = [
     Variant::Usual,
     Variant::NoReuse,
     Variant::RoundRobin,
@@ -73,6 +75,7 @@ const VARIANTS: [Variant; 11] = [
     Variant::AsShipped,
     Variant::Tuned,
     Variant::Slower,
+    Variant::Busy,
     Variant::Blind,
     Variant::Watched,
 ];
@@ -90,6 +93,7 @@ impl Variant {
             Self::AsShipped => "/as-shipped",
             Self::Tuned => "/tuned",
             Self::Slower => "/slower",
+            Self::Busy => "/busy",
             Self::Blind => "/blind",
             Self::Watched => "/watched",
         }
@@ -101,7 +105,7 @@ impl Variant {
             Self::Usual => true,
             Self::NewProbes | Self::Blind | Self::Watched => product == Product::Weir,
             Self::Copying => product == Product::Haproxy,
-            Self::Slower => product == Product::Relay,
+            Self::Slower | Self::Busy => product == Product::Relay,
             Self::NoReuse | Self::RoundRobin | Self::NoPersistence | Self::AsShipped | Self::Tuned => {
                 product.is_program()
             }
@@ -161,7 +165,7 @@ impl FromStr for Target {
             Some(variant) if variant.suits(product) => Ok(Self { product, variant }),
             _ => bail!(
                 "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence`, `/as-shipped`, \
-                 `/tuned`, of weir `/new-probes`, `/blind` and `/watched`, of haproxy `/copying` and of relay `/slower`"
+                 `/tuned`, of weir `/new-probes`, `/blind` and `/watched`, of haproxy `/copying` and of relay `/slower` and `/busy`"
             ),
         }
     }

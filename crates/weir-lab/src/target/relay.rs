@@ -5,6 +5,9 @@ use super::{Cannot, Description, Rendered, Variant};
 /// CPU time for each request: so much that the relay is the limit and not the client.
 const WORK: &str = "20us";
 
+/// The same for a busy one: so much that what a client makes of it, by how often it sleeps and is woken, hardly matters.
+const BUSY_WORK: &str = "60us";
+
 /// How much more of it the slower one takes, percent.
 pub const SLOWER: u32 = 20;
 
@@ -17,7 +20,8 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> 
         return Err(Cannot("looks at no byte, and so at no cookie"));
     }
     let slower = if description.variant == Variant::Slower { SLOWER } else { 0 };
-    let line = format!("relay --listen {} --to {server} --work {WORK} --slower {slower}", description.listen);
+    let work = if description.variant == Variant::Busy { BUSY_WORK } else { WORK };
+    let line = format!("relay --listen {} --to {server} --work {work} --slower {slower}", description.listen);
     let args = line.split(' ').map(str::to_owned).collect();
     let text = "# All that it is told stands on its command line.\n".to_owned();
     Ok(Rendered { file: "relay.txt", text, args, ..Rendered::default() })

@@ -34,6 +34,7 @@ fn targets_have_names() {
         "apache/tuned",
         "caddy",
         "relay/slower",
+        "relay/busy",
         "url",
     ] {
         assert_eq!(name.parse::<Target>().unwrap().to_string(), name);
@@ -45,6 +46,7 @@ fn targets_have_names() {
         "url/tuned",
         "relay/tuned",
         "nginx/slower",
+        "nginx/busy",
         "weir/copying",
         "nginx/",
         "nginx/no-reuse/round-robin",

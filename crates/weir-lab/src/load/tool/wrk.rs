@@ -1,8 +1,10 @@
 //! `wrk`: kept connections, a closed loop, latency percentiles.
 
 use super::{Order, Tally, number, number_after};
+use crate::load::exchange::OWN_FIELDS;
 
 pub(super) fn args(order: &Order<'_>) -> Vec<String> {
+    let [agent, accept] = OWN_FIELDS;
     [
         "--threads",
         "1",
@@ -13,6 +15,10 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
         "--timeout",
         "30s",
         "--latency",
+        "--header",
+        agent,
+        "--header",
+        accept,
         &format!("http://{}{}", order.authority, order.path),
     ]
     .map(str::to_owned)

@@ -1,0 +1,83 @@
+//! A thread that stays until it is let go: the kernel forgets what a thread has spent that has ended, and readings are taken after
+//! its work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread::{Result, Scope, ScopedJoinHandle};
+
+/// Work on a thread that is still there when it is done.
+pub(super) struct Lingering<'scope, T> {
+    thread: ScopedJoinHandle<'scope, T>,
+    is_done: Arc<AtomicBool>,
+    /// Dropped to let it go.
+    held: Sender<()>,
+}
+
+/// Starts it.
+pub(super) fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Lingering<'scope, T> {
+    let (held, until_let_go) = mpsc::channel::<()>();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&is_done);
+    let thread = scope.spawn(move || {
+        let result = work();
+        done.store(true, Ordering::Relaxed);
+        let _dropped = until_let_go.recv();
+        result
+    });
+    Lingering { thread, is_done, held }
+}
+
+impl<T> Lingering<'_, T> {
+    /// Whether its work is done, by a panic too.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done.load(Ordering::Relaxed) || self.thread.is_finished()
+    }
+
+    /// Lets it go and waits for what it has found; an error when it has panicked.
+    pub(super) fn join(self) -> Result<T> {
+        drop(self.held);
+        self.thread.join()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use procfs::process::Process;
+
+    use super::spawn;
+    use crate::clock;
+
+    #[test]
+    fn what_it_has_spent_is_seen_when_its_work_is_done() {
+        let work = Duration::from_millis(20);
+        let (tell, told) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let thread = spawn(scope, move || {
+                clock::burn(work);
+                tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            });
+            let id = told.recv().unwrap();
+            assert!(clock::wait_until(Duration::from_secs(60), || thread.is_done()));
+            let task = Process::myself().unwrap().task_from_tid(id).unwrap();
+            assert!(u128::from(task.schedstat().unwrap().sum_exec_runtime) >= work.as_nanos());
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_panic_ends_it() {
+        let result = std::thread::scope(|scope| {
+            let thread = spawn(scope, || -> u32 { panic!("as told") });
+            assert!(clock::wait_until(Duration::from_secs(60), || thread.is_done()));
+            thread.join().err()
+        });
+        assert!(result.is_some());
+    }
+}
