@@ -119,12 +119,7 @@ fn in_full(row: &Row, metric: Metric) -> [String; 3] {
     let Some(spread) = row.spreads.get(&metric) else { return ["-", "-", "-"].map(str::to_owned) };
     let best = if metric.better() == Better::Lower { spread.min } else { spread.max };
     let ratio = row.ratios.get(&metric).map_or("-".to_owned(), |ratio| {
-        let estimate = ratio.estimate;
-        if ratio.peer == row.target {
-            "1 (best peer)".to_owned()
-        } else {
-            format!("{:.2} ({:.2}-{:.2})", estimate.median, estimate.low, estimate.high)
-        }
+        if ratio.peer == row.target { "1 (best peer)".to_owned() } else { ratio.in_brief() }
     });
     [metric.format(best), format!("{}-{}", metric.format(spread.min), metric.format(spread.max)), ratio]
 }

@@ -22,7 +22,7 @@ pub struct Row {
     pub target: String,
     /// Each figure over the rounds.
     pub spreads: BTreeMap<Metric, Spread>,
-    /// Figures that count in no round, since the target was not the limit.
+    /// Figures that count in less than half of the rounds, since the target was not the limit.
     pub void: BTreeSet<Metric>,
     /// Each figure relative to that of the best peer.
     pub ratios: BTreeMap<Metric, Ratio>,
@@ -48,6 +48,29 @@ pub struct Ratio {
     pub peer: String,
     /// The median of the ratios within each round, and its interval.
     pub estimate: Estimate,
+    /// In how many rounds both figures count.
+    pub rounds: usize,
+}
+
+/// Fewer rounds than this have no interval that deserves the name.
+const INTERVAL_MIN: usize = 3;
+
+impl Ratio {
+    /// The 95 % interval; of too few rounds, how many they are.
+    pub fn interval(&self) -> Result<(f64, f64), String> {
+        match self.rounds {
+            1 => Err("1 round".to_owned()),
+            rounds if rounds < INTERVAL_MIN => Err(format!("{rounds} rounds")),
+            _ => Ok((self.estimate.low, self.estimate.high)),
+        }
+    }
+
+    /// For a table: the median, and in brackets its interval.
+    pub fn in_brief(&self) -> String {
+        let brackets =
+            self.interval().map_or_else(|rounds| rounds, |(low, high)| format!("{low:.2}-{high:.2}"));
+        format!("{:.2} ({brackets})", self.estimate.median)
+    }
 }
 
 /// Whom Weir is measured against.
@@ -119,8 +142,11 @@ fn of<'a>(good: &[&'a Measurement], case: &str, target: &str) -> Vec<&'a Measure
     good.iter().copied().filter(|m| m.case == case && m.target == target).collect()
 }
 
+/// What counts of a figure. Where it is void in most rounds nothing does: what is left is what chance has chosen.
 fn values(measurements: &[&Measurement], metric: Metric) -> Vec<f64> {
-    measurements.iter().filter_map(|measurement| measurement.value(metric)).collect()
+    let measured = measurements.iter().filter(|measurement| measurement.values.contains_key(&metric)).count();
+    let values: Vec<f64> = measurements.iter().filter_map(|measurement| measurement.value(metric)).collect();
+    if values.len() * 2 < measured { Vec::new() } else { values }
 }
 
 /// The ratio of `own` to `peer` in the same case. Zero has no ratio.
@@ -132,6 +158,9 @@ fn ratio(
     peer: String,
 ) -> Option<Ratio> {
     let theirs = of(good, case, &peer);
+    if values(own, metric).is_empty() || values(&theirs, metric).is_empty() {
+        return None;
+    }
     let ratios: Vec<f64> = own
         .iter()
         .filter_map(|mine| {
@@ -140,7 +169,7 @@ fn ratio(
             (other != 0.0).then(|| mine / other)
         })
         .collect();
-    Some(Ratio { peer, estimate: stats::estimate(&ratios)? })
+    Some(Ratio { peer, estimate: stats::estimate(&ratios)?, rounds: ratios.len() })
 }
 
 /// The peer, in its usual variant, with the better median.

@@ -88,6 +88,11 @@ fn verdicts_say_by_how_much_and_whether_noise_could_decide() {
                     bar at most 0.85 of the better peer: met";
     assert_eq!(sentences(&run), [(sentence.to_owned(), Some(true))]);
 
+    let run = run_with(&[("weir", &[8.0, 8.0]), ("nginx", &[10.0, 10.0])]);
+    let sentence = "CPU per request 0.80 of nginx's, the better peer (2 rounds: too few for an interval); \
+                    bar at most 0.85 of the better peer: met";
+    assert_eq!(sentences(&run), [(sentence.to_owned(), Some(true))]);
+
     let run = run_with(&[("weir", &[9.0, 9.0, 9.0]), ("nginx", &[10.0, 10.0, 10.0])]);
     assert!(sentences(&run)[0].0.ends_with(": missed"));
 
@@ -98,7 +103,7 @@ fn verdicts_say_by_how_much_and_whether_noise_could_decide() {
 
 #[test]
 fn a_bar_against_a_named_peer_is_judged_by_that_one() {
-    let mut run = run_with(&[("weir", &[9.5, 9.5]), ("nginx", &[10.0, 10.0]), ("haproxy", &[9.4, 9.4])]);
+    let mut run = run_with(&[("weir", &[9.5; 3]), ("nginx", &[10.0; 3]), ("haproxy", &[9.4; 3])]);
     run.scenario.bars = catalogue::find("l4-keepalive").unwrap().bars;
     let judged = sentences(&run);
     let sentence =
@@ -377,9 +382,23 @@ fn a_figure_that_is_void_is_called_that_and_judges_nothing() {
     assert!(line.contains(" void ") && line.contains(" 8.00 ") && line.contains(" origin "), "{line}");
     assert!(text.contains("the target was not the limit: weir could have done more"), "{text}");
     assert!(html::page(&run).unwrap().contains("void"));
-    // One round that counts is a figure.
+    // One of two rounds that counts is a figure, without an interval.
     run.measurements[0].void.clear();
-    assert!(super::summary::rows(&run)[0].spreads.contains_key(&Metric::RequestsPerSecond));
+    let row = super::summary::rows(&run).remove(0);
+    assert!(row.spreads.contains_key(&Metric::RequestsPerSecond));
+    assert_eq!(row.ratios[&Metric::RequestsPerSecond].in_brief(), "1.25 (1 round)");
+}
+
+#[test]
+fn what_is_void_in_most_rounds_is_void() {
+    let mut run = run_with(&[("weir", &[8.0; 5]), ("nginx", &[10.0; 5])]);
+    let own = run.measurements.iter_mut().filter(|it| it.target == "nginx");
+    own.skip(2).for_each(|it| it.void = [Metric::RequestsPerSecond].into());
+    let rows = rows(&run);
+    let row = |name: &str| rows.iter().find(|row| row.target == name).unwrap();
+    assert!(row("nginx").void.contains(&Metric::RequestsPerSecond), "{:?}", row("nginx"));
+    assert!(row("weir").spreads.contains_key(&Metric::RequestsPerSecond));
+    assert!(!row("weir").ratios.contains_key(&Metric::RequestsPerSecond), "{:?}", row("weir"));
 }
 
 #[test]

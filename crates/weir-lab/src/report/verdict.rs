@@ -78,19 +78,16 @@ fn judge(bar: &Bar, row: &Row) -> Verdict {
 }
 
 fn judge_ratio(bar: &Bar, ratio: &Ratio) -> (bool, String) {
-    let estimate = ratio.estimate;
-    let mut text = format!(
-        "{:.2} of {}'s{} (95 % interval {:.2} to {:.2})",
-        estimate.median,
-        ratio.peer,
-        if bar.of == Of::BestPeer { ", the better peer" } else { "" },
-        estimate.low,
-        estimate.high
-    );
-    if bar.is_between(estimate.low, estimate.high) {
-        text.push_str(", but inside the noise");
-    }
-    (bar.is_met_by(estimate.median), text)
+    let better = if bar.of == Of::BestPeer { ", the better peer" } else { "" };
+    let text = format!("{:.2} of {}'s{better}", ratio.estimate.median, ratio.peer);
+    let text = match ratio.interval() {
+        Err(rounds) => format!("{text} ({rounds}: too few for an interval)"),
+        Ok((low, high)) => {
+            let noise = if bar.is_between(low, high) { ", but inside the noise" } else { "" };
+            format!("{text} (95 % interval {low:.2} to {high:.2}){noise}")
+        }
+    };
+    (bar.is_met_by(ratio.estimate.median), text)
 }
 
 /// Without noise to weigh: the worst round decides.

@@ -142,10 +142,7 @@ fn figure(row: &Row, metric: Metric) -> Markup {
             small { (metric.format(spread.min)) "–" (metric.format(spread.max)) }
         }
         @if let Some(ratio) = ratio {
-            @let estimate = ratio.estimate;
-            small title={ "relative to " (ratio.peer) } {
-                "× " (format!("{:.2} ({:.2}–{:.2})", estimate.median, estimate.low, estimate.high))
-            }
+            small title={ "relative to " (ratio.peer) } { "× " (ratio.in_brief().replace('-', "–")) }
         }
     }
 }
