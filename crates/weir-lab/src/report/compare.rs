@@ -3,7 +3,7 @@
 //! The runs need not be of one machine or one day, so nothing is paired: each side is condensed by itself, and a difference counts only
 //! where the bootstrap interval of the ratio excludes 1.
 
-use super::summary::{Row, rows};
+use super::summary::{self, Row, rows};
 use super::{Run, table};
 use crate::measure::metric::{Better, Metric};
 use crate::run::Measurement;
@@ -103,7 +103,7 @@ fn caveats(before: &Run, after: &Run) -> Vec<String> {
 }
 
 fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<String>> {
-    let [old, new] = [before, after].map(|run| values(run, row, metric));
+    let [old, new] = [before, after].map(|run| rounds_of(run, row, metric));
     let Some((old, new)) = stats::alike(&old, &new) else {
         let cells = [&*row.case, &*row.target, metric.heading(), "-", "-", "-", "not measured alike"];
         return Some(cells.map(str::to_owned).to_vec());
@@ -121,7 +121,7 @@ fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<Stri
     ])
 }
 
-fn values(run: &Run, row: &Row, metric: Metric) -> Vec<Round> {
+fn rounds_of(run: &Run, row: &Row, metric: Metric) -> Vec<Round> {
     let is_it = |it: &&Measurement| it.failure.is_none() && it.case == row.case && it.target == row.target;
-    run.measurements.iter().filter(is_it).filter_map(|it| it.round(metric)).collect()
+    summary::rounds(&run.measurements.iter().filter(is_it).collect::<Vec<_>>(), metric)
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::measure::metric::{Better, Metric};
 use crate::run::Measurement;
 use crate::run::measurement::Limit;
-use crate::stats::{self, Estimate, Spread};
+use crate::stats::{self, Estimate, Round, Spread};
 use crate::target::{Product, Target, Variant};
 
 use super::Run;
@@ -143,10 +143,14 @@ fn of<'a>(good: &[&'a Measurement], case: &str, target: &str) -> Vec<&'a Measure
 }
 
 /// What counts of a figure. Where it is void in most rounds nothing does: what is left is what chance has chosen.
-fn values(measurements: &[&Measurement], metric: Metric) -> Vec<f64> {
+pub(super) fn rounds(measurements: &[&Measurement], metric: Metric) -> Vec<Round> {
     let measured = measurements.iter().filter(|measurement| measurement.values.contains_key(&metric)).count();
-    let values: Vec<f64> = measurements.iter().filter_map(|measurement| measurement.value(metric)).collect();
-    if values.len() * 2 < measured { Vec::new() } else { values }
+    let rounds: Vec<Round> = measurements.iter().filter_map(|measurement| measurement.round(metric)).collect();
+    if rounds.len() * 2 < measured { Vec::new() } else { rounds }
+}
+
+fn values(measurements: &[&Measurement], metric: Metric) -> Vec<f64> {
+    rounds(measurements, metric).into_iter().map(|round| round.value).collect()
 }
 
 /// The ratio of `own` to `peer` in the same case. Zero has no ratio.

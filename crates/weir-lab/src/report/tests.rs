@@ -399,6 +399,13 @@ fn what_is_void_in_most_rounds_is_void() {
     assert!(row("nginx").void.contains(&Metric::RequestsPerSecond), "{:?}", row("nginx"));
     assert!(row("weir").spreads.contains_key(&Metric::RequestsPerSecond));
     assert!(!row("weir").ratios.contains_key(&Metric::RequestsPerSecond), "{:?}", row("weir"));
+    // Nor is it compared with another run, in which it counts.
+    let sound = run_with(&[("nginx", &[10.0; 5])]);
+    for text in [compare::compare(&run, &sound), compare::compare(&sound, &run)] {
+        let lines = text.lines().filter(|line| line.starts_with("| nginx"));
+        let figures: Vec<&str> = lines.map(|line| line.split('|').nth(2).unwrap().trim()).collect();
+        assert_eq!(figures, ["CPU µs/req"], "{text}");
+    }
 }
 
 #[test]
