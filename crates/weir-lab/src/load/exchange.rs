@@ -70,13 +70,12 @@ pub struct Shape<'a> {
 const BODIES: usize = 64;
 
 /// What every request says of the client. A tool that says nothing of itself gets them too: the same load is the same bytes.
-pub const OWN_FIELDS: [&str; 2] = ["User-Agent: weir-lab", "Accept: */*"];
+pub const OWN_FIELDS: &str = "User-Agent: weir-lab\r\nAccept: */*\r\n";
 
 /// Prepares the requests of a load.
 pub fn prepare(shape: &Shape<'_>) -> Vec<Exchange> {
     let connection = if shape.close { "Connection: close\r\n" } else { "" };
-    let [agent, accept] = OWN_FIELDS;
-    let fields = format!("Host: {}\r\n{agent}\r\n{accept}\r\n{connection}", shape.host);
+    let fields = format!("Host: {}\r\n{OWN_FIELDS}{connection}", shape.host);
     let cookie = shape.cookie.map_or_else(String::new, |cookie| format!("Cookie: {cookie}\r\n"));
     if shape.body_len == 0 {
         let request = format!("GET {} HTTP/1.1\r\n{fields}{cookie}\r\n", shape.path).into_bytes();
@@ -126,9 +125,8 @@ pub fn sign(signed: &Signed, client: usize) -> Exchange {
             (format!("POST /checksum/delay/{millis}"), format!("Content-Length: {len}\r\n"), expected)
         }
     };
-    let [agent, accept] = OWN_FIELDS;
     let head = format!(
-        "{method}/client/{client} HTTP/1.1\r\nHost: {host}\r\n{agent}\r\n{accept}\r\n\
+        "{method}/client/{client} HTTP/1.1\r\nHost: {host}\r\n{OWN_FIELDS}\
          {CLIENT_HEADER}: client-{client}\r\n{length}\r\n"
     );
     Exchange { request: [head.as_bytes(), pattern::run(0, body_len)].concat(), expected, opening: None }

@@ -27,7 +27,7 @@ pub(super) struct Extent {
 /// A few minutes.
 pub(super) const SHORT: Extent = Extent { repeats: 10, rounds: 5, window: Duration::from_secs(1) };
 
-/// About half an hour.
+/// About a quarter of an hour.
 pub(super) const FULL: Extent = Extent { repeats: 10, rounds: 9, window: Duration::from_secs(3) };
 
 /// Clients of every load.

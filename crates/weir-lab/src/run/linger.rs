@@ -1,5 +1,5 @@
 //! A thread that stays until it is let go: the kernel forgets what a thread has spent that has ended, and readings are taken after
-//! its work.
+//! its work. Must not spend anything while it stays, and does not end the work early: whoever wants that tells the work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,8 +4,8 @@ use super::{Order, Tally, number, number_after};
 use crate::load::exchange::OWN_FIELDS;
 
 pub(super) fn args(order: &Order<'_>) -> Vec<String> {
-    let [agent, accept] = OWN_FIELDS;
-    [
+    let fields = OWN_FIELDS.lines().flat_map(|field| ["--header", field]).map(str::to_owned);
+    let usual = [
         "--threads",
         "1",
         "--connections",
@@ -15,14 +15,10 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
         "--timeout",
         "30s",
         "--latency",
-        "--header",
-        agent,
-        "--header",
-        accept,
         &format!("http://{}{}", order.authority, order.path),
     ]
-    .map(str::to_owned)
-    .to_vec()
+    .map(str::to_owned);
+    fields.chain(usual).collect()
 }
 
 /// Reads what it prints; `None` when that is not a result.
