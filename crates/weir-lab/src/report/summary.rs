@@ -143,7 +143,7 @@ fn of<'a>(good: &[&'a Measurement], case: &str, target: &str) -> Vec<&'a Measure
 }
 
 /// What counts of a figure. Where it is void in most rounds nothing does: what is left is what chance has chosen.
-pub(super) fn rounds(measurements: &[&Measurement], metric: Metric) -> Vec<Round> {
+pub fn rounds(measurements: &[&Measurement], metric: Metric) -> Vec<Round> {
     let measured = measurements.iter().filter(|measurement| measurement.values.contains_key(&metric)).count();
     let rounds: Vec<Round> =
         measurements.iter().filter_map(|measurement| measurement.round(metric)).collect();

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use super::{Entry, Outcome};
 use crate::measure::metric::Metric;
-use crate::report::{Run, table};
+use crate::report::{Run, summary, table};
+use crate::run::Measurement;
 use crate::stats;
 use crate::target::{Product, Target, Variant};
 
@@ -332,7 +333,10 @@ fn cell(figure: &Figure, entry: Option<&Entry>, product: Product) -> Cell {
     Cell { theirs, ours }
 }
 
-/// The median of all rounds, or why there is none.
+/// What a cell means that says so.
+pub(super) const VOID: &str = "Void: client or origin was the limit and not the target, so it is no result; in brackets what came through.";
+
+/// The median of the rounds that count, or why there is none.
 fn ours(figure: &Figure, run: &Run, product: Product) -> Result<String, String> {
     let target = Target { product, variant: figure.variant }.to_string();
     let own = run.measurements.iter().filter(|it| it.failure.is_none() && it.target == target);
@@ -341,22 +345,28 @@ fn ours(figure: &Figure, run: &Run, product: Product) -> Result<String, String> 
         Which::Named(name) => it.case == name,
         Which::Most => run.measurements.iter().all(|other| clients(&other.case) <= clients(&it.case)),
     });
-    let (values, mut case) = of_case.fold((Vec::new(), String::new()), |(mut values, _), it| {
-        values.extend(it.values.get(&figure.metric));
-        (values, it.case.clone())
-    });
-    if figure.case != Which::Most {
-        case.clear();
-    }
-    let Some(median) = stats::median(&values) else { return Err(why_not(run, &target, product)) };
-    let value = match figure.shown {
+    let own: Vec<&Measurement> = of_case.collect();
+    let counting: Vec<f64> =
+        summary::rounds(&own, figure.metric).into_iter().map(|round| round.value).collect();
+    let all: Vec<f64> = own.iter().filter_map(|it| it.values.get(&figure.metric).copied()).collect();
+    let is_void = counting.is_empty();
+    let Some(median) = stats::median(if is_void { &all } else { &counting }) else {
+        return Err(why_not(run, &target, product));
+    };
+    let value = shown(figure, median);
+    let value = if is_void { format!("void ({value})") } else { value };
+    let case = own.last().filter(|_| figure.case == Which::Most).map(|it| it.case.as_str());
+    Ok(case.map_or_else(|| value.clone(), |case| format!("{value} ({case})")))
+}
+
+fn shown(figure: &Figure, median: f64) -> String {
+    match figure.shown {
         Shown::Usual => figure.metric.format(median),
         Shown::Millis => format!("{:.2}", median / 1000.0),
         Shown::Seconds => format!("{:.1}", median / 1e6),
         Shown::Kilobytes => format!("{:.1}", median / 1000.0),
         Shown::Percent => format!("{:.0}", median * 100.0),
-    };
-    Ok(if case.is_empty() { value } else { format!("{value} ({case})") })
+    }
 }
 
 /// Number of clients of a case.
@@ -395,13 +405,14 @@ pub(super) fn markdown(lines: &[Line]) -> String {
     };
     let rows: Vec<Vec<String>> =
         std::iter::once(heading.map(str::to_owned).collect()).chain(lines.iter().map(row)).collect();
-    format!("# The figures of the field reports, and the same measured here\n\n{}", table::write(&rows, 2))
+    let table = table::write(&rows, 2);
+    format!("# The figures of the field reports, and the same measured here\n\n{table}\n{VOID}\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Length, Measurement};
+    use crate::run::Length;
     use crate::scenario::catalogue;
 
     fn entry(name: &str, measured: &[(&str, &str, Metric, f64)]) -> Entry {
@@ -429,6 +440,19 @@ mod tests {
                 assert!(PRODUCTS.contains(product));
             }
         }
+    }
+
+    #[test]
+    fn what_the_client_limits_is_no_figure() {
+        let metric = Metric::RequestsPerSecond;
+        let mut entry = entry("l7-short", &[("weir", "", metric, 10.0), ("haproxy", "", metric, 20.0)]);
+        let Outcome::Run(run, _) = &mut entry.outcome else { panic!("it was run") };
+        run.measurements[1].void.insert(metric);
+        let text = markdown(&lines(&[entry]));
+        let line = text.lines().find(|line| line.contains("layer 7, short")).unwrap();
+        let weir = line.trim_end_matches(['|', ' ']).rsplit('|').next().map(str::trim);
+        assert!(line.contains("here void (20)") && weir == Some("10"), "{line}");
+        assert!(text.contains(VOID), "{text}");
     }
 
     #[test]
