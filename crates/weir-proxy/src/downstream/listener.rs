@@ -98,15 +98,20 @@ fn on_all<T>(port: u16, act: impl Fn(SocketAddr, bool) -> io::Result<T>) -> io::
     })
 }
 
-/// The address that was found free, with a port where the system chooses.
-fn probe_inet(listener: &Listener, addr: SocketAddr, only_v6: bool) -> io::Result<SocketAddr> {
+/// A socket that has the address to itself, until it is dropped or others of this process are bound there too.
+fn probe_inet(listener: &Listener, addr: SocketAddr, only_v6: bool) -> io::Result<socket2::Socket> {
     let probe = inet_socket(listener, addr, only_v6)?;
     probe.bind(&addr.into())?;
-    Ok(probe.local_addr()?.as_socket().unwrap_or(addr))
+    Ok(probe)
 }
 
 fn bind_inet(listener: &Listener, addr: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Bound> {
-    let addr = if addr.port() == 0 { probe_inet(listener, addr, only_v6)? } else { addr };
+    // Where the system chooses the port, it gives it to nobody else while this one is held.
+    let chosen = if addr.port() == 0 { Some(probe_inet(listener, addr, only_v6)?) } else { None };
+    let addr = match &chosen {
+        Some(held) => held.local_addr()?.as_socket().unwrap_or(addr),
+        None => addr,
+    };
     let mut sockets = Vec::with_capacity(workers);
     for _ in 0..workers {
         let socket = inet_socket(listener, addr, only_v6)?;

@@ -168,6 +168,9 @@ async fn finish(started: rustix::io::Result<()>, fd: OwnedFd) -> io::Result<Sock
 mod tests {
     use super::*;
 
+    /// Nobody listens there.
+    const NOWHERE: &str = "127.0.0.1:1";
+
     fn inet(text: &str) -> Endpoint {
         Endpoint::Inet(text.parse().expect("an address"))
     }
@@ -183,19 +186,13 @@ mod tests {
     #[tokio::test]
     async fn a_dead_address_does_not_hide_a_live_one() {
         let live = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let dead_addr = dead.local_addr().expect("bound");
-        drop(dead);
-        let endpoints = [Endpoint::Inet(dead_addr), Endpoint::Inet(live.local_addr().expect("bound"))];
+        let endpoints = [inet(NOWHERE), Endpoint::Inet(live.local_addr().expect("bound"))];
         connect(&endpoints, 0, None).await.expect("the live one answers");
     }
 
     #[tokio::test]
     async fn the_error_of_a_refused_connection_is_reported() {
-        let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let addr = dead.local_addr().expect("bound");
-        drop(dead);
-        let error = connect(&[Endpoint::Inet(addr)], 0, None).await.expect_err("nobody listens");
+        let error = connect(&[inet(NOWHERE)], 0, None).await.expect_err("nobody listens");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!(connect(&[], 0, None).await.is_err());
     }

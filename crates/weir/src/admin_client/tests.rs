@@ -103,8 +103,8 @@ fn silence_has_a_limit() {
 
 #[test]
 fn nobody_there_is_said_with_what_to_do() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let told = complaint(client(Endpoint::of_listener(gone)).get("/"));
+    let nowhere = "127.0.0.1:1".parse().unwrap();
+    let told = complaint(client(Endpoint::of_listener(nowhere)).get("/"));
     assert!(told.contains("nothing listens there") && told.contains("`admin.address`"), "{told}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weir.sock");

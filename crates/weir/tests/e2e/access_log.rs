@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::harness::scripts::gated;
 use crate::harness::stream::Address;
 use crate::harness::watchdog::WATCHDOG;
-use crate::harness::{Client, Gate, Origin, Weir, eventually};
+use crate::harness::{Client, Gate, NOWHERE, Origin, Weir, eventually};
 
 fn logging(origin: &Origin, format: &str) -> Weir {
     Weir::proxying_with(
@@ -132,9 +132,8 @@ fn failures_say_phase_party_and_cause() {
 /// The bodies that Weir gives itself count as those of servers do, and as little where none is sent.
 #[test]
 fn bodies_of_weirs_own_have_a_length() {
-    let gone = Origin::serving("gone").address();
     let weir = Weir::start(&format!(
-        "listener.web.address = \"127.0.0.1:0\"\nupstream.gone.servers = [\"{gone}\"]\nlistener.web.route = [\n\
+        "listener.web.address = \"127.0.0.1:0\"\nupstream.gone.servers = [\"{NOWHERE}\"]\nlistener.web.route = [\n\
          {{ path = \"/fixed\", respond = {{ body = \"hello\" }} }},\n\
          {{ path = \"/empty\", respond = {{ status = 204 }} }},\n\
          {{ path = \"/moved\", redirect = {{ to = \"https://a.test/\" }} }},\n\

@@ -1,11 +1,10 @@
 //! Which server gets a request: shares by policy, weights, backups, dead servers, stickiness.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use crate::harness::watchdog::work;
-use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::{Client, Gate, NOWHERE, Origin, Place, Weir, eventually, origin::ok};
 
 /// Three origins that answer with their own number, as soon as the gate is open.
 fn numbered(gate: &Gate) -> Vec<Origin> {
@@ -57,12 +56,6 @@ fn ask(weir: &Weir, count: usize) {
         client.send_get("/");
         assert_eq!(client.response().status, 200);
     }
-}
-
-/// An address where nobody listens.
-fn dead_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener.local_addr().expect("a bound socket has an address")
 }
 
 #[test]
@@ -211,7 +204,8 @@ fn a_backup_is_for_bad_days() {
     ask(&weir, 30);
     assert_eq!(counts(&origins)[2], 0);
 
-    let dead: Vec<String> = (0..2).map(|_| format!("\"{}\"", dead_address())).collect();
+    let dead = [Place::vacant(), Place::vacant()];
+    let dead = dead.iter().map(|place| format!("\"{}\"", place.address())).collect();
     let servers = [dead, with(&origins[2..], &[", backup = true"])].concat();
     let weir = Weir::start(&config(&servers, "upstream.app.retry.attempts_max = 3"));
     ask(&weir, 5);
@@ -224,7 +218,7 @@ fn a_dead_server_is_not_noticed() {
     for policy in ["least-requests", "round-robin", "peak-ewma", "random", "power-of-two"] {
         let origins = numbered(&open_gate());
         let mut servers = plain(&origins);
-        servers[1] = format!("\"{}\"", dead_address());
+        servers[1] = format!("\"{NOWHERE}\"");
         let settings = format!(
             "upstream.app.balance = \"{policy}\"\nupstream.app.retry = {{ budget = \"0%\", budget_per_second = 0 }}"
         );

@@ -6,7 +6,7 @@ use crate::harness::metrics::of_server;
 use crate::harness::origin::{ok, status};
 use crate::harness::scripts::{gated, probed};
 use crate::harness::watchdog::work;
-use crate::harness::{Client, Connection, Gate, Illness, Origin, Weir, eventually};
+use crate::harness::{Client, Connection, Gate, Illness, NOWHERE, Origin, Weir, eventually};
 
 /// One listener `web` in front of `servers`, given as entries of the list, in turn, with more lines about the upstream.
 fn config(servers: &[String], more: &str) -> String {
@@ -103,9 +103,7 @@ fn one_of_three_servers_is_ill() {
 /// A server that refuses connections is ejected as one that answers badly, also by requests that cannot be repeated.
 #[test]
 fn a_server_that_is_not_there() {
-    let gone = Origin::serving("gone");
-    let entry = gone.named("gone");
-    drop(gone);
+    let entry = format!("{{ name = \"gone\", address = \"{NOWHERE}\" }}");
     let b = Origin::serving("b");
     let weir =
         Weir::start(&config(&[entry, b.named("b")], "ejection.time = \"1h\"\nejection.time_max = \"1h\""));

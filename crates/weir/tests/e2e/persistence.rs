@@ -3,17 +3,20 @@
 
 use std::net::TcpListener;
 
-use crate::harness::{Client, Gate, Origin, Response, Weir, eventually, origin::ok};
+use crate::harness::{Client, Gate, Origin, Place, Response, Weir, eventually, origin::ok};
 
 /// Servers that answer with their number and with `extra` fields, in which `#` is the number of the request on the
 /// connection; `/held` waits for the gate.
 fn numbered(servers: usize, extra: &'static str, gate: &Gate) -> Vec<Origin> {
-    (0..servers).map(|number| numbered_at(number, "127.0.0.1:0", extra, gate)).collect()
+    (0..servers).map(|number| numbered_on(loopback(), number, extra, gate)).collect()
 }
 
-fn numbered_at(number: usize, address: &str, extra: &'static str, gate: &Gate) -> Origin {
+fn loopback() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("loopback has a free port")
+}
+
+fn numbered_on(listener: TcpListener, number: usize, extra: &'static str, gate: &Gate) -> Origin {
     let gate = gate.clone();
-    let listener = TcpListener::bind(address).expect("the address is free");
     Origin::listen(listener, move |conn| {
         loop {
             let request = conn.request()?;
@@ -125,12 +128,14 @@ fn the_cookie_alone_is_left_out_as_a_whole() {
 #[test]
 fn when_a_server_is_gone_its_clients_alone_move_and_stay_moved() {
     let gate = Gate::new();
-    let mut origins = numbered(3, "", &gate);
+    let place = Place::vacant();
+    let mut origins = vec![numbered_on(place.listener(), 0, "", &gate)];
+    origins.extend((1..3).map(|number| numbered_on(loopback(), number, "", &gate)));
     let weir =
         start(&origins, "persistence = { cookie = \"SRV\", secure = true }\nbalance = \"round-robin\"");
     let mut clients: Vec<(String, String)> =
         (0..9).map(|_| get(&weir, "/", "")).map(|response| (cookie(&response), response.text())).collect();
-    let gone = origins.remove(0).address();
+    drop(origins.remove(0));
     for (cookie_now, server) in &mut clients {
         let response = get(&weir, "/", cookie_now);
         assert_eq!(response.status, 200);
@@ -142,7 +147,7 @@ fn when_a_server_is_gone_its_clients_alone_move_and_stay_moved() {
         }
         *server = response.text();
     }
-    let _back = numbered_at(0, &gone.to_string(), "", &gate);
+    let _back = numbered_on(place.listener(), 0, "", &gate);
     for (cookie, server) in &clients {
         assert_eq!(get(&weir, "/", cookie).text(), *server, "its return moves nobody");
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::harness::watchdog::now;
-use crate::harness::{Client, Gate, Origin, Response, Weir, eventually, origin::ok};
+use crate::harness::{Client, Gate, NOWHERE, Origin, Response, Weir, eventually, origin::ok};
 
 /// Two servers of which the one that is asked first breaks every connection after `break_after` bytes of body, without an
 /// answer; the other echoes what it got.
@@ -114,10 +114,9 @@ fn a_body_beyond_the_bound_is_not_sent_again() {
 #[test]
 fn a_body_beyond_the_bound_is_no_matter_when_no_server_was_reached() {
     let origin = Origin::serving("fine");
-    let gone = Origin::serving("gone").address();
     let weir = Weir::start(&format!(
         "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         [upstream.app]\nbalance = \"round-robin\"\nservers = [\"{gone}\", \"{}\"]\nretry.body_size = \"0B\"\n",
+         [upstream.app]\nbalance = \"round-robin\"\nservers = [\"{NOWHERE}\", \"{}\"]\nretry.body_size = \"0B\"\n",
         origin.address()
     ));
     for _ in 0..4 {

@@ -1,8 +1,6 @@
 //! Servers that reset, stall, answer garbage, close early or dribble: the right status, no hang, and the next request served.
 
-use std::net::TcpListener;
-
-use crate::harness::{Client, Connection, End, Gate, Origin, Weir, origin::ok};
+use crate::harness::{Client, Connection, End, Gate, Origin, Place, Weir, origin::ok};
 
 type Deed = fn(&mut Connection) -> Option<()>;
 
@@ -168,25 +166,22 @@ fn each_deed_on_post() {
 
 #[test]
 fn a_server_that_refuses_connections() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    let address = listener.local_addr().expect("a bound socket has an address");
-    drop(listener);
+    let place = Place::vacant();
     let weir = Weir::start(&format!(
-        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{address}\"]\n"
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n",
+        place.address()
     ));
     let mut client = Client::connect(weir.web());
     client.send_get("/");
     let response = client.response();
     assert_eq!((response.status, response.reason()), (502, Some("connect-refused")), "{response:?}");
     // The server comes back on the same address: the same client is served.
-    if let Ok(listener) = TcpListener::bind(address) {
-        let _origin = Origin::listen(listener, |conn| {
-            conn.request()?;
-            conn.send(ok("back"))
-        });
-        client.send_get("/");
-        assert_eq!(client.response().text(), "back");
-    }
+    let _origin = Origin::listen(place.listener(), |conn| {
+        conn.request()?;
+        conn.send(ok("back"))
+    });
+    client.send_get("/");
+    assert_eq!(client.response().text(), "back");
 }
 
 /// A server that takes the connection and never reads: a body larger than every buffer must run into a time limit.

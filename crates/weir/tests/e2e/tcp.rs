@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::harness::client_hello::hello;
 use crate::harness::scripts::{mirror, send_and_take};
 use crate::harness::watchdog::now;
-use crate::harness::{Client, End, Gate, Origin, Weir, eventually};
+use crate::harness::{Client, End, Gate, NOWHERE, Origin, Weir, eventually};
 
 /// A Weir with a TCP listener and one upstream.
 fn config(servers: &[&str], upstream: &str, listener: &str) -> String {
@@ -136,8 +136,7 @@ fn a_reset_on_one_side_is_a_reset_on_the_other() {
 #[test]
 fn a_server_that_refuses_is_passed_over() {
     let server = echo();
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
-    let weir = Weir::start(&config(&[&dead.to_string(), &address(&server)], "balance = \"round-robin\"", ""));
+    let weir = Weir::start(&config(&[NOWHERE, &address(&server)], "balance = \"round-robin\"", ""));
     for _ in 0..4 {
         assert_eq!(Client::connect(weir.web()).take(5), b"hello");
     }
@@ -148,8 +147,7 @@ fn a_server_that_refuses_is_passed_over() {
 
 #[test]
 fn nobody_there_closes_the_connection_and_says_why() {
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
-    let weir = Weir::start(&config(&[&dead.to_string()], "", ""));
+    let weir = Weir::start(&config(&[NOWHERE], "", ""));
     Client::connect(weir.web()).assert_closed();
     let lines = log_lines(&weir, 1);
     assert!(lines[0].ends_with("- connect-refused"), "{lines:?}");

@@ -1,6 +1,6 @@
 //! Row 38: what the server answers decides whether a tunnel opens; the client alone cannot force one.
 
-use crate::harness::{Client, End, Gate, Origin, Weir, origin::ok};
+use crate::harness::{Client, End, Gate, NOWHERE, Origin, Weir, origin::ok};
 
 const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -98,10 +98,9 @@ fn row_38_tunnel_bytes_never_become_a_request() {
 #[test]
 fn row_38_tunnel_bytes_never_become_a_request_when_weir_answers() {
     let origin = Origin::serving("fine");
-    let gone = Origin::serving("gone").address();
     let weir = Weir::start(&format!(
         "listener.web.address = \"127.0.0.1:0\"\n\
-         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{gone}\"]\nlistener.web.route = [\n\
+         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{NOWHERE}\"]\nlistener.web.route = [\n\
          {{ path = \"/app\", upstream = \"app\" }},\n\
          {{ path = \"/gone\", upstream = \"gone\" }},\n\
          {{ path = \"/fixed\", respond = {{ status = 403 }} }},\n\
@@ -153,10 +152,9 @@ fn row_38_tunnel_bytes_behind_the_head_of_a_refusal_never_become_a_request() {
 #[test]
 fn row_38_bytes_behind_a_refused_connect_never_become_a_request() {
     let origin = Origin::answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
-    let gone = Origin::serving("gone").address();
     let weir = Weir::start(&format!(
         "listener.web.address = \"127.0.0.1:0\"\n\
-         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{gone}\"]\nlistener.web.route = [\n\
+         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{NOWHERE}\"]\nlistener.web.route = [\n\
          {{ host = \"refused.test\", upstream = \"app\", allow_connect = true }},\n\
          {{ host = \"gone.test\", upstream = \"gone\", allow_connect = true }},\n\
          {{ host = \"a.test\", upstream = \"app\" }},\n]\n",

@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 
 use super::{config, get, named, tunnel};
-use crate::harness::{Client, End, Gate, Origin, Weir, eventually};
+use crate::harness::{Client, End, Gate, Origin, Place, Weir, eventually};
 
 fn two(origin: &Origin, settings: &str) -> String {
     let more = format!("listener.more = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n{settings}");
@@ -64,7 +64,8 @@ fn idle_connections_and_tunnels_of_a_removed_listener_end_in_time() {
 #[test]
 fn a_listener_that_has_another_name_keeps_its_socket() {
     let origin = Origin::serving("x");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
+    let place = Place::vacant();
+    let free = place.address();
     let text = |name: &str| {
         format!(
             "process.workers = 1\nadmin.address = \"127.0.0.1:0\"\nlistener.{name} = {{ address = \"{free}\", upstream = \"app\" }}\n\

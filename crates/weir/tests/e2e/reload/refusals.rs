@@ -1,10 +1,8 @@
 //! A reload that cannot be: nothing changes, and the log says what is wrong and where.
 
-use std::net::TcpListener;
-
 use super::{config, get};
 use crate::harness::tls::ECDSA;
-use crate::harness::{Authority, Client, Origin, Weir};
+use crate::harness::{Authority, Client, Origin, Place, Weir};
 
 fn reloads(weir: &Weir, outcome: &str) -> f64 {
     weir.metrics().sum("weir_config_reloads_total", &[&format!("outcome=\"{outcome}\"")])
@@ -58,8 +56,8 @@ fn a_missing_certificate_changes_nothing() {
 fn an_address_that_somebody_else_has_changes_nothing() {
     let origin = Origin::serving("x");
     let weir = Weir::start(&config(&[("a", &origin)], ""));
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = taken.local_addr().expect("bound");
+    let place = Place::vacant();
+    let (taken, address) = (place.listener(), place.address());
     let more = format!(
         "listener.more = {{ address = \"{address}\", upstream = \"app\" }}\nlistener.web.limits.target_size = \"256B\""
     );

@@ -1,6 +1,5 @@
 //! A collector that is down, slow, or does not want what it gets: requests are answered, memory is bounded, and what is lost is counted.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +10,7 @@ use prost::Message as _;
 
 use super::collector::{Collector, TAKEN};
 use super::{config, get, tracing};
-use crate::harness::{Client, Gate, Origin, Weir, eventually};
+use crate::harness::{Client, Gate, Origin, Place, Weir, eventually};
 
 fn send(weir: &Weir, count: usize) {
     let mut client = Client::connect(weir.web());
@@ -32,9 +31,8 @@ fn lines(weir: &Weir, part: &str) -> usize {
 #[test]
 fn a_collector_that_comes_back_gets_what_has_waited() {
     let origin = Origin::serving("seen");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    let address = listener.local_addr().expect("a bound socket has an address");
-    drop(listener);
+    let place = Place::vacant();
+    let address = place.address();
     let weir = Weir::start(&config(&origin, &format!("endpoint = \"http://{address}/v1/traces\"")));
     send(&weir, 10);
     let line = weir.line(&["spans cannot be exported", &address.to_string()]);
@@ -42,7 +40,7 @@ fn a_collector_that_comes_back_gets_what_has_waited() {
     let failed = || weir.metrics().sum("weir_trace_exports_failed_total", &[]);
     eventually("it is tried again", || failed() >= 2.0);
     assert_eq!(lines(&weir, "spans cannot be exported"), 1, "it is said once: {}", weir.stderr());
-    let collector = Collector::listen(TcpListener::bind(address).expect("nobody has taken the port"));
+    let collector = Collector::listen(place.listener());
     collector.wait_for(20);
     weir.line(&["spans are exported again", "failed="]);
     assert_eq!([lost(&weir, "undelivered"), lost(&weir, "refused")], [0.0, 0.0]);

@@ -4,13 +4,7 @@ use std::collections::BTreeMap;
 
 use super::collector::{Collector, Span, message, resource};
 use super::{SPAN, TRACE, config, get, only, told, tracing};
-use crate::harness::{Authority, Client, Gate, Origin, Weir, eventually, origin::ok};
-
-/// An address that nobody listens on.
-fn nowhere() -> std::net::SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener.local_addr().expect("a bound socket has an address")
-}
+use crate::harness::{Authority, Client, Gate, NOWHERE, Origin, Weir, eventually, origin::ok};
 
 fn assert_told(span: &Span, expected: &[(&str, &str)]) {
     for (name, value) in expected {
@@ -98,9 +92,8 @@ fn a_failure_says_why() {
     let collector = Collector::start();
     let weir = Weir::start(&format!(
         "traces.endpoint = \"{}\"\nlistener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
-         upstream.app.servers = [\"{}\"]\nupstream.app.retry.attempts_max = 1\n",
+         upstream.app.servers = [\"{NOWHERE}\"]\nupstream.app.retry.attempts_max = 1\n",
         collector.url(),
-        nowhere()
     ));
     let response = Client::exchange(weir.web(), &get("/", ""));
     let spans = collector.wait_for(2);

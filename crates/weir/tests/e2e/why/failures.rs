@@ -1,18 +1,17 @@
 //! Every kind of failure is kept and explained, by the id that its client got or by its number in the list.
 
-use super::{assert_told, failed, failures, get, nowhere, weir, why};
+use super::{assert_told, failed, failures, get, weir, why};
 use crate::harness::scripts::gated;
 use crate::harness::tls::ECDSA;
-use crate::harness::{Authority, Client, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::{Authority, Client, Gate, NOWHERE, Origin, Weir, eventually, origin::ok};
 
 #[test]
 fn a_server_that_is_not_there() {
-    let dead = nowhere();
-    let weir = weir(&[&dead], "");
+    let weir = weir(&[NOWHERE], "");
     let (response, id) = get(&weir, "/app/page?secret=1");
     assert_eq!((response.status, response.reason()), (502, Some("connect-refused")));
     let story = why(&weir, &id);
-    let attempt = format!("attempt 1  on {dead} after");
+    let attempt = format!("attempt 1  on {NOWHERE} after");
     assert_told(
         &story,
         &[

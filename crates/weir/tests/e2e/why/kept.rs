@@ -1,7 +1,7 @@
 //! How much is kept and for how long, what lists can be asked for, and what is said of what is not known.
 
-use super::{ask, assert_told, failures, get, nowhere, run, weir, why};
-use crate::harness::{Client, Origin, Weir, eventually};
+use super::{ask, assert_told, failures, get, run, weir, why};
+use crate::harness::{Client, NOWHERE, Origin, Weir, eventually};
 
 /// Sends `count` requests on one connection.
 fn send(weir: &Weir, count: usize) {
@@ -21,9 +21,8 @@ fn two_ways_config(origin: &Origin, more: &str) -> String {
     format!(
         "admin.address = \"127.0.0.1:0\"\nprocess.workers = 1\nlistener.web.address = \"127.0.0.1:0\"\n\
          listener.web.route = [{{ path = \"/fine\", upstream = \"app\" }}, {{ path = \"/dead\", upstream = \"none\" }}]\n\
-         upstream.app.servers = [\"{}\"]\nupstream.none.servers = [\"{}\"]\n{more}\n",
+         upstream.app.servers = [\"{}\"]\nupstream.none.servers = [\"{NOWHERE}\"]\n{more}\n",
         origin.address(),
-        nowhere()
     )
 }
 
@@ -147,7 +146,7 @@ fn what_is_asked_in_vain_says_why() {
         unknown.stderr
     );
     assert_eq!(run(&["--admin", &admin]).code, Some(0), "the last failures, of which there are none");
-    let lost = run(&["an-id", "--admin", &nowhere()]);
+    let lost = run(&["an-id", "--admin", NOWHERE]);
     assert_eq!(lost.code, Some(1));
     assert!(lost.stderr.contains("nothing listens there"), "{}", lost.stderr);
     let unsaid = run(&["an-id"]);
@@ -160,7 +159,7 @@ fn what_is_asked_in_vain_says_why() {
 
 #[test]
 fn failures_are_listed_and_stories_are_json_on_request() {
-    let weir = weir(&[&nowhere()], "");
+    let weir = weir(&[NOWHERE], "");
     let (_, id) = get(&weir, "/page");
     let admin = weir.address("admin").to_string();
     why(&weir, &id);

@@ -85,12 +85,6 @@ fn assert_told(story: &str, parts: &[&str]) {
     }
 }
 
-/// An address where nobody listens.
-fn nowhere() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the system has a port");
-    listener.local_addr().expect("it is bound").to_string()
-}
-
 /// A Weir with an admin listener, one worker, and these servers.
 fn weir(servers: &[&str], more: &str) -> Weir {
     let servers: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();

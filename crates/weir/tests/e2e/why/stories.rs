@@ -1,8 +1,8 @@
 //! What went well is kept too: waits, attempts, kept connections, tunnels.
 
-use super::{ask, assert_told, nowhere, weir, why};
+use super::{ask, assert_told, weir, why};
 use crate::harness::scripts::gated;
-use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::{Client, Gate, NOWHERE, Origin, Weir, eventually, origin::ok};
 
 /// The id that the origin got with its request number `at`.
 fn id_at(origin: &Origin, at: usize) -> String {
@@ -44,8 +44,8 @@ fn one_that_waited() {
 
 #[test]
 fn one_that_was_tried_again() {
-    let (dead, good) = (nowhere(), Origin::serving("fine"));
-    let weir = weir(&[&dead, &good.address().to_string()], "");
+    let (dead, good) = (NOWHERE, Origin::serving("fine"));
+    let weir = weir(&[dead, &good.address().to_string()], "");
     // Equals take turns: one of two begins with the server that is not there.
     for _ in 0..2 {
         assert_eq!(Client::get(weir.web(), "/").status, 200);

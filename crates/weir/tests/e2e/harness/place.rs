@@ -1,0 +1,69 @@
+//! An address where a server is missing, or comes and goes.
+//!
+//! A listener that is dropped leaves a port that the system gives to the next test. A place keeps it: its socket is
+//! bound and does not listen, so that connections are refused and nobody else is given the port.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use socket2::{Domain, Socket, Type};
+
+use super::eventually;
+
+/// Where nobody listens, on any machine: the port of a service that is history (TCPMUX, RFC 7805 section 2.1).
+pub(crate) const NOWHERE: &str = "127.0.0.1:1";
+
+/// The queue of the standard library's listeners.
+const BACKLOG: i32 = 128;
+
+/// A TCP address of the test's own, on 127.0.0.1, for as long as it is held.
+pub(crate) struct Place {
+    address: SocketAddr,
+    _held: Socket,
+}
+
+impl Place {
+    /// One where nobody listens.
+    pub(crate) fn vacant() -> Place {
+        let held = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback has a free port");
+        let address = held.local_addr().expect("a bound socket has an address");
+        Place { address: address.as_socket().expect("it was bound to an IP address"), _held: held }
+    }
+
+    /// Where it is.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Somebody who listens there; once that is dropped, connections are refused again.
+    pub(crate) fn listener(&self) -> TcpListener {
+        let mut listener = None;
+        eventually("whoever listened there before has ended", || {
+            let socket = bound(self.address).ok();
+            listener = socket.filter(|socket| socket.listen(BACKLOG).is_ok());
+            listener.is_some()
+        });
+        listener.expect("it was just made").into()
+    }
+}
+
+/// With `SO_REUSEADDR` one may bind where another is bound who does not listen, but only if one asks for that port.
+fn bound(address: SocketAddr) -> std::io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+#[test]
+fn a_place_refuses_connections_unless_somebody_listens_there() {
+    let place = Place::vacant();
+    let connect = || std::net::TcpStream::connect(place.address()).map_err(|error| error.kind());
+    let refused = Some(std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(connect().err(), refused);
+    for _ in 0..2 {
+        let listener = place.listener();
+        assert_eq!(connect().err(), None);
+        drop(listener);
+        assert_eq!(connect().err(), refused);
+    }
+}
