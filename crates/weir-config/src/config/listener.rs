@@ -33,7 +33,7 @@ pub struct Listener {
     pub fast_open: Option<u32>,
     /// Client connections of this listener; `None` leaves the limit of the process alone.
     pub connections_max: Option<u32>,
-    /// Client connections from one client: one IPv4 address or one IPv6 network of 64 bits.
+    /// Client connections from one client: one IPv4 address or one IPv6 network of 64 bits. Those of trusted proxies do not count.
     pub connections_per_client_max: Option<u32>,
     /// TLS with the clients; `None` for plain connections.
     pub tls: Option<ListenerTls>,

@@ -40,8 +40,8 @@ section! {
         fast_open: Option<u32> = "off", in 1..=65_535, like "nginx `listen fastopen=`, HAProxy `bind tfo`";
         /// Client connections of this listener; more wait in the backlog. `connections_max` of the process holds in any case.
         connections_max: Option<u32> = "off", in 1..=100_000_000, like "HAProxy `maxconn` (in `frontend`)";
-        /// Client connections from one client: an IPv4 address or an IPv6 network of 64 bits. Off, since a whole office may share
-        /// one address.
+        /// Client connections from one client: an IPv4 address or an IPv6 network of 64 bits. Those of `trusted_proxies` do not count:
+        /// they stand for many. Off, since a whole office may share one address.
         connections_per_client_max: Option<u32> = "off", in 1..=100_000_000, like "nginx `limit_conn`, HAProxy `src_conn_cur`";
         /// TLS with the clients.
         tls: Located<ListenerTlsText> = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";

@@ -60,7 +60,7 @@ rows! {
         "Raise `listener.NAME.connections_max`, or lower `listener.NAME.timeouts.idle`.";
     "client-connection-limit": TooManyClientConnections, Weir, [Accept], log 429, GONE,
         "The connection was closed unread: its client address has as many connections as it may.",
-        "Raise `listener.NAME.connections_per_client_max`; if many users share the address, have their proxy send the PROXY protocol.";
+        "Raise `listener.NAME.connections_per_client_max`; if the address is a proxy of yours, name it in `listener.NAME.trusted_proxies`, or have it send the PROXY protocol.";
     "accept-descriptor-limit": DescriptorLimit, Weir, [Accept], log 503, GONE,
         "No connection could be accepted: the process or the system has no file descriptor left.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";

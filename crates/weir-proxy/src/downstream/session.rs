@@ -364,9 +364,11 @@ impl Session {
     }
 }
 
-/// Counts one more connection of a client, if the listener limits them; whether it does.
+/// Counts one more connection of a client, if the listener limits them; whether it does. A trusted proxy stands for many clients, and is not
+/// limited.
 fn count(listener: &LocalListener, client: Peer) -> Result<bool, Failure> {
-    let is_limited = listener.plan().config.connections_per_client_max.is_some();
+    let plan = listener.plan();
+    let is_limited = plan.config.connections_per_client_max.is_some() && !plan.trusts(client);
     let limit = listener.state.clients().filter(|_| is_limited);
     let (Some(limit), Some(ip)) = (limit, client.ip()) else { return Ok(false) };
     let counted = limit.try_acquire(ClientKey::from(ip));

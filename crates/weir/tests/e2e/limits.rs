@@ -144,6 +144,24 @@ fn connections_per_client() {
     });
 }
 
+/// What a trusted proxy sends on its connections is the traffic of many.
+#[test]
+fn trusted_proxies_are_no_single_client() {
+    let origin = Origin::serving("fine");
+    let limits =
+        "listener.web.connections_per_client_max = 1\nlistener.web.trusted_proxies = [\"127.0.0.2\"]";
+    let weir = Weir::proxying_with(&origin, limits);
+    let mut connections: Vec<Client> = Vec::new();
+    for address in ["127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.1"] {
+        let mut client = Client::connect_from(address, weir.web());
+        client.send_get("/");
+        assert_eq!(client.response().status, 200, "{address}");
+        connections.push(client);
+    }
+    let (answer, _) = Client::connect_from("127.0.0.1", weir.web()).take_to_end();
+    assert!(answer.is_empty(), "who is not trusted has one: {answer:?}");
+}
+
 /// One more than the limit waits in the backlog, and is served when a place is free.
 #[test]
 fn connections_per_listener_and_process() {
