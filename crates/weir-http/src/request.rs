@@ -164,11 +164,21 @@ impl RequestHead {
         if !read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)? {
             return Ok(None);
         }
-        // RFC 9112 section 3.2: every HTTP/1.1 request has one Host field, even when the target says it all.
-        if self.facts.host.is_none() && self.line.version == Version::Http11 {
-            return Err(Rule::MissingHost);
+        if self.facts.host_len == 0 {
+            self.check_without_host()?;
         }
         Ok(Some(self.cursor.position))
+    }
+
+    /// Whether the head may be without a host in its fields: every HTTP/1.1 request has one Host field, even when the target says it all
+    /// (RFC 9112 section 3.2), and one that says nothing would make a URL without a host (RFC 9110 section 4.2.1).
+    #[cold]
+    fn check_without_host(&self) -> Result<(), Rule> {
+        match (self.facts.host, self.line.version) {
+            (None, Version::Http11) => Err(Rule::MissingHost),
+            (Some(_), _) if self.authority().is_empty() => Err(Rule::EmptyHost),
+            _ => Ok(()),
+        }
     }
 
     /// The same by way of the normalised text, for a listener that relaxes a rule.
@@ -246,7 +256,7 @@ impl RequestHead {
     }
 
     /// `host[:port]` that the request is for: of an absolute target or CONNECT if it is one, else of Host. Empty when
-    /// Host is empty, or missing in HTTP/1.0.
+    /// Host is missing, in HTTP/1.0.
     #[inline]
     pub fn authority(&self) -> Span {
         match self.line.target.form {

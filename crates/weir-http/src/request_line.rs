@@ -74,22 +74,22 @@ impl RequestLine {
         } else if rest.starts_with(b"HTTP/1.0\r\n") {
             Version::Http10
         } else {
-            return blame_version(rest);
+            let Some(version) = unusual_version(rest)? else { return Ok(None) };
+            version
         };
         Ok(Some(target_end + 1 + Version::LEN + 2))
     }
 }
 
-/// Which rule is broken by what stands where version and line end should; `None` when bytes are missing.
+/// A later minor version, or the rule that is broken by what stands where version and line end should; `None` when bytes are missing.
 #[cold]
-fn blame_version<T>(rest: &[u8]) -> Result<Option<T>, Rule> {
+fn unusual_version(rest: &[u8]) -> Result<Option<Version>, Rule> {
     if rest.first().is_some_and(|byte| !byte.eq_ignore_ascii_case(&b'H')) {
         return Err(Rule::BadRequestLine);
     }
-    if Version::read(rest)?.is_none() {
-        return Ok(None);
-    }
+    let Some(version) = Version::read(rest)? else { return Ok(None) };
     match &rest[Version::LEN..] {
+        [b'\r', b'\n', ..] => Ok(Some(version)),
         [] | [b'\r'] => Ok(None),
         [b' ' | b'\t', ..] => Err(Rule::BadRequestLine),
         rest @ [b'\r' | b'\n' | 0, ..] => Err(blame_line_end(rest)),

@@ -1,4 +1,5 @@
-//! The protocol version of a message (RFC 9112 section 2.3): HTTP/1.0 or HTTP/1.1, spelled exactly so.
+//! The protocol version of a message (RFC 9112 section 2.3): HTTP/1.0 or HTTP/1.1, spelled exactly so. Later minor versions, of which there
+//! are none so far, count as HTTP/1.1 (RFC 9110 section 2.5).
 
 use crate::rule::Rule;
 
@@ -30,14 +31,14 @@ impl Version {
         match bytes.first_chunk() {
             Some(b"HTTP/1.1") => Ok(Some(Version::Http11)),
             Some(b"HTTP/1.0") => Ok(Some(Version::Http10)),
-            _ => blame_version(bytes),
+            _ => unusual_version(bytes),
         }
     }
 }
 
-/// Which rule is broken by bytes that are not a supported version; `None` when it may still become one.
+/// A later minor version, or the rule that is broken; `None` when it may still become a version.
 #[cold]
-fn blame_version(bytes: &[u8]) -> Result<Option<Version>, Rule> {
+fn unusual_version(bytes: &[u8]) -> Result<Option<Version>, Rule> {
     for (index, &byte) in bytes.iter().take(Version::LEN).enumerate() {
         let fits = match index {
             5 | 7 => byte.is_ascii_digit(),
@@ -47,5 +48,9 @@ fn blame_version(bytes: &[u8]) -> Result<Option<Version>, Rule> {
             return Err(Rule::BadVersion);
         }
     }
-    if bytes.len() < Version::LEN { Ok(None) } else { Err(Rule::UnsupportedVersion) }
+    match bytes.get(..Version::LEN) {
+        None => Ok(None),
+        Some([.., b'1', b'.', b'2'..=b'9']) => Ok(Some(Version::Http11)),
+        Some(_) => Err(Rule::UnsupportedVersion),
+    }
 }

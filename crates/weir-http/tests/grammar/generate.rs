@@ -36,7 +36,7 @@ fn request_line() -> impl Strategy<Value = Vec<u8>> {
     );
     let version = mostly(
         &["HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0"],
-        &["HTTP/1.2", "HTTP/2.0", "http/1.1", "HTTP/1.1 ", "HTTP/1", "HTTP/01.1", ""],
+        &["HTTP/0.9", "HTTP/2.0", "http/1.1", "HTTP/1.1 ", "HTTP/1", "HTTP/01.1", ""],
     );
     (method, target, version, line_end()).prop_map(|(method, target, version, end)| {
         [method.as_slice(), b" ", &target, b" ", &version, &end].concat()

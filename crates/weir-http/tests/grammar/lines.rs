@@ -2,7 +2,7 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{HeadLimits, Lenient, Progress, RequestHead, ResponseHead, Rule};
+use weir_http::{HeadLimits, Lenient, Progress, RequestHead, ResponseHead, Rule, Version};
 
 use crate::outcome::{assert_accepted, assert_refused, get, outcome, parse};
 
@@ -75,7 +75,6 @@ fn request_lines_that_are_none() {
         (33, b"GET\t/ HTTP/1.1\r\n", Rule::BadRequestLine),
         (33, b"GET / HTTP/9.9\r\n", Rule::UnsupportedVersion),
         (33, b"GET / HTTP/2.0\r\n", Rule::UnsupportedVersion),
-        (33, b"GET / HTTP/1.2\r\n", Rule::UnsupportedVersion),
         (33, b"GET / HTTP/0.9\r\n", Rule::UnsupportedVersion),
         (33, b"GET / http/1.1\r\n", Rule::BadVersion),
         (33, b"GET / HTTP/1.1x\r\n", Rule::BadVersion),
@@ -103,6 +102,19 @@ fn request_lines_that_are_none() {
     ];
     for (group, bytes, rule) in rows {
         assert_refused(*group, bytes, *rule);
+    }
+}
+
+/// RFC 9110 section 2.5: a minor version that is not known yet is the highest known one.
+#[test]
+fn later_minor_versions() {
+    for version in ["HTTP/1.2", "HTTP/1.9"] {
+        let bytes = format!("GET / {version}\r\nHost: a\r\n\r\n");
+        assert_eq!(assert_accepted(33, bytes.as_bytes()).version(), Version::Http11);
+        assert_refused(27, format!("GET / {version}\r\n\r\n").as_bytes(), Rule::MissingHost);
+        assert_refused(33, format!("GET / {version}0\r\n").as_bytes(), Rule::BadVersion);
+        assert_refused(33, format!("GET / {version} \r\n").as_bytes(), Rule::BadRequestLine);
+        assert_refused(1, format!("GET / {version}\n").as_bytes(), Rule::BareLf);
     }
 }
 

@@ -158,7 +158,6 @@ fn hosts() {
         ("under_score.example", "under_score.example", None),
         ("a%41", "a%41", None),
         ("xn--caf-dma.example.", "xn--caf-dma.example.", None),
-        ("", "", None),
     ];
     for (authority, host, port) in accepted {
         let bytes = format!("GET / HTTP/1.1\r\nHost:  {authority} \r\n\r\n").into_bytes();
@@ -168,6 +167,11 @@ fn hosts() {
     }
     assert_refused(27, b"GET / HTTP/1.1\r\n\r\n", Rule::MissingHost);
     assert_refused(27, b"GET http://a/ HTTP/1.1\r\n\r\n", Rule::MissingHost);
+    for line in ["GET / HTTP/1.1", "GET / HTTP/1.0", "OPTIONS * HTTP/1.1"] {
+        assert_refused(27, format!("{line}\r\nHost: \r\n\r\n").as_bytes(), Rule::EmptyHost);
+    }
+    let head = assert_accepted(27, b"GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n");
+    assert_eq!(head.authority().len, 1, "the target says it");
     assert_refused(27, b"GET http://a/ HTTP/1.1\r\nHost: a b\r\n\r\n", Rule::BadHost);
     assert_refused(27, b"GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", Rule::SeveralHosts);
     let head = assert_accepted(27, b"GET / HTTP/1.0\r\n\r\n");

@@ -120,9 +120,10 @@ fn write_x_forwarded(
         };
         out.extend_from_slice(line);
     }
-    if !kept(FieldName::XForwardedHost) && leave(changes, b"X-Forwarded-Host") {
+    let host = request.authority().of(text);
+    if !host.is_empty() && !kept(FieldName::XForwardedHost) && leave(changes, b"X-Forwarded-Host") {
         out.extend_from_slice(b"X-Forwarded-Host: ");
-        out.extend_from_slice(request.authority().of(text));
+        out.extend_from_slice(host);
         out.extend_from_slice(b"\r\n");
     }
     if !kept(FieldName::XForwardedPort)

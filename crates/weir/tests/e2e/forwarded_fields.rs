@@ -116,6 +116,17 @@ fn everything_can_be_switched_off() {
 }
 
 #[test]
+fn a_request_without_a_host_has_none_to_tell() {
+    let origin = Origin::serving("seen");
+    let weir = Weir::proxying_with(&origin, "listener.web.forwarded = { rfc7239 = true }");
+    assert_eq!(Client::exchange(weir.web(), "GET / HTTP/1.0\r\n\r\n").status, 200);
+    let request = origin.last_request();
+    assert_eq!(request.field("x-forwarded-host"), None, "{request:?}");
+    let forwarded = request.field("forwarded").expect("the field is there");
+    assert!(!forwarded.contains("host="), "{forwarded}");
+}
+
+#[test]
 fn via_has_the_version_the_request_came_with() {
     let origin = Origin::serving("seen");
     let weir = Weir::proxying_with(&origin, "process.name = \"edge-1\"");

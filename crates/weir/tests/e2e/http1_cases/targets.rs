@@ -30,6 +30,8 @@ fn hosts() -> Vec<Case> {
             "GET / HTTP/1.1\r\nHost: a.test\r\nX: y\r\nhost: b.test\r\n\r\n",
             BAD_REQUEST,
         ),
+        case(27, "an empty Host", "GET / HTTP/1.1\r\nHost: \r\n\r\n", BAD_REQUEST),
+        case(27, "an empty Host in 1.0", "GET / HTTP/1.0\r\nHost:\r\n\r\n", BAD_REQUEST),
     ];
     let bad = [
         "a, b",
@@ -215,6 +217,8 @@ fn versions() -> Vec<Case> {
     cases.extend(versions.iter().map(|version| {
         case(33, format!("`{version}`"), format!("GET / {version}\r\nHost: a.test\r\n\r\n"), refused.clone())
     }));
+    let later = Want::Forwarded(forwarded_get("/", &["Host: a.test"]));
+    cases.push(case(33, "a later minor version", "GET / HTTP/1.2\r\nHost: a.test\r\n\r\n", later));
     cases.push(case(33, "no target and no version", "GET\r\nHost: a.test\r\n\r\n", BAD_REQUEST));
     cases.push(case(33, "no method", "/ HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST));
     cases.push(case(33, "method that is no token", "GE(T / HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST));
