@@ -10,6 +10,7 @@ use std::cell::Cell;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
+use weir_fuzz::in_known_versions;
 use weir_fuzz::session::{
     Asked, Reading, Recorder, Reply, Request, Rig, exchange, read_replies, read_requests,
 };
@@ -53,7 +54,7 @@ thread_local! {
 
 fuzz_target!(|input: &[u8]| {
     STAGE.with(|stage| {
-        let (direct, behind, received) = stage.pass(input);
+        let (direct, behind, received) = stage.pass(&in_known_versions(input));
         let replies = read_replies(&received, |index| asked(&direct, index)).finals;
         judge(&direct, &behind, &replies);
         stage.inputs.set(stage.inputs.get() + 1);

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use libfuzzer_sys::fuzz_target;
+use weir_fuzz::in_known_versions;
 use weir_fuzz::session::{Answer, Asked, Replies, Reply, Rig, exchange, play, read_replies, read_response};
 
 /// Every so many inputs, a good response must be relayed as if nothing had happened.
@@ -68,7 +69,7 @@ thread_local! {
 
 fuzz_target!(|input: &[u8]| {
     STAGE.with(|stage| {
-        stage.ask_all(input, judge);
+        stage.ask_all(&in_known_versions(input), judge);
         stage.inputs.set(stage.inputs.get() + 1);
         if stage.inputs.get().is_multiple_of(INPUTS_BETWEEN_CHECKS) {
             stage.ask_all(GOOD, |question, _, reply| {

@@ -46,6 +46,18 @@ pub(crate) fn pieces(input: &[u8]) -> Vec<&[u8]> {
     cuts.iter().map(|&end| &input[std::mem::replace(&mut start, end)..end]).collect()
 }
 
+/// `input` with HTTP/1.1 for HTTP/1.2 and later, which mean the same (RFC 9110 section 2.5): `hyper` and `httparse` know neither.
+pub fn in_known_versions(input: &[u8]) -> Vec<u8> {
+    const START: &[u8] = b"HTTP/1.";
+    let mut known = input.to_vec();
+    for at in START.len()..known.len() {
+        if matches!(known[at], b'2'..=b'9') && known[..at].ends_with(START) {
+            known[at] = b'1';
+        }
+    }
+    known
+}
+
 /// Limits to parse with: as by default, small enough to be met often, and with every rule relaxed.
 pub fn limits() -> [HeadLimits; 3] {
     let small =
