@@ -30,10 +30,19 @@ use crate::upstream::idle::OwnIdle;
 use crate::view::LocalListener;
 use crate::worker::{Accepted, Worker};
 
-/// After an answer that leaves request bytes unread: how long, and how many bytes, they are still taken in, so that
-/// the client reads the answer before it sees a reset (RFC 9112 section 9.6).
-const LINGER_TIME: Duration = Duration::from_secs(2);
-const LINGER_BYTES_MAX: usize = 512 * 1024;
+/// After an answer that leaves request bytes unread, they are still taken in, so that the client reads the answer before it sees a reset
+/// (RFC 9112 section 9.6): until it has ended its direction, is silent for so long, or for so long in all. Many a client writes all of its
+/// body before it reads, so the bound in bytes is what fast networks carry in that time.
+const LINGER_SILENCE: Duration = Duration::from_secs(5);
+const LINGER_TIME: Duration = Duration::from_secs(30);
+const LINGER_BYTES_MAX: usize = 512 << 20;
+
+/// How much of that is taken in before others have their turn.
+const LINGER_BYTES_AT_ONCE: usize = 512 << 10;
+
+/// How long the end of our direction may take, how long a client may read on whose bytes are not taken in any more, and how long a stop
+/// waits for bytes that nobody wants.
+const FAREWELL_TIME: Duration = Duration::from_secs(2);
 
 /// How long a client may be gone before anybody looks, once per connection.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
@@ -280,7 +289,7 @@ impl Session {
     /// Ends our direction, within a moment.
     async fn end_writing(&mut self) {
         self.deadline.set_ceiling(None);
-        self.deadline.set(clock::now(), Some(LINGER_TIME));
+        self.deadline.set(clock::now(), Some(FAREWELL_TIME));
         std::future::poll_fn(|cx| match self.client.poll_shutdown_write(cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => {
@@ -338,29 +347,45 @@ impl Session {
         self.client.poll_peer(cx) == PeerState::Gone
     }
 
-    /// Ends our direction, then takes in what the client still sends, within bounds, before the connection closes.
+    /// Ends our direction, then takes in what the client still sends, for a limited time, before the connection closes.
     async fn linger(mut self: Box<Self>) {
         self.end_writing().await;
         // What comes now is not read, only taken.
         (self.client.tls, self.client.input) = (None, None);
-        self.deadline.set_ceiling(None);
-        self.deadline.set(clock::now(), Some(LINGER_TIME));
+        let began = clock::now();
+        self.deadline.set(began, Some(LINGER_SILENCE));
         let mut left = LINGER_BYTES_MAX;
         std::future::poll_fn(|cx| {
-            while left > 0 {
-                match self.client.poll_fill(cx, &self.worker.stock) {
-                    Poll::Ready(Ok(len)) if len > 0 => left = left.saturating_sub(len),
-                    Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending => {
-                        self.tell(Doing::Ending, None);
-                        return self.deadline.poll_passed();
-                    }
+            let limit = if self.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
+            self.deadline.set_ceiling(Some(began + limit));
+            match self.poll_take_in(cx, &mut left) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => {
+                    self.tell(Doing::Ending, None);
+                    self.deadline.poll_passed()
                 }
-                self.client.input = None;
             }
-            Poll::Ready(())
         })
         .await;
+    }
+
+    /// Takes in what the client sends, up to `left` bytes, and forgets it; ready when there will be no more.
+    fn poll_take_in(&mut self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
+        let end_of_turn = left.saturating_sub(LINGER_BYTES_AT_ONCE);
+        while *left > 0 {
+            if *left <= end_of_turn {
+                cx.waker().wake_by_ref();
+                break;
+            }
+            match ready!(self.client.poll_fill(cx, &self.worker.stock)) {
+                Ok(len) if len > 0 => *left = left.saturating_sub(len),
+                _ => return Poll::Ready(()),
+            }
+            self.client.input = None;
+            let wait = if *left > 0 { LINGER_SILENCE } else { FAREWELL_TIME };
+            self.deadline.set(clock::now(), Some(wait));
+        }
+        Poll::Pending
     }
 }
 

@@ -54,8 +54,8 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
         ResponseBody::Chunked => Incoming::chunked(plans.upstream.chunked_limits),
         ResponseBody::UntilClose => Incoming::until_close(),
     };
-    let server = &serving.server.connection;
-    exchange.keep_alive &= may_go_on(session, exchange, server.received().len() - serving.head_len);
+    let body = &serving.server.connection.received()[serving.head_len..];
+    exchange.keep_alive &= may_go_on(session, exchange, body);
     exchange.to_client.closes = !exchange.keep_alive;
     let until_close = exchange.response.body(exchange.request.method()) == ResponseBody::UntilClose;
     exchange.server_keeps_alive = exchange.response.keep_alive() && !until_close;
@@ -75,11 +75,10 @@ fn server_shard<'a>(plans: Plans<'a>, serving: &Serving) -> &'a ServerShard {
 }
 
 /// Whether another request may follow this response, as far as is known when its head goes out.
-fn may_go_on(session: &Session, exchange: &Exchange, body_received: usize) -> bool {
+fn may_go_on(session: &Session, exchange: &Exchange, body: &[u8]) -> bool {
     // An early answer that is whole already: nobody waits for what is left of the request.
-    let whole = exchange.response_body.announced().is_none_or(|len| len <= body_received as u64);
-    let early = !exchange.request_relay.is_done() && whole;
-    !early && !session.is_ending()
+    let is_early = !exchange.request_relay.is_done() && exchange.response_body.seems_whole(body);
+    !is_early && !session.is_ending()
 }
 
 fn poll(

@@ -82,6 +82,15 @@ impl Incoming {
         }
     }
 
+    /// Whether nothing is to come behind `received`, as far as its length and its end tell. Whoever ends a body by closing is about to go.
+    pub(crate) fn seems_whole(&self, received: &[u8]) -> bool {
+        match self.left {
+            Left::Nothing | Left::UntilClose => true,
+            Left::Length(len) => len <= received.len() as u64,
+            Left::Chunks(_) => received.ends_with(b"0\r\n\r\n"),
+        }
+    }
+
     /// Refuses a body of more than `bytes_max` bytes as soon as it is noticed.
     pub(crate) fn limit(&mut self, bytes_max: u64) {
         self.size_max = bytes_max;

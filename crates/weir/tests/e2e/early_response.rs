@@ -98,3 +98,61 @@ fn the_server_answers_and_closes_during_a_large_upload() {
     }
     assert_eq!(Client::get(weir.web(), "/alive").text(), "alive");
 }
+
+/// A client that writes all of its body before it reads has to find the answer then, however much it was: whoever answered, and with what
+/// framing.
+#[test]
+fn an_early_answer_outlives_an_upload_of_any_length() {
+    const BODY: usize = 40 << 20;
+    let origin = Origin::start(|conn| {
+        let head = conn.head()?;
+        if head.word(1) == "/closes" {
+            return conn
+                .send("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig");
+        }
+        conn.send(
+            "HTTP/1.1 413 Content Too Large\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nbig\r\n0\r\n\r\n",
+        )?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\nupstream.app.servers = [\"{}\"]\nlistener.web.route = [\n\
+         {{ path = \"/small\", upstream = \"app\", limits = {{ body_size = \"10KiB\" }} }},\n\
+         {{ path = \"/\", upstream = \"app\" }},\n]\n",
+        origin.address()
+    ));
+    for path in ["/closes", "/stays", "/small"] {
+        let mut client = Client::connect(weir.web());
+        client.send(format!("POST {path} HTTP/1.1\r\nHost: a.test\r\nContent-Length: {BODY}\r\n\r\n"));
+        for _ in 0..BODY >> 16 {
+            client.send([b'x'; 1 << 16]);
+        }
+        assert_eq!(client.response().status, 413, "{path}");
+    }
+}
+
+/// Whether the client's connection goes on is known when both have ended: it need not end with a response that merely began early.
+#[test]
+fn a_response_without_a_length_that_began_early_costs_no_connection() {
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.head()?;
+            conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            let body = conn.take(10)?;
+            conn.send(b"a\r\n")?;
+            conn.send(body)?;
+            conn.send("\r\n0\r\n\r\n")?;
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    for _ in 0..3 {
+        client.send("POST /echo HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhello");
+        let head = client.head();
+        assert!(head.status() == Ok(200) && !head.fields.lists("connection", "close"), "{head:?}");
+        client.send("world");
+        assert_eq!(client.take(20), b"a\r\nhelloworld\r\n0\r\n\r\n");
+    }
+    assert_eq!(origin.connections(), 1);
+}

@@ -58,6 +58,20 @@ fn idle_connections_do_not_delay_the_end() {
     assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
 }
 
+/// What a client still sends after its answer is taken in while Weir runs, and for a moment when it stops.
+#[test]
+fn an_upload_that_nobody_wants_does_not_delay_the_end() {
+    let origin = Origin::serving("never asked");
+    let mut weir = Weir::proxying_with(&origin, "listener.web.limits.body_size = \"1KiB\"");
+    let mut client = Client::connect(weir.web());
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000000\r\n\r\n");
+    assert_eq!(client.response().status, 413);
+    let uploading = std::thread::spawn(move || while client.send_what_is_taken([b'x'; 1 << 16]).is_ok() {});
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
+    uploading.join().expect("the upload ends with the connection");
+}
+
 #[test]
 fn a_response_under_way_is_finished() {
     let gate = Gate::new();
