@@ -324,7 +324,7 @@ rows! {
         "Look at the log and the body limit of the server.";
     "stale-connection": StaleConnection, Server, [Send Response], answer 502, UNREACHED,
         "A kept connection died as it was reused, and the request may not be repeated: its method is not idempotent, or its body is gone.",
-        "Set `upstream.NAME.timeouts.idle` below the keep-alive time of the server.";
+        "Set `upstream.NAME.timeouts.idle` below the keep-alive time of the server. If the connection was idle for moments only, the server closes without saying so first, as some do on a body that they have not read: have it send `Connection: close`.";
 
     // Waiting for the response.
     "response-timeout": TimedOut, Server, [Response], answer 504, TOO_SLOW,

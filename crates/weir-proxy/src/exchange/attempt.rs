@@ -78,6 +78,7 @@ pub(crate) async fn run(
     let began = session.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
+    exchange.record.reused = false;
     let mut attempt = Attempt::new(slot);
     let connected = attempt.connect(session, exchange, plans, local, tried).await;
     let mut server = connected.inspect_err(|failed| {

@@ -1,7 +1,7 @@
 //! One line for each exchange, whatever the exchange holds, wherever the lines go.
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::harness::scripts::gated;
 use crate::harness::stream::Address;
 use crate::harness::watchdog::WATCHDOG;
-use crate::harness::{Client, Gate, NOWHERE, Origin, Weir, eventually};
+use crate::harness::{Client, Gate, NOWHERE, Origin, Place, Weir, eventually, origin::ok};
 
 fn logging(origin: &Origin, format: &str) -> Weir {
     Weir::proxying_with(
@@ -127,6 +127,34 @@ fn failures_say_phase_party_and_cause() {
     gone.reset();
     let last = &lines(&path, 3)[2];
     assert!(last.starts_with("499 ") && last.contains(" client ") && last.ends_with("/half"), "{last}");
+}
+
+/// A request that a kept connection loses, and for which no other can be opened.
+#[test]
+fn the_connection_is_that_of_the_last_attempt() {
+    let place = Place::vacant();
+    let listener = place.listener();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("Weir opens a connection");
+        drop(listener);
+        let mut request = [0; 4096];
+        for response in [ok("fine"), String::new()] {
+            assert!(stream.read(&mut request).expect("Weir sends a request") > 0);
+            stream.write_all(response.as_bytes()).expect("Weir is still there");
+        }
+    });
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n\
+         listener.web.access_log = {{ format = '{{status}} {{reason}} {{connection}}', output = \"file:{{dir}}/access.log\" }}\n",
+        place.address()
+    ));
+    let mut client = Client::connect(weir.web());
+    for status in [200, 502] {
+        client.send_get("/");
+        assert_eq!(client.response().status, status);
+    }
+    server.join().expect("the server has seen two requests");
+    assert_eq!(lines(&weir.folder().join("access.log"), 2), ["200 - new", "502 connect-refused new"]);
 }
 
 /// The bodies that Weir gives itself count as those of servers do, and as little where none is sent.
