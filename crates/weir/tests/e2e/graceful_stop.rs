@@ -4,7 +4,8 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 
-use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok, watchdog::WATCHDOG};
+use crate::harness::watchdog::{WATCHDOG, pause};
+use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
 /// An origin that answers `/slow` only when the gate is open.
 fn gated(gate: &Gate) -> Origin {
@@ -66,7 +67,12 @@ fn an_upload_that_nobody_wants_does_not_delay_the_end() {
     let mut client = Client::connect(weir.web());
     client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000000\r\n\r\n");
     assert_eq!(client.response().status, 413);
-    let uploading = std::thread::spawn(move || while client.send_what_is_taken([b'x'; 1 << 16]).is_ok() {});
+    // Slow, so that neither silence nor the bound in bytes ends it.
+    let uploading = std::thread::spawn(move || {
+        while client.send_what_is_taken("x").is_ok() {
+            pause();
+        }
+    });
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
     uploading.join().expect("the upload ends with the connection");
