@@ -78,7 +78,6 @@ pub(crate) async fn run(
     let began = session.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
-    exchange.record.reused = false;
     let mut attempt = Attempt::new(slot);
     let connected = attempt.connect(session, exchange, plans, local, tried).await;
     let mut server = connected.inspect_err(|failed| {
@@ -153,6 +152,7 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
     let local = &plans.view.upstreams[plans.upstream_index].servers[server.index()];
     exchange.record.server = Some(server.index());
     exchange.record.attempts += 1;
+    exchange.record.reused = false;
     local.shard.attempts.increment();
     plans.upstream.begin(server);
     local
