@@ -37,6 +37,12 @@ const GENERATED: &[Generated] = &[
         test: "reference::the_reference_is_current",
     },
     Generated {
+        file: "docs/elsewhere.md",
+        package: "weir-config",
+        target: &["--test", "config"],
+        test: "reference::the_page_of_other_products_is_current",
+    },
+    Generated {
         file: "docs/weir.schema.json",
         package: "weir-config",
         target: &["--test", "config"],

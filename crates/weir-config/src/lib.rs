@@ -49,7 +49,7 @@ pub use config::{
 pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, What};
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
-pub use reference::{json_schema, reference_markdown};
+pub use reference::{elsewhere_markdown, json_schema, reference_markdown};
 pub use value::{
     FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Share, Size,
     StatusRange, Token, ValueError, parse_duration, print_duration,

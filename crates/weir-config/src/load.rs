@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::check::{Files, check};
-use crate::config::{AccessLog, Config};
+use crate::config::{Admin, Config};
 use crate::key::{Bounds, Located, Many, Map, OneOrMany, Reader, Spanned, Value};
 use crate::mistake::{Finding, MistakeKind, Mistakes};
 use crate::source::{FileIndex, Loading, Node, Sources, Span, load};
@@ -96,6 +96,11 @@ impl Checked {
         self.config.ok_or(self.mistakes)
     }
 
+    /// What the text says about the admin listener, also when there are mistakes elsewhere.
+    pub fn admin(&self) -> &Admin {
+        &self.document.admin.value
+    }
+
     pub(crate) fn document(&self) -> &Document {
         &self.document
     }
@@ -155,7 +160,6 @@ impl Config {
         };
         let upstream = UpstreamText { servers: Some(Many(servers.collect())), ..UpstreamText::default() };
         let document = Document {
-            access_log: AccessLog::default(),
             listener: Map(vec![(name.clone(), Located::unwritten(listener, whole))]),
             upstream: Map(vec![(name, Located::unwritten(upstream, whole))]),
             ..Document::default()

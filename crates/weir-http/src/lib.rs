@@ -30,8 +30,10 @@ mod chunked;
 pub mod write;
 mod forwarded;
 mod via;
+mod auth;
 mod traceparent;
 
+pub use auth::authenticates_connection;
 pub use authority::Authority;
 pub use chunked::{ChunkedDecoder, ChunkedLimits, Decoded};
 pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloFault, HelloProgress};

@@ -63,6 +63,7 @@ names! {
     Cookie "Cookie",
     SetCookie "Set-Cookie",
     Authorization "Authorization",
+    WwwAuthenticate "WWW-Authenticate",
     UserAgent "User-Agent",
     Referer "Referer",
     Accept "Accept",

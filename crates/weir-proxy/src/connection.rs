@@ -131,9 +131,12 @@ impl Connection {
         }
     }
 
-    /// What is known of the peer since the last read; registers `cx` for the next news.
+    /// What is known of the peer since the last read; registers `cx` for the next news. TLS records are taken in.
     pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>) -> PeerState {
-        self.socket.poll_peer(cx)
+        match &mut self.tls {
+            None => self.socket.poll_peer(cx),
+            Some(tls) => tls.poll_peer(cx, &mut self.socket),
+        }
     }
 
     /// Whether the peer has neither sent nor closed anything: see [`Socket::is_quiet`].
@@ -142,6 +145,17 @@ impl Connection {
             None => self.socket.is_quiet(thorough),
             Some(tls) => tls.is_quiet(&mut self.socket, thorough),
         }
+    }
+
+    /// Ends our direction of the stream behind all that was written, so that a peer with TLS knows it to be cut short.
+    pub(crate) fn poll_cut_short(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.has_unsent() {
+            if ready!(self.poll_write(cx, [&[], &[], &[]], Behind::More)).is_err() {
+                break;
+            }
+        }
+        self.socket.shutdown_write();
+        Poll::Ready(())
     }
 
     /// Ends our direction of the stream, so that the peer knows it to be whole; an error means that the peer is gone

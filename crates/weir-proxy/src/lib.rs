@@ -27,6 +27,7 @@ mod sys;
 mod buffer;
 mod allowance;
 mod deadline;
+mod quantum;
 mod timers;
 mod alarm;
 mod wheel;

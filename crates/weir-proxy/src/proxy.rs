@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -393,6 +393,9 @@ impl Proxy {
     pub fn begin_stop(&self) {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
+        // Whoever comes now is refused, and whoever is in a backlog is accepted before it is closed.
+        self.doors.refuse_new();
+        self.doors.files().for_each(SocketFile::remove);
         for stop in &self.stop_workers {
             stop.notify_one();
         }
@@ -477,6 +480,7 @@ fn share(config: &Config, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
         connections: ConnectionLimit::new(config.process.connections_max.resolve(open_files_max())),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
+        closed: AtomicUsize::new(0),
     }
 }
 

@@ -70,8 +70,10 @@ impl Behind {
 pub(crate) enum PeerState {
     /// Nothing new.
     Quiet,
-    /// Bytes (or a half-close) wait to be read.
+    /// Bytes wait to be read.
     Readable,
+    /// The peer has ended its direction, and every byte before that was read.
+    Ended,
     /// The connection was reset or closed in both directions.
     Gone,
 }
@@ -318,6 +320,7 @@ impl Socket {
                 Poll::Ready(Ok(guard)) => guard,
             };
             match peek(fd) {
+                Ok(0) => return PeerState::Ended,
                 Ok(_) => return PeerState::Readable,
                 // A closed stream stays ready: waiting for its next news would spin.
                 Err(rustix::io::Errno::AGAIN) if guard.ready().is_read_closed() => {
@@ -337,6 +340,23 @@ impl Socket {
         let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
         let answered = rustix::event::poll(&mut asked, Some(&Timespec::default()));
         answered.is_ok() && !asked[0].revents().is_empty()
+    }
+
+    /// Whether the peer has ended its direction, whatever waits to be read before that. Asks the kernel.
+    pub(crate) fn is_read_closed(&self) -> bool {
+        let Ok(fd) = self.fd() else { return true };
+        let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+        let answered = rustix::event::poll(&mut asked, Some(&Timespec::default()));
+        answered.is_ok() && !asked[0].revents().is_empty()
+    }
+
+    /// Copies what waits to be read without taking it.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there, and those of `recv(2)`.
+    pub(crate) fn peek(&self, space: &mut [u8]) -> io::Result<usize> {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        Ok(rustix::net::recv(self.fd()?, space, flags).map(|(len, _)| len)?)
     }
 
     /// Whether the peer has neither sent nor closed anything: the check before an idle connection is used again.
@@ -372,6 +392,20 @@ impl Socket {
     /// The pending error of the socket, as after `connect(2)`.
     pub(crate) fn take_error(&self) -> io::Result<()> {
         rustix::net::sockopt::socket_error(self.fd()?)?.map_err(io::Error::from)
+    }
+
+    /// Sends what a write has left to wait for more.
+    pub(crate) fn push(&self) {
+        if let Ok(fd) = self.fd() {
+            // Set anew, it sends what waits (tcp(7)); a Unix socket has nothing that waits, and refuses.
+            let _unix = rustix::net::sockopt::set_tcp_nodelay(fd, true);
+        }
+    }
+
+    /// How many bytes that were written have not reached the peer's system: a reset would take them back. On a Unix socket it
+    /// would not, and there are none.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        self.fd().map_or(0, |fd| sys::unacknowledged(fd).unwrap_or(0))
     }
 
     /// Ends our direction of the stream (FIN); errors mean that the peer is gone already.

@@ -6,7 +6,9 @@
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use crate::clock;
 use crate::control::access_log::LogBatches;
@@ -14,6 +16,15 @@ use crate::downstream::listener::OpenDoor;
 use crate::snapshot::Snapshot;
 use crate::view::LocalListener;
 use crate::worker::Worker;
+
+/// How long connections have whose TCP handshake is under way when a stop begins: the last packet of it is underway for half of a round trip.
+const HANDSHAKE_TIME: Duration = Duration::from_millis(200);
+
+/// How long a worker that stops waits for others that are busy, since they could still hand connections over.
+const CLOSING_TIME: Duration = Duration::from_secs(1);
+
+/// How often a worker that stops looks how far the others are.
+const STOP_LOOK: Duration = Duration::from_millis(5);
 
 /// The config that a worker goes over to.
 pub(crate) struct Turn {
@@ -36,7 +47,7 @@ pub(crate) struct DoorTurn {
     /// None on a Unix socket.
     pub(crate) port: Option<u16>,
     /// The socket, if the worker does not have it yet.
-    pub(crate) socket: Option<OwnedFd>,
+    pub(crate) socket: Option<Arc<OwnedFd>>,
 }
 
 impl Worker {
@@ -100,10 +111,30 @@ impl Worker {
         }
     }
 
-    /// Accepts nobody any more.
+    /// Accepts nobody any more, but everybody whose connection had begun when new ones were refused: a client that was told that it is connected has its answer.
     pub(crate) async fn close_all_doors(self: &Rc<Self>) {
+        if !self.doors.borrow().is_empty() {
+            self.timers.nap(HANDSHAKE_TIME).await;
+        }
         for door in self.doors.take() {
             door.close(self).await;
+        }
+        self.shared.closed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Waits until every session of this worker has ended, those that others hand over included.
+    pub(crate) async fn drain(&self) {
+        let end = clock::now() + CLOSING_TIME;
+        let is_drained = || {
+            // In this order: whoever has closed its doors hands nothing over.
+            let all_closed = self.shared.closed.load(Ordering::SeqCst) == self.shared.loads.len();
+            (all_closed || clock::now() >= end) && self.shared.loads[self.index].0.load(Ordering::SeqCst) == 0
+        };
+        while !is_drained() {
+            tokio::select! {
+                () = self.drained.notified() => {}
+                () = self.timers.nap(STOP_LOOK) => {}
+            }
         }
     }
 }

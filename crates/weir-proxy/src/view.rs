@@ -40,6 +40,8 @@ pub(crate) struct LocalServer {
     pub(crate) shard: Arc<ServerShard>,
     /// Whether it keeps connections no more: the config has changed the way to the server, or forgotten it.
     is_closed: Cell<bool>,
+    /// Whether its idle connections are those of all workers, since it has a limit on its requests.
+    is_shared: bool,
 }
 
 /// One worker's side of a listener, from its first config to the end of its last session.
@@ -190,8 +192,9 @@ impl View {
 }
 
 impl LocalServer {
-    fn new(shard: &Arc<ServerShard>) -> Rc<Self> {
-        Rc::new(Self { idle: RefCell::default(), shard: Arc::clone(shard), is_closed: Cell::new(false) })
+    fn new(shard: &Arc<ServerShard>, is_closed: bool, is_shared: bool) -> Rc<Self> {
+        let (shard, is_closed) = (Arc::clone(shard), Cell::new(is_closed));
+        Rc::new(Self { idle: RefCell::default(), shard, is_closed, is_shared })
     }
 
     /// Whether it keeps connections no more.
@@ -213,16 +216,14 @@ impl LocalUpstream {
             let known = before.and_then(|before| before.servers.get(index));
             let stays = plan.keeps_idle[index] && plan.leaves_at[index].is_none();
             // One that had left and is back begins anew: what is still open from before leads to its last requests only.
-            let goes_on = |known: &&Rc<LocalServer>| {
-                stays && plan.shared_idle[index].is_none() && !known.is_closed.get()
-            };
+            let is_shared = plan.shared_idle[index].is_some();
+            let goes_on =
+                |known: &&Rc<LocalServer>| stays && known.is_shared == is_shared && !known.is_closed.get();
             match known.filter(goes_on) {
                 Some(known) => Rc::clone(known),
                 None => {
                     known.inspect(|known| known.close());
-                    let server = LocalServer::new(&shards[worker]);
-                    server.is_closed.set(plan.leaves_at[index].is_some());
-                    server
+                    LocalServer::new(&shards[worker], plan.leaves_at[index].is_some(), is_shared)
                 }
             }
         };

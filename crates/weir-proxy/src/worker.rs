@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     /// Whether it is known that the process stops soon; it goes on as before.
     pub(crate) stop_announced: AtomicBool,
     pub(crate) stopping: AtomicBool,
+    /// Workers that accept nobody any more.
+    pub(crate) closed: AtomicUsize,
 }
 
 /// The number of sessions of one worker, on its own cache lines.
@@ -107,7 +109,10 @@ pub(crate) struct Worker {
     /// Exchanges that may still begin before the buffers run out.
     exchanges: Allowance,
     room: Notify,
-    drained: Notify,
+    /// Heard when a session ends while it stops.
+    pub(crate) drained: Notify,
+    /// When it heard of the stop.
+    stopped_at: Cell<Option<Instant>>,
     random: Cell<u64>,
     /// When as many exchanges may be sampled again as in a second.
     sampling_full_at: Cell<Duration>,
@@ -139,11 +144,10 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
     stop.notified().await;
     turning.abort();
     let _aborted = turning.await;
-    worker.close_all_doors().await;
+    worker.stopped_at.set(Some(clock::now()));
     worker.timers.wake_all();
-    while worker.timers.len() > 0 {
-        worker.drained.notified().await;
-    }
+    worker.close_all_doors().await;
+    worker.drain().await;
     others.iter().for_each(tokio::task::JoinHandle::abort);
     worker.flush_logs();
     Ok(())
@@ -214,6 +218,7 @@ impl Worker {
             exchanges: Allowance::new(exchanges_max.max(1)),
             room: Notify::new(),
             drained: Notify::new(),
+            stopped_at: Cell::new(None),
             random: Cell::new(start.random_seed | 1),
             sampling_full_at: Cell::new(Duration::ZERO),
             date_second: Cell::new(0),
@@ -262,6 +267,11 @@ impl Worker {
         self.shared.stopping.load(Ordering::Relaxed)
     }
 
+    /// When it heard of the stop; while it has not, the present.
+    pub(crate) fn stopped_at(&self) -> Instant {
+        self.stopped_at.get().unwrap_or_else(clock::now)
+    }
+
     /// Reserves the place of one more connection on a listener, if process and listener may have one.
     pub(crate) fn try_reserve(&self, listener: &ListenerState) -> bool {
         if !self.shared.connections.try_acquire() {
@@ -300,7 +310,8 @@ impl Worker {
     /// Takes an accepted connection, or hands it to another worker that is clearly less busy.
     pub(crate) fn place(self: &Rc<Self>, listener: &Rc<LocalListener>, accepted: Accepted) {
         self.shard.sessions_accepted.increment();
-        let chosen = self.least_busy_of_two();
+        // Others may have ended when the process stops.
+        let chosen = if self.is_stopping() { self.index } else { self.least_busy_of_two() };
         self.shared.loads[chosen].0.fetch_add(1, Ordering::Relaxed);
         if chosen == self.index {
             self.start_session(Rc::clone(listener), accepted);
@@ -308,8 +319,12 @@ impl Worker {
         }
         match self.shared.hand_over[chosen].send(accepted) {
             Ok(()) => self.shard.sessions_handed_out.increment(),
-            // The other worker is gone already: the process stops.
-            Err(_) => self.forget(chosen, &listener.state),
+            // The other worker has failed.
+            Err(refused) => {
+                self.shared.loads[chosen].0.fetch_sub(1, Ordering::Relaxed);
+                self.shared.loads[self.index].0.fetch_add(1, Ordering::Relaxed);
+                self.start_session(Rc::clone(listener), refused.0);
+            }
         }
     }
 
@@ -385,7 +400,7 @@ impl Worker {
         }
         self.forget(self.index, &listener.state);
         self.room.notify_one();
-        if self.is_stopping() && self.timers.len() == 0 {
+        if self.is_stopping() {
             self.drained.notify_one();
         }
     }

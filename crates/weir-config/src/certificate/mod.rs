@@ -100,7 +100,7 @@ impl CertificateFiles {
             .and_then(|text| pem::certificates(&text))
             .map_err(of_certificate())?;
         let leaf = x509::read(&chain[0]).map_err(of_certificate())?;
-        let key = pem::read(&self.key).and_then(|text| pem::private_key(&text)).map_err(of_key())?;
+        let key = self.load_key()?;
         let public = key::public_key(&key).map_err(of_key())?;
         if public != leaf.public_key {
             let what =
@@ -122,6 +122,17 @@ impl CertificateFiles {
             not_before: leaf.not_before,
             not_after: leaf.not_after,
         }))
+    }
+}
+
+impl CertificateFiles {
+    /// Reads the key alone.
+    ///
+    /// # Errors
+    /// When the file cannot be read or used.
+    pub(crate) fn load_key(&self) -> Result<PrivateKeyDer<'static>, CertificateError> {
+        let read = pem::read(&self.key).and_then(|text| pem::private_key(&text));
+        read.map_err(|(what, hint)| CertificateError { file: self.key.clone(), is_key: true, what, hint })
     }
 }
 

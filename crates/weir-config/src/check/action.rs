@@ -1,6 +1,6 @@
 //! The action of a route: exactly one, and one that can be done.
 
-use super::{UpstreamNames, headers};
+use super::{UpstreamNames, headers, templates};
 use crate::config::{Action, Fixed, Redirect, RedirectPart, Split, UpstreamIndex};
 use crate::key::Located;
 use crate::mistake::{Finding, MistakeKind};
@@ -66,6 +66,17 @@ fn redirect(text: &Located<RedirectText>, findings: &mut Vec<Finding>) -> Redire
         let what = format!("{status} is not a redirect");
         let hint = "write 301, 302, 303, 307 or 308";
         findings.push(Finding::new(MistakeKind::BadValue, text.key_at("status"), what).hint(hint));
+    }
+    if let Some(to) = &text.value.to {
+        let hint = "the placeholders of a redirect are `{host}`, `{path}` and `{query}`";
+        for part in &to.value.parts {
+            // A brace in a literal was written twice, on purpose.
+            if let RedirectPart::Literal(literal) = part
+                && !literal.contains('{')
+            {
+                templates::warn(literal, to.at, hint, findings);
+            }
+        }
     }
     let to = text.value.to.as_ref().map_or_else(|| vec![RedirectPart::Path], |to| to.value.parts.clone());
     Redirect { to, status }

@@ -1,5 +1,6 @@
 //! Headers that a route changes: well-formed, none twice, and none that belongs to Weir.
 
+use super::templates;
 use crate::config::HeaderChanges;
 use crate::key::{Map, Spanned};
 use crate::mistake::{Finding, MistakeKind};
@@ -18,6 +19,9 @@ const FRAMING: [&str; 9] = [
     "upgrade",
     "http2-settings",
 ];
+
+/// What Weir says by itself of what such variables stand for.
+const TEMPLATE_HINT: &str = "servers get the client in `X-Forwarded-*`, see `forwarded` of the listener, and the id of the request by `request_id`";
 
 pub(super) fn check_request(text: &HeaderChangesText, findings: &mut Vec<Finding>) -> HeaderChanges {
     check(text, &[("host", "write `forward_host`")], findings)
@@ -85,6 +89,7 @@ fn named(
                     let what = format!("`{header}` stands here twice: the case of a header does not matter");
                     findings.push(Finding::new(MistakeKind::Duplicate, name.at, what));
                 }
+                templates::warn(value, name.at, TEMPLATE_HINT, findings);
                 headers.push((header, value.clone()));
             }
             Err(error) => {

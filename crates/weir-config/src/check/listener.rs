@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::{Surroundings, UpstreamNames, client_certificates, redirect, route, tls, warn_unreachable};
+use super::{
+    Surroundings, UpstreamNames, access_log, client_certificates, redirect, route, tls, warn_unreachable,
+};
 use crate::config::{Listener, Protocol, ProxyProtocol, Route};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
@@ -25,6 +27,9 @@ pub(super) fn check(
     warn_limits(text, findings);
     warn_request_id(text, findings);
     client_certificates::check_headers(text, findings);
+    if let Some(own) = &text.value.access_log {
+        access_log::check(own, around.files, findings);
+    }
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
     Listener {
         name: name.value.clone(),
@@ -32,7 +37,7 @@ pub(super) fn check(
         proxy_protocol,
         routes,
         tls: text.value.tls.as_ref().map(|tls| tls::check(tls, around.files, findings)),
-        ..text.value.clone().into_listener(around.document.access_log.clone())
+        ..text.value.clone().into_listener(around.document.access_log.value.clone())
     }
 }
 

@@ -4,6 +4,7 @@
 //! Every function goes on after a mistake with something in its place, so that all mistakes are found; what comes out is
 //! only used when there were none.
 
+mod access_log;
 mod action;
 mod admin;
 mod client_certificates;
@@ -17,6 +18,7 @@ mod route;
 mod sockets;
 mod tls;
 mod tcp;
+mod templates;
 mod traces;
 mod upstream;
 mod upstream_tls;
@@ -64,6 +66,7 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
     tcp::check_upstreams(document, findings);
     persistence::warn_shared(document, findings);
     check_process(document, findings);
+    access_log::check(&document.access_log, files, findings);
     let traces = traces::check(&document.traces, files, findings);
     let credentials = admin::check(&document.admin, files, findings);
     let shown = print(&without_secrets(document)).into();

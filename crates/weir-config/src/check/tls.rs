@@ -144,8 +144,22 @@ pub(super) fn load_pair(
         return None;
     }
     let named = CertificateFiles { certificate: files.path(certificate), key: files.path(key) };
-    let told = |error| finding(&error, if error.is_key { key.at } else { certificate.at });
-    named.load().map_err(|error| findings.push(told(error))).ok()
+    let mut tell = |error: &CertificateError| {
+        findings.push(finding(error, if error.is_key { key.at } else { certificate.at }));
+    };
+    match named.load() {
+        Ok(loaded) => Some(loaded),
+        Err(error) => {
+            tell(&error);
+            // Without its certificate, the key has not been looked at.
+            if !error.is_key
+                && let Err(error) = named.load_key()
+            {
+                tell(&error);
+            }
+            None
+        }
+    }
 }
 
 /// What is wrong with a file that stands at this place.

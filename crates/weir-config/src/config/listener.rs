@@ -35,6 +35,8 @@ pub struct Listener {
     pub connections_max: Option<u32>,
     /// Client connections from one client: one IPv4 address or one IPv6 network of 64 bits. Those of trusted proxies do not count.
     pub connections_per_client_max: Option<u32>,
+    /// Whether a client that closes its half of the connection gives up the request whose response has not begun.
+    pub abort_on_close: bool,
     /// TLS with the clients; `None` for plain connections.
     pub tls: Option<ListenerTls>,
     /// Time limits on the side of the client.

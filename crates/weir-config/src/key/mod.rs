@@ -4,6 +4,7 @@
 //! What a value means for others (does this upstream exist?) is not decided here but in `check`.
 
 mod choice;
+mod elsewhere;
 mod foreign;
 mod kind;
 mod reader;
@@ -12,6 +13,8 @@ mod values;
 mod wrappers;
 
 pub(crate) use choice::choice;
+pub(crate) use elsewhere::all_terms;
+pub(crate) use foreign::all_missing;
 pub(crate) use kind::{Bounds, Kind, TextKind, Word, print_bound};
 pub(crate) use reader::Reader;
 pub(crate) use section::{

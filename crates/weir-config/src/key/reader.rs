@@ -1,6 +1,7 @@
 //! Walking the tree against the declared keys, collecting every mistake on the way.
 
-use super::foreign::{find_later, foreign_hint, foreign_word};
+use super::elsewhere;
+use super::foreign::{find_missing, foreign_hint, value_hint};
 use super::{Bounds, Kind, Section, Value};
 use crate::mistake::{Finding, MistakeKind, did_you_mean, one_of};
 use crate::reference::sections;
@@ -126,8 +127,7 @@ impl<'a> Reader<'a> {
         let mut words = Vec::new();
         collect_words(kind, &mut words);
         let what = format!("`{}` cannot be `{found}`", self.key);
-        let foreign = foreign_word(found, &words).map(|word| format!("that is `{word}` here"));
-        let hint = foreign.or_else(|| did_you_mean(found, words.iter().copied()));
+        let hint = value_hint(found, &words).or_else(|| did_you_mean(found, words.iter().copied()));
         let finding = Finding::new(MistakeKind::BadValue, node.at, what);
         self.report(finding.hint(hint.unwrap_or_else(|| format!("it is {}", kind.describe()))));
     }
@@ -160,16 +160,17 @@ impl<'a> Reader<'a> {
         let key = entry.key.as_str();
         let place =
             if section.path.is_empty() { "the file".to_owned() } else { format!("`{}`", section.path) };
-        if let Some(later) = find_later(section.path, key) {
-            let what = format!("`{key}` is not supported by this version of Weir");
-            self.report(Finding::new(MistakeKind::NotSupported, entry.key_at, what).hint(later.instead));
-            return;
-        }
         let unknown =
             Finding::new(MistakeKind::UnknownKey, entry.key_at, format!("{place} has no key `{key}`"));
-        let near = section.meant_by(key).map(|near| format!("did you mean `{near}`?"));
-        if let Some(hint) = near.or_else(|| foreign_hint(key)) {
+        let near = || section.slip_of(key).map(|near| format!("did you mean `{near}`?"));
+        let advice = || foreign_hint(key).map(str::to_owned);
+        if let Some(hint) = elsewhere::hint_here(section, key).or_else(near).or_else(advice) {
             self.report(unknown.hint(hint));
+            return;
+        }
+        if let Some((what, instead)) = find_missing(key) {
+            let finding = Finding::new(MistakeKind::NotSupported, entry.key_at, what);
+            self.report(finding.hint_if(instead.map(str::to_owned)));
             return;
         }
         let homes: Vec<&str> = sections()
@@ -178,6 +179,10 @@ impl<'a> Reader<'a> {
             .map(|other| if other.path.is_empty() { "the top of the file" } else { other.path })
             .collect();
         if homes.is_empty() {
+            if let Some(hint) = elsewhere::hint(key).or_else(|| nested_hint(entry)) {
+                self.report(unknown.hint(hint));
+                return;
+            }
             let listed = section.keys.len() <= KEYS_LISTED_MAX;
             let hint =
                 listed.then(|| format!("its keys are {}", one_of(section.keys.iter().map(|key| key.name))));
@@ -188,6 +193,12 @@ impl<'a> Reader<'a> {
             self.report(Finding::new(MistakeKind::MisplacedKey, entry.key_at, what).hint(hint));
         }
     }
+}
+
+/// What a term of two words is called here that was written as a table: `timeout.server`.
+fn nested_hint(entry: &Entry) -> Option<String> {
+    let Tree::Table(table) = &entry.node.tree else { return None };
+    table.entries.iter().find_map(|inner| elsewhere::hint(&format!("{} {}", entry.key, inner.key)))
 }
 
 /// What a bare number of a kind with units should have been.

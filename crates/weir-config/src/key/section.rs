@@ -1,6 +1,6 @@
 //! Declaring a table: its keys with type, default, meaning and what nginx and HAProxy call them.
 
-use super::foreign::find_later;
+use super::elsewhere;
 use super::{Bounds, Kind, Reader, Value};
 use crate::mistake::nearest;
 use crate::source::{Sources, Table, Tree, parse_document};
@@ -21,13 +21,20 @@ impl Section {
         self.keys.iter().find(|key| key.name == name)
     }
 
-    /// The key that a word, which is none, is most likely a slip of.
+    /// The key that a word, which is none, stands for: another product calls it so, or it is most likely a slip.
     pub(crate) fn meant_by(&self, word: &str) -> Option<&'static str> {
-        let is_slip = self.key(word).is_none() && find_later(self.path, word).is_none();
-        is_slip.then(|| nearest(word, self.keys.iter().map(|key| key.name)))?
+        if self.key(word).is_some() {
+            return None;
+        }
+        elsewhere::key_in(self, word).or_else(|| self.slip_of(word))
     }
 
-    /// Whether the table sets a key under a name that the hint corrects: then it is not missing as well.
+    /// The key that a word, which is none, is most likely a slip of.
+    pub(super) fn slip_of(&self, word: &str) -> Option<&'static str> {
+        nearest(word, self.keys.iter().map(|key| key.name))
+    }
+
+    /// Whether the table sets a key under a name that a hint corrects: then it is not missing as well.
     pub(crate) fn is_misspelt(&self, key: &str, table: &Table) -> bool {
         table.entries.iter().any(|entry| self.meant_by(&entry.key) == Some(key))
     }

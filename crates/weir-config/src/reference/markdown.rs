@@ -51,7 +51,7 @@ pub fn reference_markdown() -> String {
     page
 }
 
-fn push(page: &mut String, text: std::fmt::Arguments<'_>) {
+pub(super) fn push(page: &mut String, text: std::fmt::Arguments<'_>) {
     page.write_fmt(text).expect("a string can always grow");
 }
 
@@ -64,7 +64,7 @@ fn push_section(page: &mut String, section: &Section) {
 }
 
 /// The heading of a table, as its header is written.
-fn title(section: &Section) -> String {
+pub(super) fn title(section: &Section) -> String {
     match section.path {
         "" => "The top of the file".to_owned(),
         path if LISTS.contains(&path) => format!("`[[{path}]]`"),
@@ -74,7 +74,7 @@ fn title(section: &Section) -> String {
 }
 
 /// The anchor that a heading gets where Markdown is shown.
-fn anchor(heading: &str) -> String {
+pub(super) fn anchor(heading: &str) -> String {
     heading
         .to_lowercase()
         .chars()
@@ -114,7 +114,7 @@ fn push_key(page: &mut String, key: &Key) {
 }
 
 /// A text as a cell of a table, where a bar would begin the next one, also inside of code.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
@@ -164,6 +164,13 @@ fn words(kind: &Kind) -> Vec<&'static Word> {
         Kind::List(item) => words(item),
         _ => Vec::new(),
     }
+}
+
+/// Every word that some key can be set to.
+#[cfg(test)]
+pub(crate) fn words_of_all_keys() -> Vec<&'static str> {
+    let keys = sections().into_iter().flat_map(|section| section.keys);
+    keys.flat_map(|key| words(&(key.kind)())).map(|word| word.name).collect()
 }
 
 /// Every form of string once, in the order of the alphabet.

@@ -1,9 +1,13 @@
 //! The reference of the configuration and its JSON Schema, made from the declared keys.
 
+mod elsewhere;
 mod markdown;
 mod schema;
 
+pub use elsewhere::elsewhere_markdown;
 pub use markdown::reference_markdown;
+#[cfg(test)]
+pub(crate) use markdown::words_of_all_keys;
 pub use schema::json_schema;
 
 use crate::key::{Kind, Section, Sectional};

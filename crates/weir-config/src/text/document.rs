@@ -16,7 +16,7 @@ section! {
         /// Weir's own log.
         log: Log = {};
         /// The access log of every listener that has none of its own.
-        access_log: AccessLog = {};
+        access_log: Located<AccessLog> = {};
         /// How names of servers are resolved.
         dns: Located<Dns> = {};
         /// Figures about Weir itself.

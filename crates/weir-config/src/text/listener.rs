@@ -43,6 +43,10 @@ section! {
         /// Client connections from one client: an IPv4 address or an IPv6 network of 64 bits. Those of `trusted_proxies` do not count:
         /// they stand for many. Off, since a whole office may share one address.
         connections_per_client_max: Option<u32> = "off", in 1..=100_000_000, like "nginx `limit_conn`, HAProxy `src_conn_cur`";
+        /// Whether a request is given up when its client closes the connection or its half of it (FIN, `close_notify`) before the response
+        /// has begun: it leaves the queue, or the connection to its server is closed; logged as 499. With `false`, clients that half-close
+        /// on purpose (`nc -N`, some scripts) get their response, and requests of clients that have gone are still served.
+        abort_on_close: bool = true, like "nginx `proxy_ignore_client_abort`, HAProxy `option abortonclose`";
         /// TLS with the clients.
         tls: Located<ListenerTlsText> = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";
         /// Time limits on the side of the client.
@@ -61,7 +65,7 @@ section! {
         /// The id that follows a request through the systems.
         request_id: Located<RequestId> = {};
         /// The access log of this listener, instead of the one at the top of the file.
-        access_log: AccessLog = optional, like "nginx `access_log`";
+        access_log: Located<AccessLog> = optional, like "nginx `access_log`";
     }
 }
 
@@ -79,6 +83,7 @@ impl ListenerText {
             fast_open: self.fast_open,
             connections_max: self.connections_max,
             connections_per_client_max: self.connections_per_client_max,
+            abort_on_close: self.abort_on_close,
             tls: None,
             timeouts: self.timeouts.value,
             limits: self.limits.value,
@@ -87,7 +92,7 @@ impl ListenerText {
             proxy_protocol: None,
             forwarded: self.forwarded,
             request_id: self.request_id.value,
-            access_log: self.access_log.unwrap_or(access_log),
+            access_log: self.access_log.map_or(access_log, |own| own.value),
             routes: Vec::new(),
         }
     }

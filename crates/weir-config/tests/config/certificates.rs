@@ -156,6 +156,16 @@ fn each_mistake_names_its_file_and_reason() {
 }
 
 #[test]
+fn a_key_that_is_missing_beside_its_certificate_is_told_as_well() {
+    let folder = TempDir::new().unwrap();
+    let said: Vec<String> =
+        load(folder.path(), SITE).mistakes.iter().map(|mistake| mistake.what.clone()).collect();
+    let [certificate, key] = &said[..] else { panic!("{said:?}") };
+    assert!(certificate.contains("site.pem`: the file cannot be read"), "{certificate}");
+    assert!(key.contains("site.key`: the file cannot be read"), "{key}");
+}
+
+#[test]
 fn a_certificate_out_of_its_time_is_a_warning() {
     for (from, to, expected) in [
         ((2001, 1, 1), (2002, 1, 1), "`site.pem`: the certificate expired "),

@@ -2,7 +2,7 @@
 
 use weir_config::{Action, Checked, Config, MistakeKind};
 
-use crate::{examples, root};
+use crate::{config, examples, read, root};
 
 fn example(name: &str) -> Config {
     let checked = Checked::load(&root().join(format!("examples/{name}.toml")));
@@ -15,9 +15,13 @@ fn no_example_has_a_mistake_or_a_warning() {
     assert!(examples.len() >= 8, "{} examples", examples.len());
     for (name, text) in examples {
         let checked = Checked::load(&root().join(format!("examples/{name}.toml")));
-        // Keys have no place in a repository: only that they are not there may be wrong.
+        // Keys have no place in a repository, and the folder of a log is made where Weir runs: only that they are not there may be wrong.
+        let is_absent = |kind: MistakeKind, what: &str| {
+            kind == MistakeKind::Certificate
+                || what.contains("/log/") && what.ends_with("the folder does not exist")
+        };
         let mut mistakes = checked.mistakes.iter();
-        assert!(mistakes.all(|it| it.kind == MistakeKind::Certificate), "{name}:\n{}", checked.mistakes);
+        assert!(mistakes.all(|it| is_absent(it.kind, &it.what)), "{name}:\n{}", checked.mistakes);
         assert!(Checked::parse_alone(&text, &name, &|_| None).config.is_some(), "{name}");
         assert!(text.starts_with("# "), "{name} begins by saying what it shows");
     }
@@ -36,7 +40,8 @@ fn the_canary_gets_its_share() {
 
 #[test]
 fn each_listener_has_the_access_log_that_it_should() {
-    let config = example("access-log");
+    let text = read(&root().join("examples/access-log.toml"));
+    let config = config(&text);
     let formats: Vec<(&str, bool, String)> = config
         .listeners
         .iter()

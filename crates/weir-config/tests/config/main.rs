@@ -7,6 +7,7 @@ mod client_certificates;
 mod defaults;
 mod difference;
 mod ejection;
+mod elsewhere;
 mod environment;
 mod examples;
 mod health;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use jsonschema::Validator;
-use weir_config::{MistakeKind, json_schema, reference_markdown};
+use weir_config::{MistakeKind, elsewhere_markdown, json_schema, reference_markdown};
 
 use crate::mistakes::{cases, mistakes};
 use crate::{checked, examples, is_current, root};
@@ -17,6 +17,12 @@ const WRONG: &str = "1979-05-27";
 fn the_reference_is_current() {
     let path = root().join("docs/configuration.md");
     assert!(is_current(&path, &reference_markdown()), "docs/configuration.md is stale: run with UPDATE=1");
+}
+
+#[test]
+fn the_page_of_other_products_is_current() {
+    let path = root().join("docs/elsewhere.md");
+    assert!(is_current(&path, &elsewhere_markdown()), "docs/elsewhere.md is stale: run with UPDATE=1");
 }
 
 #[test]

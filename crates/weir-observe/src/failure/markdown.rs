@@ -13,7 +13,8 @@ or Weir itself) and the *cause*. Together they have a stable **reason code**. It
 in the access log (`{reason}`), in the metrics (`reason=\"...\"`) and below.
 
 The *status* is what the client receives. From phase relay on the client has the head of a response already, so there is no
-status any more: the connection is cut, which is the only way left to tell that something is missing. *Log only* means that
+status any more. The client gets what was received, then the connection ends without the end of the response (no last chunk,
+fewer bytes than announced, no `close_notify`), or is reset where nothing else can show that something is missing. *Log only* means that
 there is nobody to answer; the access log then shows the status that the client had received before, else the one in
 brackets, which is 499 when the client went away.
 

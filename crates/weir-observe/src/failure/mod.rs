@@ -94,7 +94,7 @@ impl Failure {
     ///
     /// The phase tells whether there is a request to answer and whether the client has received a head already. Before
     /// [`Phase::Request`] there is nobody to answer, unless plain HTTP came to a port with TLS. From [`Phase::Relay`] on there is never a status,
-    /// and a tunnel or a broken transfer ends with a reset rather than with what could be taken for its proper end.
+    /// and a broken transfer ends so that it cannot be taken for a whole one: see decision 50.
     pub const fn status(self) -> Option<u16> {
         match (self.phase, self.cause) {
             (Phase::Tls, Cause::PlainHttpOnTlsPort) => self.reason_id().status(),

@@ -64,9 +64,6 @@ rows! {
     "accept-descriptor-limit": DescriptorLimit, Weir, [Accept], log 503, GONE,
         "No connection could be accepted: the process or the system has no file descriptor left.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
-    "accept-denied": AccessDenied, Weir, [Accept], log 403, GONE,
-        "The connection was closed unread: its client address is not allowed on this listener.",
-        "Allow the address on this listener if the client is legitimate.";
     "accept-draining": Drained, Weir, [Accept Tls], log 503, GONE,
         "The connection was closed because Weir is shutting down or the listener is being removed.",
         "Nothing, if the stop was intended. Take the address out of service before the stop to spare clients this.";
@@ -186,14 +183,6 @@ rows! {
         "The method of the request is not allowed here.",
         "Routes match the request, but none of them allows its method.",
         "Allow the method in one of these routes if it is legitimate; `weir explain` with `-X` shows which they are.";
-    "access-denied": AccessDenied, Weir, [Request Route], answer 403,
-        "You may not access this.",
-        "The route does not allow this client or this request.",
-        "Allow the client in the route if it is legitimate; `weir explain` shows which route it is.";
-    "too-many-requests": TooManyRequests, Weir, [Request Route], answer 429,
-        "Too many requests. Please try again in a moment.",
-        "The client sends requests faster than it may.",
-        "Raise the rate limit if the client is legitimate.";
     "request-connection-limit": TooManyConnections, Weir, [Request Route Connect], answer 503, BUSY,
         "The process has as many connections as it may.",
         "Raise `process.connections_max` and the limit of open files.";
@@ -262,7 +251,7 @@ rows! {
         "Check that the server runs and that the path in `upstream.NAME.servers` is right, also inside a chroot.";
     "connect-ports-exhausted": PortsExhausted, Weir, [Connect], answer 503, BUSY,
         "No local port is free for a connection to this server.",
-        "Let more connections be reused (`upstream.NAME.idle.connections_max`), widen `net.ipv4.ip_local_port_range`, or add source addresses.";
+        "Let more connections be reused (`upstream.NAME.idle.connections_max`), widen `net.ipv4.ip_local_port_range`, or give the server more addresses.";
     "connect-descriptor-limit": DescriptorLimit, Weir, [Connect], answer 503, BUSY,
         "No connection to the server could be opened: the process or the system has no file descriptor left.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
@@ -365,7 +354,7 @@ rows! {
 
     // Relaying the response, or a tunnel: the client has a head already.
     "response-incomplete": ResponseIncomplete, Server, [Relay], log 502, GONE,
-        "The server closed the connection before the end of the body; the client was cut off so that it can tell.",
+        "The server closed the connection before the end of the body. The client got what had been received, without the end of the body.",
         "Look for a crash or a time limit in the log of the server.";
     "relay-server-closed": Closed, Server, [Relay Finish], log 502, GONE,
         "The server closed the connection before the end of the exchange.",

@@ -87,7 +87,6 @@ fn known_failures_have_known_reasons_and_statuses() {
         (Failure::client(Request, Cause::BodyTooLarge), "body-too-large", Some(413), 413),
         (Failure::client(Request, Cause::ExpectationFailed), "expectation-failed", Some(417), 417),
         (Failure::client(Route, Cause::Misdirected), "misdirected", Some(421), 421),
-        (Failure::weir(Route, Cause::TooManyRequests), "too-many-requests", Some(429), 429),
         (Failure::client(Route, Cause::ConnectNotAllowed), "connect-not-allowed", Some(501), 501),
         (Failure::client(Request, Cause::LoopDetected), "loop-detected", Some(508), 508),
         (Failure::weir(Queue, Cause::NoServer), "no-server", Some(503), 503),
@@ -253,4 +252,15 @@ fn config_keys_are_keys_and_nothing_else() {
         };
         assert!(parts.iter().all(|part| *part == "NAME" || is_word(part)), "{key}");
     }
+}
+
+/// A limit or a permission in an advice has a key, or is one of the system: what no key says cannot be done.
+#[test]
+fn advice_names_what_it_wants_changed() {
+    let vague: Vec<&str> = Reason::all()
+        .map(Reason::change)
+        .filter(|change| ["Raise ", "Lower ", "Set ", "Allow "].iter().any(|verb| change.starts_with(verb)))
+        .filter(|change| !change.contains('`'))
+        .collect();
+    assert!(vague.is_empty(), "{vague:?}");
 }

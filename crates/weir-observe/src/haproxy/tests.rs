@@ -79,6 +79,7 @@ fn overview() -> Overview {
         name: "app".into(),
         balance: "least-requests".into(),
         servers_usable: 1,
+        servers_total: 2,
         queue_length_max: 10,
         queue_time: Quantiles::default(),
         response_time: Quantiles::default(),
@@ -106,6 +107,7 @@ fn overview() -> Overview {
         },
     };
     Overview {
+        page: Default::default(),
         process: ProcessOverview {
             version: "1.2.3",
             name: "weir-1".into(),

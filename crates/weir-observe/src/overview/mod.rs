@@ -31,8 +31,30 @@ pub struct Overview {
     pub workers: Vec<WorkerOverview>,
     /// One per listener, in the order of the config.
     pub listeners: Vec<ListenerOverview>,
-    /// One per upstream, in the order of the config.
+    /// One per upstream that has a server on this page, in the order of the config.
     pub upstreams: Vec<UpstreamOverview>,
+    /// Which part of the servers these are.
+    pub page: PageOverview,
+}
+
+/// Which part of the servers an overview is about. The figures of an upstream are whole on every page that it is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PageOverview {
+    /// Which page it is, from 1.
+    pub number: usize,
+    /// How many there are.
+    pub pages: usize,
+    /// The servers of all pages.
+    pub servers: usize,
+    /// The upstreams of all pages.
+    pub upstreams: usize,
+}
+
+impl Default for PageOverview {
+    /// The only page of nothing.
+    fn default() -> Self {
+        Self { number: 1, pages: 1, servers: 0, upstreams: 0 }
+    }
 }
 
 /// The process.
@@ -127,6 +149,8 @@ pub struct UpstreamOverview {
     pub balance: String,
     /// Servers that are up, not ejected, and take requests.
     pub servers_usable: usize,
+    /// All of its servers, on whatever page they are.
+    pub servers_total: usize,
     /// Requests that may wait.
     pub queue_length_max: u64,
     /// How long those waited that waited, since the start.

@@ -45,7 +45,7 @@ pub fn page(shown: &Shown<'_>) -> String {
     let title = format!("Weir: {}", process.name);
     let main = html! {
         (weir::tiles(overview))
-        (upstreams::sections(shown))
+        (upstreams::section(shown))
         (listeners::section(overview))
         section #failures aria-labelledby="failures-heading" hidden {
             h2 #failures-heading { "Recent failures" }
@@ -88,7 +88,7 @@ pub fn page(shown: &Shown<'_>) -> String {
                 }
             }
         }
-        @if shown.page_token.is_some() { (upstreams::dialog()) }
+        @if shown.page_token.is_some() { (upstreams::selection()) (upstreams::dialog()) }
     })
     .into_string()
 }

@@ -5,7 +5,8 @@
   const NOTHING = "–", FAILURES_MAX = 1000;
   const token = document.querySelector("meta[name=weir-page-token]")?.content;
   const main = document.getElementById("main");
-  const state = { shape: null, places: [], overview: null, failures: 0, failuresMax: 20 };
+  const state = { shape: null, places: [], overview: null, failures: 0, failuresMax: 20, picked: new Set() };
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
   // Without the name and password that may stand in the address of the page: `fetch` refuses those.
   const ask = (path, options) => fetch(location.origin + path, options);
@@ -47,6 +48,7 @@
   const writers = {
     status: (element, status) => { put(element, status); if (element.dataset.is !== status) element.dataset.is = status; },
     panic: (element, is) => { element.hidden = !is; },
+    errors: (element, n) => { put(element, rate(n)); element.parentNode.classList.toggle("some", n > 0); },
     meter: (element, value) => {
       element.max = Math.max(1, ...state.overview.workers.map(worker => worker.exchanges_rate.now));
       element.value = value;
@@ -68,7 +70,7 @@
 
   // Parts that have come or gone change the shape, and with it the markup.
   const shapeOf = overview => JSON.stringify([
-    overview.config.generation, overview.process.allows_changes, overview.workers.length,
+    overview.config.generation, overview.page, overview.process.allows_changes, overview.workers.length,
     overview.listeners.map(listener => [listener.name, listener.routes.length]),
     overview.upstreams.map(upstream => [upstream.name, upstream.queued > 0, upstream.retries_refused.length > 0,
       upstream.servers.map(server => [server.name, server.status === "leaving", server.probes == null])]),
@@ -77,9 +79,10 @@
   const collect = () => {
     state.places = [...document.querySelectorAll("[data-v]")].map(element => ({
       element, path: element.dataset.v, format: element.dataset.f,
-      at: element.closest("[data-at]")?.dataset.at ?? "", fold: element.closest("details"),
+      at: element.closest("[data-at]")?.dataset.at ?? "", fold: element.closest("summary") ? null : element.closest("details"),
     }));
-    for (const button of document.querySelectorAll("button[data-server]")) button.hidden = false;
+    for (const control of all("button[data-server], [data-pick], [data-pick-all]")) control.hidden = false;
+    list.collect();
     document.getElementById("failures-all").onclick = () => { state.failuresMax = FAILURES_MAX; recent().catch(() => {}); };
     for (const graphs of document.querySelectorAll(".graphs")) graphs.hidden = false;
   };
@@ -95,7 +98,7 @@
       writers[format] ? writers[format](element, value) : put(element, formats[format](value));
     }
     tiles(overview);
-    for (const section of document.querySelectorAll(".upstream")) graphs(section, look(overview, section.dataset.at));
+    list.write(overview);
   };
 
   const sum = (list, of) => list.reduce((sum, one) => sum + of(one), 0);
@@ -113,7 +116,7 @@
       waiting: count(sum(upstreams, one => one.queue_length.now)),
       "waiting-below": "peak " + count(sum(upstreams, one => one.queue_length.peak)),
       servers: count(sum(upstreams, one => one.servers_usable)),
-      "servers-below": "of " + count(sum(upstreams, one => one.servers.length)),
+      "servers-below": "of " + count(sum(upstreams, one => one.servers_total)),
     };
     for (const [name, text] of Object.entries(shown)) {
       const element = document.querySelector(`[data-t="${name}"]`);
@@ -146,11 +149,7 @@
   const heatColour = () => getComputedStyle(document.documentElement).getPropertyValue("--heat").split(",").map(Number);
   const HEAT_FIRST = 6;
 
-  const graphs = (section, upstream) => {
-    const history = upstream?.history;
-    if (!history) return;
-    for (const element of section.querySelectorAll("[data-graph]")) draw[element.dataset.graph](element, history);
-  };
+  const graphs = (element, history) => draw[element.dataset.graph](element, history);
   const label = (element, top, text) => {
     put(element.parentNode.querySelector(".peak"), top);
     element.setAttribute("aria-label", text);
@@ -158,6 +157,12 @@
     if (hover === undefined) put(element.parentNode.querySelector(".read"), "");
   };
   const draw = {
+    spark: (svg, history) => {
+      const values = history.map(moment => moment.requests), top = Math.max(1, ...values);
+      path(svg, "area").setAttribute("d", area(values, top));
+      path(svg, "rate").setAttribute("d", line(values, top));
+      path(svg, "failed").setAttribute("d", history.some(moment => moment.failures) ? area(history.map(moment => moment.failures), top) : "");
+    },
     rate: (svg, history) => {
       const values = history.map(moment => moment.requests);
       const top = Math.max(1, ...values);
@@ -213,25 +218,173 @@
     element.onpointerleave = () => { delete element.dataset.hover; put(element.parentNode.querySelector(".read"), ""); };
   };
 
+  // The list of upstreams: what each is, in which order, which are shown, and which servers are selected.
+  const CONDITIONS = ["down", "panic", "degraded", "failing", "waiting", "up", "idle"];
+  const isBroken = server => server.status === "down" || server.status === "ejected";
+  const isOut = server => server.status === "draining" || server.status === "maintenance";
+  const runs = upstream => sum(upstream.servers, server => server.in_flight);
+  // The same as `Condition::of` in upstreams.rs.
+  const conditionOf = upstream => !upstream.servers_usable ? "down" : upstream.in_panic ? "panic" : upstream.servers.some(isBroken) ? "degraded"
+    : upstream.rates.failures.now > 0 ? "failing" : upstream.queue_length.now > 0 ? "waiting" : upstream.rates.requests.now > 0 || runs(upstream) > 0 ? "up" : "idle";
+  const rank = condition => Math.min(CONDITIONS.indexOf(condition), CONDITIONS.indexOf("up"));
+  const filters = {
+    problem: (upstream, condition) => rank(condition) < CONDITIONS.indexOf("up"),
+    active: (upstream, condition) => condition !== "idle",
+    idle: (upstream, condition) => condition === "idle",
+    out: upstream => upstream.servers.some(isOut),
+  };
+  const search = document.getElementById("search"), filter = document.getElementById("filter");
+  const key = (upstream, server) => JSON.stringify([upstream, server]);
+  const list = {
+    lines: [],
+    collect() {
+      list.lines = all("details.upstream").map(details => ({
+        details, at: details.dataset.at, name: details.dataset.name, index: Number(details.dataset.at.split(".")[1]),
+        condition: details.querySelector("[data-c=condition]"), usable: details.querySelector("[data-c=usable]"), running: details.querySelector("[data-c=running]"),
+        spark: details.querySelector("[data-graph=spark]"), graphs: all(".graphs [data-graph]", details),
+      }));
+      const there = new Set(all("[data-pick]").map(box => key(box.dataset.of, box.dataset.pick)));
+      for (const one of state.picked) if (!there.has(one)) state.picked.delete(one);
+      const tools = document.getElementById("tools");
+      tools.replaceWith(list.tools ??= tools);
+      tools.hidden = list.tools.hidden = list.lines.length < 2;
+      list.pick();
+    },
+    write(overview) {
+      for (const one of list.lines) {
+        const upstream = look(overview, one.at);
+        if (!upstream) continue;
+        one.is = conditionOf(upstream);
+        writers.status(one.condition, one.is);
+        const whole = upstream.servers_usable === upstream.servers_total;
+        const usable = `${count(upstream.servers_usable)} of ${count(upstream.servers_total)}`;
+        if (one.said !== usable) {
+          one.said = usable;
+          one.usable.replaceChildren(usable, make("span", { className: "wide" }, " usable"));
+          one.usable.classList.toggle("some", !whole);
+          one.usable.title = whole ? "" : "Show the servers that are not usable";
+        }
+        put(one.running, count(runs(upstream)));
+        if (one.details.hidden) continue;
+        graphs(one.spark, upstream.history);
+        if (one.details.open) for (const element of one.graphs) graphs(element, upstream.history);
+      }
+      list.sort();
+      list.show();
+    },
+    // Problems first, as the page has it; not below a pointer or the focus.
+    sort() {
+      const holder = document.getElementById("upstream-list");
+      if (!holder || holder.matches(":hover, :focus-within")) return;
+      const wanted = [...list.lines].sort((one, other) => rank(one.is) - rank(other.is) || one.index - other.index);
+      if (wanted.some((one, place) => holder.children[place] !== one.details)) holder.append(...wanted.map(one => one.details));
+    },
+    found(upstream, text) {
+      const has = part => part.toLowerCase().includes(text);
+      return { name: has(upstream.name), servers: upstream.servers.filter(server => has(server.name) || has(server.address) || server.endpoints.some(has)) };
+    },
+    show() {
+      const { overview } = state, text = list.search.value.trim().toLowerCase();
+      let shown = 0;
+      for (const one of list.lines) {
+        const upstream = look(overview, one.at);
+        const found = text ? list.found(upstream, text) : null;
+        const is = (!found || found.name || found.servers.length > 0) && (!list.filter.value || filters[list.filter.value](upstream, one.is));
+        if (one.details.hidden === is) one.details.hidden = !is;
+        shown += is;
+      }
+      const whole = list.lines.length;
+      put(document.getElementById("upstreams-shown"), shown < whole ? `${count(shown)} of ${count(whole)}` : count(whole));
+      document.getElementById("upstreams-none").hidden = shown > 0;
+      const button = list.tools.querySelector("#select-found");
+      if (button) button.hidden = !text;
+    },
+    fold(open) { for (const one of list.lines) if (!one.details.hidden) one.details.open = open; if (state.overview) write(state.overview); },
+    // The boxes, and the bar that says how many servers are selected.
+    pick() {
+      for (const box of all("[data-pick]")) box.checked = state.picked.has(key(box.dataset.of, box.dataset.pick));
+      for (const one of list.lines) {
+        const box = one.details.querySelector("[data-pick-all]"), boxes = all("[data-pick]", one.details);
+        if (!box) continue;
+        const checked = boxes.filter(one => one.checked).length;
+        box.checked = checked > 0 && checked === boxes.length;
+        box.indeterminate = checked > 0 && checked < boxes.length;
+      }
+      const bar = document.getElementById("selection");
+      if (!bar) return;
+      bar.hidden = state.picked.size === 0;
+      put(document.getElementById("selection-count"), state.picked.size === 1 ? "1 server" : count(state.picked.size) + " servers");
+    },
+    start() {
+      if (!search) return;
+      list.search = search;
+      list.filter = filter;
+      const again = () => { if (state.overview) write(state.overview); };
+      list.again = again;
+      search.form.addEventListener("submit", event => event.preventDefault());
+      search.addEventListener("input", again);
+      filter.addEventListener("change", again);
+      document.getElementById("unfold").addEventListener("click", () => list.fold(true));
+      document.getElementById("fold").addEventListener("click", () => list.fold(false));
+      main.addEventListener("toggle", event => { if (event.target.matches?.("details") && state.overview) write(state.overview); }, true);
+      document.addEventListener("keydown", event => {
+        if (event.key === "/" && !event.target.matches("input, select, textarea") && !event.ctrlKey && !event.metaKey && !list.tools.hidden) { event.preventDefault(); search.focus(); }
+        if (event.key === "Escape" && event.target === search) { search.value = ""; again(); }
+      });
+      main.addEventListener("click", event => {
+        const usable = event.target.closest("a.usable");
+        if (usable) {
+          event.preventDefault();
+          const details = usable.closest("details");
+          const only = usable.classList.contains("some");
+          details.open = only || !details.open;
+          details.classList.toggle("only-unusable", only);
+          again();
+          if (only) details.querySelector("table.servers")?.scrollIntoView({ block: "nearest" });
+        }
+        if (event.target.closest("button.all")) event.target.closest("details.upstream").classList.remove("only-unusable");
+      });
+      main.addEventListener("change", event => {
+        const boxes = event.target.dataset.pick ? [event.target] : "pickAll" in event.target.dataset ? all("tbody tr", event.target.closest("table"))
+          .filter(row => row.offsetParent).flatMap(row => all("[data-pick]", row)) : [];
+        for (const box of boxes) state.picked[event.target.checked ? "add" : "delete"](key(box.dataset.of, box.dataset.pick));
+        list.pick();
+      });
+      document.getElementById("select-found")?.addEventListener("click", () => {
+        const text = search.value.trim().toLowerCase();
+        for (const one of list.lines) {
+          const upstream = look(state.overview, one.at);
+          if (one.details.hidden) continue;
+          const found = list.found(upstream, text);
+          for (const server of found.servers.length ? found.servers : upstream.servers) if (server.status !== "leaving") state.picked.add(key(upstream.name, server.name));
+        }
+        list.pick();
+      });
+      document.getElementById("selection-clear")?.addEventListener("click", () => { state.picked.clear(); list.pick(); });
+    },
+  };
+
   const live = document.getElementById("live"), liveText = document.getElementById("live-text");
   const say = (name, text) => { live.className = name; put(liveText, text); };
 
   // Takes the markup from Weir once more; what is folded and where the focus is stays.
   const renew = async () => {
-    const response = await ask("/", { headers: { accept: "text/html" } });
+    const response = await ask("/" + location.search, { headers: { accept: "text/html" } });
     if (!response.ok) throw new Error(response.status);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
-    const open = [...main.querySelectorAll("details")].map(details => details.open);
+    const name = details => details.dataset.name ?? details.querySelector("summary").textContent;
+    const open = new Map(all("details", main).map(details => [name(details), details.open]));
     const focused = document.activeElement?.dataset?.server && [document.activeElement.dataset.upstream, document.activeElement.dataset.server];
+    const isSearched = document.activeElement === search;
     main.replaceChildren(...fresh.getElementById("main").childNodes);
-    const folds = [...main.querySelectorAll("details")];
-    if (folds.length === open.length) folds.forEach((details, index) => { details.open = open[index]; });
+    for (const details of all("details", main)) details.open = open.get(name(details)) ?? details.open;
     collect();
+    if (isSearched) search.focus();
     if (focused) [...main.querySelectorAll("button[data-server]")].find(one => one.dataset.upstream === focused[0] && one.dataset.server === focused[1])?.focus();
   };
 
   const poll = async () => {
-    const response = await ask("/api/overview", { headers: { accept: "application/json" } });
+    const response = await ask("/api/overview" + location.search, { headers: { accept: "application/json" } });
     if (!response.ok) throw new Error(response.status);
     const overview = await response.json();
     const shape = shapeOf(overview);
@@ -286,6 +439,7 @@
   const wait = ms => new Promise(resolve => setTimeout(resolve, ms));
   const visible = () => document.hidden ? new Promise(resolve => document.addEventListener("visibilitychange", resolve, { once: true })) : null;
   const run = async () => {
+    list.start();
     collect();
     for (let round = 0; ; round++) {
       await visible();
@@ -313,42 +467,74 @@
       const text = (await response.text()).trim();
       try { return JSON.parse(text).errors.join("\n"); } catch { return text || "refused: " + response.status; }
     };
+    const warning = document.getElementById("change-warning");
     let meant = null;
-    main.addEventListener("click", event => {
-      const button = event.target.closest("button[data-server]");
-      if (!button) return;
-      const now = server(button.dataset);
-      if (!now) return;
-      meant = { upstream: button.dataset.upstream, server: button.dataset.server, mode: now.mode, weight: now.weight };
-      put(document.getElementById("change-server"), `${meant.server} of ${meant.upstream}`);
+    // Upstreams that would be left without a server.
+    const warn = () => {
+      const mode = form.elements.mode.value, names = new Set(meant.map(one => one.upstream));
+      const bare = mode === "serving" ? [] : [...names].filter(name => {
+        const upstream = state.overview.upstreams.find(one => one.name === name);
+        return upstream?.servers_usable > 0 && !upstream.servers.some(one => one.status === "up" && !meant.some(other => other.upstream === name && other.server === one.name));
+      });
+      warning.hidden = !bare.length;
+      put(warning, bare.length ? `No usable server would be left to ${bare.join(", ")}.` : "");
+    };
+    const open = servers => {
+      meant = servers.flatMap(name => {
+        const now = server(name);
+        return now ? [{ ...name, mode: now.mode, weight: now.weight, now }] : [];
+      });
+      if (!meant.length) return;
+      const [{ now }] = meant, modes = new Set(meant.map(one => one.mode)), only = meant.length === 1;
+      put(document.getElementById("change-server"), only ? `${meant[0].server} of ${meant[0].upstream}` : `${meant.length} servers`);
       put(said, "");
       form.reset();
-      const choice = form.querySelector(`input[value="${now.mode}"]`);
-      choice.checked = true;
-      deadline.hidden = now.mode !== "draining";
-      form.elements.deadline.placeholder = now.mode === "draining" && now.deadline_in_ms != null ? lasting(now.deadline_in_ms) + " more" : "for ever";
+      const choice = modes.size === 1 ? form.querySelector(`input[value="${now.mode}"]`) : null;
+      if (choice) choice.checked = true;
+      deadline.hidden = form.elements.mode.value !== "draining";
+      form.elements.deadline.placeholder = only && now.mode === "draining" && now.deadline_in_ms != null ? lasting(now.deadline_in_ms) + " more" : "for ever";
+      document.getElementById("change-weight").hidden = !only;
       form.elements.weight.value = now.weight;
+      warn();
       dialog.showModal();
-      choice.focus();
+      (choice ?? form.querySelector("input[name=mode]")).focus();
+    };
+    main.addEventListener("click", event => {
+      const button = event.target.closest("button[data-server]");
+      if (button) open([{ upstream: button.dataset.upstream, server: button.dataset.server }]);
     });
-    form.addEventListener("change", () => { deadline.hidden = form.elements.mode.value !== "draining"; });
+    document.getElementById("selection-change").addEventListener("click", () => {
+      open([...state.picked].map(one => { const [upstream, server] = JSON.parse(one); return { upstream, server }; }));
+    });
+    form.addEventListener("change", () => { deadline.hidden = form.elements.mode.value !== "draining"; warn(); });
     document.getElementById("change-cancel").addEventListener("click", () => dialog.close());
     form.addEventListener("submit", async event => {
       event.preventDefault();
-      // What nobody touched stays as it is by then.
-      const wish = {}, mode = form.elements.mode.value, weight = form.elements.weight.valueAsNumber;
+      const mode = form.elements.mode.value, weight = form.elements.weight.valueAsNumber;
       const stay = mode === "draining" ? form.elements.deadline.value.trim() : "";
-      if (mode !== meant.mode || stay) wish.mode = mode;
-      if (stay) wish.deadline = stay;
-      if (weight !== meant.weight) wish.weight = weight;
-      if (!Object.keys(wish).length) { dialog.close(); return; }
-      const path = "/api/servers/" + [meant.upstream, meant.server].map(encodeURIComponent).join("/");
       const headers = { "weir-page-token": token, "content-type": "application/json" };
+      const only = meant.length === 1, failed = [];
+      let sent = 0;
       try {
-        const response = await ask(path, { method: "POST", headers, body: JSON.stringify(wish) });
-        if (!response.ok) { put(said, await complaint(response)); return; }
+        // One after the other, in the order of the page: each is a change of its own, and those after one that is refused are tried.
+        for (const one of meant) {
+          // What was left as it is stays as it is by then.
+          const wish = {};
+          if (mode !== one.mode || stay) wish.mode = mode;
+          if (stay) wish.deadline = stay;
+          if (only && weight !== one.weight) wish.weight = weight;
+          if (!Object.keys(wish).length) continue;
+          const path = "/api/servers/" + [one.upstream, one.server].map(encodeURIComponent).join("/");
+          const response = await ask(path, { method: "POST", headers, body: JSON.stringify(wish) });
+          sent++;
+          if (response.ok) state.picked.delete(key(one.upstream, one.server));
+          else failed.push((only ? "" : `${one.server} of ${one.upstream}: `) + await complaint(response));
+        }
+        if (failed.length) { put(said, failed.join("\n")); list.pick(); return; }
+        if (!only) state.picked.clear();
+        list.pick();
         dialog.close();
-        await poll();
+        if (sent) await poll();
       } catch { put(said, "Weir does not answer."); }
     });
   }

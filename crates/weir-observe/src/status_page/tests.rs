@@ -7,8 +7,8 @@ use crate::figures::{
     ListenerFigures, ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures, WorkerFigures,
 };
 use crate::overview::{
-    History, ListenerOverview, NamedCount, ProbeOverview, ProcessOverview, Quantiles, Rate, Rates,
-    RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    History, ListenerOverview, NamedCount, PageOverview, ProbeOverview, ProcessOverview, Quantiles, Rate,
+    Rates, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 
 fn quantiles() -> Quantiles {
@@ -49,6 +49,7 @@ fn overview(name: &str, servers: usize) -> Overview {
         count: 1234,
     }];
     Overview {
+        page: Default::default(),
         process: ProcessOverview {
             version: "1.2.3",
             name: name.to_owned(),
@@ -91,6 +92,7 @@ fn overview(name: &str, servers: usize) -> Overview {
             name: name.to_owned(),
             balance: "round-robin".to_owned(),
             servers_usable: servers,
+            servers_total: servers,
             queue_length_max: 100,
             queue_time: quantiles(),
             response_time: quantiles(),
@@ -206,10 +208,80 @@ fn nothing_is_inline_and_all_of_it_is_small() {
     assert!(STYLE.len() + SCRIPT.len() < 60_000);
 }
 
+/// An overview of so many upstreams `app0`, `app1` ... with two servers each, all at work.
+fn several(upstreams: usize) -> Overview {
+    let mut overview = overview("app", 2);
+    let one = overview.upstreams.remove(0);
+    overview.upstreams = (0..upstreams)
+        .map(|number| UpstreamOverview {
+            name: format!("app{number}"),
+            rates: Rates { requests: Rate { now: 5.0, peak: 9.0 }, ..Rates::default() },
+            ..one.clone()
+        })
+        .collect();
+    overview
+}
+
+/// The upstreams of a page in order, and whether each is unfolded.
+fn lines(page: &str) -> Vec<(&str, bool)> {
+    let heads = page.split("<details class=\"upstream\"").skip(1).filter_map(|rest| rest.split('>').next());
+    heads.map(|head| (values(head, "data-name")[0], head.ends_with(" open"))).collect()
+}
+
+#[test]
+fn problems_come_first() {
+    let mut overview = several(4);
+    overview.upstreams[1].rates.failures.now = 1.0;
+    overview.upstreams[2].servers[1].status = ServerStatus::Ejected;
+    overview.upstreams[3].servers_usable = 0;
+    let page = rendered(&overview, None);
+    let names: Vec<&str> = lines(&page).iter().map(|line| line.0).collect();
+    assert_eq!(names, ["app3", "app2", "app1", "app0"]);
+    let states = page.split("data-c=\"condition\"").skip(1).map(|rest| values(rest, "data-is")[0]);
+    assert_eq!(states.collect::<Vec<_>>(), ["down", "degraded", "failing", "up"]);
+    let broken = page.find("data-at=\"upstreams.2.servers.1\"").unwrap();
+    assert!(
+        broken < page.find("data-at=\"upstreams.2.servers.0\"").unwrap(),
+        "the server to look at is the first"
+    );
+}
+
+#[test]
+fn an_upstream_takes_a_line_where_there_are_many_or_it_is_idle() {
+    let open = |overview: &Overview| lines(&rendered(overview, None)).iter().filter(|line| line.1).count();
+    assert_eq!([open(&several(1)), open(&several(7)), open(&several(9))], [1, 7, 0]);
+    let mut idle = several(7);
+    for upstream in &mut idle.upstreams[..4] {
+        upstream.rates.requests.now = 0.0;
+        upstream.servers.iter_mut().for_each(|server| server.in_flight = 0);
+    }
+    assert_eq!(open(&idle), 3);
+    idle.upstreams.truncate(3);
+    assert_eq!(open(&idle), 3, "there is room");
+}
+
+#[test]
+fn pages_lead_to_each_other_and_to_one_upstream() {
+    let mut overview = overview("app", 2);
+    assert!(!rendered(&overview, None).contains("?page="));
+    overview.page = PageOverview { number: 2, pages: 3, servers: 2_500, upstreams: 1 };
+    overview.upstreams[0].servers_total = 2_500;
+    let page = rendered(&overview, None);
+    for text in [
+        "href=\"/?page=1\"",
+        "href=\"/?page=3\"",
+        "Page 2 of 3",
+        "href=\"/?upstream=app\"",
+        "of 2\u{202f}500",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
 #[test]
 fn a_thousand_servers_are_folded() {
     let page = rendered(&overview("app", 1000), Some("t"));
-    assert!(page.contains("<details class=\"servers\">"));
+    assert_eq!(lines(&page), [("app", false)]);
     assert!(page.len() < 4_000_000, "{} bytes", page.len());
 }
 

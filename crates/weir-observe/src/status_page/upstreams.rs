@@ -1,44 +1,181 @@
-//! Upstreams and their servers on the status page, with the dialog by which a server is drained, taken out, or given another weight.
+//! Upstreams and their servers on the status page: a line for each upstream, problems first, which unfolds; and the dialog by which one server
+//! or several are drained, taken out, or given another weight.
 
 use maud::{Markup, html};
 
 use super::{Shown, format, live, reasons};
-use crate::overview::{NamedCount, ServerOverview, ServerStatus, UpstreamOverview};
+use crate::overview::{NamedCount, PageOverview, ServerOverview, ServerStatus, UpstreamOverview};
 
-/// More servers are folded away, where it takes a click to see them.
+/// With more upstreams, those that are idle are folded to their line.
+const IDLE_OPEN_MAX: usize = 3;
+
+/// With more upstreams, all are folded: the lines are the overview.
+const OPEN_MAX: usize = 8;
+
+/// An upstream with more servers is folded in any case.
 const SERVERS_OPEN_MAX: usize = 40;
 
-/// All upstreams.
-pub(super) fn sections(shown: &Shown<'_>) -> Markup {
+/// What an upstream is, the worst first. `status.js` decides in the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Condition {
+    /// No server is usable.
+    Down,
+    /// Too few are: all get requests.
+    Panic,
+    /// Some are not, though nobody took them out.
+    Degraded,
+    /// Requests failed in the last second.
+    Failing,
+    /// Requests wait for a server.
+    Waiting,
+    /// It serves.
+    Up,
+    /// It has nothing to do.
+    Idle,
+}
+
+impl Condition {
+    fn of(upstream: &UpstreamOverview) -> Self {
+        let is_busy = || upstream.servers.iter().any(|server| server.in_flight > 0);
+        if upstream.servers_usable == 0 {
+            Self::Down
+        } else if upstream.figures.in_panic {
+            Self::Panic
+        } else if upstream.servers.iter().any(is_broken) {
+            Self::Degraded
+        } else if upstream.rates.failures.now > 0.0 {
+            Self::Failing
+        } else if upstream.figures.queue_length.now > 0 {
+            Self::Waiting
+        } else if upstream.rates.requests.now > 0.0 || is_busy() {
+            Self::Up
+        } else {
+            Self::Idle
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Panic => "panic",
+            Self::Degraded => "degraded",
+            Self::Failing => "failing",
+            Self::Waiting => "waiting",
+            Self::Up => "up",
+            Self::Idle => "idle",
+        }
+    }
+
+    /// What comes first in the list: problems by weight, then the rest as the config has it.
+    fn rank(self) -> Self {
+        self.min(Self::Up)
+    }
+}
+
+/// Whether a server takes no requests although nobody took it out.
+fn is_broken(server: &ServerOverview) -> bool {
+    matches!(server.status, ServerStatus::Down | ServerStatus::Ejected)
+}
+
+/// All upstreams: a line for each, which unfolds.
+pub(super) fn section(shown: &Shown<'_>) -> Markup {
+    let mut order: Vec<_> = shown.overview.upstreams.iter().enumerate().collect();
+    order.sort_by_key(|(_, upstream)| Condition::of(upstream).rank());
     html! {
-        @for (index, upstream) in shown.overview.upstreams.iter().enumerate() {
-            (section(index, upstream, shown))
+        section #upstreams aria-labelledby="upstreams-heading" {
+            h2 #upstreams-heading { "Upstreams " span.small #upstreams-shown {} }
+            (tools(shown))
+            (pager(&shown.overview.page))
+            div.line.heads aria-hidden="true" {
+                span { "Upstream" } span { "State" } span { "Requests/s" } span { "Failed/s" } span { "P50" } span { "P99" } span { "Waiting" } span { "Running" } span { "Two minutes" }
+            }
+            div #upstream-list {
+                @for (index, upstream) in order { (line(index, upstream, shown)) }
+            }
+            p #upstreams-none.note hidden { "No upstream matches." }
         }
     }
 }
 
-fn section(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Markup {
-    let heading = format!("upstream-{index}");
-    let (usable, all) = (upstream.servers_usable, upstream.servers.len());
-    let folded = all > SERVERS_OPEN_MAX;
+/// The way to the other pages, where there are any. A page holds so many servers, whatever upstreams they belong to.
+fn pager(page: &PageOverview) -> Markup {
     html! {
-        section.upstream aria-labelledby=(heading) data-at={ "upstreams." (index) } {
-            h2 id=(heading) {
-                span.part { (upstream.name) } " "
-                span.small { (upstream.balance) ", " (live("servers_usable", "count", &format::count(usable as u64))) " of " (format::count(all as u64)) " servers usable" }
+        @if page.pages > 1 {
+            p.pager {
+                @if page.number > 1 { a href={ "/?page=" (page.number - 1) } rel="prev" { "Previous" } " " }
+                "Page " (format::count(page.number as u64)) " of " (format::count(page.pages as u64)) ", "
+                (format::count(page.servers as u64)) " servers of " (format::count(page.upstreams as u64)) " upstreams. "
+                @if page.number < page.pages { a href={ "/?page=" (page.number + 1) } rel="next" { "Next" } }
             }
+        }
+    }
+}
+
+/// Search, filter and folding; `status.js` shows them.
+fn tools(shown: &Shown<'_>) -> Markup {
+    let filter = |value: &str, text: &str| html! { option value=(value) { (text) } };
+    html! {
+        form #tools.tools role="search" hidden {
+            label { span.hidden { "Search upstreams and servers" } input #search type="search" placeholder="Search: upstream, server, address" autocomplete="off" spellcheck="false"; }
+            label { span.hidden { "State" } select #filter {
+                (filter("", "all states")) (filter("problem", "problems")) (filter("active", "active")) (filter("idle", "idle"))
+                (filter("out", "draining or in maintenance"))
+            } }
+            button #unfold type="button" { "Unfold all" }
+            button #fold type="button" { "Fold all" }
+            @if shown.page_token.is_some() { button #select-found type="button" hidden { "Select found servers" } }
+        }
+    }
+}
+
+fn line(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Markup {
+    let (usable, all) = (upstream.servers_usable, upstream.servers_total);
+    let condition = Condition::of(upstream);
+    let upstreams = shown.overview.upstreams.len();
+    let is_open = upstreams <= OPEN_MAX
+        && all <= SERVERS_OPEN_MAX
+        && (upstreams <= IDLE_OPEN_MAX || condition != Condition::Idle);
+    let in_flight: u64 = upstream.servers.iter().map(|server| u64::from(server.in_flight)).sum();
+    let waiting = u64::try_from(upstream.figures.queue_length.now).unwrap_or(0);
+    html! {
+        details.upstream id={ "upstream-" (index) } data-at={ "upstreams." (index) } data-name=(upstream.name) open[is_open] {
+            summary.line {
+                h3.part { (upstream.name) }
+                span.condition {
+                    span.state data-c="condition" data-is=(condition.name()) { (condition.name()) } " "
+                    a.usable.some[usable < all] href={ "#servers-" (index) } data-c="usable" { (format::count(usable as u64)) " of " (format::count(all as u64)) span.wide { " usable" } }
+                }
+                span.cell data-label="req/s" { (live("rates.requests.now", "rate", &format::rate(upstream.rates.requests.now))) }
+                span.cell.some[upstream.rates.failures.now > 0.0] data-label="failed/s" { (live("rates.failures.now", "errors", &format::rate(upstream.rates.failures.now))) }
+                span.cell.second data-label="P50" { (live("response_time.p50_us", "micros", &format::micros(upstream.response_time.p50_us))) }
+                span.cell data-label="P99" { (live("response_time.p99_us", "micros", &format::micros(upstream.response_time.p99_us))) }
+                span.cell data-label="waiting" { (live("queue_length.now", "count", &format::count(waiting))) }
+                span.cell.second data-label="running" { span data-c="running" { (format::count(in_flight)) } }
+                svg.graph.spark data-graph="spark" viewBox="0 0 120 40" preserveAspectRatio="none" aria-hidden="true" {}
+            }
+            (inside(index, upstream, shown))
+        }
+    }
+}
+
+/// What a line unfolds to.
+fn inside(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Markup {
+    html! {
+        div.inside {
             p.warning data-v="in_panic" data-f="panic" hidden[!upstream.figures.in_panic] {
                 "Too few servers are usable: all of them get requests, whatever is known of them."
             }
             div.graphs hidden {
-                figure { figcaption { "Requests per second " span.read {} } svg.graph data-graph="rate" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
-                figure { figcaption { "Response time " span.key-p50 { "P50" } " " span.key-p99 { "P99" } " " span.read {} } svg.graph data-graph="time" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
-                figure { figcaption { "Response times " span.read {} } canvas.graph data-graph="heat" width="120" height="21" role="img" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
+                figure { figcaption { "Requests per second " span.read {} } svg.graph data-graph="rate" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label="Requests per second" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
+                figure { figcaption { "Response time " span.key-p50 { "P50" } " " span.key-p99 { "P99" } " " span.read {} } svg.graph data-graph="time" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label="Response time" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
+                figure { figcaption { "Response times " span.read {} } canvas.graph data-graph="heat" width="120" height="21" role="img" aria-label="Response times" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
             }
             (facts(upstream))
-            @if folded {
-                details.servers { summary { "Servers " span.small { (format::count(all as u64)) } } (servers(index, upstream, shown)) }
-            } @else { (servers(index, upstream, shown)) }
+            @if upstream.servers.len() < upstream.servers_total {
+                p.note { (format::count(upstream.servers.len() as u64)) " of its servers are on this page. " a href={ "/?upstream=" (upstream.name) } { "This upstream alone" } }
+            }
+            p.only { "Only servers that are not usable are shown. " button.all type="button" { "Show all" } }
+            (servers(index, upstream, shown))
         }
     }
 }
@@ -48,6 +185,7 @@ fn facts(upstream: &UpstreamOverview) -> Markup {
     let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
     html! {
         dl.pairs {
+            div { dt { "Balance" } dd { (upstream.balance) } }
             div { dt { "Requests per second" } dd {
                 b { (live("rates.requests.now", "rate", &format::rate(upstream.rates.requests.now))) }
                 ", peak " (live("rates.requests.peak", "rate", &format::rate(upstream.rates.requests.peak)))
@@ -91,16 +229,20 @@ fn named(counts: &[NamedCount], path: &str) -> Markup {
 }
 
 fn servers(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Markup {
+    // Those that are not usable come first, the rest as the config has it.
+    let mut order: Vec<_> = upstream.servers.iter().enumerate().collect();
+    order.sort_by_key(|(_, server)| !is_broken(server));
     html! {
-        div.scroll { table.list.servers {
+        div.scroll { table.list.servers id={ "servers-" (index) } {
             caption.hidden { "Servers of " (upstream.name) }
             thead { tr {
+                @if shown.page_token.is_some() { th.pick scope="col" { input type="checkbox" aria-label={ "Select all servers of " (upstream.name) } data-pick-all hidden; } }
                 th scope="col" { "Server" } th scope="col" { "State" } th scope="col" { "Runs" } th scope="col" { "Requests per second" }
                 th scope="col" { "P50, P99" } th scope="col" { "Bytes per second" } th scope="col" { "Failed attempts" } th scope="col" { "Connections" }
                 @if shown.page_token.is_some() { th scope="col" { span.hidden { "Change" } } }
             } }
             tbody {
-                @for (place, server) in upstream.servers.iter().enumerate() {
+                @for (place, server) in order {
                     (row(index, place, upstream, server, shown))
                 }
             }
@@ -120,6 +262,11 @@ fn row(
     let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
     html! {
         tr data-at={ "upstreams." (index) ".servers." (place) } {
+            @if shown.page_token.is_some() { td.pick {
+                @if server.status != ServerStatus::Leaving {
+                    input type="checkbox" aria-label={ "Select " (server.name) " of " (upstream.name) } data-pick=(server.name) data-of=(upstream.name) hidden;
+                }
+            } }
             th scope="row" {
                 span.part { (server.name) }
                 @if server.address != server.name { span.small { (server.address) } }
@@ -173,6 +320,17 @@ fn probed(last_us: u64, failed: u64) -> Markup {
     }
 }
 
+/// What is selected, and the button that changes all of it. `status.js` shows it.
+pub(super) fn selection() -> Markup {
+    html! {
+        div #selection.selection role="region" aria-label="Selected servers" hidden {
+            span { b #selection-count {} " selected" }
+            button #selection-change type="button" { "Change…" }
+            button #selection-clear type="button" { "Clear" }
+        }
+    }
+}
+
 /// Asks whether it is meant, and how. `status.js` opens it.
 pub(super) fn dialog() -> Markup {
     let choice = |mode: &str, name: &str, what: &str| {
@@ -193,6 +351,7 @@ pub(super) fn dialog() -> Markup {
                     span { b { "Weight" } span.small { "Its share, 0 to 256; with 0 it gets no new requests. Holds until the next reload of the config." } }
                     input type="number" name="weight" min="0" max="256" step="1" required autocomplete="off";
                 }
+                p #change-warning.warning hidden {}
                 p #change-said role="alert" {}
                 p.buttons { button type="submit" value="change" { "Change" } button type="button" #change-cancel { "Cancel" } }
             }

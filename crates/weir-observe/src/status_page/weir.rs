@@ -30,7 +30,7 @@ pub(super) fn tiles(overview: &Overview) -> Markup {
     let waiting_peak: i64 =
         overview.upstreams.iter().map(|upstream| upstream.figures.queue_length.peak).sum();
     let usable: usize = overview.upstreams.iter().map(|upstream| upstream.servers_usable).sum();
-    let servers: usize = overview.upstreams.iter().map(|upstream| upstream.servers.len()).sum();
+    let servers: usize = overview.upstreams.iter().map(|upstream| upstream.servers_total).sum();
     let count = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
     html! {
         section aria-labelledby="glance" {

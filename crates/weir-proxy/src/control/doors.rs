@@ -4,11 +4,14 @@
 //! listener has another name now. New addresses are bound before anything else changes.
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Weak};
 
 use weir_config::{Config, ListenAddress, Listener};
 
 use crate::downstream::listener::{self, BoundAddress, SocketFile};
 use crate::proxy::{Listened, StartError};
+use crate::sys;
 use crate::turn::DoorTurn;
 
 /// All addresses in use.
@@ -28,6 +31,8 @@ struct Door {
     address: ListenAddress,
     bound: BoundAddress,
     file: Option<SocketFile>,
+    /// Those of the workers, as long as they are open.
+    sockets: Vec<Weak<OwnedFd>>,
 }
 
 /// The addresses of a config, bound and not yet in use.
@@ -67,9 +72,10 @@ impl Doors {
                     let bound = bound.map_err(|error| cannot_bind(listener, address, error))?;
                     doors.bound += 1;
                     let (listener, address) = (listener.name.clone(), address.clone());
-                    let door =
-                        Door { id: doors.bound, listener, address, bound: bound.address, file: bound.file };
-                    (door, bound.sockets)
+                    let opened: Vec<_> = bound.sockets.into_iter().map(Arc::new).collect();
+                    let sockets = opened.iter().map(Arc::downgrade).collect();
+                    let (id, file, bound) = (doors.bound, bound.file, bound.address);
+                    (Door { id, listener, address, bound, file, sockets }, opened)
                 }
             };
             let (id, port) = (door.id, port(&door.bound));
@@ -119,6 +125,19 @@ impl Doors {
             }
         }
         found
+    }
+
+    /// Has new connections refused from now on; those that are in a backlog, or on their way there, are still accepted.
+    ///
+    /// All at once: the sockets of an address share its connections as long as one of them takes any, and a SYN that one gets which
+    /// does not is lost.
+    pub(crate) fn refuse_new(&self) {
+        let inet = self.open.iter().filter(|door| matches!(door.bound, BoundAddress::Inet(_)));
+        for socket in inet.flat_map(|door| &door.sockets).filter_map(Weak::upgrade) {
+            if let Err(error) = sys::refuse_new(socket.as_fd()) {
+                tracing::warn!(%error, "connections that are made while Weir stops may be reset");
+            }
+        }
     }
 
     /// The files of Unix sockets in use.

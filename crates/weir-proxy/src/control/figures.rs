@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_observe::overview::PageOverview;
 use weir_observe::{CertificateFigures, Figures, Names, RouteFigures, UpstreamNames, WorkerShard};
 use weir_traffic::ejection::Grounds;
 use weir_traffic::{Health, ServerId};
@@ -21,12 +22,40 @@ pub(crate) fn collect(
     collect_of(&shown(snapshot), shards, snapshot, reloads, traces)
 }
 
-/// The places of the servers of each upstream that are shown.
-pub(super) type Shown = Vec<Vec<usize>>;
+/// The upstreams that are shown, and the places of their servers that are.
+pub(super) type Shown = Vec<(usize, Vec<usize>)>;
+
+/// Servers on one page: what is shown of them takes about 10 MB.
+pub(super) const SERVERS_PER_PAGE: usize = 1_000;
 
 /// The servers that are shown now. It differs from moment to moment: whoever brings figures and servers together asks once.
 pub(super) fn shown(snapshot: &Snapshot) -> Shown {
-    snapshot.upstreams.iter().map(|plan| shown_servers(plan)).collect()
+    snapshot.upstreams.iter().map(|plan| shown_servers(plan)).enumerate().collect()
+}
+
+/// The servers on one page, of one upstream or of all; `None`: there is no such upstream, or no such page.
+pub(super) fn page(
+    snapshot: &Snapshot,
+    upstream: Option<&str>,
+    number: usize,
+) -> Option<(Shown, PageOverview)> {
+    let wanted = (number.checked_sub(1)?).checked_mul(SERVERS_PER_PAGE)?;
+    let wanted = wanted..wanted.checked_add(SERVERS_PER_PAGE)?;
+    let (mut shown, mut servers, mut upstreams) = (Shown::new(), 0, 0);
+    let is_asked = |plan: &UpstreamPlan| upstream.is_none_or(|name| *plan.config.name == *name);
+    for (place, plan) in snapshot.upstreams.iter().enumerate().filter(|(_, plan)| is_asked(plan)) {
+        let of_upstream = shown_servers(plan);
+        let within = |end: usize| end.saturating_sub(servers).min(of_upstream.len());
+        let on_page = within(wanted.start)..within(wanted.end);
+        servers += of_upstream.len();
+        upstreams += 1;
+        if !on_page.is_empty() {
+            shown.push((place, of_upstream[on_page].to_vec()));
+        }
+    }
+    let pages = servers.div_ceil(SERVERS_PER_PAGE).max(1);
+    let is_there = number <= pages && (upstreams > 0 || upstream.is_none());
+    is_there.then_some((shown, PageOverview { number, pages, servers, upstreams }))
 }
 
 /// The figures with those of these servers.
@@ -61,7 +90,8 @@ pub(super) fn collect_of(
             figures.note_revocations(index, CertificateFigures { file, expiry_seconds });
         }
     }
-    for (upstream, (plan, shown)) in snapshot.upstreams.iter().zip(shown).enumerate() {
+    for (upstream, (place, shown)) in shown.iter().enumerate() {
+        let plan = &snapshot.upstreams[*place];
         plan.shards.iter().for_each(|shard| figures.add_upstream(upstream, shard));
         for (server, place) in shown.iter().copied().enumerate() {
             plan.server_shards[place].iter().for_each(|shard| figures.add_server(upstream, server, shard));
@@ -88,7 +118,7 @@ fn route(plan: &RoutePlan) -> RouteFigures {
 
 /// The places of the servers that are shown: those of the config, and those that something still runs on. A name stands for one server
 /// only: of two, for the one of the config.
-fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
+pub(super) fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
     let servers = &plan.config.servers;
     let of_config = |place: &usize| plan.leaves_at[*place].is_none();
     let (mut shown, leaving): (Vec<usize>, Vec<usize>) = (0..servers.len()).partition(of_config);
@@ -112,14 +142,15 @@ fn note_ejections(figures: &mut Figures, upstream: usize, plan: &UpstreamPlan, s
     }
 }
 
-fn names_of(snapshot: &Snapshot, shown: &[Vec<usize>]) -> Names {
+fn names_of(snapshot: &Snapshot, shown: &Shown) -> Names {
     let name = |plan: &UpstreamPlan, place: &usize| plan.config.servers[*place].name.to_string();
-    let upstream = |(plan, shown): (&Arc<UpstreamPlan>, &Vec<usize>)| UpstreamNames {
-        name: plan.config.name.to_string(),
-        servers: shown.iter().map(|place| name(plan, place)).collect(),
+    let upstream = |(place, shown): &(usize, Vec<usize>)| {
+        let plan = &snapshot.upstreams[*place];
+        let servers = shown.iter().map(|place| name(plan, place)).collect();
+        UpstreamNames { name: plan.config.name.to_string(), servers }
     };
     Names {
         listeners: snapshot.listeners.iter().map(|plan| plan.config.name.to_string()).collect(),
-        upstreams: snapshot.upstreams.iter().zip(shown).map(upstream).collect(),
+        upstreams: shown.iter().map(upstream).collect(),
     }
 }

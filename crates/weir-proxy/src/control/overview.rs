@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use arc_swap::ArcSwap;
 use weir_config::{Action, Protocol, Redirect, Route};
 use weir_observe::overview::{
-    self, ListenerOverview, Overview, ProbeOverview, ProcessOverview, Quantiles, RouteOverview,
+    self, ListenerOverview, Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RouteOverview,
     ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
@@ -74,21 +74,45 @@ impl Sources {
         Some(plan.balancer().states().iter().any(|state| state.is_eligible()))
     }
 
+    /// What was counted so far of one upstream, and of all listeners; `None`: there is no such upstream.
+    pub(crate) fn figures_of(&self, upstream: &str) -> Option<Figures> {
+        let snapshot = self.current.load();
+        let mut shown = figures::shown(&snapshot);
+        shown.retain(|(place, _)| *snapshot.upstreams[*place].config.name == *upstream);
+        (!shown.is_empty())
+            .then(|| figures::collect_of(&shown, &self.shards, &snapshot, &self.reloads, &self.traces))
+    }
+
     /// Everything, now.
     pub(crate) fn overview(&self) -> Overview {
         let snapshot = self.current.load_full();
         let shown = figures::shown(&snapshot);
-        let figures = figures::collect_of(&shown, &self.shards, &snapshot, &self.reloads, &self.traces);
+        let (upstreams, servers) = (shown.len(), shown.iter().map(|(_, servers)| servers.len()).sum());
+        self.overview_of(&snapshot, &shown, PageOverview { upstreams, servers, ..PageOverview::default() })
+    }
+
+    /// One page of the servers of one upstream or of all, and everything else; `None`: there is no such upstream, or no such page.
+    pub(crate) fn page(&self, upstream: Option<&str>, number: usize) -> Option<Overview> {
+        let snapshot = self.current.load_full();
+        let (shown, page) = figures::page(&snapshot, upstream, number)?;
+        Some(self.overview_of(&snapshot, &shown, page))
+    }
+
+    fn overview_of(&self, snapshot: &Snapshot, shown: &figures::Shown, page: PageOverview) -> Overview {
+        let figures = figures::collect_of(shown, &self.shards, snapshot, &self.reloads, &self.traces);
         let Figures { workers, listeners, upstreams, reload, .. } = figures;
         let listened = self.listened.load();
         let plans = snapshot.listeners.iter().zip(listeners);
-        let listeners = plans.map(|(plan, figures)| self.listener(&snapshot, plan, figures, &listened));
-        let plans = snapshot.upstreams.iter().zip(&shown).zip(upstreams);
-        let upstreams = plans.map(|((plan, shown), figures)| self.upstream(plan, shown, figures));
+        let listeners = plans.map(|(plan, figures)| self.listener(snapshot, plan, figures, &listened));
+        let upstreams = shown
+            .iter()
+            .zip(upstreams)
+            .map(|((place, shown), figures)| self.upstream(&snapshot.upstreams[*place], shown, figures));
         let mut sessions_open = Level::default();
         workers.iter().for_each(|worker| sessions_open.merge(worker.sessions_open));
         Overview {
-            process: self.process(&snapshot, sessions_open),
+            page,
+            process: self.process(snapshot, sessions_open),
             config: reload,
             listeners: listeners.collect(),
             upstreams: upstreams.collect(),
@@ -156,7 +180,10 @@ impl Sources {
         UpstreamOverview {
             name: plan.config.name.to_string(),
             balance: plan.config.balance.name().to_owned(),
-            servers_usable: servers.iter().filter(|server| server.status == ServerStatus::Up).count(),
+            servers_usable: (0..plan.config.servers.len())
+                .filter(|place| status_of(plan, *place) == ServerStatus::Up)
+                .count(),
+            servers_total: figures::shown_servers(plan).len(),
             queue_length_max: plan.config.queue.length_max as u64,
             queue_time: Quantiles::of(&figures.queue_time),
             response_time: track.response_time(),

@@ -31,6 +31,9 @@ const ACCEPT_BATCH: usize = 64;
 /// Pause after the process ran out of descriptors; shorter only burns CPU.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
+/// The longest backlog of a Unix socket, which does not tell how many wait.
+const UNIX_BACKLOG_MAX: usize = 65_536;
+
 /// An address that a listener is bound to, with the port the system chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundAddress {
@@ -202,7 +205,7 @@ pub(crate) fn remove_stale(path: &Path) -> io::Result<()> {
 
 /// A listening socket of one worker, and whose connections come in there.
 pub(crate) struct Door {
-    socket: AsyncFd<OwnedFd>,
+    socket: AsyncFd<Arc<OwnedFd>>,
     port: Option<u16>,
     listener: RefCell<Rc<LocalListener>>,
 }
@@ -233,11 +236,11 @@ impl OpenDoor {
     pub(crate) fn open(
         worker: &Rc<Worker>,
         id: u64,
-        socket: OwnedFd,
+        socket: Arc<OwnedFd>,
         port: Option<u16>,
         listener: &Rc<LocalListener>,
     ) -> Option<Self> {
-        let socket = sys::watch(socket, Interest::READABLE);
+        let socket = sys::watch_shared(socket, Interest::READABLE);
         let socket =
             socket.inspect_err(|error| tracing::error!(%error, "a listening socket cannot be watched"));
         let door = Rc::new(Door { socket: socket.ok()?, port, listener: RefCell::new(Rc::clone(listener)) });
@@ -260,17 +263,35 @@ impl OpenDoor {
         self.door.port.is_some()
     }
 
-    /// Closes it. Who is in its backlog already is taken, as far as there is room.
+    /// Closes it. Who is in its backlog already is taken, as far as there is room; a stop waits for room.
     pub(crate) async fn close(self, worker: &Rc<Worker>) {
         self.accepting.abort();
         let _aborted = self.accepting.await;
         let listener = self.door.listener();
-        while !worker.is_stopping() && worker.try_reserve(&listener.state) {
+        // No more than are there now, should others come all the while.
+        let mut waiting = sys::backlog(self.door.socket.get_ref().as_fd()).unwrap_or(UNIX_BACKLOG_MAX);
+        while waiting > 0 {
+            if !worker.try_reserve(&listener.state) {
+                if !worker.is_stopping() {
+                    break;
+                }
+                worker.timers.nap(EXHAUSTED_PAUSE).await;
+                continue;
+            }
+            waiting -= 1;
             match self.door.accept(&listener) {
                 Ok(accepted) => worker.place(&listener, accepted),
-                Err(_) => {
+                Err(errno) => {
                     worker.unreserve(&listener.state);
-                    break;
+                    match errno {
+                        // The client has left.
+                        Errno::CONNABORTED => {}
+                        errno if is_exhausted(errno) && worker.is_stopping() => {
+                            waiting += 1;
+                            worker.timers.nap(EXHAUSTED_PAUSE).await;
+                        }
+                        _ => break,
+                    }
                 }
             }
         }

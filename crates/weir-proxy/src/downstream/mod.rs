@@ -2,6 +2,8 @@
 
 pub(crate) mod listener;
 pub(crate) mod session;
+mod abort;
 pub(crate) mod proxy_header;
 pub(crate) mod client_hello;
 pub(crate) mod http1;
+pub(crate) mod ending;

@@ -72,7 +72,7 @@ fn poll_header(
                 return Poll::Ready(Err(Some(bad)));
             }
         }
-        if session.worker.is_stopping() {
+        if session.is_stopped() {
             return Poll::Ready(Err(None));
         }
         match session.client.poll_fill(cx, &session.worker.stock) {

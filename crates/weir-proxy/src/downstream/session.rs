@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
 use weir_config::Protocol;
@@ -23,32 +23,18 @@ use crate::deadline::Deadline;
 use crate::exchange::After;
 use crate::exchange::carrier::{Carrier, future_bytes};
 use crate::running::Doing;
-use crate::socket::{PeerState, Socket};
+use crate::socket::Socket;
 use crate::tls::clients::ClientCertificate;
 use crate::tls::handshake::{self, Refused};
 use crate::upstream::idle::OwnIdle;
 use crate::view::LocalListener;
 use crate::worker::{Accepted, Worker};
 
-/// After an answer that leaves request bytes unread, they are still taken in, so that the client reads the answer before it sees a reset
-/// (RFC 9112 section 9.6): until it has ended its direction, is silent for so long, or for so long in all. Many a client writes all of its
-/// body before it reads, so the bound in bytes is what fast networks carry in that time.
-const LINGER_SILENCE: Duration = Duration::from_secs(5);
-const LINGER_TIME: Duration = Duration::from_secs(30);
-const LINGER_BYTES_MAX: usize = 512 << 20;
-
-/// How much of that is taken in before others have their turn.
-const LINGER_BYTES_AT_ONCE: usize = 512 << 10;
-
-/// How long the end of our direction may take, how long a client may read on whose bytes are not taken in any more, and how long a stop
-/// waits for bytes that nobody wants.
-const FAREWELL_TIME: Duration = Duration::from_secs(2);
-
-/// How long a client may be gone before anybody looks, once per connection.
-const FIRST_LOOK: Duration = Duration::from_millis(10);
+/// How long a stop waits for the first request of a connection.
+const FIRST_REQUEST_TIME: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether a client is gone whose request cannot be read yet.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Who is at the other end of a client connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +90,7 @@ pub(crate) struct Session {
     /// Whether the limit on connections per client counts this one.
     counted: bool,
     /// Whether the client was once looked after without the event loop's help.
-    looked: bool,
+    pub(super) looked: bool,
 }
 
 impl Session {
@@ -187,12 +173,12 @@ impl Session {
             match after {
                 After::KeepAlive => {}
                 After::Close => return self.end_writing().await,
-                After::Linger => return self.linger().await,
-                After::Abort => return self.client.socket.abort_on_close(),
-                After::Tunnel(tunnel) => match tunnel.run(&mut self).await {
-                    After::Abort => return self.client.socket.abort_on_close(),
-                    _ => return,
-                },
+                After::Tunnel(tunnel) => {
+                    let after = tunnel.run(&mut self).await;
+                    return Box::pin(self.end(after)).await;
+                }
+                // On the heap, since it would make every session larger.
+                after => return Box::pin(self.end(after)).await,
             }
         }
         if self.deadline.is_cut() {
@@ -272,6 +258,17 @@ impl Session {
         self.worker.is_stopping() || self.listener.ends_at().is_some()
     }
 
+    /// Whether a stop ends the connection, on which nothing is under way. The first request has a moment to arrive: a client that has just
+    /// been told that it is connected does not repeat it elsewhere. To be followed by a look at the deadline.
+    pub(crate) fn is_stopped(&mut self) -> bool {
+        if !self.worker.is_stopping() || self.requests > 0 {
+            return self.worker.is_stopping();
+        }
+        let end = self.worker.stopped_at().max(self.opened_at) + FIRST_REQUEST_TIME;
+        self.deadline.look_again(end);
+        end <= clock::now()
+    }
+
     /// Shakes hands where the listener has TLS; `false` when the session is over.
     async fn begin_tls(&mut self) -> bool {
         let Some(tls) = self.listener.plan().tls.clone() else { return true };
@@ -286,25 +283,17 @@ impl Session {
         }
     }
 
-    /// Ends our direction, within a moment.
-    async fn end_writing(&mut self) {
-        self.deadline.set_ceiling(None);
-        self.deadline.set(clock::now(), Some(FAREWELL_TIME));
-        std::future::poll_fn(|cx| match self.client.poll_shutdown_write(cx) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => {
-                self.tell(Doing::Ending, None);
-                self.deadline.poll_passed()
-            }
-        })
-        .await;
-    }
-
     /// Waits, without a buffer, until the client sends something; `false` when the session is over.
     async fn next_request(&mut self) -> bool {
+        if self.client.has_input() {
+            if self.requests > 0 {
+                // Pipelined: a client that never runs out of requests has one of them served per turn.
+                tokio::task::yield_now().await;
+            }
+            return true;
+        }
         // Of TCP peers, the server may be the one to speak first.
         if self.refused.is_some()
-            || self.client.has_input()
             || self.requests == 0 && self.client.fill_at_once(&self.worker.stock)
             || self.protocol == Protocol::Tcp
         {
@@ -316,7 +305,12 @@ impl Session {
         std::future::poll_fn(|cx| {
             if self.worker.is_stopping() {
                 // What has arrived by now is a request that was accepted: it has its answer.
-                return Poll::Ready(!self.client.is_quiet(true));
+                if !self.client.is_quiet(true) {
+                    return Poll::Ready(true);
+                }
+                if self.is_stopped() {
+                    return Poll::Ready(false);
+                }
             }
             if let Some(ends_at) = self.listener.ends_at() {
                 self.deadline.set_ceiling(Some(ends_at));
@@ -330,62 +324,6 @@ impl Session {
             }
         })
         .await
-    }
-
-    /// Whether the client has given up while somebody else is waited for.
-    ///
-    /// The event loop watches a client for that from the second look on, [`FIRST_LOOK`] after the first: most answers
-    /// are there by then, and a client that sends one request costs two system calls less.
-    pub(crate) fn poll_client_gone(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.client.has_input() {
-            return false;
-        }
-        if !self.client.socket.is_watched() && !std::mem::replace(&mut self.looked, true) {
-            self.deadline.look_again(self.now + FIRST_LOOK);
-            return false;
-        }
-        self.client.poll_peer(cx) == PeerState::Gone
-    }
-
-    /// Ends our direction, then takes in what the client still sends, for a limited time, before the connection closes.
-    async fn linger(mut self: Box<Self>) {
-        self.end_writing().await;
-        // What comes now is not read, only taken.
-        (self.client.tls, self.client.input) = (None, None);
-        let began = clock::now();
-        self.deadline.set(began, Some(LINGER_SILENCE));
-        let mut left = LINGER_BYTES_MAX;
-        std::future::poll_fn(|cx| {
-            let limit = if self.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
-            self.deadline.set_ceiling(Some(began + limit));
-            match self.poll_take_in(cx, &mut left) {
-                Poll::Ready(()) => Poll::Ready(()),
-                Poll::Pending => {
-                    self.tell(Doing::Ending, None);
-                    self.deadline.poll_passed()
-                }
-            }
-        })
-        .await;
-    }
-
-    /// Takes in what the client sends, up to `left` bytes, and forgets it; ready when there will be no more.
-    fn poll_take_in(&mut self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
-        let end_of_turn = left.saturating_sub(LINGER_BYTES_AT_ONCE);
-        while *left > 0 {
-            if *left <= end_of_turn {
-                cx.waker().wake_by_ref();
-                break;
-            }
-            match ready!(self.client.poll_fill(cx, &self.worker.stock)) {
-                Ok(len) if len > 0 => *left = left.saturating_sub(len),
-                _ => return Poll::Ready(()),
-            }
-            self.client.input = None;
-            let wait = if *left > 0 { LINGER_SILENCE } else { FAREWELL_TIME };
-            self.deadline.set(clock::now(), Some(wait));
-        }
-        Poll::Pending
     }
 }
 
@@ -451,8 +389,9 @@ impl Lease {
             if let Poll::Ready(carrier) = carrier.as_mut().poll(cx) {
                 return Poll::Ready(Some(carrier));
             }
-            if session.client.socket.is_gone() {
-                session.count_failure(Failure::client(Phase::Request, Cause::Reset));
+            if let Some(cause) = session.is_abandoned() {
+                // As far as anybody knows, it had been received whole.
+                session.count_failure(Failure::client(Phase::Route, cause));
                 return Poll::Ready(None);
             }
             session.tell(Doing::Memory, None);

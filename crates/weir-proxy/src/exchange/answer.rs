@@ -5,14 +5,14 @@
 use std::task::Poll;
 
 use weir_config::{Action, Fixed, HeaderChanges, Redirect, RedirectPart};
-use weir_http::{FieldName, Method, Version, write};
+use weir_http::{FieldName, Method, ResponseBody, Version, write};
 use weir_observe::{Cause, Failure, Page, Party, Phase, choose_format, status_text};
 
 use super::fields::leave;
 use super::patience::Awaited;
 use super::{After, Ended, Exchange, fields, forwarded, trace};
 use crate::downstream::session::Session;
-use crate::relay::reframe::{Reader, Writer};
+use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::{Sink as _, Source as _};
 use crate::running::Doing;
 use crate::snapshot::RoutePlan;
@@ -28,8 +28,7 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
     if exchange.answered {
         let broken = failure.party == Party::Server && matches!(failure.cause, Cause::Rule(_));
         if exchange.to_client.sent > 0 || !broken {
-            // What the client has must not pass for the whole.
-            return After::Abort;
+            return break_off(session, exchange, failure);
         }
         // The body broke a rule before any of its head has left: to the client, that is no different from a bad head.
         exchange.to_client.reset(super::MEMORY_KEPT_MAX);
@@ -67,6 +66,19 @@ pub(crate) async fn failure(session: &mut Session, exchange: &mut Exchange, fail
     write_body(&mut out, exchange, status, &body);
     exchange.to_client.staged = out;
     send(session, exchange, status).await.unwrap_or(After::Close)
+}
+
+/// Ends a response that is not whole: the client has what was received of it, and must not take that for the whole.
+fn break_off(session: &Session, exchange: &Exchange, failure: Failure) -> After {
+    if failure.party == Party::Client || session.deadline.is_cut() {
+        return After::Abort;
+    }
+    let has_length = matches!(
+        exchange.response.body(exchange.request.method()),
+        ResponseBody::Length(_) | ResponseBody::None
+    );
+    let is_framed = has_length || exchange.to_client.framing == Framing::Chunked;
+    if is_framed || session.client.tls.is_some() { After::CutShort } else { After::Reset }
 }
 
 /// Answers with what the route says: a redirect or a fixed response.

@@ -17,7 +17,7 @@ use weir_traffic::{ServerId, retry};
 use super::failure::{of_io, of_request_body};
 use super::patience::Awaited;
 use super::retry::{Failed, Kind, Tried};
-use super::{Exchange, choose, fields};
+use super::{Exchange, choose, fields, private};
 use crate::clock;
 use crate::connection::Connection;
 use crate::downstream::session::Session;
@@ -89,7 +89,8 @@ pub(crate) async fn run(
     exchange.story.connected(server.opened_at, server.requests);
     server.requests += 1;
 
-    fields::write_request(session, exchange, plans, attempt.slot.server);
+    server.is_private |= private::has_credentials(exchange);
+    fields::write_request(session, exchange, plans, attempt.slot.server, &server);
     exchange.to_server.framing = match exchange.request.body() {
         RequestBody::Chunked => Framing::Chunked,
         RequestBody::None | RequestBody::Length(_) => Framing::Plain,
@@ -226,7 +227,7 @@ impl Attempt {
         let index = self.slot.server.index();
         if tried.fresh {
             plans.upstream.shared_idle[index].iter().for_each(|shared| shared.clear());
-            session.own_idle.clear();
+            session.own_idle.clear(&plans.view.upstreams[plans.upstream_index].servers[index]);
         } else if let Some(server) = take_idle(session, plans, index, careful) {
             local.shard.reuses.increment();
             return Ok(server);
@@ -375,8 +376,8 @@ fn poll_wait(
     let relay = &exchange.request_relay;
     let (awaited, moved) = match (relay.is_done() || send_failed, relay.waiting) {
         (true, _) => {
-            if session.poll_client_gone(cx) {
-                return Poll::Ready((Failure::client(Phase::Response, Cause::Reset), Kind::Other));
+            if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
+                return Poll::Ready((Failure::client(Phase::Response, cause), Kind::Other));
             }
             (Awaited::ResponseHead, relay.moved)
         }
@@ -448,7 +449,7 @@ fn flush_interim(
     Ok(())
 }
 
-/// An idle connection to a server that this client may use.
+/// An idle connection to a server that this client may use: its own, or one that is nobody's.
 fn take_idle(
     session: &mut Session,
     plans: Plans<'_>,
@@ -456,11 +457,12 @@ fn take_idle(
     careful: bool,
 ) -> Option<ServerConnection> {
     let upstream = &plans.view.upstreams[plans.upstream_index];
-    if plans.upstream.config.proxy_protocol.is_none() {
-        return upstream.take_idle(plans.upstream, server, session.now, careful);
-    }
     let own = session.own_idle.take(&upstream.servers[server], session.now, careful);
-    own.filter(|own| !plans.upstream.has_moved(server, own.opened_at))
+    let own = own.filter(|own| !plans.upstream.has_moved(server, own.opened_at));
+    if own.is_some() || plans.upstream.config.proxy_protocol.is_some() {
+        return own;
+    }
+    upstream.take_idle(plans.upstream, server, session.now, careful)
 }
 
 /// Opens a connection to a server within the time limit of the phase.
@@ -487,8 +489,8 @@ async fn open(
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
             return Poll::Ready(outcome.map_err(|failure| (failure, Kind::Server(retry::Cause::Connect))));
         }
-        if session.poll_client_gone(cx) {
-            return Poll::Ready(Err((Failure::client(Phase::Connect, Cause::Reset), Kind::Other)));
+        if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
+            return Poll::Ready(Err((Failure::client(Phase::Connect, cause), Kind::Other)));
         }
         session.tell(Doing::Connecting, Some(exchange));
         session.deadline.poll_passed().map(|()| {

@@ -15,6 +15,7 @@ use super::{Exchange, choose, forwarded, persistence, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::Framing;
 use crate::snapshot::{ListenerPlan, RoutePlan};
+use crate::upstream::idle::ServerConnection;
 
 /// A set of known field names, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,11 +143,17 @@ pub(crate) fn write_changes(out: &mut Vec<u8>, changes: &HeaderChanges) {
     }
 }
 
-/// Stages the head of the request as `server` gets it.
-pub(crate) fn write_request(session: &Session, exchange: &mut Exchange, plans: Plans<'_>, server: ServerId) {
+/// Stages the head of the request as `server` gets it on `connection`.
+pub(crate) fn write_request(
+    session: &Session,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    connection: &ServerConnection,
+) {
     let Plans { listener, route, upstream, .. } = plans;
     let server_host = &upstream.config.servers[server.index()].name;
-    let close = upstream.idle.kept_max == 0;
+    let close = upstream.idle.kept_max == 0 && !connection.is_private;
     let changes = &route.config.request_headers;
     let mut out = std::mem::take(&mut exchange.to_server.staged);
     write_request_line(&mut out, exchange);

@@ -44,10 +44,12 @@ fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announce
     let (plan, now) = (plans.upstream, session.now);
     let server = serving.slot.server.index();
     let local = &plans.view.upstreams[plans.upstream_index];
-    if plan.config.proxy_protocol.is_none() {
+    let is_private = serving.server.is_private;
+    if plan.config.proxy_protocol.is_none() && !is_private {
         local.keep_idle(plan, server, serving.server, now, announced);
-    } else if plan.shared_idle[server].is_none() {
-        // A server with a limit may serve nobody else while a client that is silent holds a connection to it.
+    } else if plan.shared_idle[server].is_none() || is_private {
+        // A server with a limit may serve nobody else while a client that is silent holds a connection to it; but without this one,
+        // the client could not authenticate at all.
         session.own_idle.keep(serving.server, &local.servers[server], now, &plan.idle, announced);
     }
 }

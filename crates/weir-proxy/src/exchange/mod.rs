@@ -14,6 +14,7 @@ pub(crate) mod retry;
 mod persistence;
 pub(crate) mod trace;
 pub(crate) mod withheld;
+mod private;
 mod respond;
 mod upgrade;
 pub(crate) mod tcp;
@@ -123,7 +124,11 @@ pub(crate) enum After {
     Close,
     /// Close, but take in what the client still sends for a moment, so that it reads the answer.
     Linger,
-    /// Reset: what the client has is not whole and must not look so.
+    /// End without the word of TLS: the client has everything that was received, and its framing tells that this is not the whole.
+    CutShort,
+    /// Reset, once the client's system has everything that was received: nothing else tells that this is not the whole.
+    Reset,
+    /// Reset at once: the client has failed, or an operator has ended the session.
     Abort,
     /// Relay raw bytes from now on.
     Tunnel(Box<Tunnelled>),

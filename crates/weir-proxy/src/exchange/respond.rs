@@ -3,12 +3,12 @@
 use std::task::{Context, Poll};
 
 use weir_http::ResponseBody;
-use weir_observe::{Cause, Failure, Party, Phase, ServerShard};
+use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::attempt::{Plans, Serving};
 use super::failure::{of_request_body, of_response_body};
 use super::patience::Awaited;
-use super::{Ended, Exchange, fields, persistence};
+use super::{Ended, Exchange, fields, persistence, private};
 use crate::clock;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Incoming, Reader, Writer};
@@ -61,6 +61,7 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     exchange.server_keeps_alive = exchange.response.keep_alive() && !until_close;
     let head = &serving.server.connection.received()[..serving.head_len];
     exchange.keep_alive_announced = exchange.response.keep_alive_timeout(head);
+    serving.server.is_private |= private::has_challenge(&exchange.response, head);
     if plans.listener.logs_response_fields {
         exchange.response_text.extend_from_slice(head);
     }
@@ -114,8 +115,8 @@ fn poll(
             (Awaited::RequestBody, exchange.request_relay.moved)
         }
         Waiting::Source => {
-            if !sending && session.poll_client_gone(cx) {
-                return Poll::Ready(Err(Failure::client(Phase::Relay, Cause::Reset)));
+            if let Some(cause) = if sending { None } else { session.poll_reset(cx) } {
+                return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
             }
             (Awaited::ResponseBody, exchange.response_relay.moved)
         }

@@ -33,6 +33,9 @@ const LOOKS: u32 = 8;
 /// The shortest time from one look to the next.
 const LOOK_MIN: Duration = Duration::from_millis(1);
 
+/// How long the end that is left may be silent while it takes what was received from the one that failed.
+const DELIVERY_SILENCE: Duration = Duration::from_secs(30);
+
 /// An exchange that has become a tunnel.
 pub(crate) struct Tunnelled {
     server: ServerConnection,
@@ -47,6 +50,8 @@ pub(crate) struct Tunnelled {
     /// Whether it ends sooner, because Weir stops or the config does not name its server any more.
     is_draining: bool,
     is_stopping: bool,
+    /// Whether an end has failed and the other takes what was received from it.
+    is_delivering: bool,
     /// The config that it was last adapted to.
     generation: u64,
     moved: u64,
@@ -112,6 +117,7 @@ impl Tunnelled {
             ends_at,
             is_draining: false,
             is_stopping: false,
+            is_delivering: false,
             generation: plans.view.snapshot.generation,
             moved: 0,
             record: std::mem::replace(&mut exchange.record, Record::new()),
@@ -148,11 +154,25 @@ impl Tunnelled {
                 self.tell_end(session);
                 After::Close
             }
-            Err(_) => {
-                self.server.connection.socket.abort_on_close();
-                After::Abort
+            Err(failure) => {
+                drop(exchange);
+                // On the heap, since it would make every session larger.
+                Box::pin(self.break_off(session, failure.party)).await
             }
         }
+    }
+
+    /// Ends a tunnel of which an end has failed, or whose time is up. What was received from the client is delivered before the
+    /// server sees the reset. A client gets an end instead of a reset: many systems forget what was received and not yet
+    /// read when a reset comes behind it.
+    async fn break_off(self: Box<Self>, session: &mut Session, party: Party) -> After {
+        let server = &self.server.connection.socket;
+        if party == Party::Client {
+            server.push();
+            session.wait_for_delivery(Some(server)).await;
+        }
+        server.abort_on_close();
+        if party == Party::Server { After::CutShort } else { After::Abort }
     }
 
     /// Ends our direction to both sides, as far as their sockets have room for the word of TLS now.
@@ -193,6 +213,13 @@ impl Tunnelled {
         let stock = Rc::clone(&session.worker.stock);
         if let Poll::Ready(outcome) = self.tunnel.poll(cx, client, server, &stock, &mut resume_at) {
             return Poll::Ready(outcome.map_err(|broken| of_broken(&broken)));
+        }
+        if self.tunnel.is_broken() && !self.is_delivering {
+            self.is_delivering = true;
+            (self.active_at, self.moved) = (clock::now(), 0);
+            let idle = self.idle.map_or(DELIVERY_SILENCE, |idle| idle.min(DELIVERY_SILENCE));
+            self.idle = Some(idle);
+            session.deadline.set_at(Some(self.active_at + idle / LOOKS));
         }
         self.follow_reload(session);
         if session.worker.is_stopping() && !self.is_stopping {

@@ -19,6 +19,7 @@ use weir_http::Rule;
 
 use self::pipe::{BULK_MIN, Moved, Pipe, Stopped};
 use crate::buffer::BufferStock;
+use crate::quantum::Quantum;
 use crate::socket::Socket;
 
 /// Where body bytes come from, with the framing of the wire removed.
@@ -30,11 +31,11 @@ pub(crate) trait Source {
     fn take(&mut self, len: usize);
 
     /// Decodes what was received already, without reading; afterwards `data` is empty only if more must be read
-    /// or the body has ended.
+    /// or the body has ended. Gives how many bytes of framing it has gone through.
     ///
     /// # Errors
     /// A broken rule of the framing.
-    fn decode(&mut self) -> Result<(), RelayError>;
+    fn decode(&mut self) -> Result<usize, RelayError>;
 
     /// Whether the body has ended and everything was taken.
     fn is_finished(&self) -> bool;
@@ -134,15 +135,17 @@ impl Relay {
         if self.done {
             return Poll::Ready(Ok(()));
         }
+        let mut quantum = Quantum::new();
         loop {
             if !self.pipe.is_empty() {
-                ready!(self.poll_bulk(cx, source, sink))?;
+                ready!(self.poll_bulk(cx, source, sink, &mut quantum))?;
                 continue;
             }
             // First gather what is here already, so that a head and a short body leave in one packet.
-            if !self.ended && sink.has_room() {
-                source.decode()?;
+            if !self.ended && sink.has_room() && !quantum.is_spent() {
+                quantum.take_framing(source.decode()?);
                 if !source.data().is_empty() {
+                    quantum.take(source.data().len());
                     let copied = sink.accept(source.data());
                     self.take(source, copied);
                     continue;
@@ -166,8 +169,9 @@ impl Relay {
                 self.done = true;
                 return Poll::Ready(Ok(()));
             }
+            ready!(quantum.poll_left(cx));
             let is_bulk = source.bulk_left() >= if self.pipe.is_lent() { 1 } else { BULK_MIN };
-            if is_bulk && ready!(self.poll_bulk(cx, source, sink))? {
+            if is_bulk && ready!(self.poll_bulk(cx, source, sink, &mut quantum))? {
                 continue;
             }
             self.pipe.give_back();
@@ -187,7 +191,9 @@ impl Relay {
         cx: &mut Context<'_>,
         source: &mut impl Source,
         sink: &mut impl Sink,
+        quantum: &mut Quantum,
     ) -> Poll<Result<bool, RelayError>> {
+        ready!(quantum.poll_left(cx));
         let left = source.bulk_left();
         let (Some((from, stock)), Some(to)) = (source.bulk(), sink.bulk()) else {
             return Poll::Ready(Ok(false));
@@ -199,6 +205,7 @@ impl Relay {
             Ok(Moved::In(len)) => source.skip(len),
             Ok(Moved::Out(len)) => {
                 sink.count(len);
+                quantum.take(len);
                 self.moved += len as u64;
             }
             Err(Stopped::Reading(error)) => return Poll::Ready(Err(RelayError::Read(error))),
@@ -210,5 +217,113 @@ impl Relay {
     fn take(&mut self, source: &mut impl Source, len: usize) {
         source.take(len);
         self.moved += len as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// A source that always has more, and a sink that always takes it.
+    struct Endless {
+        /// Bytes that are still to come.
+        left: u64,
+        /// What is decoded at a time, and the framing around it.
+        data: &'static [u8],
+        framing: usize,
+        is_ready: bool,
+    }
+
+    impl Endless {
+        fn new(data: &'static [u8], framing: usize) -> Self {
+            Self { left: 1 << 30, data, framing, is_ready: false }
+        }
+    }
+
+    impl Source for Endless {
+        fn data(&self) -> &[u8] {
+            if self.is_ready { self.data } else { &[] }
+        }
+
+        fn take(&mut self, len: usize) {
+            self.left -= len as u64;
+            self.is_ready = false;
+        }
+
+        fn decode(&mut self) -> Result<usize, RelayError> {
+            Ok(if self.is_ready { self.framing } else { 0 })
+        }
+
+        fn is_finished(&self) -> bool {
+            self.left == 0
+        }
+
+        fn poll_read(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+            self.is_ready = true;
+            Poll::Ready(Ok(()))
+        }
+
+        fn write_trailers(&self, _out: &mut Vec<u8>) {}
+
+        fn bulk_left(&self) -> u64 {
+            0
+        }
+
+        fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
+            None
+        }
+
+        fn skip(&mut self, _len: usize) {}
+    }
+
+    struct Abyss {
+        waiting: bool,
+    }
+
+    impl Sink for Abyss {
+        fn has_room(&self) -> bool {
+            !self.waiting
+        }
+
+        fn is_waiting(&self) -> bool {
+            self.waiting
+        }
+
+        fn accept(&mut self, data: &[u8]) -> usize {
+            self.waiting = true;
+            data.len()
+        }
+
+        fn finish(&mut self, _source: &impl Source) {}
+
+        fn bulk(&mut self) -> Option<&mut Socket> {
+            None
+        }
+
+        fn count(&mut self, _len: usize) {}
+
+        fn poll_write(&mut self, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
+            self.waiting = false;
+            Poll::Ready(Ok(0))
+        }
+    }
+
+    #[test]
+    fn a_body_without_end_has_a_bounded_part_of_each_turn() {
+        // Whole buffers; the chunks of one byte of a whole buffer.
+        for (data, framing, least, most) in
+            [(&[0; 16_384][..], 0, 64 * 1024, 256 * 1024), (&[0; 2_730][..], 13_650, 2_730, 16 * 1024)]
+        {
+            let mut relay = Relay::new();
+            let (mut source, mut sink) = (Endless::new(data, framing), Abyss { waiting: false });
+            let mut cx = Context::from_waker(Waker::noop());
+            for turn in 1..=3 {
+                assert!(relay.poll(&mut cx, &mut source, &mut sink).is_pending());
+                assert!((turn * least..=turn * most).contains(&relay.moved), "{} in {turn}", relay.moved);
+                assert!(!sink.waiting, "what was taken is passed on before others have their turn");
+            }
+        }
     }
 }

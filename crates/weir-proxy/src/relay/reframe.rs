@@ -91,6 +91,32 @@ impl Incoming {
         }
     }
 
+    /// Whether the whole rest of the body is in `received`, the input of its connection. Chunks that other bytes follow may go unnoticed.
+    pub(crate) fn ends_within(&self, received: &[u8]) -> bool {
+        let known = (self.ready + self.framing) as u64;
+        match self.left {
+            Left::Nothing => true,
+            Left::Length(left) => known + left <= received.len() as u64,
+            Left::Chunks(_) => received.ends_with(b"0\r\n\r\n"),
+            Left::UntilClose => false,
+        }
+    }
+
+    /// Whether something that is not of this body stands behind it in `received`, the input of its connection.
+    pub(crate) fn is_followed_in(&self, received: &[u8]) -> bool {
+        let known = self.ready + self.framing;
+        match &self.left {
+            Left::Nothing => known < received.len(),
+            Left::Length(left) => known as u64 + left < received.len() as u64,
+            Left::Chunks(decoder) => {
+                let mut rest = received.get(known..).unwrap_or_default().to_vec();
+                let decoded = decoder.clone().decode(&mut rest);
+                decoded.is_ok_and(|decoded| decoded.done && decoded.consumed < rest.len())
+            }
+            Left::UntilClose => false,
+        }
+    }
+
     /// Refuses a body of more than `bytes_max` bytes as soon as it is noticed.
     pub(crate) fn limit(&mut self, bytes_max: u64) {
         self.size_max = bytes_max;
@@ -128,14 +154,15 @@ impl Source for Reader<'_> {
         self.connection.consume(consumed);
     }
 
-    fn decode(&mut self) -> Result<(), RelayError> {
+    fn decode(&mut self) -> Result<usize, RelayError> {
         let incoming = &mut *self.incoming;
         if incoming.ready > 0 {
-            return Ok(());
+            return Ok(0);
         }
-        let Some(input) = &mut self.connection.input else { return Ok(()) };
+        let Some(input) = &mut self.connection.input else { return Ok(0) };
+        let mut framing = 0;
         match &mut incoming.left {
-            Left::Nothing => return Ok(()),
+            Left::Nothing => return Ok(0),
             Left::Length(left) => {
                 let len = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 incoming.ready = len;
@@ -148,6 +175,7 @@ impl Source for Reader<'_> {
             Left::Chunks(decoder) => {
                 let decoded = decoder.decode(input.filled_mut()).map_err(RelayError::Broken)?;
                 incoming.ready = decoded.data.len();
+                framing = decoded.consumed - decoded.data.len();
                 incoming.framing = decoded.consumed - decoded.data.end;
                 let skipped = if decoded.data.is_empty() {
                     incoming.framing = 0;
@@ -167,7 +195,7 @@ impl Source for Reader<'_> {
         if incoming.received > incoming.size_max {
             return Err(RelayError::TooLarge);
         }
-        Ok(())
+        Ok(framing)
     }
 
     fn is_finished(&self) -> bool {

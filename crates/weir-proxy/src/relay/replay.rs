@@ -95,8 +95,8 @@ impl Source for Replay<'_> {
     }
 
     #[inline]
-    fn decode(&mut self) -> Result<(), RelayError> {
-        if self.kept.ahead().is_empty() { self.reader.decode() } else { Ok(()) }
+    fn decode(&mut self) -> Result<usize, RelayError> {
+        if self.kept.ahead().is_empty() { self.reader.decode() } else { Ok(0) }
     }
 
     #[inline]

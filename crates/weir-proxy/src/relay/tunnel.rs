@@ -1,7 +1,8 @@
 //! Raw bytes both ways, after an upgrade or between TCP peers.
 //!
-//! Each direction ends with a half-close that is passed on; both are over when both have ended. Neither direction holds a
-//! buffer while it is silent. Must not know what the bytes mean, nor how long silence may last.
+//! Each direction ends with a half-close that is passed on; both are over when both have ended. An end that fails ends both, once
+//! the other end has what was received from it. Neither direction holds a buffer while it is silent. Must not know what the
+//! bytes mean, nor how long silence may last.
 
 use std::io;
 use std::rc::Rc;
@@ -13,6 +14,7 @@ use super::throttle::Throttle;
 use crate::buffer::{Buffer, BufferStock};
 use crate::clock;
 use crate::connection::Connection;
+use crate::quantum::Quantum;
 use crate::socket::Behind;
 
 /// What a move has to come to for the next to be worth it.
@@ -40,6 +42,8 @@ struct Direction {
     ended: bool,
     /// Whether the receiver knows.
     closed: bool,
+    /// Whether the receiver takes nothing any more.
+    given_up: bool,
     throttle: Option<Box<Throttle>>,
     /// Whether the last bytes filled a buffer: then the next are moved inside the kernel.
     is_busy: bool,
@@ -62,6 +66,10 @@ impl Direction {
         stock: &Rc<BufferStock>,
         resume_at: &mut Option<Instant>,
     ) -> Poll<Result<(), Failed>> {
+        if self.given_up {
+            return Poll::Ready(Ok(()));
+        }
+        let mut quantum = Quantum::new();
         loop {
             // Goes on where the receiver's socket was full, before anything else moves.
             while to.has_unsent() {
@@ -85,6 +93,7 @@ impl Direction {
                 let len = ready!(to.poll_write(cx, [bytes, &[], &[]], behind)).map_err(Failed::Receiver)?;
                 from.consume(len);
                 self.moved += len as u64;
+                quantum.take(len);
                 if let Some(throttle) = &mut self.throttle {
                     throttle.take(len);
                 }
@@ -92,8 +101,14 @@ impl Direction {
             if self.ended {
                 return Poll::Ready(Ok(()));
             }
-            if self.is_busy && ready!(self.poll_move(cx, from, to, stock))? {
-                continue;
+            ready!(quantum.poll_left(cx));
+            if self.is_busy {
+                let moved_before = self.moved;
+                let has_moved = ready!(self.poll_move(cx, from, to, stock))?;
+                quantum.take((self.moved - moved_before) as usize);
+                if has_moved {
+                    continue;
+                }
             }
             self.ended = ready!(from.poll_fill(cx, stock)).map_err(Failed::Sender)? == 0;
             self.is_busy = self.throttle.is_none() && from.input.as_ref().is_some_and(Buffer::is_full);
@@ -104,7 +119,15 @@ impl Direction {
 impl Direction {
     fn new(throttle: Option<Throttle>) -> Self {
         let throttle = throttle.map(Box::new);
-        Self { moved: 0, ended: false, closed: false, throttle, is_busy: false, pipe: Pipe::new() }
+        Self {
+            moved: 0,
+            ended: false,
+            closed: false,
+            given_up: false,
+            throttle,
+            is_busy: false,
+            pipe: Pipe::new(),
+        }
     }
 
     /// Moves bytes inside the kernel, once; `false` when that cannot be done or is not worth it.
@@ -153,12 +176,14 @@ pub(crate) struct Tunnel {
     down: Direction,
     /// Who ended its direction first.
     first_end: Option<Side>,
+    /// The end that failed first: what was received from it is still delivered.
+    broken: Option<Broken>,
 }
 
 impl Tunnel {
     /// Nothing moved yet. The throttles limit what the client sends, and what it receives.
     pub(crate) fn new(upload: Option<Throttle>, download: Option<Throttle>) -> Self {
-        Self { up: Direction::new(upload), down: Direction::new(download), first_end: None }
+        Self { up: Direction::new(upload), down: Direction::new(download), first_end: None, broken: None }
     }
 
     /// Bytes moved to the server and to the client.
@@ -171,8 +196,15 @@ impl Tunnel {
         self.first_end
     }
 
-    /// Moves bytes both ways until both directions wait, or have ended, or one fails; `resume_at` is when a throttled
-    /// direction goes on.
+    /// Whether an end has failed, so that only what was received from it still moves.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Moves bytes both ways until both directions wait or are over; `resume_at` is when a throttled direction goes on.
+    ///
+    /// # Errors
+    /// The end that failed, when the other has taken all that was received from it.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -181,31 +213,66 @@ impl Tunnel {
         stock: &Rc<BufferStock>,
         resume_at: &mut Option<Instant>,
     ) -> Poll<Result<(), Broken>> {
-        let up = self.up.poll(cx, client, server, stock, resume_at);
-        let up = up.map_err(|failed| broken(failed, Side::Client, Side::Server))?;
-        self.note_end(up, Side::Client);
-        let down = self.down.poll(cx, server, client, stock, resume_at);
-        let down = down.map_err(|failed| broken(failed, Side::Server, Side::Client))?;
-        self.note_end(down, Side::Server);
-        if up.is_ready() && down.is_ready() {
+        loop {
+            let up = self.up.poll(cx, client, server, stock, resume_at);
+            let Ok(up) = self.note(up, Side::Client) else { continue };
+            let down = self.down.poll(cx, server, client, stock, resume_at);
+            let Ok(down) = self.note(down, Side::Server) else { continue };
+            return self.poll_ends(cx, client, server, up.is_ready(), down.is_ready());
+        }
+    }
+
+    /// Passes on the ends of the directions that are over.
+    fn poll_ends(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &mut Connection,
+        server: &mut Connection,
+        is_up_over: bool,
+        is_down_over: bool,
+    ) -> Poll<Result<(), Broken>> {
+        if is_up_over && is_down_over {
+            if let Some(broken) = self.broken.take() {
+                return Poll::Ready(Err(broken));
+            }
             ready!(server.poll_tell_end(cx));
             ready!(client.poll_tell_end(cx));
             // Closing both sockets says the rest.
             return Poll::Ready(Ok(()));
         }
-        if up.is_ready() {
+        // An end that is passed on would make a proper one of what was broken off.
+        if self.broken.is_none() && is_up_over {
             pass_end(&mut self.up, server, cx);
         }
-        if down.is_ready() {
+        if self.broken.is_none() && is_down_over {
             pass_end(&mut self.down, client, cx);
         }
         Poll::Pending
     }
 
-    fn note_end(&mut self, direction: Poll<()>, sender: Side) {
-        if direction.is_ready() && self.first_end.is_none() {
-            self.first_end = Some(sender);
-        }
+    /// Keeps who ended or failed first.
+    ///
+    /// # Errors
+    /// When an end has failed just now. What was received from it goes on, and nothing is moved to it any more.
+    fn note(&mut self, moved: Poll<Result<(), Failed>>, sender: Side) -> Result<Poll<()>, ()> {
+        let (side, error) = match moved {
+            Poll::Pending => return Ok(Poll::Pending),
+            Poll::Ready(Ok(())) => {
+                self.first_end.get_or_insert(sender);
+                return Ok(Poll::Ready(()));
+            }
+            Poll::Ready(Err(Failed::Sender(error))) => (sender, error),
+            Poll::Ready(Err(Failed::Receiver(error))) => (sender.other(), error),
+        };
+        let (from, to) = match side {
+            Side::Client => (&mut self.up, &mut self.down),
+            Side::Server => (&mut self.down, &mut self.up),
+        };
+        to.given_up = true;
+        // A failed read was the last. After a failed write, the kernel may still have bytes that came before.
+        from.ended |= side == sender;
+        self.broken.get_or_insert(Broken { side, error });
+        Err(())
     }
 }
 
@@ -216,9 +283,11 @@ fn pass_end(direction: &mut Direction, receiver: &mut Connection, cx: &mut Conte
     }
 }
 
-fn broken(failed: Failed, sender: Side, receiver: Side) -> Broken {
-    match failed {
-        Failed::Sender(error) => Broken { side: sender, error },
-        Failed::Receiver(error) => Broken { side: receiver, error },
+impl Side {
+    const fn other(self) -> Self {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
     }
 }

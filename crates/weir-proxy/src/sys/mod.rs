@@ -1,4 +1,4 @@
-//! What no safe library offers: three socket options, the event loop's watch over a descriptor, and samples of running threads.
+//! What no safe library offers: four socket options, what a socket has not sent yet, the event loop's watch over a descriptor, and samples of running threads.
 //! The only unsafe code of the crate.
 
 #![expect(unsafe_code, reason = "each block says why it is sound; everything else in the crate is safe")]
@@ -7,6 +7,7 @@ pub(crate) mod sampling;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -22,6 +23,15 @@ pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<Owned
     unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(io::Error::from)
 }
 
+/// The same for a descriptor that others may look at.
+///
+/// # Errors
+/// As [`watch`].
+pub(crate) fn watch_shared(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
+    // SAFETY: as above; what an `Arc` holds stays where it is and open at least as long as that `Arc`.
+    unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(io::Error::from)
+}
+
 /// Keeps a connection in the kernel until its first byte is here, for at most `seconds` (tcp(7), `TCP_DEFER_ACCEPT`).
 pub(crate) fn set_defer_accept(fd: BorrowedFd<'_>, seconds: u32) -> io::Result<()> {
     set_tcp(fd, libc::TCP_DEFER_ACCEPT, seconds)
@@ -32,14 +42,26 @@ pub(crate) fn set_fast_open(fd: BorrowedFd<'_>, length: u32) -> io::Result<()> {
     set_tcp(fd, libc::TCP_FASTOPEN, length)
 }
 
+/// Has new connections refused on a listening socket, while those that the kernel is making or has made are still accepted on it.
+///
+/// It is bound to an interface that does not exist (socket(7), `SO_BINDTOIFINDEX`), so that no SYN finds it; connections that have begun
+/// know it already. A close would reset them.
+pub(crate) fn refuse_new(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, u32::MAX)
+}
+
 fn set_tcp(fd: BorrowedFd<'_>, name: libc::c_int, value: u32) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_TCP, name, value)
+}
+
+fn set_option(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: u32) -> io::Result<()> {
     let value = libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX);
     // SAFETY: the descriptor is open for the life of the borrow, and the kernel reads exactly the size of a c_int
     // from a pointer to a live c_int.
     let outcome = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
+            level,
             name,
             (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
@@ -71,6 +93,20 @@ pub(crate) fn backlog(fd: BorrowedFd<'_>) -> io::Result<usize> {
     if outcome == 0 { Ok(info.tcpi_unacked as usize) } else { Err(io::Error::last_os_error()) }
 }
 
+/// How many bytes that were written to a TCP socket its peer has not acknowledged (tcp(7), `SIOCOUTQ`).
+///
+/// # Errors
+/// Those of `ioctl(2)`; `Unsupported` on a socket of another protocol, which would count something else.
+pub(crate) fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    if rustix::net::sockopt::socket_domain(fd)? == rustix::net::AddressFamily::UNIX {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let mut len: libc::c_int = 0;
+    // SAFETY: the descriptor is open for the life of the borrow, and the kernel writes a c_int to a live c_int.
+    let outcome = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut len) };
+    if outcome == 0 { Ok(usize::try_from(len).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+}
+
 /// A number that the kernel keeps for a TCP socket.
 #[cfg(test)]
 pub(crate) fn tcp(fd: BorrowedFd<'_>, name: libc::c_int) -> u32 {
@@ -88,6 +124,7 @@ pub(crate) fn tcp(fd: BorrowedFd<'_>, name: libc::c_int) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
     use std::os::fd::AsFd;
 
     use super::*;
@@ -103,6 +140,44 @@ mod tests {
         // The kernel counts in retransmissions, after 1, 3, 7 s and so on, and rounds up.
         let wait = tcp(fd, libc::TCP_DEFER_ACCEPT);
         assert!((5..=7).contains(&wait), "{wait} s");
+    }
+
+    #[test]
+    fn bytes_are_unacknowledged_until_the_peer_has_room() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let mut sender = std::net::TcpStream::connect(address).expect("the kernel accepts");
+        let (mut receiver, _) = listener.accept().expect("one waits");
+        assert_eq!(unacknowledged(sender.as_fd()).ok(), Some(0));
+        sender.set_nonblocking(true).expect("every socket takes it");
+        let mut sent = 0;
+        while let Ok(len) = sender.write(&[0; 65_536]) {
+            sent += len;
+        }
+        assert!(unacknowledged(sender.as_fd()).expect("TCP tells") > 0);
+        receiver.read_exact(&mut vec![0; sent]).expect("all of it comes");
+        // The last acknowledgement may still be on its way.
+        while unacknowledged(sender.as_fd()).expect("TCP tells") > 0 {
+            std::thread::yield_now();
+        }
+        let (mut unix, _peer) = std::os::unix::net::UnixStream::pair().expect("sockets can be made");
+        unix.write_all(b"unread").expect("there is room");
+        assert!(unacknowledged(unix.as_fd()).is_err());
+    }
+
+    #[test]
+    fn new_connections_are_refused_and_earlier_ones_are_not() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let mut early = std::net::TcpStream::connect(address).expect("the listener accepts");
+        refuse_new(listener.as_fd()).expect("every socket takes it");
+        let late = std::net::TcpStream::connect(address).expect_err("nobody listens any more");
+        assert_eq!(late.kind(), io::ErrorKind::ConnectionRefused);
+        let (mut accepted, _) = listener.accept().expect("one waits");
+        io::Write::write_all(&mut accepted, b"hello").expect("the connection is open");
+        let mut greeting = [0; 5];
+        io::Read::read_exact(&mut early, &mut greeting).expect("the connection is open");
+        assert_eq!(&greeting, b"hello");
     }
 
     #[test]

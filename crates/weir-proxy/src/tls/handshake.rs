@@ -64,7 +64,7 @@ async fn first_byte(session: &mut Session) -> Result<u8, Refused> {
     // What came behind a PROXY protocol header is in the input already.
     if !session.client.has_input() && !session.client.fill_at_once(&session.worker.stock) {
         let received = std::future::poll_fn(|cx| {
-            if session.worker.is_stopping() {
+            if session.is_stopped() {
                 return Poll::Ready(Err(Refused::Quietly));
             }
             match session.client.poll_fill(cx, &session.worker.stock) {
@@ -107,7 +107,7 @@ async fn shake(session: &mut Session, config: Arc<ServerConfig>) -> Result<(), R
         match records.poll_handshake(cx, &mut session.client.socket, &session.worker.stock, Behind::Unknown) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(refused(session, &error))),
-            Poll::Pending if session.worker.is_stopping() => {
+            Poll::Pending if session.is_stopped() => {
                 Poll::Ready(Err(Refused::Failed(Failure::weir(Phase::Tls, Cause::Drained))))
             }
             Poll::Pending => poll_over(session).map(Err),

@@ -14,7 +14,7 @@ use weir_observe::access_log::TlsRecord;
 use super::clients::ClientCertificate;
 use super::terms::suite_name;
 use crate::buffer::{Buffer, BufferStock};
-use crate::socket::{Behind, Socket};
+use crate::socket::{Behind, PeerState, Socket};
 
 /// Decrypted bytes beyond which no further record is taken in before they are read: what rustls allows.
 const DECRYPTED_MAX: usize = 16 * 1024;
@@ -181,7 +181,29 @@ impl Records {
         false
     }
 
-    /// Receives and decrypts what is there.
+    /// What is known of the peer; registers `cx` for the next news. Only its records tell whether it has sent something or ended its
+    /// direction, so they are taken in until one of the two shows.
+    pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> PeerState {
+        for _ in 0..QUIET_READS_MAX {
+            if self.has_received() {
+                return PeerState::Readable;
+            }
+            if self.peer_closed {
+                return PeerState::Ended;
+            }
+            match socket.poll_peer(cx) {
+                PeerState::Readable => {}
+                state => return state,
+            }
+            if self.take_in_at_once(socket).is_err() {
+                return PeerState::Gone;
+            }
+        }
+        cx.waker().wake_by_ref();
+        PeerState::Quiet
+    }
+
+    /// Receives and decrypts what is there, at most a kilobyte.
     fn take_in_at_once(&mut self, socket: &mut Socket) -> io::Result<()> {
         let mut space = [0; 1024];
         let len = socket.try_read(&mut space)?;
@@ -189,14 +211,12 @@ impl Records {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut rest = &space[..len];
-        while !rest.is_empty() {
+        // What stands behind the peer's last word is nothing.
+        while !rest.is_empty() && !self.peer_closed {
             self.session.read_tls(&mut rest)?;
             let state = self.session.process_new_packets().map_err(io::Error::other)?;
             self.decrypted = state.plaintext_bytes_to_read();
             self.peer_closed = state.peer_has_closed();
-            if self.has_news() {
-                break;
-            }
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::ServerId;
 use weir_traffic::admission::{Answer, Arrival, Entered, Outcome, Wait};
-use weir_traffic::balance::{Excluded, Pick};
+use weir_traffic::balance::{Excluded, Patience, Pick};
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{Standing, Ticket};
 
@@ -101,7 +101,12 @@ pub(crate) async fn admit(
     let slot = |server| Slot { view: Rc::clone(view), upstream, server };
     let now_ms = if balancer.measures_latency() { plan.millis(session.now) } else { 0 };
     let pick = Pick { hash, excluded, random: session.worker.random(), now_ms };
-    let arrival = Arrival { pick, bound: exchange.bond.server, patience: plan.patience };
+    let (bound, patience) = match private_server(session, plans) {
+        None => (exchange.bond.server, plan.patience),
+        // On any other server, the client would have to authenticate again, or the handshake would fail.
+        private => (private, Patience::ForOwn),
+    };
+    let arrival = Arrival { pick, bound, patience };
     let own = match plan.admission.try_admit(&arrival) {
         Answer::Server(server) => return Ok(slot(server)),
         Answer::NoneEligible => {
@@ -133,6 +138,14 @@ pub(crate) async fn admit(
     }
 }
 
+/// The server that has authenticated the client, or is about to, on a connection that is kept for it.
+#[inline]
+fn private_server(session: &mut Session, plans: Plans<'_>) -> Option<ServerId> {
+    let servers = &plans.view.upstreams[plans.upstream_index].servers;
+    let index = session.own_idle.private_server(servers, session.now)?;
+    u32::try_from(index).ok().map(ServerId)
+}
+
 /// Waits in the queue until a server is handed over.
 async fn wait(
     session: &mut Session,
@@ -160,6 +173,7 @@ async fn wait(
     let record = &mut exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
     let own_until = own.and(plan.config.queue.own_server).map(|wait| wait.min(limit));
+    let own_until = own_until.filter(|_| own != private_server(session, plans));
     let shard = &plans.view.upstreams[plans.upstream_index].shard;
     // Only now: whoever sees this one counted may rely on it that later ones stand behind it.
     shard.queued.increment();
@@ -207,8 +221,8 @@ impl Claim<'_> {
                 let outcome = outcome.unwrap_or(Err(Cause::NoServer));
                 return Poll::Ready(outcome.map_err(|cause| Failure::weir(Phase::Queue, cause)));
             }
-            if session.poll_client_gone(cx) {
-                return Poll::Ready(Err(Failure::client(Phase::Queue, Cause::Reset)));
+            if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
+                return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
             }
             session.tell(Doing::Queue, Some(exchange));
             match (session.deadline.poll_passed(), self.ticket) {

@@ -39,6 +39,8 @@ pub(crate) struct ServerConnection {
     pub(crate) connection: Box<Connection>,
     pub(crate) opened_at: Instant,
     pub(crate) requests: u64,
+    /// Whether the server may take it for authenticated, as one user: it serves one client connection to its end.
+    pub(crate) is_private: bool,
     /// When the server said, or the limits say, that it must not be used any more.
     usable_until: Option<Instant>,
     _counted: CountedOpen,
@@ -72,12 +74,14 @@ impl ServerConnection {
     /// A connection that has just been opened; counted as open until it is dropped.
     pub(crate) fn new(connection: Connection, opened_at: Instant, shard: Arc<ServerShard>) -> Self {
         let connection = Box::new(connection);
-        Self { connection, opened_at, requests: 0, usable_until: None, _counted: CountedOpen::new(shard) }
+        let _counted = CountedOpen::new(shard);
+        Self { connection, opened_at, requests: 0, is_private: false, usable_until: None, _counted }
     }
 
     /// The connection at the end of a clean exchange, if it may be used again, and until when, which may be forever.
     /// `announced` is the server's `Keep-Alive: timeout`.
     fn if_reusable(mut self, now: Instant, limits: &IdleLimits, announced: Option<Duration>) -> Option<Self> {
+        debug_assert!(!self.is_private, "no other client may have it");
         let aged = limits.age_max.map(|age| self.opened_at + age);
         // A server closes at its announced time: a second earlier is safe.
         let announced = announced.map(|time| now + time.saturating_sub(Duration::from_secs(1)));
@@ -91,6 +95,12 @@ impl ServerConnection {
         fit.then_some(self)
     }
 
+    /// The same for a private connection: the limits on reuse would end an authentication, so it has only those of its client.
+    fn if_open(mut self) -> Option<Self> {
+        self.usable_until = None;
+        Some(self).filter(|private| !private.connection.has_input())
+    }
+
     /// Whether a kept connection is still good.
     ///
     /// `thorough` asks the kernel whether it is quiet instead of trusting the event loop: for requests that must not be sent
@@ -100,13 +110,18 @@ impl ServerConnection {
     }
 }
 
-/// The idle connection that belongs to one client connection, because its server was told whose it is.
+/// Private connections that a client connection keeps, each to another server: a site may be made of several applications that
+/// authenticate by themselves.
+const PRIVATE_MAX: usize = 4;
+
+/// The idle connections that belong to one client connection: private ones, and the last one whose server was told whose it is.
 ///
-/// It is the last one only, and as it has nobody who looks after it, it stays open until the client has its next request or
-/// goes: both take no longer than the client may be idle.
+/// They stay open until the client has its next request or goes: both take no longer than the client may be idle.
 #[derive(Debug, Default)]
 pub(crate) struct OwnIdle {
-    kept: Option<Box<Own>>,
+    /// Least recently used first. Boxed, since nearly every session has none.
+    #[expect(clippy::box_collection, reason = "a session is small: a vector would be three words")]
+    kept: Option<Box<Vec<Own>>>,
 }
 
 #[derive(Debug)]
@@ -116,20 +131,38 @@ struct Own {
     server: Rc<LocalServer>,
 }
 
+impl Own {
+    fn leads_to(&self, server: &Rc<LocalServer>) -> bool {
+        Rc::ptr_eq(&self.server, server) && !server.is_closed()
+    }
+}
+
 impl OwnIdle {
-    /// Takes the connection if it leads to this server and is still good; else it is closed.
+    /// Takes the connection to this server if it is still good. One to another server is closed, unless it is private.
     pub(crate) fn take(
         &mut self,
         server: &Rc<LocalServer>,
         now: Instant,
         thorough: bool,
     ) -> Option<ServerConnection> {
-        let mut own = *self.kept.take()?;
-        let leads_there = Rc::ptr_eq(&own.server, server) && !server.is_closed();
-        (leads_there && own.connection.is_usable(now, thorough)).then_some(own.connection)
+        let kept = self.kept.as_mut()?;
+        let own = kept.iter().position(|own| own.leads_to(server)).map(|index| kept.remove(index).connection);
+        kept.retain(|own| own.connection.is_private);
+        own.and_then(|mut own| (own.is_usable(now, thorough || own.is_private)).then_some(own))
     }
 
-    /// Keeps a connection to `server` whose exchange ended cleanly, in the place of the one before.
+    /// The place in `servers` of the one that has authenticated this client most recently, on a connection that is still good; closes
+    /// those that are not.
+    pub(crate) fn private_server(&mut self, servers: &[Rc<LocalServer>], now: Instant) -> Option<usize> {
+        let kept = self.kept.as_mut()?;
+        kept.retain_mut(|own| {
+            !own.connection.is_private || !own.server.is_closed() && own.connection.is_usable(now, true)
+        });
+        let mut private = kept.iter().rev().filter(|own| own.connection.is_private);
+        private.find_map(|own| servers.iter().position(|server| own.leads_to(server)))
+    }
+
+    /// Keeps a connection to `server` whose exchange ended cleanly.
     pub(crate) fn keep(
         &mut self,
         connection: ServerConnection,
@@ -138,13 +171,24 @@ impl OwnIdle {
         limits: &IdleLimits,
         announced: Option<Duration>,
     ) {
-        let own = |connection| Box::new(Own { connection, server: Rc::clone(server) });
-        self.kept = connection.if_reusable(now, limits, announced).filter(|_| !server.is_closed()).map(own);
+        let kept = match connection.is_private {
+            true => connection.if_open(),
+            false => connection.if_reusable(now, limits, announced),
+        };
+        let Some(connection) = kept.filter(|_| !server.is_closed()) else { return };
+        let list = self.kept.get_or_insert_default();
+        list.retain(|own| own.connection.is_private && !Rc::ptr_eq(&own.server, server));
+        if list.len() >= PRIVATE_MAX {
+            list.remove(0);
+        }
+        list.push(Own { connection, server: Rc::clone(server) });
     }
 
-    /// Closes it: it has just proved to be dead.
-    pub(crate) fn clear(&mut self) {
-        self.kept = None;
+    /// Closes the connection to `server`: it has just proved to be dead.
+    pub(crate) fn clear(&mut self, server: &Rc<LocalServer>) {
+        if let Some(kept) = &mut self.kept {
+            kept.retain(|own| !Rc::ptr_eq(&own.server, server));
+        }
     }
 }
 

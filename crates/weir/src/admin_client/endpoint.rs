@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -55,6 +55,12 @@ impl fmt::Display for Endpoint {
 }
 
 impl Endpoint {
+    /// A socket by its path, written as in a config or without `unix:`.
+    pub(super) fn of_socket(path: &Path) -> Self {
+        let bare = path.to_str().and_then(|text| text.strip_prefix("unix:"));
+        Self::Unix(bare.map_or_else(|| path.to_owned(), PathBuf::from))
+    }
+
     /// How a program on the same machine reaches a listener: one on all addresses is on the loopback address too.
     pub(super) fn of_listener(mut address: SocketAddr) -> Self {
         if address.ip().is_unspecified() {

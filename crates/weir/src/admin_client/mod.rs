@@ -14,9 +14,10 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use data_encoding::BASE64;
-use weir_config::{Config, ListenAddress};
+use weir_config::{Checked, ListenAddress};
 
 use crate::error::CommandError;
+use crate::output;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use http::Answer;
 
@@ -27,7 +28,9 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const SECRET_BYTES_MAX: usize = 4096;
 
 const HOW_TO_NAME_IT: &str = "give --admin ADDRESS (`127.0.0.1:9000`, `unix:/run/weir.sock`), or --config FILE with the config that it \
-    runs on; that needs `admin.socket` or `admin.address`";
+    runs on; that needs `admin.socket` or `admin.address`. --socket PATH names its socket alone";
+
+const BROKEN: &str = "it may have been edited since Weir read it: `weir check` lists its mistakes";
 
 /// Which Weir is asked, and as whom. Commands flatten it into their own options.
 #[derive(Debug, Clone, Default, Args)]
@@ -39,6 +42,9 @@ pub(crate) struct AdminArguments {
     /// The config that it runs on: says where it can be asked.
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
+    /// Its socket, whatever a config says: short for `--admin unix:PATH`.
+    #[arg(long, global = true, value_name = "PATH", conflicts_with_all = ["admin", "config"])]
+    socket: Option<PathBuf>,
     /// The user to ask as, and the file that holds the password.
     #[arg(long, global = true, value_name = "NAME:PASSWORD-FILE", conflicts_with = "token_file")]
     user: Option<String>,
@@ -53,10 +59,11 @@ impl AdminArguments {
     /// # Errors
     /// When the options do not say which one, or a file of theirs cannot be read.
     pub(crate) fn client(&self) -> Result<AdminClient, CommandError> {
-        let endpoint = match (&self.admin, &self.config) {
-            (Some(endpoint), _) => endpoint.clone(),
-            (None, Some(file)) => of_config(file)?,
-            (None, None) => {
+        let endpoint = match (&self.admin, &self.socket, &self.config) {
+            (Some(endpoint), ..) => endpoint.clone(),
+            (None, Some(path), _) => Endpoint::of_socket(path),
+            (None, None, Some(file)) => of_config(file)?,
+            (None, None, None) => {
                 let what = "it is not said which Weir is asked".to_owned();
                 return Err(CommandError::Usage { what, help: Some(HOW_TO_NAME_IT.to_owned()) });
             }
@@ -82,17 +89,26 @@ impl AdminArguments {
     }
 }
 
-/// Where the Weir that runs on a config can be asked.
+/// Where the Weir that runs on a config can be asked. A config with mistakes elsewhere still says it: a running Weir is asked most when
+/// something is wrong.
 fn of_config(file: &Path) -> Result<Endpoint, CommandError> {
-    let config = Config::load(file).map_err(CommandError::Config)?;
-    if let Some(ListenAddress::Unix(path)) = &config.admin.socket {
+    let checked = Checked::load(file);
+    let admin = checked.admin();
+    let is_named = admin.socket.is_some() || admin.address.is_some();
+    if checked.config.is_none() {
+        if !is_named {
+            return Err(CommandError::Config(checked.mistakes));
+        }
+        output::note(&format!("{} has mistakes, so only its `[admin]` is used; {BROKEN}", file.display()));
+    }
+    if let Some(ListenAddress::Unix(path)) = &admin.socket {
         return Ok(Endpoint::Unix(path.clone()));
     }
     let unusable = |what: &str, help: &str| {
         let what = format!("{}: {what}", file.display());
         Err(CommandError::Usage { what, help: Some(help.to_owned()) })
     };
-    match config.admin.address {
+    match admin.address {
         Some(address) if address.port() == 0 => unusable(
             "`admin.address` leaves the port to the system",
             "Weir says at its start which one it is: give it with --admin ADDRESS",

@@ -153,6 +153,16 @@ fn the_config_says_where() {
     assert!(complaint(of("")).contains("set `admin.address"));
     assert!(complaint(of("admin.address = \"127.0.0.1:0\"")).contains("leaves the port to the system"));
     assert!(complaint(AdminArguments::default().client()).contains("--admin ADDRESS"));
+    // Broken since Weir read it, in another table, or no TOML any more.
+    for broken in ["listener.web.adress = 1\n", "[upstream.b\nx\n"] {
+        let found = of(&format!("admin.socket = \"unix:/run/w.sock\"\n{broken}")).unwrap();
+        assert_eq!(found.endpoint, Endpoint::Unix("/run/w.sock".into()), "{broken}");
+    }
+    assert!(matches!(of("listener.web.adress = 1"), Err(CommandError::Config(_))));
+    for path in ["/run/w.sock", "unix:/run/w.sock"] {
+        let arguments = AdminArguments { socket: Some(path.into()), ..AdminArguments::default() };
+        assert_eq!(arguments.client().unwrap().endpoint, Endpoint::Unix("/run/w.sock".into()));
+    }
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! SIGTERM ends the process when the running exchanges are done; a second signal ends it at once.
 
+use std::io::ErrorKind;
 use std::net::TcpStream;
 
 use rustix::process::Signal;
 
+use crate::harness::tls::{self, ECDSA};
 use crate::harness::watchdog::{WATCHDOG, pause};
-use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::{Authority, Client, Gate, Origin, Weir, eventually, origin::ok};
 
 /// An origin that answers `/slow` only when the gate is open.
 fn gated(gate: &Gate) -> Origin {
@@ -307,5 +309,76 @@ fn the_supervisor_is_told() {
     assert!(hear().starts_with("READY=1\n"));
     weir.signal(Signal::TERM);
     assert!(hear().starts_with("STOPPING=1\n"));
+    assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
+}
+
+/// Connects and asks once, again and again, until connections are refused; gives what came instead of an answer on those that were made.
+fn ask_until_refused(connect: impl Fn() -> std::io::Result<Client>) -> Vec<String> {
+    let mut lost = Vec::new();
+    loop {
+        let outcome = match connect() {
+            Ok(mut client) => client
+                .send_what_is_taken("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+                .and_then(|()| client.try_response_to("GET"))
+                .map_err(|end| end.to_string()),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return lost,
+            Err(error) => Err(error.to_string()),
+        };
+        match outcome {
+            Ok(response) if response.status == 200 => {}
+            other => lost.push(format!("{other:?}")),
+        }
+    }
+}
+
+#[test]
+fn each_connection_that_is_made_while_it_stops_has_its_answer() {
+    for is_tls in [false, true] {
+        for _ in 0..3 {
+            let origin = Origin::serving("x");
+            let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+            let authority = Authority::new();
+            authority.issue(folder.path(), "a", &["a.test"], ECDSA);
+            let tls = "listener.web.tls.certificates = [{ certificate = \"a.pem\", key = \"a.key\" }]\n";
+            let text = format!(
+                "process.workers = 2\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n{}\
+                 upstream.app.servers = [\"{}\"]\n",
+                if is_tls { tls } else { "" },
+                origin.address()
+            );
+            let mut weir = Weir::start_in(folder, &text);
+            let address = weir.web();
+            let connect = || match is_tls {
+                true => tls::try_connect(address, authority.client(), "a.test"),
+                false => TcpStream::connect(address).map(Client::over),
+            };
+            let lost: Vec<String> = std::thread::scope(|scope| {
+                let clients: Vec<_> = (0..16).map(|_| scope.spawn(|| ask_until_refused(connect))).collect();
+                origin.wait_for_requests(200);
+                weir.signal(Signal::TERM);
+                clients.into_iter().flat_map(|client| client.join().expect("no client panics")).collect()
+            });
+            assert!(lost.is_empty(), "TLS {is_tls}: {lost:?}");
+            assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
+        }
+    }
+}
+
+#[test]
+fn a_first_request_that_is_under_way_when_it_stops_has_its_answer() {
+    let origin = Origin::serving("x");
+    let mut weir = Weir::proxying(&origin);
+    let address = weir.web();
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(address)).collect();
+    let mut used = Client::connect(address);
+    used.assert_alive();
+    weir.signal(Signal::TERM);
+    eventually("new connections are refused", || TcpStream::connect(address).is_err());
+    used.assert_closed();
+    for client in &mut clients {
+        client.send_get("/");
+        let response = client.response();
+        assert_eq!((response.status, response.closes()), (200, true), "{response:?}");
+    }
     assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
 }

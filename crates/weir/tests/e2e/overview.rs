@@ -95,3 +95,49 @@ fn a_server_tells_since_when_and_why() {
     gate.open();
     assert_eq!(client.response().text(), "late");
 }
+
+#[test]
+fn many_servers_are_shown_page_by_page() {
+    let servers: Vec<String> =
+        (0..1_200).map(|number| format!("\"127.0.0.1:{}\"", 10_000 + number)).collect();
+    let weir = Weir::start(&format!(
+        "admin.address = \"127.0.0.1:0\"\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
+         route = [{{ path = \"/few/\", upstream = \"few\" }}, {{ upstream = \"app\" }}]\n\
+         [upstream.app]\nservers = [{}]\n[upstream.few]\nservers = [\"127.0.0.1:1\"]\n",
+        servers.join(", ")
+    ));
+    let get = |path: &str| Client::get_by_address(weir.address("admin"), path);
+    let page = |query: &str| -> Value {
+        serde_json::from_str(&get(&format!("/api/overview{query}")).text()).expect("it is JSON")
+    };
+    let shown = |overview: &Value| {
+        let upstreams = overview["upstreams"].as_array().expect("there are upstreams");
+        let of = |upstream: &Value| upstream["servers"].as_array().map_or(0, Vec::len);
+        upstreams
+            .iter()
+            .map(|one| (one["name"].as_str().unwrap_or_default().to_owned(), of(one)))
+            .collect::<Vec<_>>()
+    };
+    let first = page("");
+    assert_eq!(shown(&first), [("app".to_owned(), 1_000)]);
+    assert_eq!(first["page"]["pages"], 2);
+    assert_eq!([&first["page"]["servers"], &first["page"]["upstreams"]], [1_201, 2]);
+    assert_eq!(first["upstreams"][0]["servers_total"], 1_200);
+    assert_eq!(first["upstreams"][0]["servers_usable"], 1_200, "figures of an upstream are whole");
+    let second = page("?page=2");
+    assert_eq!(shown(&second), [("app".to_owned(), 200), ("few".to_owned(), 1)]);
+    assert_eq!(second["upstreams"][0]["servers"][0]["name"], "127.0.0.1:11000");
+    assert_eq!(shown(&page("?upstream=few")), [("few".to_owned(), 1)]);
+    for (path, status) in [("?page=3", 404), ("?page=0", 404), ("?page=x", 400), ("?upstream=none", 404)] {
+        assert_eq!(get(&format!("/api/overview{path}")).status, status, "{path}");
+        assert_eq!(get(&format!("/{path}")).status, status, "{path}");
+    }
+    assert!(get("/?page=2").text().contains("Page 2 of 2"));
+    let metrics = get("/metrics?upstream=few").text();
+    assert!(
+        metrics.contains("upstream=\"few\"") && !metrics.contains("upstream=\"app\""),
+        "of one upstream alone"
+    );
+    assert!(metrics.contains("listener=\"web\""));
+    assert_eq!(get("/metrics?upstream=none").status, 404);
+}

@@ -244,6 +244,85 @@ fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
     assert_eq!(browser.evaluate("window.isStillHere"), json!(true));
 }
 
+/// Twelve upstreams `u0` to `u11` with servers `a0`, `b0` to `a11`, `b11`; `u7` has a third one that nobody serves.
+fn twelve(origins: &[Origin]) -> String {
+    let mut config = "admin.address = \"127.0.0.1:0\"\nadmin.changes = true\n[listener.web]\naddress = \"127.0.0.1:0\"\nroute = [".to_owned();
+    for number in 0..12 {
+        config.push_str(&format!("{{ path = \"/{number}/\", upstream = \"u{number}\" }}, "));
+    }
+    config.push_str("]\n");
+    for number in 0..12 {
+        let names = [format!("a{number}"), format!("b{number}")];
+        let [a, b] = [0, 1].map(|index| origins[index].named(&names[index]));
+        let broken = if number == 7 { ", { name = \"gone\", address = \"127.0.0.1:1\" }" } else { "" };
+        let health = if number == 7 { "health = { interval = \"100ms\", fall = 1 }\n" } else { "" };
+        config.push_str(&format!("[upstream.u{number}]\nservers = [{a}, {b}{broken}]\n{health}"));
+    }
+    config
+}
+
+#[test]
+fn many_upstreams_are_lines_that_are_searched_and_changed_together() {
+    let origins = [origin(), origin()];
+    let weir = Weir::start(&twelve(&origins));
+    let mut browser = Browser::start();
+    browser.resize(1280, false);
+    open(&mut browser, &format!("http://{}/", weir.address("admin")));
+    let shown = "[...document.querySelectorAll('details.upstream')].filter(one => !one.hidden).map(one => one.dataset.name).join(' ')";
+    eventually("the one with a problem comes first", || {
+        browser.evaluate(shown).as_str().is_some_and(|names| names.starts_with("u7 u0 u1 "))
+            && browser.text("details.upstream .state") == "degraded"
+            && browser.text("details.upstream .usable") == "2 of 3 usable"
+    });
+    let heights =
+        "[...document.querySelectorAll('details.upstream')].every(one => !one.open && one.offsetHeight < 48)";
+    assert_eq!(browser.evaluate(heights), json!(true), "each takes a line");
+    browser.resize(390, false);
+    let phone = "document.getElementById('upstream-list').offsetHeight / 12";
+    assert!(browser.evaluate(phone).as_f64().is_some_and(|height| height < 120.0), "ten take two screens");
+    browser.resize(1280, false);
+    browser.evaluate("document.querySelector('details.upstream .usable').click()");
+    let rows = "[...document.querySelectorAll('details.upstream[open] tbody tr')].filter(one => one.offsetParent).map(one => one.querySelector('.part').textContent).join(' ')";
+    assert_eq!(browser.evaluate(rows), "gone", "it leads to the one that is not usable");
+    browser.evaluate("document.querySelector('details[open] button.all').click()");
+    assert_eq!(browser.evaluate(rows), "gone a7 b7");
+    // A search finds servers too, and what it finds is changed together.
+    let find = |browser: &mut Browser, text: &str| {
+        browser.evaluate(&format!(
+            "{{ const search = document.getElementById('search'); search.value = '{text}'; search.dispatchEvent(new Event('input')); }}"
+        ));
+    };
+    find(&mut browser, "b1");
+    assert_eq!(browser.evaluate(shown), "u1 u10 u11");
+    browser.evaluate("document.getElementById('select-found').click()");
+    assert_eq!(browser.text("#selection-count"), "3 servers");
+    browser.evaluate("document.getElementById('selection-change').click()");
+    assert!(is_open(&mut browser), "it asks first");
+    assert_eq!(browser.text("#change-server"), "3 servers");
+    browser.evaluate("document.querySelector('#change [value=draining]').click()");
+    assert_eq!(browser.evaluate("document.getElementById('change-warning').hidden"), json!(true));
+    browser.press("Enter");
+    let draining = || {
+        let table = Client::get_by_address(weir.address("admin"), "/servers").text();
+        let rows = table.lines().filter(|line| line.contains("\tdraining\t"));
+        rows.filter_map(|line| line.split('\t').nth(1).map(str::to_owned)).collect::<Vec<_>>().join(" ")
+    };
+    eventually("all three drain", || draining() == "b1 b10 b11");
+    eventually("the dialog is done", || !is_open(&mut browser));
+    assert_eq!(browser.evaluate("document.getElementById('selection').hidden"), json!(true));
+    find(&mut browser, "");
+    browser.evaluate(
+        "{ const filter = document.getElementById('filter'); filter.value = 'out'; filter.dispatchEvent(new Event('change')); }",
+    );
+    eventually("those that are out are found", || browser.evaluate(shown) == "u1 u10 u11");
+    // The last server of an upstream is not taken without a word.
+    find(&mut browser, "a10");
+    browser.evaluate("document.getElementById('select-found').click(); document.getElementById('selection-change').click()");
+    browser.evaluate("document.querySelector('#change [value=maintenance]').click()");
+    assert_eq!(browser.text("#change-warning"), "No usable server would be left to u10.");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
 #[test]
 fn profiles_are_for_the_own_page_where_changes_are_allowed() {
     let origins = [origin(), origin()];

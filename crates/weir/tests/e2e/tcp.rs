@@ -106,7 +106,7 @@ fn a_server_that_ends_first_leaves_the_client_its_direction() {
 }
 
 #[test]
-fn a_reset_on_one_side_is_a_reset_on_the_other() {
+fn a_reset_of_the_client_is_passed_on_and_one_of_the_server_is_an_end() {
     let server = Origin::start(|conn| {
         conn.take(2)?;
         conn.reset();
@@ -115,7 +115,7 @@ fn a_reset_on_one_side_is_a_reset_on_the_other() {
     let weir = Weir::start(&config(&[&address(&server)], "", ""));
     let mut client = Client::connect(weir.web());
     client.send("go");
-    assert_eq!(client.take_to_end().1, End::Reset);
+    assert_eq!(client.take_to_end().1, End::Closed);
     let waiting = Origin::start(|conn| {
         conn.send("hello")?;
         conn.wait_for_end();

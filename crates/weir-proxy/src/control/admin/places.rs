@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use weir_http::Method;
+use weir_observe::overview::Overview;
 use weir_observe::status_page::{self, Shown};
+use weir_traffic::route::query_value;
 
 use super::answer::Answer;
 use super::guard::{Peer, Refused};
+use super::query::decoded;
 use super::request::Request;
 use super::{Served, api, exchanges, profile, ready, servers, sessions};
 
@@ -37,15 +40,19 @@ pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) 
 
 async fn show(request: &Request, served: &Served) -> Answer {
     match request.path() {
-        b"/" | b"/status" => status_page(served),
+        b"/" | b"/status" => {
+            page(request, served).map_or_else(|answer| answer, |overview| status_page(&overview, served))
+        }
         b"/status.css" => Answer::new(200, "text/css; charset=utf-8", status_page::STYLE),
         b"/status.js" => Answer::new(200, "text/javascript; charset=utf-8", status_page::SCRIPT),
         b"/failures" => Answer::new(200, HTML, status_page::failures_page()),
         path if path.starts_with(b"/failures/") => failure_page(&path[b"/failures/".len()..]),
         path if path.starts_with(b"/why/") => Answer::new(200, HTML, status_page::why_page()),
-        b"/metrics" => metrics(served),
+        b"/metrics" => metrics(request, served),
         b"/ready" => ready::answer(request, served),
-        b"/api/overview" => Answer::json(200, &served.sources.overview()),
+        b"/api/overview" => {
+            page(request, served).map_or_else(|answer| answer, |overview| Answer::json(200, &overview))
+        }
         b"/api/config" => api::config(served),
         b"/servers" => servers::table(served),
         b"/api/failures" => exchanges::failures(request, served).await,
@@ -70,10 +77,24 @@ async fn change(request: &Request, served: &Arc<Served>, peer: Peer) -> Answer {
     }
 }
 
-fn status_page(served: &Served) -> Answer {
+/// The part of everything that `upstream` and `page` ask for; without them the first page.
+fn page(request: &Request, served: &Served) -> Result<Overview, Answer> {
+    let value = |name: &str| query_value(request.query(), name.as_bytes()).map(decoded);
+    let number = match value("page").map(|page| page.parse::<usize>()) {
+        None => 1,
+        Some(Ok(number)) => number,
+        Some(Err(_)) => return Err(Answer::plain(400, "`page` is a number from 1.\n")),
+    };
+    served
+        .sources
+        .page(value("upstream").as_deref(), number)
+        .ok_or_else(|| Answer::plain(404, "There is no such upstream, or it has no such page.\n"))
+}
+
+fn status_page(overview: &Overview, served: &Served) -> Answer {
     let config = served.guard.shown_config();
     let shown = Shown {
-        overview: &served.sources.overview(),
+        overview,
         admin: served.guard.figures(),
         config: &config,
         page_token: served.guard.page_token(),
@@ -89,8 +110,14 @@ fn failure_page(code: &[u8]) -> Answer {
     }
 }
 
-fn metrics(served: &Served) -> Answer {
-    let mut figures = served.sources.figures();
+/// All metrics, or with `upstream` those of one upstream beside those that belong to none.
+fn metrics(request: &Request, served: &Served) -> Answer {
+    let upstream = query_value(request.query(), b"upstream").map(decoded);
+    let figures = match &upstream {
+        None => Some(served.sources.figures()),
+        Some(upstream) => served.sources.figures_of(upstream),
+    };
+    let Some(mut figures) = figures else { return Answer::plain(404, "There is no such upstream.\n") };
     figures.admin = served.guard.figures();
     let mut text = String::new();
     weir_observe::prometheus::render(&figures, &mut text);

@@ -148,7 +148,7 @@ fn row_46_an_early_answer_stops_the_upload() {
 }
 
 #[test]
-fn row_46_a_client_that_finishes_its_side_gets_its_response() {
+fn row_46_a_client_that_finishes_its_side_gets_its_response_where_that_is_served() {
     let answer = Gate::new();
     let due = answer.clone();
     let origin = Origin::start(move |conn| {
@@ -158,7 +158,7 @@ fn row_46_a_client_that_finishes_its_side_gets_its_response() {
             conn.send(ok(&format!("whole{}", request.text())))?;
         }
     });
-    let weir = Weir::proxying(&origin);
+    let weir = Weir::proxying_with(&origin, "listener.web.abort_on_close = false");
     for request in [
         "GET /half HTTP/1.1\r\nHost: a.test\r\n\r\n",
         "POST /half HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi",

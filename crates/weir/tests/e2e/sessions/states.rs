@@ -197,6 +197,12 @@ fn a_client_that_leaves_while_it_waits_for_memory() {
     let (weir, held) = without_memory(&origin, "");
     waiting_for_memory(&weir).reset();
     eventually("its session is over", || sessions(&weir, "").len() == held.len());
+    drop(waiting_for_memory(&weir));
+    eventually("it is noticed that it has closed", || sessions(&weir, "").len() == held.len());
+    let mut half_closed = waiting_for_memory(&weir);
+    half_closed.finish();
+    let (answer, _end) = half_closed.take_to_end();
+    assert!(answer.is_empty(), "it has left: {}", String::from_utf8_lossy(&answer));
     gate.open();
 }
 

@@ -1,0 +1,185 @@
+//! What other products call a key: an index of the terms in the "elsewhere" column of the reference (`like`), for hints.
+//!
+//! The column is the only source. Words that need a sentence of their own, and words without an equivalent, are in `foreign`.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::Section;
+use crate::mistake::one_of;
+use crate::reference::sections;
+
+/// Products in the column, as it writes them.
+const PRODUCTS: [&str; 5] = ["nginx", "HAProxy", "Envoy", "Traefik", "Apache httpd"];
+
+/// Words in front of a term that say of what kind it is; people leave them out or write them as a table.
+const KINDS: [&str; 7] =
+    ["option", "bind", "listen", "http-request", "http-response", "http-check", "health_check"];
+
+/// What stands before words that say more about the term before them, and are none themselves.
+const ASIDES: [&str; 3] = ["(in", "(of", "with"];
+
+/// Keys that a hint names at most; with more, the word says too little.
+const KEYS_MAX: usize = 3;
+
+/// How well a term fits a word; the better fit hides the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// The whole term.
+    Whole,
+    /// The term without the word for its kind, or a parameter without its directive: `fails` of `health_check fails=`.
+    Parameter,
+    /// The directive without what follows: `return` of `return 308`.
+    Directive,
+}
+
+#[derive(Debug)]
+struct Term {
+    fit: Fit,
+    product: &'static str,
+    text: &'static str,
+    section: &'static str,
+    key: &'static str,
+}
+
+static INDEX: LazyLock<HashMap<String, Vec<Term>>> = LazyLock::new(|| {
+    let mut index: HashMap<String, Vec<Term>> = HashMap::new();
+    for (product, text, section, key) in all_terms() {
+        for (form, fit) in forms(product, text) {
+            index.entry(form).or_default().push(Term { fit, product, text, section, key });
+        }
+    }
+    for terms in index.values_mut() {
+        let best = terms.iter().map(|term| term.fit).min();
+        terms.retain(|term| Some(term.fit) == best);
+    }
+    index
+});
+
+/// The terms of a cell of the column, each with its product.
+fn terms(like: &'static str) -> Vec<(&'static str, &'static str)> {
+    let mut found = Vec::new();
+    let mut product = "";
+    let mut is_aside = false;
+    for (index, part) in like.split('`').enumerate() {
+        if index % 2 == 1 {
+            if !is_aside {
+                found.push((product, part));
+            }
+            continue;
+        }
+        is_aside = ASIDES.iter().any(|aside| part.trim_end().ends_with(aside));
+        if let Some(named) = PRODUCTS.into_iter().find(|name| part.contains(name)) {
+            product = named;
+        }
+    }
+    found
+}
+
+/// Every term of the column: product, term, section and key, in the order of the reference.
+pub(crate) fn all_terms() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+    let keys =
+        || sections().into_iter().flat_map(|section| section.keys.iter().map(move |key| (section, key)));
+    let of_key = |(section, key): (&'static Section, &'static super::Key)| {
+        terms(key.like).into_iter().map(move |(product, term)| (product, term, section.path, key.name))
+    };
+    keys().flat_map(of_key).collect()
+}
+
+/// The words under which a term is found.
+fn forms(product: &str, term: &str) -> Vec<(String, Fit)> {
+    let words: Vec<&str> = term.split_whitespace().collect();
+    let mut forms = vec![(squashed(term), Fit::Whole)];
+    if let [first, .., last] = words[..] {
+        if KINDS.contains(&first) || last.ends_with('=') {
+            forms.push((squashed(last), Fit::Parameter));
+        }
+        if product == "nginx" {
+            forms.push((squashed(first), Fit::Directive));
+        }
+    }
+    forms.retain(|(form, _)| !form.is_empty());
+    forms
+}
+
+/// A word without case and without what separates its parts: `healthCheck`, `health-check` and `health_check` are one.
+pub(super) fn squashed(word: &str) -> String {
+    word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// The key of a section that another product calls like this.
+pub(super) fn key_in(section: &Section, word: &str) -> Option<&'static str> {
+    let here = INDEX.get(&squashed(word))?;
+    let mut keys = here.iter().filter(|term| term.section == section.path && term.fit == Fit::Whole);
+    let first = keys.next()?;
+    keys.all(|other| other.key == first.key).then_some(first.key)
+}
+
+/// What the key of this section is that another product calls like this.
+pub(super) fn hint_here(section: &Section, word: &str) -> Option<String> {
+    let terms = INDEX.get(&squashed(word))?;
+    told(terms.iter().filter(|term| term.section == section.path))
+}
+
+/// What the key is, or the few keys are, wherever they belong.
+pub(super) fn hint(word: &str) -> Option<String> {
+    told(INDEX.get(&squashed(word))?.iter())
+}
+
+fn told<'a>(terms: impl Iterator<Item = &'a Term>) -> Option<String> {
+    let terms: Vec<&Term> = terms.collect();
+    let mut places: Vec<String> = Vec::new();
+    for term in &terms {
+        let place = match term.section {
+            "" => term.key.to_owned(),
+            section => format!("{section}.{}", term.key),
+        };
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let first = terms.first().filter(|_| places.len() <= KEYS_MAX)?;
+    let shown = first.text.trim_end_matches('=');
+    Some(format!("{} `{shown}` is {} here", first.product, one_of(places.iter().map(String::as_str))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_taken_out_of_the_column() {
+        assert_eq!(
+            terms("nginx `hash`, `ip_hash`; HAProxy `balance source`, `hdr()`"),
+            [("nginx", "hash"), ("nginx", "ip_hash"), ("HAProxy", "balance source"), ("HAProxy", "hdr()")]
+        );
+        assert_eq!(terms("Envoy cluster, Traefik service"), []);
+        assert_eq!(
+            terms("nginx `keepalive` (in `upstream`), HAProxy `ssl` (of `server`)"),
+            [("nginx", "keepalive"), ("HAProxy", "ssl")]
+        );
+    }
+
+    #[test]
+    fn a_word_is_found_however_it_is_written() {
+        for (word, expected) in [
+            ("limit_conn", "nginx `limit_conn` is `listener.NAME.connections_per_client_max`"),
+            ("limit-conn", "nginx `limit_conn` is `listener.NAME.connections_per_client_max`"),
+            ("proxy_connect_timeout", "nginx `proxy_connect_timeout` is `upstream.NAME.timeouts.connect`"),
+            ("timeout connect", "HAProxy `timeout connect` is `upstream.NAME.timeouts.connect`"),
+            ("forwardfor", "HAProxy `option forwardfor` is "),
+            ("StripPrefix", "Traefik `StripPrefix` is `listener.NAME.route.strip_prefix`"),
+        ] {
+            let hint = hint(word).unwrap_or_default();
+            assert!(hint.starts_with(expected), "{word}: {hint}");
+        }
+        assert_eq!(hint("nonsense"), None);
+    }
+
+    #[test]
+    fn every_term_has_its_product() {
+        for term in INDEX.values().flatten() {
+            assert!(PRODUCTS.contains(&term.product), "{}.{}: `{}`", term.section, term.key, term.text);
+        }
+    }
+}

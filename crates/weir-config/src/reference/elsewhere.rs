@@ -1,0 +1,55 @@
+//! The page for those who come from another product: its terms with the keys of Weir, and what Weir does not do.
+
+use super::markdown::{anchor, cell, push, title};
+use super::sections;
+use crate::key::{all_missing, all_terms};
+
+const INTRODUCTION: &str = "\
+# Names of other products
+
+Generated from the declarations of the keys: change them, then run `cargo xtask generate`.
+
+`weir check` knows all of these words: written into a `weir.toml`, they are reported with the key that does the same.
+";
+
+const MISSING: &str = "
+## What Weir does not do
+
+This version has none of the following. `weir check` says so for the words in the second column; nothing is ignored.
+
+| feature | words | until then |
+|---|---|---|
+";
+
+/// The page in Markdown.
+pub fn elsewhere_markdown() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let mut terms = all_terms();
+    terms.sort_by_key(|(product, term, ..)| {
+        (product.to_lowercase(), term.trim_start_matches('$').to_lowercase())
+    });
+    let mut of_product = "";
+    for (product, term, section, key) in terms {
+        if product != of_product {
+            push(
+                &mut page,
+                format_args!("\n## {product}\n\n| {product} | key of Weir | in |\n|---|---|---|\n"),
+            );
+            of_product = product;
+        }
+        push(&mut page, format_args!("| `{}` | `{key}` | {} |\n", cell(term), place(section)));
+    }
+    page.push_str(MISSING);
+    for (feature, words, instead) in all_missing() {
+        let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+        push(&mut page, format_args!("| {feature} | {} | {} |\n", words.join(" "), cell(instead)));
+    }
+    page
+}
+
+/// A table of the config with a link to its reference.
+fn place(path: &str) -> String {
+    let section = sections().into_iter().find(|section| section.path == path);
+    let title = section.map(title).unwrap_or_default();
+    format!("[{title}](configuration.md#{})", anchor(&title))
+}

@@ -1,0 +1,123 @@
+//! Words of nginx, HAProxy, Envoy, Traefik and Caddy, written where people write them: each is reported with what it is called in Weir, or
+//! that Weir does not have it.
+
+use weir_config::MistakeKind;
+
+use crate::mistakes::mistakes;
+
+/// What is said of a line in a table of a whole config.
+fn said(table: &str, line: &str) -> (MistakeKind, String) {
+    let tables = ["", "[process]", "[listener.web]", "[[listener.web.route]]", "[upstream.app]"];
+    assert!(tables.contains(&table), "{table}");
+    let mut text = String::new();
+    for known in tables {
+        text.push_str(match known {
+            "[listener.web]" => "[listener.web]\naddress = \":80\"\n",
+            "[[listener.web.route]]" => "[[listener.web.route]]\nupstream = \"app\"\n",
+            "[upstream.app]" => "[upstream.app]\nservers = [\"10.0.0.1:80\"]\n",
+            other => other,
+        });
+        text.push('\n');
+        if known == table {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    let mistakes = mistakes(&text);
+    let mut all = mistakes.iter();
+    let (Some(only), None) = (all.next(), all.next()) else { panic!("{table} {line}: {mistakes}") };
+    (only.kind, format!("{}: {}", only.what, only.hint.as_deref().unwrap_or_default()))
+}
+
+#[test]
+fn keys_of_other_products_are_explained() {
+    for (table, line, expected) in [
+        ("[listener.web]", "limit_conn = 10", "`listener.NAME.connections_per_client_max`"),
+        ("[listener.web]", "maxconn = 10", "`listener.NAME.connections_max`"),
+        ("[listener.web]", "send_timeout = \"3s\"", "`listener.NAME.timeouts.send`"),
+        ("[listener.web]", "ssl_certificate = \"a.pem\"", "`tls"),
+        ("[[listener.web.route]]", "rewrite = \"a b\"", "`listener.NAME.route.replace_regex`"),
+        ("[[listener.web.route]]", "return = 404", "`listener.NAME.route.respond`"),
+        ("[[listener.web.route]]", "proxy_read_timeout = \"3s\"", "`upstream.NAME.timeouts."),
+        ("[[listener.web.route]]", "deny = \"all\"", "`source`"),
+        ("[[listener.web.route]]", "add_header = \"a\"", "`listener.NAME.route.response_headers`"),
+        ("[upstream.app]", "least_conn = true", "`upstream.NAME.balance`"),
+        ("[upstream.app]", "timeout.server = \"3s\"", "`timeouts`"),
+        ("[upstream.app]", "\"timeout connect\" = \"3s\"", "`upstream.NAME.timeouts.connect`"),
+        ("[upstream.app]", "option.httpchk = \"GET /\"", "`upstream.NAME.health.kind`"),
+        ("[upstream.app]", "ip_hash = true", "`upstream.NAME.hash_key`"),
+        ("[upstream.app]", "slowstart = \"3s\"", "`slow_start`"),
+        ("[upstream.app]", "healthCheck = {}", "`upstream.NAME.health`"),
+        ("", "worker_processes = 4", "`workers` in `[process]`"),
+        ("", "maxconn = 4", "`connections_max`"),
+        ("[process]", "nbthread = 4", "`process.workers`"),
+    ] {
+        let (kind, said) = said(table, line);
+        assert_eq!(kind, MistakeKind::UnknownKey, "{line}: {said}");
+        assert!(said.contains(expected), "{line}: {said}");
+    }
+}
+
+#[test]
+fn what_weir_does_not_do_is_said() {
+    for (table, line) in [
+        ("[listener.web]", "http2 = true"),
+        ("[listener.web]", "limit_req = 10"),
+        ("[listener.web]", "auth_basic = \"x\""),
+        ("[listener.web]", "gzip = true"),
+        ("[listener.web]", "compression = true"),
+        ("[listener.web]", "alpn = [\"h2\"]"),
+        ("[[listener.web.route]]", "basicAuth = {}"),
+        ("[[listener.web.route]]", "rateLimit = {}"),
+        ("[[listener.web.route]]", "root = \"/srv\""),
+        ("[[listener.web.route]]", "proxy_cache = \"a\""),
+        ("[[listener.web.route]]", "fastcgi_pass = \"a\""),
+        ("", "stick-table = {}"),
+        ("", "acme = {}"),
+    ] {
+        let (kind, said) = said(table, line);
+        assert_eq!(kind, MistakeKind::NotSupported, "{line}: {said}");
+        assert!(said.contains("this version of Weir does not have "), "{line}: {said}");
+    }
+}
+
+#[test]
+fn values_of_other_products_are_explained() {
+    for (table, line, expected) in [
+        ("[upstream.app]", "balance = \"leastconn\"", "that is `least-requests` here"),
+        ("[upstream.app]", "balance = \"least_conn\"", "that is `least-requests` here"),
+        ("[upstream.app]", "balance = \"roundrobin\"", "that is `round-robin` here"),
+        ("[upstream.app]", "balance = \"ip_hash\"", "`hash_key = \"client-address\"`"),
+        ("[upstream.app]", "balance = \"source\"", "`hash_key = \"client-address\"`"),
+        ("[upstream.app]", "balance = \"uri\"", "`hash_key = \"path\"`"),
+        ("[upstream.app]", "balance = \"first\"", "`backup = true`"),
+        ("[listener.web]", "protocol = \"http2\"", "does not have HTTP/2"),
+        ("[listener.web]", "protocol = \"https\"", "has `tls`"),
+    ] {
+        let (kind, said) = said(table, line);
+        assert_eq!(kind, MistakeKind::BadValue, "{line}: {said}");
+        assert!(said.contains(expected), "{line}: {said}");
+    }
+}
+
+#[test]
+fn variables_in_values_are_doubtful() {
+    for (table, line, expected) in [
+        (
+            "[[listener.web.route]]",
+            "request_headers.set.x-ip = \"$remote_addr\"",
+            "`$remote_addr` is plain text",
+        ),
+        (
+            "[[listener.web.route]]",
+            "request_headers.add.x-ip = \"{client_address}\"",
+            "`{client_address}` is",
+        ),
+        ("[[listener.web.route]]", "response_headers.set.x-ip = \"%[src]\"", "`%[src]` is plain text"),
+        ("[listener.web]", "access_log.format = '$remote_addr {status}'", "`$remote_addr` is plain text"),
+    ] {
+        let (kind, said) = said(table, line);
+        assert_eq!(kind, MistakeKind::Doubtful, "{line}: {said}");
+        assert!(said.contains(expected), "{line}: {said}");
+    }
+}

@@ -1,0 +1,145 @@
+//! The end of a client connection: our direction first, then, for a limited time, what the client still sends.
+//!
+//! A connection that is closed on unread bytes is reset by the kernel, and the client loses the end of its answer. Must not
+//! decide why a connection ends.
+
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use super::session::Session;
+use crate::clock;
+use crate::exchange::After;
+use crate::quantum::Quantum;
+use crate::running::Doing;
+use crate::socket::Socket;
+
+/// After an answer that leaves request bytes unread, they are still taken in, so that the client reads the answer before it sees a reset
+/// (RFC 9112 section 9.6): until it has ended its direction, is silent for so long, or for so long in all. Many a client writes all of its
+/// body before it reads, so the bound in bytes is what fast networks carry in that time.
+const LINGER_SILENCE: Duration = Duration::from_secs(5);
+const LINGER_TIME: Duration = Duration::from_secs(30);
+const LINGER_BYTES_MAX: usize = 512 << 20;
+
+/// How often the kernel is asked whether a peer has taken the last bytes: it does not tell by itself.
+const DELIVERY_LOOK: Duration = Duration::from_millis(10);
+
+/// How long the end of our direction may take, how long a client may read on whose bytes are not taken in any more, and how long a stop
+/// waits for bytes that nobody wants.
+const FAREWELL_TIME: Duration = Duration::from_secs(2);
+
+impl Session {
+    /// Ends our direction, within a moment.
+    pub(super) async fn end_writing(&mut self) {
+        self.deadline.set_ceiling(None);
+        self.deadline.set(clock::now(), Some(FAREWELL_TIME));
+        std::future::poll_fn(|cx| match self.client.poll_shutdown_write(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => {
+                self.tell(Doing::Ending, None);
+                self.deadline.poll_passed()
+            }
+        })
+        .await;
+    }
+
+    /// Ends the connection of an exchange after which nothing else comes, or of a tunnel.
+    pub(super) async fn end(mut self: Box<Self>, after: After) {
+        match after {
+            After::Linger => {
+                self.end_writing().await;
+                self.linger().await;
+            }
+            After::CutShort => {
+                self.cut_short().await;
+                self.linger().await;
+            }
+            After::Reset => {
+                // As soon as the client's system has everything that was sent.
+                self.wait_for_delivery(None).await;
+                self.client.socket.abort_on_close();
+            }
+            After::Abort => self.client.socket.abort_on_close(),
+            // A tunnel has told both sides.
+            After::Close | After::KeepAlive | After::Tunnel(_) => {}
+        }
+    }
+
+    /// Ends our direction without the word of TLS, since what the client has is not the whole.
+    async fn cut_short(&mut self) {
+        self.deadline.set_ceiling(None);
+        self.deadline.set(clock::now(), Some(FAREWELL_TIME));
+        std::future::poll_fn(|cx| match self.client.poll_cut_short(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => {
+                self.tell(Doing::Ending, None);
+                self.deadline.poll_passed()
+            }
+        })
+        .await;
+    }
+
+    /// Waits until a peer, the client if it is no other, has acknowledged everything that was written to it, as long as it goes
+    /// on taking it.
+    pub(crate) async fn wait_for_delivery(&mut self, server: Option<&Socket>) {
+        let began = clock::now();
+        let mut left = usize::MAX;
+        std::future::poll_fn(|_| {
+            let socket = server.unwrap_or(&self.client.socket);
+            let unacknowledged = socket.unacknowledged();
+            if unacknowledged == 0 || socket.is_gone() {
+                return Poll::Ready(());
+            }
+            let now = clock::now();
+            let limit = if self.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
+            self.deadline.set_ceiling(Some(began + limit));
+            if unacknowledged < left {
+                left = unacknowledged;
+                self.deadline.set(now, Some(LINGER_SILENCE));
+            }
+            self.tell(Doing::Ending, None);
+            self.deadline.look_again(now + DELIVERY_LOOK);
+            self.deadline.poll_passed()
+        })
+        .await;
+    }
+
+    /// Takes in what the client still sends, for a limited time, before the connection closes. Our direction has ended.
+    async fn linger(mut self: Box<Self>) {
+        // What comes now is not read, only taken.
+        (self.client.tls, self.client.input) = (None, None);
+        let began = clock::now();
+        self.deadline.set(began, Some(LINGER_SILENCE));
+        let mut left = LINGER_BYTES_MAX;
+        std::future::poll_fn(|cx| {
+            let limit = if self.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
+            self.deadline.set_ceiling(Some(began + limit));
+            match self.poll_take_in(cx, &mut left) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => {
+                    self.tell(Doing::Ending, None);
+                    self.deadline.poll_passed()
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Takes in what the client sends, up to `left` bytes, and forgets it; ready when there will be no more.
+    fn poll_take_in(&mut self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
+        let mut quantum = Quantum::new();
+        while *left > 0 {
+            ready!(quantum.poll_left(cx));
+            match ready!(self.client.poll_fill(cx, &self.worker.stock)) {
+                Ok(len) if len > 0 => {
+                    *left = left.saturating_sub(len);
+                    quantum.take(len);
+                }
+                _ => return Poll::Ready(()),
+            }
+            self.client.input = None;
+            let wait = if *left > 0 { LINGER_SILENCE } else { FAREWELL_TIME };
+            self.deadline.set(clock::now(), Some(wait));
+        }
+        Poll::Pending
+    }
+}
