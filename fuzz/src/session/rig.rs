@@ -20,12 +20,14 @@ const WATCHDOG: Duration = Duration::from_secs(8);
 /// More open sessions than this, with one client at a time, are leaked ones.
 const SESSIONS_MAX: u64 = 16;
 
-/// What stands in `Via`, fixed so that an input repeats.
+/// The name stands in `Via`, fixed so that an input repeats. Clients here send all they have and half-close, which does
+/// not mean that they gave up.
 const CONFIG: &str = r#"
 process.workers = 1
 process.name = "weir"
 listener.web.address = "unix:{web}"
 listener.web.upstream = "app"
+listener.web.abort_on_close = false
 upstream.app.servers = ["unix:{app}"]
 "#;
 
