@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::admin_client::{AdminArguments, AdminClient, Answer};
+use crate::admin_client::{AdminArguments, AdminClient, Answer, overview};
 use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
 use crate::output;
@@ -123,7 +123,7 @@ struct ServerArguments {
 pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
     let client = arguments.admin.client()?.within(TIME_MAX);
     let told = match &arguments.verb {
-        Verb::Show => look(&client, "/api/overview").map(|text| pretty(&text)),
+        Verb::Show => overview(&client, usize::MAX).map(|whole| format!("{whole:#}\n")),
         Verb::Servers => look(&client, "/servers"),
         Verb::Config => look(&client, "/api/config"),
         Verb::Drain { server, deadline } => match deadline {
@@ -206,10 +206,6 @@ fn raw(client: &AdminClient, command: &str) -> Result<String, CommandError> {
         client.post("/api/raw", "text/plain", command.as_bytes())?
     };
     fine(&answer)
-}
-
-fn pretty(text: &str) -> String {
-    serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| format!("{value:#}\n"))
 }
 
 /// A text as a part of a URL (RFC 3986 section 2.1).

@@ -103,20 +103,21 @@
 
   const sum = (list, of) => list.reduce((sum, one) => sum + of(one), 0);
   const most = list => { const some = list.filter(n => n != null); return some.length ? Math.max(...some) : null; };
-  const tiles = ({ process, listeners, upstreams }) => {
+  const tiles = ({ process, listeners, upstreams, page }) => {
+    const scope = page.pages > 1 ? " on this page" : "";
     const shown = {
       requests: rate(sum(listeners, one => one.rates.requests.now)),
       "requests-below": "peak " + rate(sum(listeners, one => one.rates.requests.peak)),
       failures: rate(sum(listeners, one => one.rates.failures.now)),
       "failures-below": "peak " + rate(sum(listeners, one => one.rates.failures.peak)),
       p99: micros(most(upstreams.map(one => one.response_time.p99_us))),
-      "p99-below": "P50 " + micros(most(upstreams.map(one => one.response_time.p50_us))),
+      "p99-below": "P50 " + micros(most(upstreams.map(one => one.response_time.p50_us))) + scope,
       sessions: count(process.sessions_open.now),
       "sessions-below": "peak " + count(process.sessions_open.peak) + " of " + count(process.sessions_max),
       waiting: count(sum(upstreams, one => one.queue_length.now)),
-      "waiting-below": "peak " + count(sum(upstreams, one => one.queue_length.peak)),
+      "waiting-below": "peak " + count(sum(upstreams, one => one.queue_length.peak)) + scope,
       servers: count(sum(upstreams, one => one.servers_usable)),
-      "servers-below": "of " + count(sum(upstreams, one => one.servers_total)),
+      "servers-below": "of " + count(sum(upstreams, one => one.servers_total)) + scope,
     };
     for (const [name, text] of Object.entries(shown)) {
       const element = document.querySelector(`[data-t="${name}"]`);

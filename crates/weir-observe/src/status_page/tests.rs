@@ -273,6 +273,7 @@ fn pages_lead_to_each_other_and_to_one_upstream() {
         "Page 2 of 3",
         "href=\"/?upstream=app\"",
         "of 2\u{202f}500",
+        "on this page",
     ] {
         assert!(page.contains(text), "{text}");
     }

@@ -32,17 +32,18 @@ pub(super) fn tiles(overview: &Overview) -> Markup {
     let usable: usize = overview.upstreams.iter().map(|upstream| upstream.servers_usable).sum();
     let servers: usize = overview.upstreams.iter().map(|upstream| upstream.servers_total).sum();
     let count = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
+    let scope = if overview.page.pages > 1 { " on this page" } else { "" };
     html! {
         section aria-labelledby="glance" {
             h2 #glance.hidden { "At a glance" }
             dl.tiles {
                 (tile("requests", "Requests per second", &format::rate(requests), &format!("peak {}", format::rate(peak))))
                 (tile("failures", "Failures per second", &format::rate(failures), ""))
-                (tile("p99", "P99, slowest upstream", &format::micros(p99), &format!("P50 {}", format::micros(p50))))
+                (tile("p99", "P99, slowest upstream", &format::micros(p99), &format!("P50 {}{scope}", format::micros(p50))))
                 (tile("sessions", "Sessions open", &count(process.sessions_open.now),
                     &format!("peak {} of {}", count(process.sessions_open.peak), format::count(process.sessions_max))))
-                (tile("waiting", "Waiting for a server", &count(waiting), &format!("peak {}", count(waiting_peak))))
-                (tile("servers", "Servers usable", &format::count(usable as u64), &format!("of {}", format::count(servers as u64))))
+                (tile("waiting", "Waiting for a server", &count(waiting), &format!("peak {}{scope}", count(waiting_peak))))
+                (tile("servers", "Servers usable", &format::count(usable as u64), &format!("of {}{scope}", format::count(servers as u64))))
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod endpoint;
 mod http;
+mod overview;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use crate::error::CommandError;
 use crate::output;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use http::Answer;
+pub(crate) use overview::overview;
 
 /// How long an answer may take, unless a command asks for something that takes its time.
 const TIME_MAX: Duration = Duration::from_secs(10);

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use self::screen::Screen;
 use self::table::Order;
-use crate::admin_client::{AdminArguments, AdminClient};
+use crate::admin_client::{AdminArguments, AdminClient, overview};
 use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
 
@@ -40,6 +40,9 @@ Exit codes:
 
 /// How long a key waits at most.
 const KEY_TIME: Duration = Duration::from_millis(100);
+
+/// Pages of 1 000 servers that each look asks for.
+const PAGES_MAX: usize = 10;
 
 /// Show the upstreams and servers of a running Weir, live.
 ///
@@ -60,7 +63,7 @@ pub(crate) struct TopArguments {
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
     let client = arguments.admin.client()?;
-    let first = overview(&client)?;
+    let first = overview(&client, PAGES_MAX)?;
     if !std::io::stdout().is_terminal() {
         let help = "`GET /api/overview` of the admin listener tells the same to programs".to_owned();
         return Err(CommandError::Failed { error: anyhow!("this is no terminal"), help: Some(help) });
@@ -89,7 +92,7 @@ fn keep_looking(
     closed: &Receiver<()>,
 ) {
     while matches!(closed.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
-        let look = overview(client).map_err(told);
+        let look = overview(client, PAGES_MAX).map_err(told);
         if looks.send(look).is_err() {
             return;
         }
@@ -103,16 +106,6 @@ fn told(error: CommandError) -> String {
         CommandError::Usage { what, .. } => what,
         CommandError::Config(_) => "the config has mistakes".to_owned(),
     }
-}
-
-fn overview(client: &AdminClient) -> Result<Value, CommandError> {
-    let answer = client.get("/api/overview")?;
-    let told: Option<Value> = serde_json::from_slice(&answer.body).ok().filter(Value::is_object);
-    told.filter(|_| answer.status == 200).ok_or_else(|| {
-        let error = anyhow!("{} has no /api/overview ({})", client.endpoint, answer.status);
-        let help = "an older Weir, or something else than Weir, seems to listen there".to_owned();
-        CommandError::Failed { error, help: Some(help) }
-    })
 }
 
 /// Draws and listens to keys until one of them, or a signal, ends it.

@@ -55,7 +55,7 @@ impl Screen {
             Some(why) => Line::styled(format!("as of a while ago: {why}"), Style::new().fg(Color::Red)),
             None => Line::raw(self.whole()),
         };
-        let second = format!("sorted by {}", self.order.name());
+        let second = format!("sorted by {}{}", self.order.name(), self.part());
         frame.render_widget(Paragraph::new(vec![first, Line::raw(second).style(Modifier::DIM)]), head);
         let rows = rows(&self.overview, self.order, self.with_servers);
         let room = usize::from(middle.height.saturating_sub(1));
@@ -69,6 +69,18 @@ impl Screen {
         let table = Table::new(shown, widths).header(header.style(Modifier::REVERSED));
         frame.render_widget(table, middle);
         frame.render_widget(Paragraph::new(KEYS).style(Modifier::DIM), foot);
+    }
+
+    /// Which part is shown, when it is not all.
+    fn part(&self) -> String {
+        let of = |name: &str| self.overview["page"][name].as_u64().unwrap_or(1);
+        let is_all = of("number") >= of("pages");
+        let servers = of("servers");
+        if is_all {
+            String::new()
+        } else {
+            format!("; the first {} pages of {servers} servers", of("number"))
+        }
     }
 
     /// One line about all of it.

@@ -75,8 +75,9 @@ impl Row {
 
     fn of_upstream(upstream: &Value, servers: &[Row]) -> Row {
         let usable = upstream["servers_usable"].as_u64().unwrap_or(0);
+        let all = upstream["servers_total"].as_u64().unwrap_or(servers.len() as u64);
         Row {
-            state: format!("{usable} of {}", servers.len()),
+            state: format!("{usable} of {all}"),
             is_upstream: true,
             is_bad: usable == 0,
             running: servers.iter().map(|server| server.running).sum(),

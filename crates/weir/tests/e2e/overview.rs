@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::weir::command;
 use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
 
 fn overview(weir: &Weir) -> Value {
@@ -133,6 +134,9 @@ fn many_servers_are_shown_page_by_page() {
         assert_eq!(get(&format!("/{path}")).status, status, "{path}");
     }
     assert!(get("/?page=2").text().contains("Page 2 of 2"));
+    let printed = command(&["ctl", "show", "--admin", &weir.address("admin").to_string()]).output();
+    let whole: Value = serde_json::from_slice(&printed.expect("weir runs").stdout).expect("it is JSON");
+    assert_eq!(shown(&whole), [("app".to_owned(), 1_200), ("few".to_owned(), 1)], "of all pages");
     let metrics = get("/metrics?upstream=few").text();
     assert!(
         metrics.contains("upstream=\"few\"") && !metrics.contains("upstream=\"app\""),
