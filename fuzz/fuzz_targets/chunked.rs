@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::growths;
-use weir_http::{ChunkedDecoder, ChunkedLimits, Rule};
+use weir_http::{ChunkedDecoder, ChunkedLimits, LenientChunks, Rule};
 
 /// Payload, bytes taken, number of trailers, and whether the body has ended.
 type Outcome = Result<(Vec<u8>, usize, usize, bool), Rule>;
@@ -48,14 +48,23 @@ fn reference(input: &[u8]) -> Option<(Vec<u8>, usize)> {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let small = ChunkedLimits { extension_bytes_max: 8, trailer_bytes_max: 32, trailer_fields_max: 2 };
-    for limits in [ChunkedLimits::default(), small] {
+    let small = ChunkedLimits {
+        extension_bytes_max: 8,
+        trailer_bytes_max: 32,
+        trailer_fields_max: 2,
+        ..ChunkedLimits::default()
+    };
+    let lenient = LenientChunks { padded_size: true, empty_extension: true };
+    for limits in [ChunkedLimits::default(), small, ChunkedLimits { lenient, ..ChunkedLimits::default() }] {
         let whole = decode(input, &[input.len()], limits);
         for growth in growths(input) {
             assert_eq!(decode(input, &growth, limits), whole);
         }
         if let Ok((payload, taken, _, true)) = whole {
-            assert_eq!(reference(input), Some((payload, taken)));
+            let found = reference(input);
+            // `httparse` reads no more than 16 digits, zeros included.
+            let may_be_refused = limits.lenient.padded_size && found.is_none();
+            assert!(may_be_refused || found == Some((payload, taken)));
         }
     }
 });

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::{assert_same_fields, growths, in_known_versions, limits};
-use weir_http::{HeadLimits, Progress, RequestHead, Rule};
+use weir_http::{EncodedSlash, HeadLimits, Progress, RequestHead, Rule, write_normal_path};
 
 fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (RequestHead, Result<Progress, Rule>) {
     let mut head = RequestHead::new();
@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
             }
         }
         let Ok(Progress::Complete { len }) = progress else { continue };
-        let text = if limits.lenient.any() { head.text(input) } else { &input[..len] };
+        let text = head.text(&input[..len]);
         let (method_and_target, rest) = text.split_at(head.target().end() + " ".len());
         let (version, rest) = rest.split_at("HTTP/1.1".len());
         let known = [method_and_target, &in_known_versions(version), rest].concat();
@@ -45,5 +45,9 @@ fuzz_target!(|input: &[u8]| {
         let (strict, progress) = parse(text, &[text.len()], &generous);
         assert_eq!(progress, Ok(Progress::Complete { len: text.len() }));
         assert_eq!((strict.body(), strict.host()), (head.body(), head.host()));
+        assert_eq!(strict.normal_path(text), head.normal_path(text));
+        let mut again = Vec::new();
+        write_normal_path(&mut again, head.normal_path(text), EncodedSlash::Keep);
+        assert_eq!(again, head.normal_path(text), "a normal form is its own");
     }
 });

@@ -70,9 +70,14 @@ pub fn relaxed() -> Lenient {
     Lenient {
         bare_lf: true,
         obs_fold: true,
+        unencoded_target: true,
         unsafe_target: true,
         repeated_equal_length: true,
         padded_length: true,
+        repeated_chunked: true,
+        control_bytes: true,
+        empty_lines: true,
+        high_status: true,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `host[:port]`: the value of Host, the authority of an absolute target, the target of CONNECT.
 //!
 //! Userinfo is refused everywhere (RFC 9110 section 4.2.4), ports are 1 to 65535 without leading zeros, and an
-//! address in brackets must be IPv6. Nothing is resolved or folded to lower case here.
+//! address in brackets must be IPv6 or of a later version. Nothing is resolved or folded to lower case here.
 
 use std::net::Ipv6Addr;
 
@@ -11,7 +11,7 @@ use crate::percent;
 /// A valid `host[:port]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Authority<'a> {
-    /// The host as received: a registered name, an IPv4 address, or an IPv6 address with its brackets.
+    /// The host as received: a registered name, an IPv4 address, or an address in its brackets.
     pub host: &'a [u8],
     /// The port when one is given; an empty one (`host:`) counts as absent.
     pub port: Option<u16>,
@@ -24,8 +24,10 @@ impl<'a> Authority<'a> {
     pub fn parse(bytes: &'a [u8]) -> Option<Authority<'a>> {
         let (host, port) = if bytes.first() == Some(&b'[') {
             let end = memchr::memchr(b']', bytes)?;
-            let address = std::str::from_utf8(&bytes[1..end]).ok()?;
-            address.parse::<Ipv6Addr>().ok()?;
+            if !is_future_address(&bytes[1..end]) {
+                let address = std::str::from_utf8(&bytes[1..end]).ok()?;
+                address.parse::<Ipv6Addr>().ok()?;
+            }
             bytes.split_at(end + 1)
         } else {
             let mut len = host_run(bytes);
@@ -44,6 +46,21 @@ impl<'a> Authority<'a> {
         };
         Some(Authority { host, port })
     }
+}
+
+/// Whether `bytes` is `"v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" )`, an address of a version to come (IPvFuture in RFC
+/// 3986 section 3.2.2).
+#[inline]
+fn is_future_address(bytes: &[u8]) -> bool {
+    let Some(rest) = bytes.strip_prefix(b"v").or_else(|| bytes.strip_prefix(b"V")) else { return false };
+    let Some(dot) = rest.iter().position(|&byte| byte == b'.') else { return false };
+    let (version, address) = (&rest[..dot], &rest[dot + 1..]);
+    // A comma would make one Host look like a list.
+    let fits = |&byte: &u8| byte == b':' || is_host_byte(byte);
+    !version.is_empty()
+        && version.iter().all(u8::is_ascii_hexdigit)
+        && !address.is_empty()
+        && address.iter().all(fits)
 }
 
 /// Length of a host with percent-encoded bytes; `None` when they are not encoded properly.

@@ -3,7 +3,7 @@
 //! Classes are tables of 256 entries, filled by the compiler from the grammar. Scans answer one question: where does
 //! the run of allowed bytes end? What the byte there means is the caller's business.
 
-use crate::words::{below, equal, find, repeat};
+use crate::words::{ANSWER, WORD_BYTES, below, below_lowest, equal, find, lowest, repeat, word_of_few};
 
 /// Which bytes belong to a class.
 type Class = [bool; 256];
@@ -11,11 +11,9 @@ type Class = [bool; 256];
 /// Bytes of a token (RFC 9110 section 5.6.2).
 static TOKEN: Class = class(b"!#$%&'*+-.^_`|~");
 
-/// Bytes of a request target: every visible ASCII byte except `"`, `#`, `<` and `>`.
-///
-/// RFC 3986 would also refuse ``[ \ ] ^ ` { | }``, but browsers send them bare in queries (WHATWG URL, query
-/// percent-encode set), no server takes them for a delimiter, and they are forwarded as they came.
-static TARGET: Class = class(b"!$%&'()*+,-./:;=?@[\\]^_`{|}~");
+/// Bytes of a request target: those of RFC 3986, and brackets, which browsers send bare in queries (WHATWG URL, query
+/// percent-encode set) and servers take for names of parameters.
+static TARGET: Class = class(b"!$%&'()*+,-./:;=?@[]_~");
 
 /// Bytes of a registered name (RFC 3986 section 3.2.2) without `%`, and without `,`, which
 /// would make one Host look like a list.
@@ -64,19 +62,63 @@ pub(crate) fn is_target_byte(byte: u8) -> bool {
 /// Length of the run of target bytes that `bytes` starts with.
 #[inline(always)]
 pub(crate) fn target_run(bytes: &[u8]) -> usize {
+    let run = target_run_without_tilde(bytes);
+    if bytes.get(run) == Some(&b'~') { target_run_from(bytes, run) } else { run }
+}
+
+/// Goes on from a tilde at `run`.
+#[cold]
+fn target_run_from(bytes: &[u8], mut run: usize) -> usize {
+    while bytes.get(run) == Some(&b'~') {
+        run += 1 + target_run_without_tilde(&bytes[run + 1..]);
+    }
+    run
+}
+
+/// Length of the run of target bytes but `~`, which looks like the ones that end it.
+#[inline(always)]
+fn target_run_without_tilde(bytes: &[u8]) -> usize {
     find(bytes, |word| {
         below(word, 0x21)
             | equal(word & repeat(0xfe), b'"') // and '#'
-            | equal(word & repeat(0xfd), b'<') // and '>'
-            | word.wrapping_add(repeat(1)) // DEL
+            | equal(word & repeat(0x9d), 0x1c) // '<', '>', '\\', '^', '|', and '~'
+            | equal(word & repeat(0xfd), b'}') // and DEL
+            | equal(word, b'{')
+            | equal(word, b'`')
             | word // above DEL
     })
 }
 
-/// Index of the first of `bytes` that is `one` or `other`; their number when there is none.
+/// Length of the path that a target starts with, up to `?`, and whether it may have another spelling: `%`, `//` or `/.`
+/// stands in it.
 #[inline(always)]
-pub(crate) fn find_either(bytes: &[u8], one: u8, other: u8) -> usize {
-    find(bytes, |word| equal(word, one) | equal(word, other))
+pub(crate) fn path_run(target: &[u8]) -> (usize, bool) {
+    let (mut rest, mut slash_before, mut odd) = (target, 0, false);
+    loop {
+        let (word, tail) = match rest.split_first_chunk() {
+            Some((word, tail)) => (u64::from_le_bytes(*word), Some(tail)),
+            // Zeros fill the last word up; they are none of these bytes.
+            None => (word_of_few(rest), None),
+        };
+        let end = equal(word, b'?') & ANSWER;
+        let slash = equal(word, b'/') & ANSWER;
+        let slash_or_dot = equal(word | repeat(1), b'/');
+        let found = (equal(word, b'%') | (slash << 8 | slash_before) & slash_or_dot) & ANSWER;
+        if end != 0 {
+            let len = target.len() - rest.len() + lowest(end);
+            return (len, odd || found & below_lowest(end) != 0);
+        }
+        odd |= found != 0;
+        let Some(tail) = tail else { return (target.len(), odd) };
+        rest = tail;
+        slash_before = slash >> (8 * (WORD_BYTES - 1));
+    }
+}
+
+/// Whether `byte` means itself in a URI, encoded or not (RFC 3986 section 2.3).
+#[inline]
+pub(crate) fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 /// Length of the run of bytes of a registered name, `%` excepted, that `bytes` starts with.
@@ -165,11 +207,10 @@ mod tests {
         );
         assert_eq!(target_run(bytes), naive_run(bytes, is_target_byte), "{bytes:?}");
         assert_eq!(token_run(bytes), naive_run(bytes, is_token_byte), "{bytes:?}");
-        assert_eq!(
-            find_either(bytes, b'?', b'%'),
-            naive_run(bytes, |byte| !b"?%".contains(&byte)),
-            "{bytes:?}"
-        );
+        let len = naive_run(bytes, |byte| byte != b'?');
+        let odd = bytes[..len].contains(&b'%')
+            || bytes[..len].windows(2).any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'));
+        assert_eq!(path_run(bytes), (len, odd), "{bytes:?}");
     }
 
     /// Each byte at each place in a word, with each neighbour that arithmetic could carry into it.
@@ -177,7 +218,7 @@ mod tests {
     fn runs_end_at_the_right_byte_whatever_it_is() {
         for byte in 0..=255 {
             for place in 0..17 {
-                for filler in *b"a~ \x21\x80\xff" {
+                for filler in *b"a~ \x21\x80\xff/.%" {
                     let mut bytes = [filler; 17];
                     bytes[place] = byte;
                     assert_runs(&bytes);
@@ -193,7 +234,7 @@ mod tests {
         let mut token: Vec<u8> = alphanumeric.chain(*b"!#$%&'*+-.^_`|~").collect();
         token.sort_unstable();
         assert_eq!(members(is_token_byte), token);
-        let target: Vec<u8> = (0x21..=0x7e).filter(|byte| !b"\"#<>".contains(byte)).collect();
+        let target: Vec<u8> = (0x21..=0x7e).filter(|byte| !b"\"#<>\\^`{|}".contains(byte)).collect();
         assert_eq!(members(is_target_byte), target);
         let value: Vec<u8> = std::iter::once(9).chain(0x20..=0x7e).chain(0x80..=0xff).collect();
         assert_eq!(members(is_value_byte), value);

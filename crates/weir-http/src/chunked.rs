@@ -20,12 +20,29 @@ pub struct ChunkedLimits {
     pub trailer_bytes_max: usize,
     /// Number of trailer fields. Default 32.
     pub trailer_fields_max: usize,
+    /// The rules that are relaxed. Default none.
+    pub lenient: LenientChunks,
 }
 
 impl Default for ChunkedLimits {
     fn default() -> ChunkedLimits {
-        ChunkedLimits { extension_bytes_max: 16 * 1024, trailer_bytes_max: 8 * 1024, trailer_fields_max: 32 }
+        ChunkedLimits {
+            extension_bytes_max: 16 * 1024,
+            trailer_bytes_max: 8 * 1024,
+            trailer_fields_max: 32,
+            lenient: LenientChunks::default(),
+        }
     }
+}
+
+/// Rules on chunks that may be relaxed, each by its own name; all are in force by default. Framing is never forwarded, so
+/// there is nothing to normalise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LenientChunks {
+    /// White space may stand behind a size, and any number of zeros before it; they count as extensions.
+    pub padded_size: bool,
+    /// An extension may be empty: `5;` and then the end of the line.
+    pub empty_extension: bool,
 }
 
 /// No limit lets a trailer section grow further than positions in it fit a span.
@@ -223,7 +240,11 @@ impl ChunkedDecoder {
             };
             // 16 digits fit in 64 bits; the sign bit stays clear so that sizes add up without overflow.
             if digits == 16 || size > (i64::MAX as u64) >> 4 {
-                return Err(Rule::BadChunkSize);
+                if size > 0 || !self.limits.lenient.padded_size {
+                    return Err(Rule::BadChunkSize);
+                }
+                self.count_extension(digits.into())?;
+                digits = 0;
             }
             digits += 1;
             size = size << 4 | u64::from(digit);
@@ -236,20 +257,26 @@ impl ChunkedDecoder {
     fn read_extension(&mut self, bytes: &[u8], size: u64, mut part: Extension) -> Result<usize, Rule> {
         for (index, &byte) in bytes.iter().enumerate() {
             if byte == b'\r' {
-                if !part.may_end() {
+                if !part.may_end(self.limits.lenient) {
                     return Err(part.broken_rule());
                 }
                 self.state = State::SizeEnd { size };
                 return Ok(index + 1);
             }
             part = part.next(byte)?;
-            self.extension_bytes += 1;
-            if self.extension_bytes > self.limits.extension_bytes_max {
-                return Err(Rule::ChunkExtensionsTooLarge);
-            }
+            self.count_extension(1)?;
         }
         self.state = State::Extension { size, part };
         Ok(bytes.len())
+    }
+
+    #[cold]
+    fn count_extension(&mut self, bytes: usize) -> Result<(), Rule> {
+        self.extension_bytes += bytes;
+        if self.extension_bytes > self.limits.extension_bytes_max {
+            return Err(Rule::ChunkExtensionsTooLarge);
+        }
+        Ok(())
     }
 
     #[cold]

@@ -4,6 +4,7 @@
 //! others about where that is (CVE-2025-55315), and whoever disagrees gets smuggled through.
 
 use crate::bytes::{is_space, is_token_byte, is_value_byte};
+use crate::chunked::LenientChunks;
 use crate::rule::Rule;
 
 /// Where in `*( BWS ";" BWS name [ BWS "=" BWS value ] )` the reader stands.
@@ -32,8 +33,13 @@ pub(crate) enum Extension {
 
 impl Extension {
     /// Whether the line may end here.
-    pub(crate) fn may_end(self) -> bool {
-        matches!(self, Extension::Name | Extension::Value | Extension::AfterValue)
+    pub(crate) fn may_end(self, lenient: LenientChunks) -> bool {
+        match self {
+            Extension::Name | Extension::Value | Extension::AfterValue => true,
+            Extension::Size => lenient.padded_size,
+            Extension::BeforeName => lenient.empty_extension,
+            _ => false,
+        }
     }
 
     /// The rule that a byte breaks which may not stand here.

@@ -11,6 +11,7 @@ mod span;
 mod words;
 mod bytes;
 mod percent;
+mod path;
 mod limits;
 mod method;
 mod version;
@@ -35,7 +36,7 @@ mod traceparent;
 
 pub use auth::authenticates_connection;
 pub use authority::Authority;
-pub use chunked::{ChunkedDecoder, ChunkedLimits, Decoded};
+pub use chunked::{ChunkedDecoder, ChunkedLimits, Decoded, LenientChunks};
 pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloFault, HelloProgress};
 pub use connection::ConnectionOptions;
 pub use fields::{Field, Fields};
@@ -45,6 +46,7 @@ pub use forwarded::{
 pub use limits::{HeadLimits, Lenient};
 pub use method::Method;
 pub use name::FieldName;
+pub use path::{EncodedSlash, PathRules, write_normal_path};
 pub use request::{Expectation, Progress, RequestBody, RequestHead};
 pub use response::{ResponseBody, ResponseHead};
 pub use rule::Rule;

@@ -1,6 +1,10 @@
 //! What a listener or an upstream allows a head to be: its bounds, and the few rules it may relax.
 //!
-//! Every relaxation normalises: what leaves the parser obeys the rule although what came in did not.
+//! Every relaxation normalises: what leaves the parser obeys the rule although what came in did not. The one exception
+//! is a status code of 600 and above, which has no other form.
+
+use crate::path::PathRules;
+use crate::rule::Rule;
 
 /// Bounds of one head, and the rules that may be relaxed for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +17,8 @@ pub struct HeadLimits {
     pub fields_max: usize,
     /// Refuse a path that holds `%00`. Default off: the byte is forwarded as it came, encoded.
     pub refuse_encoded_nul: bool,
+    /// What paths may be. Default: anything.
+    pub paths: PathRules,
     /// The rules that are relaxed. Default none.
     pub lenient: Lenient,
 }
@@ -33,33 +39,57 @@ impl Default for HeadLimits {
             target_bytes_max: 8 * 1024,
             fields_max: 100,
             refuse_encoded_nul: false,
+            paths: PathRules::default(),
             lenient: Lenient::default(),
         }
     }
 }
 
-/// Rules that may be relaxed for legacy peers, each by its own name; all are in force by default.
+/// Rules that may be relaxed for peers that do not keep them, each by its own name; all are in force by default.
 ///
-/// With any of them relaxed, spans refer to the normalised copy that `RequestHead::text` and `ResponseHead::text` give.
+/// A head that breaks a relaxed rule is normalised: spans refer to the copy that `RequestHead::text` and
+/// `ResponseHead::text` give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lenient {
     /// A line may end with LF alone; it becomes CR LF.
     pub bare_lf: bool,
     /// A field may be folded over lines; the fold becomes one SP. Never in Host, Content-Length or Transfer-Encoding.
     pub obs_fold: bool,
-    /// A target may hold SP, `"`, `#`, `<`, `>`, DEL, bytes above 0x7f and `%` without digits; they get
-    /// percent-encoded, for routing and forwarding alike.
+    /// Path and query of a target may hold ``" < > \ ^ ` { | }`` and bytes above 0x7f; they get percent-encoded, for
+    /// routing and forwarding alike.
+    pub unencoded_target: bool,
+    /// The same, and SP, `#`, DEL and `%` without digits.
     pub unsafe_target: bool,
     /// The same Content-Length may be repeated (`5, 5` or two fields); it becomes one.
     pub repeated_equal_length: bool,
     /// A Content-Length may have leading zeros; they are dropped.
     pub padded_length: bool,
+    /// `Transfer-Encoding: chunked` may be repeated; it becomes one.
+    pub repeated_chunked: bool,
+    /// Control bytes but NUL, CR and LF may stand in field values and reason phrases; they are dropped. Never in a field
+    /// that frames or routes.
+    pub control_bytes: bool,
+    /// A few empty lines may come before a status line; they are dropped.
+    pub empty_lines: bool,
+    /// Status codes of 600 to 999 are taken for final responses.
+    pub high_status: bool,
 }
 
 impl Lenient {
-    /// Whether any rule is relaxed.
-    #[inline]
-    pub const fn any(&self) -> bool {
-        self.bare_lf | self.obs_fold | self.unsafe_target | self.repeated_equal_length | self.padded_length
+    /// Whether a head that breaks `rule` may obey all of them once it is normalised.
+    #[cold]
+    pub(crate) const fn may_mend(&self, rule: Rule) -> bool {
+        match rule {
+            Rule::BareLf => self.bare_lf,
+            Rule::ObsFold => self.obs_fold,
+            Rule::BadTarget => self.unencoded_target || self.unsafe_target,
+            Rule::BadRequestLine => self.unsafe_target,
+            Rule::RepeatedLength => self.repeated_equal_length,
+            Rule::BadLength => self.padded_length,
+            Rule::BadTransferEncoding => self.repeated_chunked,
+            Rule::ControlByte => self.control_bytes,
+            Rule::BadStatusLine => self.empty_lines,
+            _ => false,
+        }
     }
 }

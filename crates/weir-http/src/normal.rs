@@ -1,20 +1,26 @@
-//! Heads of legacy peers, rewritten line by line into heads that obey the rules which were relaxed for them.
+//! Heads that break a rule, rewritten line by line into heads that obey the rules which were relaxed for them.
 //!
 //! The strict parser then reads the rewritten text and never learns of it, so what is routed and what is forwarded are
-//! the same bytes, and relaxing one rule cannot loosen another. Off the usual path: only with a rule relaxed.
+//! the same bytes, and relaxing one rule cannot loosen another. Off the usual path: only once the strict parser has met
+//! a broken rule that is relaxed.
 
-use crate::bytes::{elements, is_space, is_target_byte, trim};
+use crate::bytes::{elements, is_space, is_target_byte, is_value_byte, trim};
 use crate::framing::parse_length;
 use crate::limits::Lenient;
 use crate::name::FieldName;
-use crate::write;
+use crate::write::{self, HEX_UPPER};
 
 /// Length of what is looked at before the first line end: enough for the longest method.
 const PEEK_BYTES: usize = 64;
 
+/// How many empty lines may come before a status line.
+const EMPTY_LINES_MAX: u8 = 4;
+
 /// The rewritten part of one head.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Normal {
+    /// Whether the head is rewritten at all.
+    active: bool,
     /// The rewritten lines.
     text: Vec<u8>,
     /// How much of `text` is final: a field line is not before its successor has come, which may continue it.
@@ -27,6 +33,10 @@ pub(crate) struct Normal {
     next: Next,
     /// The Content-Length seen.
     length: Option<u64>,
+    /// Whether `Transfer-Encoding: chunked` was seen.
+    chunked: bool,
+    /// Empty lines dropped before the status line.
+    empty_lines: u8,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,16 +52,32 @@ impl Normal {
     /// Forgets everything but keeps the memory.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        if !self.text.is_empty() || self.searched > 0 {
+        if self.active {
             *self = Normal { text: std::mem::take(&mut self.text), ..Normal::default() };
             self.text.clear();
         }
+    }
+
+    /// From now on the head is rewritten.
+    pub(crate) fn begin(&mut self) {
+        self.active = true;
+    }
+
+    /// Whether the head is rewritten.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
     }
 
     /// The rewritten text; empty when nothing was rewritten.
     #[inline]
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
+    }
+
+    /// Takes the rewritten text.
+    pub(crate) fn take_text(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.text)
     }
 
     /// The part of the text that will not change any more.
@@ -62,6 +88,11 @@ impl Normal {
     /// Number of received bytes that were rewritten.
     pub(crate) fn taken(&self) -> usize {
         self.taken
+    }
+
+    /// Whether what was not rewritten yet may be an empty line that will be dropped.
+    pub(crate) fn may_drop_next(&self, received: &[u8], lenient: &Lenient) -> bool {
+        lenient.empty_lines && matches!(received[self.taken..], [] | [b'\r'])
     }
 
     /// The text followed by the start of what was not rewritten yet: enough to see early that this is not HTTP.
@@ -94,6 +125,11 @@ impl Normal {
         let mut held = false;
         match self.next {
             Next::StartLine => {
+                let is_empty = line.is_empty() && end == b"\r\n";
+                if is_empty && lenient.empty_lines && self.empty_lines < EMPTY_LINES_MAX {
+                    self.empty_lines += 1;
+                    return;
+                }
                 if !line.is_empty() {
                     self.next = Next::Field;
                 }
@@ -119,24 +155,26 @@ impl Normal {
         self.ready = if held { start } else { self.text.len() };
     }
 
-    /// Appends the request line with the unsafe bytes of its target encoded; any other start line as it came.
+    /// Appends the request line with the unsafe bytes of its target encoded, or the status line.
     fn push_start_line(&mut self, line: &[u8], lenient: &Lenient) {
+        if line.starts_with(b"HTTP/") {
+            return push_value(&mut self.text, line, lenient);
+        }
         let spaces = (memchr::memchr(b' ', line), memchr::memrchr(b' ', line));
         match spaces {
-            (Some(first), Some(last))
-                if first < last && lenient.unsafe_target && !line.starts_with(b"HTTP/") =>
-            {
+            (Some(first), Some(last)) if first < last => {
                 self.text.extend_from_slice(&line[..=first]);
-                encode_target(&mut self.text, &line[first + 1..last]);
+                encode_target(&mut self.text, &line[first + 1..last], lenient);
                 self.text.extend_from_slice(&line[last..]);
             }
             _ => self.text.extend_from_slice(line),
         }
     }
 
-    /// Appends a field line, a Content-Length in its plain form. `false`: it repeated the earlier one and was dropped.
+    /// Appends a field line, a framing field in its plain form. `false`: it repeated the earlier one and was dropped.
     fn push_field(&mut self, line: &[u8], lenient: &Lenient) -> bool {
-        if name_of(line) == FieldName::ContentLength {
+        let name = name_of(line);
+        if name == FieldName::ContentLength {
             let (name, value) = line.split_at(FieldName::ContentLength.as_str().len() + 1);
             if let Some(length) = plain_length(value, lenient) {
                 if lenient.repeated_equal_length && self.length == Some(length) {
@@ -148,7 +186,24 @@ impl Normal {
                 return true;
             }
         }
-        self.text.extend_from_slice(line);
+        if name == FieldName::TransferEncoding && lenient.repeated_chunked {
+            let (name, value) = line.split_at(FieldName::TransferEncoding.as_str().len() + 1);
+            if elements(value).all(|coding| coding.eq_ignore_ascii_case(b"chunked")) {
+                if std::mem::replace(&mut self.chunked, true) {
+                    return false;
+                }
+                self.text.extend_from_slice(name);
+                self.text.extend_from_slice(b"chunked");
+                return true;
+            }
+        }
+        match memchr::memchr(b':', line) {
+            Some(colon) if !FRAMING.contains(&name) => {
+                self.text.extend_from_slice(&line[..colon]);
+                push_value(&mut self.text, &line[colon..], lenient);
+            }
+            _ => self.text.extend_from_slice(line),
+        }
         true
     }
 
@@ -156,10 +211,8 @@ impl Normal {
     /// one where no relaxation may change what others understand.
     fn unfold(&mut self, line: &[u8], end: &[u8]) -> bool {
         let field = &self.text[self.ready..];
-        let framing =
-            [FieldName::Host, FieldName::ContentLength, FieldName::TransferEncoding, FieldName::Connection];
         let Some(field) = field.strip_suffix(end) else { return false };
-        if field.is_empty() || framing.contains(&name_of(field)) {
+        if field.is_empty() || FRAMING.contains(&name_of(field)) {
             return false;
         }
         let kept = field.iter().rposition(|&byte| !is_space(byte)).map_or(0, |last| last + 1);
@@ -168,6 +221,19 @@ impl Normal {
         self.text.extend_from_slice(trim(line));
         self.text.extend_from_slice(end);
         true
+    }
+}
+
+/// Fields in which no relaxation may change what others understand, but the ones made for them.
+const FRAMING: [FieldName; 4] =
+    [FieldName::Host, FieldName::ContentLength, FieldName::TransferEncoding, FieldName::Connection];
+
+/// Appends a value, without its control bytes where they are dropped. NUL and CR stay, for the strict parser to refuse.
+fn push_value(out: &mut Vec<u8>, value: &[u8], lenient: &Lenient) {
+    if lenient.control_bytes {
+        out.extend(value.iter().filter(|&&byte| is_value_byte(byte) || matches!(byte, 0 | b'\r' | b'\n')));
+    } else {
+        out.extend_from_slice(value);
     }
 }
 
@@ -190,24 +256,34 @@ fn plain_length(value: &[u8], lenient: &Lenient) -> Option<u64> {
     (!repeated || lenient.repeated_equal_length).then_some(first)
 }
 
-/// Appends `target` with every byte percent-encoded that a target cannot hold, control bytes excepted: for those there
-/// is no excuse, and the strict parser refuses them.
-fn encode_target(out: &mut Vec<u8>, target: &[u8]) {
-    for (index, &byte) in target.iter().enumerate() {
+/// Appends `target` with every byte of its path and query percent-encoded that a target cannot hold, control bytes
+/// excepted: for those there is no excuse, and the strict parser refuses them.
+fn encode_target(out: &mut Vec<u8>, target: &[u8], lenient: &Lenient) {
+    // A host is never encoded: it has to be the same for everybody as it stands.
+    let start = match memchr::memmem::find(target, b"://") {
+        _ if target.starts_with(b"/") => 0,
+        Some(scheme) => target[scheme + 3..]
+            .iter()
+            .position(|byte| matches!(byte, b'/' | b'?'))
+            .map_or(target.len(), |at| scheme + 3 + at),
+        None => target.len(),
+    };
+    out.extend_from_slice(&target[..start]);
+    for (index, &byte) in target.iter().enumerate().skip(start) {
         let encode = match byte {
             b'%' => {
                 let digits = target.get(index + 1..index + 3);
-                !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+                lenient.unsafe_target
+                    && !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
             }
-            _ => byte >= b' ' && !is_target_byte(byte),
+            b' ' | b'#' | 0x7f => lenient.unsafe_target,
+            _ => (lenient.unencoded_target || lenient.unsafe_target) && byte > b' ' && !is_target_byte(byte),
         };
         if encode {
-            out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 0xf)]]);
+            let digits = [HEX_UPPER[usize::from(byte >> 4)], HEX_UPPER[usize::from(byte & 0xf)]];
+            out.extend_from_slice(&[b'%', digits[0], digits[1]]);
         } else {
             out.push(byte);
         }
     }
 }
-
-/// Upper case, as RFC 3986 section 2.1 asks for.
-const HEX: &[u8; 16] = b"0123456789ABCDEF";

@@ -13,6 +13,7 @@ use crate::lines::{Cursor, read_fields};
 use crate::method::Method;
 use crate::name::FieldName;
 use crate::normal::Normal;
+use crate::path::{EncodedSlash, PathRules, has_encoded_slash, write_normal_path};
 use crate::request_line::{self, RequestLine, read_method, skip_empty_lines};
 use crate::rule::Rule;
 use crate::span::Span;
@@ -85,6 +86,8 @@ pub struct RequestHead {
     fields: Fields,
     facts: Facts,
     normal: Normal,
+    /// The normal form of the path; empty when the path is in it.
+    normal_path: Vec<u8>,
 }
 
 /// What the fields say about the request as a whole.
@@ -108,13 +111,20 @@ impl RequestHead {
     /// Forgets everything but keeps the memory, ready for the next request.
     #[inline]
     pub fn reset(&mut self) {
+        self.begin_again();
+        self.normal.clear();
+    }
+
+    /// Forgets what was parsed.
+    #[inline(always)]
+    fn begin_again(&mut self) {
         self.cursor = Cursor::default();
         self.line_read = false;
         self.len = 0;
         self.line = RequestLine::default();
         self.fields.clear();
         self.facts = Facts::default();
-        self.normal.clear();
+        self.normal_path.clear();
     }
 
     /// Parses the head at the start of `received`.
@@ -130,12 +140,19 @@ impl RequestHead {
     pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
         if self.len == 0 {
             let window = received.get(..limits.window()).unwrap_or(received);
-            let len = if limits.lenient.any() {
-                self.advance_normal(window, limits)?
+            let len = if self.normal.is_active() {
+                self.advance_normal(window, limits)
             } else {
-                self.advance(window, limits)?
+                match self.advance(window, limits) {
+                    Err(rule) if limits.lenient.may_mend(rule) => {
+                        self.begin_again();
+                        self.normal.begin();
+                        self.advance_normal(window, limits)
+                    }
+                    len => len,
+                }
             };
-            match len {
+            match len? {
                 Some(len) => self.len = len,
                 None if window.len() >= limits.window() => return Err(Rule::HeadTooLarge),
                 None => return Ok(Progress::Incomplete),
@@ -156,6 +173,9 @@ impl RequestHead {
                 self.cursor.stop(start, bytes, request_line::within(&bytes[start..], limits));
                 return Ok(None);
             };
+            if self.line.target.is_odd {
+                self.normalise_path(bytes, limits)?;
+            }
             self.line_read = true;
             self.cursor.position = next;
         }
@@ -170,6 +190,24 @@ impl RequestHead {
         Ok(Some(self.cursor.position))
     }
 
+    /// Writes the normal form of a path that may have another spelling.
+    #[cold]
+    fn normalise_path(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<(), Rule> {
+        let PathRules { encoded_slash, refuse_other_forms } = limits.paths;
+        let path = self.line.target.path.of(bytes);
+        if encoded_slash == EncodedSlash::Refuse && has_encoded_slash(path) {
+            return Err(Rule::EncodedSlash);
+        }
+        self.normal_path.clear();
+        write_normal_path(&mut self.normal_path, path, encoded_slash);
+        if self.normal_path == path {
+            self.normal_path.clear();
+        } else if refuse_other_forms {
+            return Err(Rule::PathNotNormal);
+        }
+        Ok(())
+    }
+
     /// Whether the head may be without a host in its fields: every HTTP/1.1 request has one Host field, even when the target says it all
     /// (RFC 9112 section 3.2), and one that says nothing would make a URL without a host (RFC 9110 section 4.2.1).
     #[cold]
@@ -181,7 +219,7 @@ impl RequestHead {
         }
     }
 
-    /// The same by way of the normalised text, for a listener that relaxes a rule.
+    /// The same by way of the normalised text, for a head that breaks a relaxed rule.
     #[cold]
     fn advance_normal(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
         let mut normal = std::mem::take(&mut self.normal);
@@ -242,11 +280,23 @@ impl RequestHead {
         self.line.target.form
     }
 
-    /// The path of the target, never empty but in the authority form: `/` when an absolute target has none, `*` in the
+    /// The path of the target as received, never empty but in the authority form: `/` when an absolute target has none, `*` in the
     /// asterisk form.
     #[inline]
     pub fn path(&self) -> Span {
         self.line.target.path
+    }
+
+    /// The normal form of the path, which `text` holds only when the path came in it: what rules are matched on.
+    #[inline]
+    pub fn normal_path<'a>(&'a self, text: &'a [u8]) -> &'a [u8] {
+        if self.normal_path.is_empty() { self.line.target.path.of(text) } else { &self.normal_path }
+    }
+
+    /// Whether the path came in its normal form.
+    #[inline]
+    pub fn is_path_normal(&self) -> bool {
+        self.normal_path.is_empty()
     }
 
     /// The query of the target without its `?`; `None` when there is no `?`.

@@ -63,6 +63,13 @@ impl ResponseHead {
     /// Forgets everything but keeps the memory, ready for the next response.
     #[inline]
     pub fn reset(&mut self) {
+        self.begin_again();
+        self.normal.clear();
+    }
+
+    /// Forgets what was parsed.
+    #[inline(always)]
+    fn begin_again(&mut self) {
         self.cursor = Cursor::default();
         self.line_read = false;
         self.len = 0;
@@ -70,7 +77,6 @@ impl ResponseHead {
         self.fields.clear();
         self.framing = Framing::default();
         self.connection = ConnectionOptions::default();
-        self.normal.clear();
     }
 
     /// Parses the head at the start of `received`.
@@ -86,12 +92,19 @@ impl ResponseHead {
     pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
         if self.len == 0 {
             let window = received.get(..limits.window()).unwrap_or(received);
-            let len = if limits.lenient.any() {
-                self.advance_normal(window, limits)?
+            let len = if self.normal.is_active() {
+                self.advance_normal(window, limits)
             } else {
-                self.advance(window, limits)?
+                match self.advance(window, limits) {
+                    Err(rule) if limits.lenient.may_mend(rule) => {
+                        self.begin_again();
+                        self.normal.begin();
+                        self.advance_normal(window, limits)
+                    }
+                    len => len,
+                }
             };
-            match len {
+            match len? {
                 Some(len) => self.len = len,
                 None if window.len() >= limits.window() => return Err(Rule::HeadTooLarge),
                 None => return Ok(Progress::Incomplete),
@@ -107,7 +120,7 @@ impl ResponseHead {
             return Ok(None);
         }
         if !self.line_read {
-            let Some((line, next)) = StatusLine::read(bytes)? else {
+            let Some((line, next)) = StatusLine::read(bytes, limits.lenient.high_status)? else {
                 // Past version and status there is only the reason phrase.
                 let within = if bytes.len() > REASON && !bytes.ends_with(b"\r") {
                     Within::Value
@@ -127,7 +140,7 @@ impl ResponseHead {
         Ok(complete.then_some(self.cursor.position))
     }
 
-    /// The same by way of the normalised text, for an upstream that relaxes a rule.
+    /// The same by way of the normalised text, for a head that breaks a relaxed rule.
     #[cold]
     fn advance_normal(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Rule> {
         let mut normal = std::mem::take(&mut self.normal);
@@ -135,8 +148,13 @@ impl ResponseHead {
         // The bound holds for what was received.
         let unbounded = HeadLimits { head_bytes_max: usize::MAX, ..*limits };
         let mut complete = self.advance(normal.ready(), &unbounded);
-        if complete == Ok(None) && !self.line_read {
-            complete = StatusLine::read(&normal.peek(received)).and(Ok(None));
+        if complete == Ok(None) && !self.line_read && !normal.may_drop_next(received, &limits.lenient) {
+            let start = normal.peek(received);
+            complete = match StatusLine::read(&start, limits.lenient.high_status) {
+                // The line is not complete, so it is still to be normalised.
+                Err(rule) if limits.lenient.may_mend(rule) && rule != Rule::BadStatusLine => Ok(None),
+                line => line.and(Ok(None)),
+            };
         }
         self.normal = normal;
         Ok(complete?.map(|_| self.normal.taken()))
@@ -147,6 +165,11 @@ impl ResponseHead {
     #[inline]
     pub fn text<'a>(&'a self, received: &'a [u8]) -> &'a [u8] {
         if self.normal.text().is_empty() { received } else { self.normal.text() }
+    }
+
+    /// Takes the normalised text, to which all spans refer then; empty when they refer to the received bytes.
+    pub fn take_normal_text(&mut self) -> Vec<u8> {
+        self.normal.take_text()
     }
 
     /// Number of received bytes that belong to the head; 0 until it is complete.
@@ -167,7 +190,7 @@ impl ResponseHead {
         self.line.version
     }
 
-    /// The status code, 100 to 599.
+    /// The status code, 100 to 599, or up to 999 where the limits allow it.
     #[inline]
     pub fn status(&self) -> u16 {
         self.line.status
@@ -244,7 +267,7 @@ impl StatusLine {
     /// The space before an empty reason phrase may be missing: too many servers leave it out, and nothing can be
     /// mistaken for it.
     #[inline]
-    fn read(bytes: &[u8]) -> Result<Option<(StatusLine, usize)>, Rule> {
+    fn read(bytes: &[u8], high_status: bool) -> Result<Option<(StatusLine, usize)>, Rule> {
         if bytes.iter().zip(b"HTTP/").any(|(byte, expected)| byte != expected) {
             return Err(Rule::BadStatusLine);
         }
@@ -256,7 +279,7 @@ impl StatusLine {
             }
             _ => return blame_status(rest),
         };
-        if !(100..600).contains(&status) {
+        if status < 100 || (status >= 600 && !high_status) {
             return Err(Rule::BadStatus);
         }
         let (start, end) = match bytes.get(REASON - 1) {

@@ -49,6 +49,8 @@ rules! {
     BadMethod "bad-method" "RFC 9110 section 9.1" "The method is not a token.",
     BadRequestLine "bad-request-line" "RFC 9112 section 3" "The request line is not method, target and version with one space between.",
     BadTarget "bad-target" "RFC 9112 section 3.2" "The request target holds a byte or a form that is not allowed.",
+    PathNotNormal "path-not-normal" "RFC 3986 section 6.2.2" "The path is in another than its normal form: it has dot segments, doubled slashes or characters encoded without need.",
+    EncodedSlash "encoded-slash" "RFC 3986 section 2.2" "The path holds an encoded slash.",
     BadScheme "bad-scheme" "RFC 9112 section 3.2.2" "The absolute request target has a scheme other than http or https.",
     BadVersion "bad-version" "RFC 9112 section 2.3" "The protocol version is malformed.",
     UnsupportedVersion "unsupported-version" "RFC 9110 section 15.6.6" "The protocol version is not HTTP/1.x.",

@@ -3,7 +3,7 @@
 //! The bytes have passed the table of target bytes before they come here, so neither space nor `#` occurs.
 
 use crate::authority::Authority;
-use crate::bytes::find_either;
+use crate::bytes::path_run;
 use crate::limits::HeadLimits;
 use crate::method::Method;
 use crate::percent;
@@ -36,6 +36,8 @@ pub(crate) struct Target {
     /// Length of the host at the start of the authority.
     pub(crate) host_len: u32,
     pub(crate) port: Option<u16>,
+    /// Whether the path may have another spelling that means the same.
+    pub(crate) is_odd: bool,
 }
 
 impl Target {
@@ -50,6 +52,7 @@ impl Target {
     ) -> Result<(), Rule> {
         self.span = span;
         self.form = TargetForm::Origin;
+        self.is_odd = false;
         let text = span.of(bytes);
         if text.first() == Some(&b'/') && method != Method::Connect {
             self.read_path(text, span.start as usize, limits)
@@ -62,9 +65,10 @@ impl Target {
     /// sent with a bare `%` by browsers, and no one decodes them on the way.
     #[inline]
     fn read_path(&mut self, text: &[u8], start: usize, limits: &HeadLimits) -> Result<(), Rule> {
-        let mut path_len = find_either(text, b'?', b'%');
-        if text.get(path_len) == Some(&b'%') {
-            path_len = encoded_path_len(text, limits)?;
+        let (path_len, is_odd) = path_run(text);
+        if is_odd {
+            check_odd_path(&text[..path_len], limits)?;
+            self.is_odd = true;
         }
         self.path = Span::new(start, start + path_len);
         self.query = None;
@@ -124,12 +128,11 @@ impl Target {
     }
 }
 
-/// Length of a path that holds `%`, up to the query or the end of `text`.
+/// Checks a path that holds `%`, `//` or `/.`.
 #[cold]
-fn encoded_path_len(text: &[u8], limits: &HeadLimits) -> Result<usize, Rule> {
-    let path = text.split(|&byte| byte == b'?').next().unwrap_or_default();
+fn check_odd_path(path: &[u8], limits: &HeadLimits) -> Result<(), Rule> {
     if !percent::is_well_formed(path) || (limits.refuse_encoded_nul && percent::has_encoded_nul(path)) {
         return Err(Rule::BadTarget);
     }
-    Ok(path.len())
+    Ok(())
 }

@@ -83,6 +83,9 @@ static PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
+/// Digits of percent-encoded bytes: upper case, as RFC 3986 section 2.1 asks for.
+pub(crate) const HEX_UPPER: &[u8; 16] = b"0123456789ABCDEF";
+
 /// Appends `number` in hexadecimal, lower case, without leading zeros.
 #[inline]
 pub fn hexadecimal(out: &mut Vec<u8>, number: u64) {

@@ -49,12 +49,8 @@ fn routes(
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<Span> = text.value.route.iter().map(|route| route.at).collect();
-    let mut routes: Vec<Route> = text
-        .value
-        .route
-        .iter()
-        .map(|route| route::check(route, text.value.protocol, body_size, upstreams, findings))
-        .collect();
+    let mut routes: Vec<Route> =
+        text.value.route.iter().map(|route| route::check(route, &text.value, upstreams, findings)).collect();
     if let Some(upstream) = &text.value.upstream {
         routes.push(Route { body_size, ..Route::to_upstream("*", upstreams.find(upstream, findings)) });
         places.push(upstream.at);
@@ -159,7 +155,7 @@ fn report_of_http(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
         return;
     }
     let of_listener =
-        ["allow", "trusted_proxies", "forwarded", "request_id"].map(|key| (key, text.changed(key)));
+        ["allow", "paths", "trusted_proxies", "forwarded", "request_id"].map(|key| (key, text.changed(key)));
     let of_timeouts = ["request", "request_body", "send", "idle"];
     let of_timeouts = of_timeouts.map(|key| (key, text.value.timeouts.changed(key)));
     let of_limits = [

@@ -4,16 +4,15 @@ use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::{UpstreamNames, action, check_name, headers};
-use crate::config::{Action, Protocol, Route};
+use crate::config::{Action, EncodedSlash, Protocol, Route};
 use crate::key::{Located, Map, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::text::{RegexReplacement, RouteText, ValueRule};
-use crate::value::{Size, Token};
+use crate::text::{ListenerText, RegexReplacement, RouteText, ValueRule};
+use crate::value::Token;
 
 pub(super) fn check(
     text: &Located<RouteText>,
-    protocol: Protocol,
-    body_size: Option<Size>,
+    listener: &ListenerText,
     upstreams: &UpstreamNames<'_>,
     findings: &mut Vec<Finding>,
 ) -> Route {
@@ -22,7 +21,8 @@ pub(super) fn check(
         check_name(name, "route", findings);
     }
     let action = action::check(text, upstreams, findings);
-    report_of_other_protocol(text, protocol, findings);
+    report_of_other_protocol(text, listener.protocol, findings);
+    report_unreachable_path(text, listener.paths.encoded_slash, findings);
     if matches!(action, Action::Redirect(_) | Action::Respond(_)) {
         report_without_server(text, findings);
     }
@@ -38,7 +38,7 @@ pub(super) fn check(
         allow_connect: value.allow_connect,
         upgrades: upgrades(&value.upgrades, findings),
         timeouts: value.timeouts.value.clone(),
-        body_size: value.limits.body_size.unwrap_or(body_size),
+        body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     }
 }
 
@@ -177,6 +177,32 @@ fn upgrades(tokens: &[Spanned<Token>], findings: &mut Vec<Finding>) -> Vec<Box<s
         upgrades.push(name.into());
     }
     upgrades
+}
+
+/// Reports a path that no request has, since rules are matched on the normal form of paths.
+fn report_unreachable_path(text: &Located<RouteText>, slash: EncodedSlash, findings: &mut Vec<Finding>) {
+    let (key, path) = match &text.value {
+        RouteText { path: Some(path), .. } => ("path", &path.value.0),
+        RouteText { path_exact: Some(path), .. } => ("path_exact", &path.0),
+        _ => return,
+    };
+    let mut normal = Vec::new();
+    let decoded = match slash {
+        EncodedSlash::Decode => weir_http::EncodedSlash::Decode,
+        EncodedSlash::Keep | EncodedSlash::Refuse => weir_http::EncodedSlash::Keep,
+    };
+    weir_http::write_normal_path(&mut normal, path.as_bytes(), decoded);
+    let finding = if normal != path.as_bytes() {
+        let what = format!("no request takes `{path}`: routes are matched on the normal form of a path");
+        let hint = format!("write `{}`", String::from_utf8_lossy(&normal));
+        Finding::new(MistakeKind::BadValue, text.key_at(key), what).hint(hint)
+    } else if slash == EncodedSlash::Refuse && path.contains("%2F") {
+        let what = format!("no request takes `{path}`: `paths.encoded_slash` refuses encoded slashes");
+        Finding::new(MistakeKind::BadValue, text.key_at(key), what)
+    } else {
+        return;
+    };
+    findings.push(finding);
 }
 
 /// Reports keys that only mean something when the request goes to a server.

@@ -27,7 +27,7 @@ pub(super) fn check(
     let tls = upstream_tls::check(&text.value, &servers, files, findings);
     let persistence = text.value.persistence.as_ref();
     let persistence = persistence.map(|text| persistence::check(&name.value, text, findings));
-    let UpstreamText { timeouts, limits, idle, queue, retry, .. } = text.value.clone();
+    let UpstreamText { timeouts, limits, allow, idle, queue, retry, .. } = text.value.clone();
     Upstream {
         name: name.value.clone(),
         servers,
@@ -36,6 +36,7 @@ pub(super) fn check(
         tls,
         timeouts: timeouts.value,
         limits,
+        allow,
         idle: idle.value,
         proxy_protocol: text.value.proxy_protocol,
         queue: queue.value,

@@ -45,6 +45,8 @@ pub struct Listener {
     pub limits: ListenerLimits,
     /// Rules of HTTP/1 that are not enforced here.
     pub allow: Leniency,
+    /// What rules and servers see of a path.
+    pub paths: Paths,
     /// Whose word on the client's address is taken.
     pub trusted_proxies: TrustedProxies,
     /// Who says whose connection it is, with the PROXY protocol; `None`: nobody.
@@ -149,17 +151,62 @@ section! {
         bare_lf: bool = false, like "HAProxy `option accept-unsafe-violations-in-http-request`";
         /// A header may go on in a second line (RFC 9112 section 5.2), except `Host`, `Content-Length` and `Transfer-Encoding`.
         obs_fold: bool = false;
-        /// A target may hold spaces, quotes, `#`, `<`, `>`, bytes over 0x7F and `%` without digits; they are
-        /// percent-encoded for routes and servers alike.
+        /// A target may hold quotes, `<`, `>`, ``\``, `^`, backquotes, braces, `|` and bytes over 0x7F, as browsers and scripts send them
+        /// unencoded; they are percent-encoded for routes and servers alike.
+        unencoded_target: bool = true;
+        /// The same, and spaces, `#`, DEL and `%` without digits, which others may read in another way.
         unsafe_target: bool = false, like "HAProxy `option accept-unsafe-violations-in-http-request`";
         /// `Content-Length` may be repeated with one and the same value (RFC 9110 section 8.6).
         repeated_length: bool = false;
         /// `Content-Length` may begin with zeros.
-        padded_length: bool = false;
+        padded_length: bool = true;
+        /// White space may stand behind the size of a chunk, and any number of zeros before it.
+        padded_chunk_size: bool = false;
+        /// A chunk extension may be empty: `5;` and the end of the line.
+        empty_chunk_extension: bool = true;
         /// A path may hold `%00`. It is forwarded as it came.
         encoded_nul: bool = true;
         /// Header names may hold `_`. If not, such headers are dropped, since CGI-style servers take `_` for `-`.
         underscore_names: bool = false, like "nginx `underscores_in_headers`";
+    }
+}
+
+section! {
+    /// What rules and servers see of a path. Routes, hash keys and rewrites go by its normal form, whatever stands here: dot segments are
+    /// resolved, doubled slashes are one, nothing is percent-encoded without need (RFC 3986 section 6.2.2). So a route for `/admin` also takes
+    /// `//admin`, `/x/../admin` and `/%61dmin`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Paths at "listener.NAME.paths" {
+        /// Which form servers get of a path that came in another than its normal form.
+        forward: PathForm = "normalised", like "nginx `proxy_pass` with a path, HAProxy `http-request normalize-uri`, Envoy `normalize_path`";
+        /// What `%2F` in a path is.
+        encoded_slash: EncodedSlash = "keep", like "Envoy `path_with_escaped_slashes_action`, Apache httpd `AllowEncodedSlashes`";
+    }
+}
+
+choice! {
+    /// A form of a path.
+    pub enum PathForm {
+        /// the one that rules were matched on
+        #[default]
+        Normalised = "normalised",
+        /// the one in which it came; servers then have to resolve it as Weir does
+        AsReceived = "as-received",
+        /// none: the request is answered 400
+        Refused = "refused",
+    }
+}
+
+choice! {
+    /// What an encoded slash is.
+    pub enum EncodedSlash {
+        /// a byte of its segment, forwarded encoded
+        #[default]
+        Keep = "keep",
+        /// a slash
+        Decode = "decode",
+        /// a mistake: the request is answered 400
+        Refuse = "refuse",
     }
 }
 

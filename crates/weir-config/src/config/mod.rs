@@ -25,8 +25,8 @@ pub use credentials::Credentials;
 pub use ejection::Ejection;
 pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
 pub use listener::{
-    Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Protocol, ProxyProtocol, RequestId,
-    Trust, TrustedProxies,
+    EncodedSlash, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, PathForm, Paths, Protocol,
+    ProxyProtocol, RequestId, Trust, TrustedProxies,
 };
 pub use persistence::{CookieMode, CookiePersistence, Secret};
 pub use process::{
@@ -39,7 +39,8 @@ pub use route::{
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, Traces};
 pub use upstream::{
-    IdleConnections, ProxyVersion, Queue, Retry, Server, Upstream, UpstreamLimits, UpstreamTimeouts,
+    IdleConnections, ProxyVersion, Queue, Retry, Server, ServerLeniency, Upstream, UpstreamLimits,
+    UpstreamTimeouts,
 };
 pub use upstream_tls::UpstreamTls;
 

@@ -31,6 +31,8 @@ pub struct Upstream {
     pub timeouts: UpstreamTimeouts,
     /// Size and count limits on what a server sends.
     pub limits: UpstreamLimits,
+    /// Rules of HTTP/1 that are not enforced here.
+    pub allow: ServerLeniency,
     /// Server connections kept for the next request.
     pub idle: IdleConnections,
     /// How servers are told whose connection it is; `None`: they are not.
@@ -60,6 +62,7 @@ impl Upstream {
             tls: None,
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
+            allow: ServerLeniency::default(),
             idle: IdleConnections::default(),
             proxy_protocol: None,
             queue: Queue::default(),
@@ -184,6 +187,35 @@ section! {
         trailer_size: Size = "8KiB", in 0..=1_048_576;
         /// The chunk extensions of one body together.
         chunk_extension_size: Size = "16KiB", in 0..=1_048_576;
+    }
+}
+
+section! {
+    /// Rules of HTTP/1 that a server may break, each by its name. What has one meaning is allowed unless it says otherwise here; what two
+    /// programs may read in two ways is answered 502. What breaks a rule and is allowed is written anew: no client sees it as it came.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct ServerLeniency at "upstream.NAME.allow" {
+        /// A line of the head may end with LF alone (RFC 9112 section 2.2).
+        bare_lf: bool = false, like "HAProxy `option accept-unsafe-violations-in-http-response`";
+        /// A header may go on in a second line (RFC 9112 section 5.2), except those that frame the response.
+        obs_fold: bool = false;
+        /// Up to four empty lines may stand before the status line.
+        empty_lines: bool = true;
+        /// The status may be 600 to 999. It is passed on as it is, and counts as 5xx.
+        high_status: bool = true;
+        /// Control bytes in headers and in the reason phrase are dropped. NUL and a CR alone are never allowed, nor is any of them in headers that
+        /// frame the response.
+        control_bytes: bool = true;
+        /// `Content-Length` may be repeated with one and the same value (RFC 9110 section 8.6).
+        repeated_length: bool = true;
+        /// `Content-Length` may begin with zeros.
+        padded_length: bool = true;
+        /// `Transfer-Encoding: chunked` may stand there twice; the body is taken to be chunked once.
+        repeated_chunked: bool = false;
+        /// White space may stand behind the size of a chunk, and any number of zeros before it.
+        padded_chunk_size: bool = true;
+        /// A chunk extension may be empty: `5;` and the end of the line.
+        empty_chunk_extension: bool = true;
     }
 }
 

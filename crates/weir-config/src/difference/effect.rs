@@ -131,7 +131,7 @@ pub(super) fn of_key(part: &Part, key: &str, learned: bool) -> Effect {
         Part::Upstream(_) => match first {
             "tls" | "proxy_protocol" => Effect::Reconnects,
             "persistence" if learned => Effect::Forgets,
-            "persistence" | "retry" | "timeouts" | "limits" => Effect::NextRequest,
+            "persistence" | "retry" | "timeouts" | "limits" | "allow" => Effect::NextRequest,
             _ => Effect::AtOnce,
         },
         Part::Server(..) => match first {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ListenerTlsText, ProxyProtocolText, RouteText};
 use crate::config::{
-    AccessLog, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Protocol, RequestId,
+    AccessLog, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Paths, Protocol, RequestId,
     TrustedProxies,
 };
 use crate::key::{Located, OneOrMany, Spanned, section};
@@ -55,6 +55,8 @@ section! {
         limits: Located<ListenerLimits> = {};
         /// Rules of HTTP/1 that legacy clients may break.
         allow: Leniency = {};
+        /// What rules and servers see of a path.
+        paths: Paths = {};
         /// Peers whose `X-Forwarded-*` and `Forwarded` headers are believed and added to; what others send is replaced. Networks, addresses,
         /// and `"unix"` for every peer on a Unix socket.
         trusted_proxies: TrustedProxies = [], like "nginx `set_real_ip_from`";
@@ -88,6 +90,7 @@ impl ListenerText {
             timeouts: self.timeouts.value,
             limits: self.limits.value,
             allow: self.allow,
+            paths: self.paths,
             trusted_proxies: self.trusted_proxies,
             proxy_protocol: None,
             forwarded: self.forwarded,

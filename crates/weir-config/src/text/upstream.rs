@@ -7,7 +7,9 @@ use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 
 use super::upstream_tls::TlsServerName;
 use super::{EjectionText, HealthText, PersistenceText, UpstreamTlsText};
-use crate::config::{IdleConnections, ProxyVersion, Queue, Retry, UpstreamLimits, UpstreamTimeouts};
+use crate::config::{
+    IdleConnections, ProxyVersion, Queue, Retry, ServerLeniency, UpstreamLimits, UpstreamTimeouts,
+};
 use crate::key::{
     Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, choice, section,
     text_values,
@@ -40,6 +42,8 @@ section! {
         timeouts: Located<UpstreamTimeouts> = {};
         /// Limits on what a server sends.
         limits: UpstreamLimits = {};
+        /// Rules of HTTP/1 that servers may break.
+        allow: ServerLeniency = {};
         /// Server connections that are kept for the next request.
         idle: Located<IdleConnections> = {};
         /// With which version of the PROXY protocol servers are told whose connection it is. Since a connection is then one client's, it is kept

@@ -2,7 +2,7 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{ChunkedDecoder, ChunkedLimits, Rule};
+use weir_http::{ChunkedDecoder, ChunkedLimits, LenientChunks, Rule};
 
 /// Payload, number of bytes taken, and whether the body ended.
 type Outcome = Result<(Vec<u8>, usize, bool), Rule>;
@@ -134,6 +134,40 @@ fn accepted_frames() {
 }
 
 #[test]
+fn relaxed_frames() {
+    let none = LenientChunks::default();
+    let padded = LenientChunks { padded_size: true, ..none };
+    let empty = LenientChunks { empty_extension: true, ..none };
+    let zeros = format!("{}5\r\nhello\r\n0\r\n\r\n", "0".repeat(100));
+    let long = format!("{}5\r\nhello\r\n0\r\n\r\n", "0".repeat(100_000));
+    let rows: &[(LenientChunks, &str, Result<&str, Rule>)] = &[
+        (padded, "5 \r\nhello\r\n0 \t\r\n\r\n", Ok("hello")),
+        (padded, &zeros, Ok("hello")),
+        (padded, "0000000000000000a\r\nhello, you\r\n00000000000000000000\r\n\r\n", Ok("hello, you")),
+        (padded, &long, Err(Rule::ChunkExtensionsTooLarge)),
+        (padded, "10000000000000005\r\nhello\r\n0\r\n\r\n", Err(Rule::BadChunkSize)),
+        (padded, "00000000000000008000000000000000\r\n", Err(Rule::BadChunkSize)),
+        (padded, " 5\r\nhello\r\n0\r\n\r\n", Err(Rule::BadChunkSize)),
+        (padded, "5 5\r\nhello\r\n0\r\n\r\n", Err(Rule::BadChunkSize)),
+        (padded, "5 \nhello\r\n0\r\n\r\n", Err(Rule::BadChunkSize)),
+        (padded, "5;\r\nhello\r\n0\r\n\r\n", Err(Rule::BadChunkExtension)),
+        (empty, "5;\r\nhello\r\n0; \r\n\r\n", Ok("hello")),
+        (empty, "5;a;\r\nhello\r\n0\r\n\r\n", Ok("hello")),
+        (empty, "5;\nhello\r\n0\r\n\r\n", Err(Rule::BadChunkExtension)),
+        (empty, "5;;a\r\nhello\r\n0\r\n\r\n", Err(Rule::BadChunkExtension)),
+        (empty, "5;a=\r\nhello\r\n0\r\n\r\n", Err(Rule::BadChunkExtension)),
+        (empty, "5 \r\nhello\r\n0\r\n\r\n", Err(Rule::BadChunkSize)),
+    ];
+    for (lenient, bytes, expected) in rows {
+        assert!(outcome(bytes.as_bytes()).is_err(), "strictly refused: {bytes:?}");
+        let limits = ChunkedLimits { lenient: *lenient, ..ChunkedLimits::default() };
+        let expected = expected.map(|payload| (payload.as_bytes().to_vec(), bytes.len(), true));
+        let shown = &bytes[..bytes.len().min(200)];
+        assert_eq!(decode(bytes.as_bytes(), limits).1, expected, "{lenient:?}: {shown:?}");
+    }
+}
+
+#[test]
 fn payload_is_gathered_in_place() {
     let mut buf = b"3\r\nabc\r\n3;x\r\ndef\r\n0\r\n\r\nrest".to_vec();
     let decoded = ChunkedDecoder::default().decode(&mut buf).unwrap();
@@ -156,7 +190,12 @@ fn trailers_are_sifted() {
 
 #[test]
 fn limits_hold() {
-    let limits = ChunkedLimits { extension_bytes_max: 100, trailer_bytes_max: 100, trailer_fields_max: 3 };
+    let limits = ChunkedLimits {
+        extension_bytes_max: 100,
+        trailer_bytes_max: 100,
+        trailer_fields_max: 3,
+        ..ChunkedLimits::default()
+    };
     let rows: &[(u32, String, Option<Rule>)] = &[
         (23, format!("1;{}\r\nx\r\n", "a".repeat(99)), None),
         (23, format!("1;{}\r\nx\r\n", "a".repeat(100)), Some(Rule::ChunkExtensionsTooLarge)),

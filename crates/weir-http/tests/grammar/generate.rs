@@ -31,8 +31,32 @@ fn request_line() -> impl Strategy<Value = Vec<u8>> {
         ],
     );
     let target = mostly(
-        &["/", "/index.html", "/a/b?c=d&e", "/?", "/a%20b?100%", "/[x]|^", "http://a/b", "http://a?b", "*"],
-        &["", "/%zz", "/a b", "/#", "a:443", "ftp://a/", "/\u{e9}", "/\"", "http://u@a/", "//a/b", "/\0"],
+        &[
+            "/",
+            "/index.html",
+            "/a/b?c=d&e",
+            "/?",
+            "/a%20b?100%",
+            "/[x]",
+            "//a/./b%2e",
+            "http://a/b",
+            "http://a?b",
+            "*",
+        ],
+        &[
+            "",
+            "/%zz",
+            "/a b",
+            "/#",
+            "a:443",
+            "ftp://a/",
+            "/\u{e9}",
+            "/\"",
+            "/{x}?a|b^`\\",
+            "http://u@a/",
+            "//a/b",
+            "/\0",
+        ],
     );
     let version = mostly(
         &["HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0"],
@@ -61,6 +85,9 @@ fn status_line() -> impl Strategy<Value = Vec<u8>> {
             "ICY 200 OK",
             "HTTP/1.1 600 X",
             "HTTP/1.1  200",
+            "HTTP/1.1 200 O\x01K",
+            "\r\nHTTP/1.1 200 OK",
+            "\r\n\r\nHTTP/1.1 200 OK",
         ],
     );
     (line, line_end()).prop_map(|(line, end)| [line, end].concat())
@@ -108,6 +135,8 @@ fn field() -> impl Strategy<Value = Vec<u8>> {
             " X: y",
             "X: a\0b",
             "X: \x7f",
+            "Content-Length: 5\x01",
+            "Transfer-Encoding: chunked",
             "X\x01: y",
             "X: a\rb",
             "X: a\nb",

@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 use proptest::sample::Index;
 use weir_http::{
-    Authority, ChunkedDecoder, ChunkedLimits, Fields, HeadLimits, Lenient, Method, Progress, RequestHead,
-    ResponseHead, Rule, Span, write,
+    Authority, ChunkedDecoder, ChunkedLimits, Fields, HeadLimits, Lenient, LenientChunks, Method, PathRules,
+    Progress, RequestHead, ResponseHead, Rule, Span, write,
 };
 
 use crate::generate;
@@ -50,6 +50,7 @@ fn account_of_request(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> A
             (head.method(), head.method_span(), head.target(), head.target_form(), head.path(), head.query()),
             (head.authority(), head.host(), head.port(), head.version(), head.body(), head.connection()),
             (head.keep_alive(), head.expectation(), head.upgrade(), head.len()),
+            head.normal_path(head.text(bytes)),
         )
     );
     let text = head.text(&bytes[..head.len()]).to_vec();
@@ -86,19 +87,25 @@ fn account_of_response(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> 
 }
 
 /// Small limits, so that they are met often.
-fn limits(lenient: u8) -> HeadLimits {
-    let bit = |bit: u8| lenient >> bit & 1 == 1;
+fn limits(lenient: u16) -> HeadLimits {
+    let bit = |bit: u16| lenient >> bit & 1 == 1;
     HeadLimits {
         head_bytes_max: 150,
         target_bytes_max: 12,
         fields_max: 5,
         refuse_encoded_nul: false,
+        paths: PathRules::default(),
         lenient: Lenient {
             bare_lf: bit(0),
             obs_fold: bit(1),
             unsafe_target: bit(2),
             repeated_equal_length: bit(3),
             padded_length: bit(4),
+            unencoded_target: bit(5),
+            repeated_chunked: bit(6),
+            control_bytes: bit(7),
+            empty_lines: bit(8),
+            high_status: bit(9),
         },
     }
 }
@@ -138,7 +145,7 @@ fn encode(chunks: &[Vec<u8>]) -> Vec<u8> {
 proptest! {
     #[test]
     fn a_request_does_not_depend_on_its_pieces(
-        bytes in generate::request(), cuts in generate::cuts(), lenient in prop::sample::select(vec![0, 1, 2, 4, 8, 31]),
+        bytes in generate::request(), cuts in generate::cuts(), lenient in prop::sample::select(vec![0, 1, 2, 4, 8, 31, 32, 64, 255]),
     ) {
         for limits in [HeadLimits { lenient: limits(lenient).lenient, ..HeadLimits::default() }, limits(lenient)] {
             let whole = account_of_request(&bytes, &[bytes.len()], &limits);
@@ -150,7 +157,7 @@ proptest! {
 
     #[test]
     fn a_response_does_not_depend_on_its_pieces(
-        bytes in generate::response(), cuts in generate::cuts(), lenient in prop::sample::select(vec![0, 1, 2, 8, 31]),
+        bytes in generate::response(), cuts in generate::cuts(), lenient in prop::sample::select(vec![0, 1, 2, 8, 31, 64, 128, 256, 1023]),
     ) {
         for limits in [HeadLimits { lenient: limits(lenient).lenient, ..HeadLimits::default() }, limits(lenient)] {
             let whole = account_of_response(&bytes, &[bytes.len()], &limits);
@@ -161,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_relaxed_comes_out_strict(bytes in generate::request(), lenient in 1_u8..32) {
+    fn what_is_relaxed_comes_out_strict(bytes in generate::request(), lenient in 1_u16..256) {
         let limits = HeadLimits { lenient: limits(lenient).lenient, ..HeadLimits::default() };
         let account = account_of_request(&bytes, &[bytes.len()], &limits);
         if let Ok(Progress::Complete { len }) = account.progress {
@@ -177,8 +184,10 @@ proptest! {
 
     #[test]
     fn a_chunked_body_does_not_depend_on_its_pieces(bytes in generate::chunked_body(), cuts in generate::cuts()) {
-        let small = ChunkedLimits { extension_bytes_max: 4, trailer_bytes_max: 24, trailer_fields_max: 1 };
-        for limits in [ChunkedLimits::default(), small] {
+        let lenient = LenientChunks { padded_size: true, empty_extension: true };
+        let relaxed = ChunkedLimits { lenient, ..ChunkedLimits::default() };
+        let small = ChunkedLimits { extension_bytes_max: 4, trailer_bytes_max: 24, trailer_fields_max: 1, lenient };
+        for limits in [ChunkedLimits::default(), relaxed, small] {
             let whole = decode(&bytes, &[bytes.len()], limits);
             prop_assert_eq!(&whole, &decode(&bytes, &lengths(&bytes, &cuts), limits));
             let each: Vec<usize> = (0..=bytes.len()).collect();
@@ -203,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(bytes in vec(any::<u8>(), 0..400), lenient in 0_u8..32) {
+    fn no_bytes_panic(bytes in vec(any::<u8>(), 0..400), lenient in 0_u16..1024) {
         let limits = limits(lenient);
         _ = RequestHead::new().parse(&bytes, &limits);
         _ = ResponseHead::new().parse(&bytes, &limits);

@@ -26,6 +26,8 @@ fn relaxed_rules_normalise() {
     let unsafe_target = Lenient { unsafe_target: true, ..none };
     let repeated = Lenient { repeated_equal_length: true, ..none };
     let padded = Lenient { padded_length: true, ..none };
+    let unencoded = Lenient { unencoded_target: true, ..none };
+    let chunked = Lenient { repeated_chunked: true, ..none };
     let lengths = Lenient { repeated_equal_length: true, padded_length: true, ..none };
     let rows: &[(Lenient, &str, Result<&str, Rule>)] = &[
         (bare_lf, "\nGET / HTTP/1.1\nHost: a\n\n", Ok("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")),
@@ -58,9 +60,59 @@ fn relaxed_rules_normalise() {
             "GET /a b\"<>#\u{e9}\x7f%zz%41%4 HTTP/1.1\r\nHost: a\r\n\r\n",
             Ok("GET /a%20b%22%3C%3E%23%C3%A9%7F%25zz%41%254 HTTP/1.1\r\nHost: a\r\n\r\n"),
         ),
+        (
+            unencoded,
+            "GET /a\"<>\\^`{|}\u{e9}?\"<>\\^`{|}\u{e9}[]% HTTP/1.1\r\nHost: a\r\n\r\n",
+            Ok(
+                "GET /a%22%3C%3E%5C%5E%60%7B%7C%7D%C3%A9?%22%3C%3E%5C%5E%60%7B%7C%7D%C3%A9[]% HTTP/1.1\r\nHost: a\r\n\r\n",
+            ),
+        ),
+        (
+            unencoded,
+            "GET http://a/{x} HTTP/1.1\r\nHost: a\r\n\r\n",
+            Ok("GET http://a/%7Bx%7D HTTP/1.1\r\nHost: a\r\n\r\n"),
+        ),
+        (
+            unencoded,
+            "GET http://a?{x} HTTP/1.1\r\nHost: a\r\n\r\n",
+            Ok("GET http://a?%7Bx%7D HTTP/1.1\r\nHost: a\r\n\r\n"),
+        ),
+        (unencoded, "GET http://a|b/ HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
+        (unencoded, "CONNECT a|b:443 HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
+        (unencoded, "GET /a\"b c HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadRequestLine)),
+        (unencoded, "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadRequestLine)),
+        (unencoded, "GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
+        (unencoded, "GET /a\x7fb HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
+        (unencoded, "GET /a\"\x01b HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
+        (unencoded, "GET /\"%zz HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
+        (
+            chunked,
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: Chunked\r\n\r\n",
+            Ok("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:chunked\r\n\r\n"),
+        ),
+        (
+            chunked,
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n",
+            Ok("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:chunked\r\n\r\n"),
+        ),
+        (
+            chunked,
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked,\r\n\r\n",
+            Err(Rule::BadTransferEncoding),
+        ),
+        (
+            chunked,
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\nContent-Length: 5\r\n\r\n",
+            Err(Rule::LengthWithTransferEncoding),
+        ),
+        (
+            chunked,
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n\r\n",
+            Err(Rule::BadTransferEncoding),
+        ),
         (unsafe_target, "GET /a\tb HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadRequestLine)),
         (unsafe_target, "GET /a\0b HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::NulByte)),
-        (unsafe_target, "GET  / HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
+        (unsafe_target, "GET  / HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadRequestLine)),
         (
             repeated,
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\ncontent-length: 5\r\n\r\n",
@@ -129,6 +181,9 @@ fn a_relaxed_listener_reads_clean_requests_alike() {
         unsafe_target: true,
         repeated_equal_length: true,
         padded_length: true,
+        unencoded_target: true,
+        repeated_chunked: true,
+        ..Lenient::default()
     };
     let limits = HeadLimits { lenient, ..HeadLimits::default() };
     let bytes = b"POST /a?b=%20 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nX: y\r\n\r\n";

@@ -227,3 +227,44 @@ fn relaxed_rules_normalise() {
     assert_eq!(head.body(Method::Get), ResponseBody::Length(5));
     assert_eq!(parse(b"<html>", &limits).map(|_| ()), Err(Rule::BadStatusLine));
 }
+
+#[test]
+fn what_servers_send_by_mistake_is_normalised_or_refused() {
+    let none = Lenient::default();
+    let control = Lenient { control_bytes: true, ..none };
+    let empty_lines = Lenient { empty_lines: true, ..none };
+    let high_status = Lenient { high_status: true, ..none };
+    let rows: &[(Lenient, &str, Result<&str, Rule>)] = &[
+        (
+            control,
+            "HTTP/1.1 200 O\x01K\x7f\r\nX: \x02a\x1bb\x7f\r\n\r\n",
+            Ok("HTTP/1.1 200 OK\r\nX: ab\r\n\r\n"),
+        ),
+        (control, "HTTP/1.1 200 OK\r\nX: a\0b\x01\r\n\r\n", Err(Rule::NulByte)),
+        (control, "HTTP/1.1 200 OK\r\nX: \x01a\rb\r\n\r\n", Err(Rule::BareCr)),
+        (control, "HTTP/1.1 200 OK\r\nX\x01: a\r\n\r\n", Err(Rule::BadFieldName)),
+        (control, "HTTP/1.1 200 OK\r\nContent-Length: 5\x01\r\n\r\n", Err(Rule::ControlByte)),
+        (control, "HTTP/1.1 200 OK\r\nTransfer-Encoding: \x0bchunked\r\n\r\n", Err(Rule::ControlByte)),
+        (control, "HTTP/1.1 200 OK\r\nConnection: close\x01\r\n\r\n", Err(Rule::ControlByte)),
+        (empty_lines, "\r\n\r\nHTTP/1.1 200 OK\r\nX: a\r\n\r\n", Ok("HTTP/1.1 200 OK\r\nX: a\r\n\r\n")),
+        (empty_lines, "\r\n\r\n\r\n\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", Err(Rule::BadStatusLine)),
+        (empty_lines, "\rHTTP/1.1 200 OK\r\n\r\n", Err(Rule::BadStatusLine)),
+        (empty_lines, "\nHTTP/1.1 200 OK\r\n\r\n", Err(Rule::BadStatusLine)),
+        (empty_lines, "\r\n<html>", Err(Rule::BadStatusLine)),
+        (empty_lines, "\r\nX: y\r\nHTTP/1.1 200 OK\r\n\r\n", Err(Rule::BadStatusLine)),
+        (high_status, "HTTP/1.1 999 X\r\n\r\n", Ok("HTTP/1.1 999 X\r\n\r\n")),
+        (high_status, "HTTP/1.1 600 X\r\n\r\n", Ok("HTTP/1.1 600 X\r\n\r\n")),
+        (high_status, "HTTP/1.1 099 X\r\n\r\n", Err(Rule::BadStatus)),
+        (high_status, "HTTP/1.1 1000 X\r\n\r\n", Err(Rule::BadStatusLine)),
+    ];
+    for (lenient, bytes, expected) in rows {
+        let bytes = bytes.as_bytes();
+        assert!(parse(bytes, &HeadLimits::default()).is_err(), "strictly refused: {bytes:?}");
+        let found = parse(bytes, &HeadLimits { lenient: *lenient, ..HeadLimits::default() });
+        let found = found.map(|(head, progress)| {
+            assert_eq!(progress, Progress::Complete { len: bytes.len() });
+            String::from_utf8_lossy(head.text(bytes)).into_owned()
+        });
+        assert_eq!(found, expected.map(str::to_owned), "{lenient:?}: {:?}", String::from_utf8_lossy(bytes));
+    }
+}

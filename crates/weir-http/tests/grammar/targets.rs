@@ -2,7 +2,7 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{HeadLimits, Rule, Span, TargetForm, Version};
+use weir_http::{EncodedSlash, HeadLimits, PathRules, Rule, Span, TargetForm, Version};
 
 use crate::outcome::{assert_accepted, assert_refused, get_target, outcome, parse};
 
@@ -34,6 +34,11 @@ fn refused_targets() {
         (31, "/a\"b", Rule::BadTarget),
         (31, "/a<b", Rule::BadTarget),
         (31, "/a>b", Rule::BadTarget),
+        (31, "/a\\b", Rule::BadTarget),
+        (31, "/a^b", Rule::BadTarget),
+        (31, "/a`b", Rule::BadTarget),
+        (31, "/a?{b}", Rule::BadTarget),
+        (31, "/a?b|c", Rule::BadTarget),
         (31, "/caf\u{e9}", Rule::BadTarget),
         (31, "/\x7f", Rule::BadTarget),
         (31, "/?q=\x7f", Rule::BadTarget),
@@ -69,7 +74,7 @@ fn accepted_targets() {
         (0, "GET /", (Origin, "/", None, "b", Some(81))),
         (0, "GET /?", (Origin, "/", Some(""), "b", Some(81))),
         (0, "GET /a?b?c", (Origin, "/a", Some("b?c"), "b", Some(81))),
-        (0, "GET /a?100%&x=[1]|{2}", (Origin, "/a", Some("100%&x=[1]|{2}"), "b", Some(81))),
+        (0, "GET /a?100%&x=[1]", (Origin, "/a", Some("100%&x=[1]"), "b", Some(81))),
         (0, "get /~a:@!$&'()*+,;=", (Origin, "/~a:@!$&'()*+,;=", None, "b", Some(81))),
         (28, "GET http://a/", (Absolute, "/", None, "a", None)),
         (28, "GET http://a", (Absolute, "/", None, "a", None)),
@@ -88,7 +93,6 @@ fn accepted_targets() {
         (32, "GET /a;/..;/b", (Origin, "/a;/..;/b", None, "b", Some(81))),
         (32, "GET /%2F", (Origin, "/%2F", None, "b", Some(81))),
         (32, "GET /%00", (Origin, "/%00", None, "b", Some(81))),
-        (32, "GET /a\\b", (Origin, "/a\\b", None, "b", Some(81))),
         (32, "GET //a/x?http://c", (Origin, "//a/x", Some("http://c"), "b", Some(81))),
         (47, &format!("GET {long}"), (Origin, &long, None, "b", Some(81))),
     ];
@@ -113,6 +117,42 @@ fn encoded_nul_is_refused_by_option() {
 }
 
 #[test]
+fn paths_have_a_normal_form() {
+    let rows: &[(&str, &str)] = &[
+        ("/", "/"),
+        ("/a?b=/../c//d", "/a"),
+        ("//admin?x", "/admin"),
+        ("/x/../admin", "/admin"),
+        ("/%61dmin", "/admin"),
+        ("/a/%2e%2e/%2E%2e/admin", "/admin"),
+        ("/a%2fb", "/a%2Fb"),
+        ("http://a//x/./%41", "/x/A"),
+        ("http://a?/../", "/"),
+        ("/.hidden", "/.hidden"),
+    ];
+    for (target, normal) in rows {
+        let bytes = get_target(target);
+        let head = assert_accepted(32, &bytes);
+        let path = head.path().of(&bytes);
+        assert_eq!(head.normal_path(&bytes), normal.as_bytes(), "{target}");
+        assert_eq!(head.is_path_normal(), path == normal.as_bytes(), "{target}");
+        let paths = PathRules { refuse_other_forms: true, ..PathRules::default() };
+        let refused = (path != normal.as_bytes()).then_some(Rule::PathNotNormal);
+        let limits = HeadLimits { paths, ..HeadLimits::default() };
+        assert_eq!(outcome(&parse(&bytes, &limits)).err(), refused, "{target}");
+    }
+    let paths = |encoded_slash| PathRules { encoded_slash, refuse_other_forms: false };
+    let refuse = HeadLimits { paths: paths(EncodedSlash::Refuse), ..HeadLimits::default() };
+    for target in ["/a%2Fb", "/a%2fb", "http://a/%2F"] {
+        assert_eq!(outcome(&parse(&get_target(target), &refuse)), Err(Rule::EncodedSlash), "{target}");
+    }
+    assert!(parse(&get_target("/a%20b?%2F"), &refuse).is_ok());
+    let decode = HeadLimits { paths: paths(EncodedSlash::Decode), ..HeadLimits::default() };
+    let bytes = get_target("/a%2f..%2Fb%252f");
+    assert_eq!(parse(&bytes, &decode).unwrap().0.normal_path(&bytes), b"/b%252f");
+}
+
+#[test]
 fn hosts() {
     let refused = [
         "a, b",
@@ -133,6 +173,13 @@ fn hosts() {
         "[::g]",
         "[fe80::1%25eth0]",
         "[1.2.3.4]",
+        "[v.a]",
+        "[v1.]",
+        "[v1]",
+        "[vg.a]",
+        "[v1.a b]",
+        "[v1.a,b]",
+        "[v1.a/b]",
         "a%zz",
         "a%4",
         "a\\b",
@@ -154,6 +201,8 @@ fn hosts() {
         ("a:1", "a", Some(1)),
         ("1.2.3.4:80", "1.2.3.4", Some(80)),
         ("[::1]", "[::1]", None),
+        ("[v1.fe80::a+en1]", "[v1.fe80::a+en1]", None),
+        ("[VF.x]:80", "[VF.x]", Some(80)),
         ("[::ffff:1.2.3.4]:80", "[::ffff:1.2.3.4]", Some(80)),
         ("under_score.example", "under_score.example", None),
         ("a%41", "a%41", None),

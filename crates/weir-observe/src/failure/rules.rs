@@ -33,6 +33,8 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         Rule::BadMethod
         | Rule::BadRequestLine
         | Rule::BadTarget
+        | Rule::PathNotNormal
+        | Rule::EncodedSlash
         | Rule::BadScheme
         | Rule::Http2Preface
         | Rule::TlsOnPlainPort
@@ -66,6 +68,21 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
         Rule::ObsFold => "Correct the client, or set `listener.NAME.allow.obs_fold`.",
         Rule::BadTarget => {
             "Have the client percent-encode the target, or set `listener.NAME.allow.unsafe_target`."
+        }
+        Rule::PathNotNormal => {
+            "Correct the client, or set `listener.NAME.paths.forward` to `\"normalised\"` or `\"as-received\"`."
+        }
+        Rule::EncodedSlash => {
+            "Correct the client, or set `listener.NAME.paths.encoded_slash` to `\"keep\"` or `\"decode\"`."
+        }
+        Rule::BadRequestLine => {
+            "Correct the client. If it sends spaces in targets, set `listener.NAME.allow.unsafe_target`."
+        }
+        Rule::BadChunkSize => {
+            "Correct the client. If it sends white space behind sizes or many zeros before them, set `listener.NAME.allow.padded_chunk_size`."
+        }
+        Rule::BadChunkExtension => {
+            "Correct the client. If its extensions are empty, set `listener.NAME.allow.empty_chunk_extension`."
         }
         Rule::RepeatedLength => "Correct the client, or set `listener.NAME.allow.repeated_length`.",
         Rule::BadLength => {
@@ -110,7 +127,31 @@ pub(super) const fn response_change(rule: Rule) -> &'static str {
         Rule::ChunkExtensionsTooLarge => {
             "Raise `upstream.NAME.limits.chunk_extension_size`, or have the server send none."
         }
-        Rule::BadStatusLine | Rule::BadVersion | Rule::UnsupportedVersion => {
+        Rule::BareLf => "Correct the server, or set `upstream.NAME.allow.bare_lf`.",
+        Rule::ObsFold => "Correct the server, or set `upstream.NAME.allow.obs_fold`.",
+        Rule::ControlByte => {
+            "Correct the server. Where such a header does not frame the response, set `upstream.NAME.allow.control_bytes`."
+        }
+        Rule::RepeatedLength => "Correct the server, or set `upstream.NAME.allow.repeated_length`.",
+        Rule::BadLength => {
+            "Correct the server. If it pads lengths with zeros, set `upstream.NAME.allow.padded_length`."
+        }
+        Rule::BadTransferEncoding => {
+            "Correct the server. If it says `chunked` twice and chunks the body once, set `upstream.NAME.allow.repeated_chunked`."
+        }
+        Rule::BadStatus => {
+            "Correct the server. For status codes of 600 to 999, set `upstream.NAME.allow.high_status`."
+        }
+        Rule::BadChunkSize => {
+            "Correct the server. If it sends white space behind sizes or many zeros before them, set `upstream.NAME.allow.padded_chunk_size`."
+        }
+        Rule::BadChunkExtension => {
+            "Correct the server. If its extensions are empty, set `upstream.NAME.allow.empty_chunk_extension`."
+        }
+        Rule::BadStatusLine => {
+            "Check that the server speaks HTTP/1.1 on this port, and plain HTTP rather than TLS; else correct it. If it sends empty lines first, set `upstream.NAME.allow.empty_lines`."
+        }
+        Rule::BadVersion | Rule::UnsupportedVersion => {
             "Check that the server speaks HTTP/1.1 on this port, and plain HTTP rather than TLS; else correct it."
         }
         _ => "Correct the server.",

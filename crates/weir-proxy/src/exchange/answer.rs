@@ -175,7 +175,7 @@ fn write_location(out: &mut Vec<u8>, exchange: &Exchange, redirect: &Redirect) {
         match part {
             RedirectPart::Literal(literal) => out.extend_from_slice(literal.as_bytes()),
             RedirectPart::Host => out.extend_from_slice(request.host().of(text)),
-            RedirectPart::Path => out.extend_from_slice(request.path().of(text)),
+            RedirectPart::Path => out.extend_from_slice(request.normal_path(text)),
             RedirectPart::Query => {
                 if let Some(query) = request.query() {
                     out.push(b'?');

@@ -331,7 +331,9 @@ impl Attempt {
             return Err((failure, Kind::Other));
         }
         if exchange.request.version() == Version::Http11 {
-            fields::write_interim(exchange, &server.received()[..head_len]);
+            let normal = exchange.response.take_normal_text();
+            let received = &server.received()[..head_len];
+            fields::write_interim(exchange, if normal.is_empty() { received } else { &normal });
         }
         server.consume(head_len);
         exchange.response.reset();

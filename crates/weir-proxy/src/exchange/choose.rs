@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_config::Action;
+use weir_config::{Action, PathForm};
 use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::RouteRequest;
@@ -28,7 +28,7 @@ impl RouteRequest for Asked<'_> {
         match self.request.target_form() {
             // Asks about the server as a whole (RFC 9112 section 3.2.4), names no path: the route of the root has it.
             TargetForm::Asterisk | TargetForm::Authority => b"/",
-            TargetForm::Origin | TargetForm::Absolute => self.request.path().of(self.text),
+            TargetForm::Origin | TargetForm::Absolute => self.request.normal_path(self.text),
         }
     }
 
@@ -80,7 +80,7 @@ pub(crate) fn route<'a>(
     // read as another one (RFC 9931).
     exchange.keep_alive &= upgrade_wanted(&exchange.request, &exchange.request_text, route).is_none();
     limit_body(exchange, route)?;
-    rewrite(exchange, route);
+    rewrite(exchange, listener, route);
     Ok(route)
 }
 
@@ -123,15 +123,27 @@ fn limit_body(exchange: &mut Exchange, route: &RoutePlan) -> Result<(), Ended> {
     Ok(())
 }
 
-/// Makes the target that the server gets, when the route changes it.
-fn rewrite(exchange: &mut Exchange, route: &RoutePlan) {
-    let Some(rewrite) = &route.rewrite else { return };
+/// Makes the target that the server gets, when it is not the one that came.
+fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) {
+    let keeps_path =
+        exchange.request.is_path_normal() || listener.config.paths.forward == PathForm::AsReceived;
+    if keeps_path && route.rewrite.is_none() {
+        return;
+    }
     if matches!(exchange.request.target_form(), TargetForm::Authority | TargetForm::Asterisk) {
         return;
     }
     let text = &exchange.request_text[..];
-    let path = exchange.request.path().of(text);
+    let path = exchange.request.normal_path(text);
     let query = exchange.request.query().map(|query| query.of(text));
+    let Some(rewrite) = &route.rewrite else {
+        exchange.rewritten.extend_from_slice(path);
+        if let Some(query) = query {
+            exchange.rewritten.push(b'?');
+            exchange.rewritten.extend_from_slice(query);
+        }
+        return;
+    };
     rewrite.apply(path, query, &mut exchange.rewritten);
 }
 

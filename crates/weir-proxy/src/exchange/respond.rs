@@ -59,7 +59,9 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     exchange.to_client.closes = !exchange.keep_alive;
     let until_close = exchange.response.body(exchange.request.method()) == ResponseBody::UntilClose;
     exchange.server_keeps_alive = exchange.response.keep_alive() && !until_close;
-    let head = &serving.server.connection.received()[..serving.head_len];
+    let normal = exchange.response.take_normal_text();
+    let received = &serving.server.connection.received()[..serving.head_len];
+    let head = if normal.is_empty() { received } else { &normal };
     exchange.keep_alive_announced = exchange.response.keep_alive_timeout(head);
     serving.server.is_private |= private::has_challenge(&exchange.response, head);
     if plans.listener.logs_response_fields {

@@ -57,7 +57,9 @@ fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans<'_>, servi
     exchange.keep_alive = false;
     let shard = &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()].shard;
     shard.responses.record(exchange.record.status);
-    let head = &serving.server.connection.received()[..serving.head_len];
+    let normal = exchange.response.take_normal_text();
+    let received = &serving.server.connection.received()[..serving.head_len];
+    let head = if normal.is_empty() { received } else { &normal };
     let server = serving.slot.server;
     persistence::learn(exchange, plans.upstream, server, head, now);
     fields::write_switching(exchange, plans, server, head);

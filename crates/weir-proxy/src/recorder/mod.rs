@@ -24,9 +24,9 @@ use crate::exchange::{Exchange, forwarded};
 use crate::view::View;
 pub(crate) use desk::{Asked, Desk, Filter, Found, RunningFound, Wanted};
 pub(crate) use entry::{Entry, EntryKind, Flight, NONE};
-pub(crate) use names::Names;
 #[cfg(test)]
 pub(crate) use names::NamesKept;
+pub(crate) use names::{ListenerNames, Names};
 pub(crate) use story::{Decision, Story, TRIES_KEPT, Try};
 #[cfg(test)]
 pub(crate) use words::Words;

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_config::ServerAddress;
+use weir_http::EncodedSlash;
 
 use crate::snapshot::Snapshot;
 
@@ -23,6 +24,8 @@ pub(crate) struct Names {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ListenerNames {
     pub(crate) name: Box<str>,
+    /// What an encoded slash in a path is.
+    pub(crate) encoded_slash: EncodedSlash,
     routes: Vec<RouteNames>,
 }
 
@@ -59,7 +62,11 @@ impl Names {
                 rule: route.config.matches.to_string().into(),
                 template: route.config.matches.path.template().map(String::into),
             });
-            let names = ListenerNames { name: plan.config.name.clone(), routes: routes.collect() };
+            let names = ListenerNames {
+                name: plan.config.name.clone(),
+                encoded_slash: plan.head_limits.paths.encoded_slash,
+                routes: routes.collect(),
+            };
             let known = before.and_then(|before| before.listeners.iter().find(|known| ***known == names));
             known.cloned().unwrap_or_else(|| Arc::new(names))
         });

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use weir_config::{Action, Listener, Progress, Protocol, Route};
-use weir_http::{ChunkedLimits, FieldName, HeadLimits, Lenient};
+use weir_config::{Action, Listener, PathForm, Progress, Protocol, Route};
+use weir_http::{ChunkedLimits, EncodedSlash, FieldName, HeadLimits, Lenient, LenientChunks, PathRules};
 use weir_observe::{ListenerShard, RouteShard};
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
 use weir_traffic::rewrite::Rewrite;
@@ -143,6 +143,10 @@ impl ListenerPlan {
                 extension_bytes_max: limits.chunk_extension_size.as_usize(),
                 trailer_bytes_max: limits.trailer_size.as_usize(),
                 trailer_fields_max: limits.headers,
+                lenient: LenientChunks {
+                    padded_size: config.allow.padded_chunk_size,
+                    empty_extension: config.allow.empty_chunk_extension,
+                },
             },
             route_plans: config.routes.iter().map(|route| RoutePlan::new(route, around, before)).collect(),
             routes: config.route_table(),
@@ -234,14 +238,28 @@ pub fn head_limits(listener: &Listener) -> HeadLimits {
         head_bytes_max: limits.head_size.as_usize(),
         target_bytes_max: limits.target_size.as_usize(),
         fields_max: limits.headers,
+        paths: PathRules {
+            encoded_slash: encoded_slash(listener.paths.encoded_slash),
+            refuse_other_forms: listener.paths.forward == PathForm::Refused,
+        },
         lenient: Lenient {
             bare_lf: allow.bare_lf,
             obs_fold: allow.obs_fold,
+            unencoded_target: allow.unencoded_target,
             unsafe_target: allow.unsafe_target,
             repeated_equal_length: allow.repeated_length,
             padded_length: allow.padded_length,
+            ..Lenient::default()
         },
         refuse_encoded_nul: !allow.encoded_nul,
+    }
+}
+
+const fn encoded_slash(rule: weir_config::EncodedSlash) -> EncodedSlash {
+    match rule {
+        weir_config::EncodedSlash::Keep => EncodedSlash::Keep,
+        weir_config::EncodedSlash::Decode => EncodedSlash::Decode,
+        weir_config::EncodedSlash::Refuse => EncodedSlash::Refuse,
     }
 }
 

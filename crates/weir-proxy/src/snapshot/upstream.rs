@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use weir_config::{ConnectionLimit, Server, ServerAddress, Upstream, UpstreamTls};
-use weir_http::{ChunkedLimits, HeadLimits};
+use weir_http::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 use weir_observe::{ProbeShard, ServerShard, UpstreamShard};
 use weir_traffic::admission::Admission;
 use weir_traffic::balance::{Balancer, Patience};
@@ -318,9 +318,21 @@ impl UpstreamPlan {
 }
 
 fn head_limits(config: &Upstream) -> HeadLimits {
+    let allow = &config.allow;
     HeadLimits {
         head_bytes_max: config.limits.head_size.as_usize(),
         fields_max: config.limits.headers,
+        lenient: Lenient {
+            bare_lf: allow.bare_lf,
+            obs_fold: allow.obs_fold,
+            repeated_equal_length: allow.repeated_length,
+            padded_length: allow.padded_length,
+            repeated_chunked: allow.repeated_chunked,
+            control_bytes: allow.control_bytes,
+            empty_lines: allow.empty_lines,
+            high_status: allow.high_status,
+            ..Lenient::default()
+        },
         ..HeadLimits::default()
     }
 }
@@ -330,6 +342,10 @@ fn chunked_limits(config: &Upstream) -> ChunkedLimits {
         extension_bytes_max: config.limits.chunk_extension_size.as_usize(),
         trailer_bytes_max: config.limits.trailer_size.as_usize(),
         trailer_fields_max: config.limits.headers,
+        lenient: LenientChunks {
+            padded_size: config.allow.padded_chunk_size,
+            empty_extension: config.allow.empty_chunk_extension,
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! Path rules: any path, a prefix, an exact path or a regular expression.
 //!
-//! Matched against the raw bytes that will be forwarded: `/a%2Fb`, `/a/../b` and `//b` are what they are.
+//! Matched byte by byte against the normal form of a path, which the caller brings.
 
 use std::fmt;
 
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_match_raw_paths() {
+    fn rules_match_byte_by_byte() {
         let prefix = |text| PathMatch::prefix(text).unwrap();
         let exact = |text| PathMatch::exact(text).unwrap();
         let regex = |text| PathMatch::regex(text).unwrap();

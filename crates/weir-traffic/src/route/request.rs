@@ -1,8 +1,7 @@
 //! What a request must tell to be routed, and reading its query.
 //!
-//! All bytes are those that will be forwarded: nothing is decoded or normalised here, so that what a route
-//! matched is what the server sees. Deciding on one spelling of a path and forwarding another is how access
-//! rules are got round.
+//! Nothing is decoded or normalised here: the path comes in its normal form, so that no other spelling gets round a
+//! rule, and everything else as it will be forwarded.
 
 use std::net::IpAddr;
 
@@ -10,7 +9,7 @@ use std::net::IpAddr;
 pub trait RouteRequest {
     /// The host without port. Case does not matter, one trailing dot is ignored. Empty when unknown.
     fn host(&self) -> &[u8];
-    /// The path as it will be forwarded, without the query.
+    /// The normal form of the path, without the query.
     fn path(&self) -> &[u8];
     /// The query as it will be forwarded, without the question mark. Empty when there is none.
     fn query(&self) -> &[u8];

@@ -7,6 +7,7 @@ use weir_http::{FieldName, Progress, RequestHead, Rule, TargetForm, x_forwarded_
 use weir_proxy::head_limits;
 use weir_traffic::route::RouteRequest;
 
+use super::explanation::lossy;
 use super::url::Url;
 use crate::error::CommandError;
 
@@ -78,6 +79,12 @@ impl Asked {
         &self.text
     }
 
+    /// The form of the path on which routes are matched, where it came in another.
+    pub(super) fn normal_path(&self) -> Option<String> {
+        let is_other = self.broken.is_none() && !self.head.is_path_normal();
+        is_other.then(|| lossy(self.head.normal_path(&self.text)))
+    }
+
     /// As the data path finds it: each trusted proxy vouches for the one before it.
     fn client_at(&self, listener: &Listener) -> IpAddr {
         let trusted = |ip| listener.trusted_proxies.contains(Some(ip));
@@ -96,7 +103,7 @@ impl RouteRequest for Asked {
         match self.head.target_form() {
             // These name no path; the data path looks them up at the root.
             TargetForm::Asterisk | TargetForm::Authority => b"/",
-            TargetForm::Origin | TargetForm::Absolute => self.head.path().of(&self.text),
+            TargetForm::Origin | TargetForm::Absolute => self.head.normal_path(&self.text),
         }
     }
 

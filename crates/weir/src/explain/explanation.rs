@@ -3,7 +3,7 @@
 //! Made by the same rules as on the data path; how it reads is decided in `text` and `json`.
 
 use weir_config::{
-    Action, Config, CookiePersistence, Fixed, Listener, Redirect, Route, Upstream, UpstreamIndex,
+    Action, Config, CookiePersistence, Fixed, Listener, PathForm, Redirect, Route, Upstream, UpstreamIndex,
 };
 use weir_http::{Expectation, FieldName, Method, RequestBody, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
@@ -104,7 +104,7 @@ impl<'a> Explanation<'a> {
         let chosen = explanation.routes.iter().find(|(_, outcome)| *outcome == Outcome::Chosen);
         if let Some((route, _)) = chosen {
             explanation.route = Some(route);
-            explanation.ending = ending(config, route, asked);
+            explanation.ending = ending(config, listener, route, asked);
         }
         explanation
     }
@@ -132,7 +132,7 @@ fn considered<'a>(listener: &'a Listener, asked: &Asked) -> Vec<(&'a Route, Outc
     all.map(|Considered { route, outcome }| (&listener.routes[route.index()], outcome)).collect()
 }
 
-fn ending<'a>(config: &'a Config, route: &'a Route, asked: &Asked) -> Ending<'a> {
+fn ending<'a>(config: &'a Config, listener: &'a Listener, route: &'a Route, asked: &Asked) -> Ending<'a> {
     let head = asked.head();
     if head.method() == Method::Connect && !route.allow_connect {
         return Ending::Refused(Failure::client(Phase::Route, Cause::ConnectNotAllowed));
@@ -154,7 +154,7 @@ fn ending<'a>(config: &'a Config, route: &'a Route, asked: &Asked) -> Ending<'a>
         }
     };
     let destination = |(upstream, percent)| Destination::new(config.upstream(upstream), percent, asked);
-    let (target, rewritten) = target(route, asked);
+    let (target, rewritten) = target(listener, route, asked);
     Ending::Forward(Forward {
         target,
         rewritten,
@@ -163,15 +163,26 @@ fn ending<'a>(config: &'a Config, route: &'a Route, asked: &Asked) -> Ending<'a>
     })
 }
 
-/// The request target that servers get, and whether the route changed it.
-fn target(route: &Route, asked: &Asked) -> (String, bool) {
+/// The request target that servers get, and whether it is another than the one that came.
+fn target(listener: &Listener, route: &Route, asked: &Asked) -> (String, bool) {
     let head = asked.head();
-    let as_received = || lossy(head.target().of(asked.text()));
     let no_path = matches!(head.target_form(), TargetForm::Authority | TargetForm::Asterisk);
-    let Some(rewrite) = route.rewrite.as_ref().filter(|_| !no_path) else { return (as_received(), false) };
-    let query = head.query().map(|query| query.of(asked.text()));
+    let keeps_path = head.is_path_normal() || listener.paths.forward == PathForm::AsReceived;
+    if no_path || keeps_path && route.rewrite.is_none() {
+        return (lossy(head.target().of(asked.text())), false);
+    }
+    let (path, query) = (head.normal_path(asked.text()), head.query().map(|query| query.of(asked.text())));
     let mut target = Vec::new();
-    rewrite.apply(head.path().of(asked.text()), query, &mut target);
+    match &route.rewrite {
+        Some(rewrite) => _ = rewrite.apply(path, query, &mut target),
+        None => {
+            target.extend_from_slice(path);
+            if let Some(query) = query {
+                target.push(b'?');
+                target.extend_from_slice(query);
+            }
+        }
+    }
     let rewritten = target != head.target().of(asked.text());
     (lossy(&target), rewritten)
 }
@@ -185,7 +196,7 @@ fn upgrade(route: &Route, asked: &Asked) -> Option<(String, bool)> {
 
 fn location(redirect: &Redirect, asked: &Asked) -> String {
     let mut location = Vec::new();
-    let path = asked.head().path().of(asked.text());
+    let path = asked.head().normal_path(asked.text());
     let query = asked.head().query().map(|query| query.of(asked.text()));
     redirect.write_location(&mut location, asked.host(), path, query);
     lossy(&location)

@@ -26,6 +26,7 @@ pub(super) fn render(explanation: &Explanation<'_>) -> String {
         "request": {
             "method": asked.method,
             "target": asked.url.target,
+            "normal_path": asked.normal_path(),
             "host": lossy(asked.host()),
             "peer": asked.from.to_string(),
             "client": asked.source().to_string(),

@@ -58,6 +58,9 @@ fn push_request(page: &mut Page, explanation: &Explanation<'_>) {
             );
         }
     }
+    if let Some(path) = asked.normal_path() {
+        page.line("path", &format!("matched as {path}, its normal form"));
+    }
     let client = asked.source();
     let from = if client == asked.from {
         client.to_string()

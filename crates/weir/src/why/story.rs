@@ -91,6 +91,9 @@ fn what_came_in(page: &mut Page, exchange: &Value) {
         }
     };
     page.line("request", &asked);
+    if !exchange["normal_path"].is_null() {
+        page.line("path", &format!("matched as {}, its normal form", shown(&exchange["normal_path"])));
+    }
     let (client, peer) = (shown(&exchange["client"]), shown(&exchange["peer"]));
     let through = if client == peer || peer.is_empty() {
         String::new()

@@ -22,6 +22,7 @@ mod upstream_tls;
 mod absolute_form;
 mod tls;
 mod routing;
+mod normal_paths;
 mod balancing;
 mod persistence;
 mod connection_auth;

@@ -74,9 +74,10 @@ fn requests_for_every_rule() -> Vec<(&'static str, String, &'static str)> {
         ("GET /api?v=3", host("a.test"), "prefix"),
         ("GET /api?vv=2", host("a.test"), "prefix"),
         ("GET /from", host("a.test"), "network"),
-        // What the server will see is what is matched: nothing is decoded.
-        ("GET /api/../secret", host("a.test"), "prefix"),
-        ("GET /%61pi", host("a.test"), "host"),
+        // The normal form of the path is matched.
+        ("GET /api/../secret", host("a.test"), "host"),
+        ("GET /%61pi", host("a.test"), "prefix"),
+        ("GET /%2561pi", host("a.test"), "host"),
         // The authority of an absolute target is the host (RFC 9112 section 3.2.2).
         ("GET http://a.test/api", host("a.test"), "prefix"),
     ]

@@ -9,7 +9,9 @@ use weir_traffic::balance::Standing;
 
 use crate::clock;
 use crate::control::sessions::shown;
-use crate::recorder::{Decision, Desk, Entry, EntryKind, Flight, NONE, Names, TRIES_KEPT, Try};
+use crate::recorder::{
+    Decision, Desk, Entry, EntryKind, Flight, ListenerNames, NONE, Names, TRIES_KEPT, Try,
+};
 use crate::running::SessionId;
 
 /// Where each failure is described.
@@ -110,6 +112,7 @@ impl Narrator {
         put("generation", entry.generation.into());
         put("names_known", names.is_some().into());
         put("words_cut", entry.words.is_cut.into());
+        put("normal_path", normal_path(entry, listener));
         put("tls", entry.is_tls.into());
         put("peer", shown(entry.peer).into());
         put("rule", listener.and_then(|listener| listener.route(entry.route)).map(|(_, rule)| rule).into());
@@ -259,6 +262,16 @@ fn kind(kind: EntryKind) -> &'static str {
 /// The client: the one that a trusted proxy names, or the peer.
 pub(crate) fn client(entry: &Entry) -> String {
     entry.client.map_or_else(|| shown(entry.peer), |client| client.to_string())
+}
+
+/// The form of the path on which rules were matched, where it came in another.
+fn normal_path(entry: &Entry, listener: Option<&ListenerNames>) -> Value {
+    let Some(listener) = listener.filter(|_| !entry.words.is_cut && !entry.words.method().is_empty()) else {
+        return Value::Null;
+    };
+    let mut normal = Vec::new();
+    weir_http::write_normal_path(&mut normal, entry.words.path(), listener.encoded_slash);
+    if normal == entry.words.path() { Value::Null } else { text(&normal) }
 }
 
 fn lossy(bytes: &[u8]) -> String {

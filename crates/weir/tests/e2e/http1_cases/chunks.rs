@@ -68,6 +68,7 @@ fn extensions() -> Vec<Case> {
         case(22, "NUL in ext", after("5;a\0b\r\n"), BAD_BODY),
         case(22, "last chunk ended by LF", chunked("5\r\nhello\r\n0\n\r\n"), BAD_BODY),
         case(22, "last chunk's ext ended by LF", chunked("5\r\nhello\r\n0;a\n\r\n"), BAD_BODY),
+        case(23, "an empty ext", after("5;\r\n"), whole("hello")),
         case(23, "`;a=b`", after("5;a=b\r\n"), whole("hello")),
         case(23, "`;a`", after("5;a\r\n"), whole("hello")),
         case(23, "`;a=\"b; c\"`", after("5;a=\"b; c\"\r\n"), whole("hello")),

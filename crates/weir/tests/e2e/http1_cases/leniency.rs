@@ -1,6 +1,9 @@
 //! The rules that a listener may relax by name: what was refused is then written anew, so the origin never sees it.
 
-use super::{BAD_REQUEST, Case, Want, case, forwarded_get, forwarded_post, get_with, judge_on, post_with};
+use super::{
+    BAD_BODY, BAD_REQUEST, Case, Want, case, chunked, forwarded_get, forwarded_post, get_with, judge_on,
+    post_with,
+};
 use crate::harness::Weir;
 
 fn judge_with(setting: &str, cases: &[Case]) {
@@ -87,7 +90,11 @@ fn row_13_repeated_length() {
 #[test]
 fn row_15_padded_length() {
     judge_with(
-        "padded_length = true",
+        "padded_length = false",
+        &[case(15, "005 is refused on request", post_with("Content-Length: 005", "hello"), BAD_REQUEST)],
+    );
+    judge_on(
+        Weir::proxying,
         &[
             case(
                 15,
@@ -96,6 +103,37 @@ fn row_15_padded_length() {
                 Want::Forwarded(forwarded_post("Content-Length: 5", "hello")),
             ),
             case(14, "+5 stays refused", post_with("Content-Length: +5", "hello"), BAD_REQUEST),
+        ],
+    );
+}
+
+#[test]
+fn rows_21_and_22_chunks() {
+    let body = |line: &str| chunked(format!("{line}hello\r\n0\r\n\r\n"));
+    let whole = || Want::Forwarded(forwarded_post("Transfer-Encoding: chunked", "hello"));
+    judge_with(
+        "padded_chunk_size = true",
+        &[
+            case(21, "SP behind the size", body("5 \r\n"), whole()),
+            case(21, "SP behind the last size", chunked("5\r\nhello\r\n0 \r\n\r\n"), whole()),
+            case(21, "17 digits", body("00000000000000005\r\n"), whole()),
+            case(21, "SP before the size stays refused", body(" 5\r\n"), BAD_BODY),
+            case(21, "an overflow stays refused", body("10000000000000005\r\n"), BAD_BODY),
+            case(22, "LF stays refused", body("5 \n"), BAD_BODY),
+        ],
+    );
+    judge_with("empty_chunk_extension = false", &[case(22, "refused on request", body("5;\r\n"), BAD_BODY)]);
+}
+
+#[test]
+fn row_31_unencoded_target() {
+    let request = |target: &[u8]| [b"GET ", target, b" HTTP/1.1\r\nHost: a.test\r\n\r\n"].concat();
+    judge_with(
+        "unencoded_target = false",
+        &[
+            case(31, "quote", request(b"/a\"b"), BAD_REQUEST),
+            case(31, "backslash", request(b"/a\\b"), BAD_REQUEST),
+            case(31, "UTF-8", request("/café".as_bytes()), BAD_REQUEST),
         ],
     );
 }
@@ -110,6 +148,7 @@ fn row_31_unsafe_target() {
             case(31, "quote", request(b"/a\"b"), encoded("/a%22b")),
             case(31, "angle brackets", request(b"/<a>"), encoded("/%3Ca%3E")),
             case(31, "UTF-8", request("/café".as_bytes()), encoded("/caf%C3%A9")),
+            case(31, "space", request(b"/a b"), encoded("/a%20b")),
             case(31, "fragment", request(b"/a#b"), encoded("/a%23b")),
             case(31, "NUL stays refused", request(b"/a\0b"), BAD_REQUEST),
         ],

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::harness::{Client, End, Origin, Weir, latin1, origin::ok};
+use crate::harness::{Client, End, Origin, Response, Weir, latin1, origin::ok};
 
 /// What the origin does after it sent the bytes of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +36,13 @@ struct Case {
     want: Want,
     /// Whether the response is sound, so that the connection may serve the next request.
     reusable: bool,
+    /// The lines of the head that the client must get, when they are judged.
+    head: Option<&'static str>,
 }
 
 fn case(row: u8, variant: impl Into<String>, response: impl Into<Vec<u8>>, after: After, want: Want) -> Case {
     let (variant, response) = (variant.into(), response.into());
-    Case { row, variant, method: "GET", response, after, want, reusable: false }
+    Case { row, variant, method: "GET", response, after, want, reusable: false, head: None }
 }
 
 /// A response that has no body whatever its fields say, then bytes that nobody may get.
@@ -102,7 +104,6 @@ fn row_43_bad_heads() {
         ),
         ("status of two digits", "HTTP/1.1 20 OK\r\nContent-Length: 5\r\n\r\nhello".into()),
         ("status of four digits", "HTTP/1.1 2000 OK\r\nContent-Length: 5\r\n\r\nhello".into()),
-        ("status 999", "HTTP/1.1 999 What\r\nContent-Length: 5\r\n\r\nhello".into()),
         ("status 099", "HTTP/1.1 099 What\r\nContent-Length: 5\r\n\r\nhello".into()),
         ("no status", "HTTP/1.1 OK\r\nContent-Length: 5\r\n\r\nhello".into()),
         ("HTTP/2.0", "HTTP/2.0 200 OK\r\nContent-Length: 5\r\n\r\nhello".into()),
@@ -226,7 +227,119 @@ fn row_43_bad_bodies() {
     judge(cases);
 }
 
+/// What servers send by mistake, and what a client gets of it: the lines of the head that are judged, and the body.
+const MENDED: &[(&str, &str, &str, &str)] = &[
+    (
+        "empty lines first",
+        "\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK",
+        "hello",
+    ),
+    ("status 999", "HTTP/1.1 999 What\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.1 999 What", "hello"),
+    ("status 600", "HTTP/1.1 600 What\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 600 What", ""),
+    (
+        "a repeated length",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        "Content-Length: 5",
+        "hello",
+    ),
+    (
+        "a list of equal lengths",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
+        "Content-Length: 5",
+        "hello",
+    ),
+    ("a padded length", "HTTP/1.1 200 OK\r\nContent-Length: 0005\r\n\r\nhello", "Content-Length: 5", "hello"),
+    (
+        "control bytes",
+        "HTTP/1.1 200 O\x01K\r\nX: a\x1b\x7fb\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\nX: ab",
+        "hello",
+    ),
+    (
+        "SP behind chunk sizes",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5  \r\nhello\r\n0 \r\n\r\n",
+        "Transfer-Encoding: chunked",
+        "hello",
+    ),
+    (
+        "a chunk size of 17 digits that is small",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000005\r\nhello\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked",
+        "hello",
+    ),
+    (
+        "empty chunk extensions",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;\r\nhello\r\n0;\r\n\r\n",
+        "Transfer-Encoding: chunked",
+        "hello",
+    ),
+];
+
+#[test]
+fn what_has_one_meaning_is_written_anew() {
+    let mended = |(variant, response, head, body): &(&'static str, &str, &'static str, &'static str)| {
+        let status = if response.contains("999") {
+            999
+        } else if response.contains("600") {
+            600
+        } else {
+            200
+        };
+        let case = case(43, *variant, *response, After::Stays, Want::Whole(status, body));
+        Case { reusable: true, head: Some(head), ..case }
+    };
+    judge(MENDED.iter().map(mended).collect());
+}
+
+#[test]
+fn what_has_one_meaning_is_refused_on_request() {
+    let allow = "upstream.app.allow = { empty_lines = false, high_status = false, control_bytes = false, \
+        repeated_length = false, padded_length = false, padded_chunk_size = false, empty_chunk_extension = false }";
+    let refused = |(variant, response, ..): &(&'static str, &str, &'static str, &'static str)| {
+        case(43, *variant, *response, After::Stays, Want::BadGateway)
+    };
+    judge_with(allow, MENDED.iter().map(refused).collect());
+}
+
+#[test]
+fn what_has_two_meanings_is_taken_on_request() {
+    let mended: &[(&str, &str, &str)] = &[
+        ("LF", "HTTP/1.1 200 OK\nX: y\nContent-Length: 5\n\nhello", "HTTP/1.1 200 OK\nX: y"),
+        ("a fold", "HTTP/1.1 200 OK\r\nX: a\r\n\t b\r\nContent-Length: 5\r\n\r\nhello", "X: a b"),
+        (
+            "chunked twice",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            "Transfer-Encoding: chunked",
+        ),
+    ];
+    let allow = "upstream.app.allow = { bare_lf = true, obs_fold = true, repeated_chunked = true }";
+    let mut cases: Vec<Case> = mended
+        .iter()
+        .map(|(variant, response, head)| {
+            let case = case(43, *variant, *response, After::Stays, Want::Whole(200, "hello"));
+            Case { reusable: true, head: Some(head), ..case }
+        })
+        .collect();
+    let both =
+        "HTTP/1.1 200 OK\nTransfer-Encoding: chunked, chunked\nContent-Length: 5\n\n5\r\nhello\r\n0\r\n\r\n";
+    cases.push(case(43, "chunked twice and a length stay refused", both, After::Stays, Want::BadGateway));
+    judge_with(allow, cases);
+}
+
+#[test]
+fn more_headers_are_taken_on_request() {
+    let many = || format!("HTTP/1.1 200 OK\r\n{}Content-Length: 5\r\n\r\nhello", "X: y\r\n".repeat(200));
+    judge(vec![case(43, "201 headers", many(), After::Stays, Want::BadGateway)]);
+    let whole = case(43, "201 headers", many(), After::Stays, Want::Whole(200, "hello"));
+    judge_with("upstream.app.limits.headers = 300", vec![Case { reusable: true, ..whole }]);
+}
+
 fn judge(cases: Vec<Case>) {
+    judge_with("", cases);
+}
+
+fn judge_with(setting: &str, cases: Vec<Case>) {
     let cases = Arc::new(cases);
     let scripts = Arc::clone(&cases);
     let origin = Origin::start(move |conn| {
@@ -243,7 +356,7 @@ fn judge(cases: Vec<Case>) {
             }
         }
     });
-    let weir = Weir::proxying(&origin);
+    let weir = Weir::proxying_with(&origin, setting);
     let wrong: Vec<String> = cases
         .iter()
         .enumerate()
@@ -276,7 +389,7 @@ fn play(weir: &Weir, origin: &Origin, index: usize, case: &Case) -> Result<(), S
     match (&case.want, &outcome) {
         (Want::Bodiless(status), Ok(response)) if response.status == *status => {}
         (Want::Whole(status, body), Ok(response))
-            if response.status == *status && response.text() == *body => {}
+            if response.status == *status && response.text() == *body && has_head(case, response) => {}
         (Want::BadGateway | Want::CutOff, Ok(response))
             if bad_gateway(response.status, response.reason()) => {}
         (Want::CutOff, Err(End::Closed | End::Reset)) => {
@@ -292,6 +405,14 @@ fn play(weir: &Weir, origin: &Origin, index: usize, case: &Case) -> Result<(), S
         other => return Err(format!("the next request on the connection: {other:?}")),
     }
     clean(weir, origin, index, case)
+}
+
+/// Whether the client got the lines that are judged, and no other line of their names.
+fn has_head(case: &Case, response: &Response) -> bool {
+    case.head.unwrap_or_default().lines().all(|line| match line.split_once(": ") {
+        Some((name, value)) => response.head.fields.all(name) == [value],
+        None => response.head.start_line == line,
+    })
 }
 
 /// After the case every client gets its own response, and the connection that misbehaved serves nobody.

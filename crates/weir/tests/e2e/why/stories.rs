@@ -43,6 +43,19 @@ fn one_that_waited() {
 }
 
 #[test]
+fn one_whose_path_came_in_another_form() {
+    let origin = Origin::serving("fine");
+    let weir = weir(&[&origin.address().to_string()], "");
+    for target in ["//x/../admin", "/admin"] {
+        assert_eq!(Client::get(weir.web(), target).status, 200, "{target}");
+    }
+    let story = why(&weir, &id_at(&origin, 0));
+    assert_told(&story, &["GET //x/../admin for", "path matched as /admin, its normal form", "answer"]);
+    let plain = why(&weir, &id_at(&origin, 1));
+    assert!(!plain.contains("normal form"), "{plain}");
+}
+
+#[test]
 fn one_that_was_tried_again() {
     let (dead, good) = (NOWHERE, Origin::serving("fine"));
     let weir = weir(&[dead, &good.address().to_string()], "");
