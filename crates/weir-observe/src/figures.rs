@@ -222,6 +222,7 @@ pub struct WorkerFigures {
     pub timers: Level,
     pub panics: u64,
     pub accept_errors: u64,
+    pub local_failures: u64,
     pub log_lines_dropped: u64,
     pub traces_sampled: u64,
     pub traces_limited: u64,
@@ -241,6 +242,7 @@ impl WorkerFigures {
             timers: shard.timers.level(),
             panics: shard.panics.value(),
             accept_errors: shard.accept_errors.value(),
+            local_failures: shard.local_failures.value(),
             log_lines_dropped: shard.log_lines_dropped.value(),
             traces_sampled: shard.traces_sampled.value(),
             traces_limited: shard.traces_limited.value(),
@@ -465,6 +467,7 @@ impl ServerFigures {
 pub struct ProbeFigures {
     pub passed: u64,
     pub failures: FailureFigures,
+    pub not_made: u64,
     pub last_micros: u64,
     pub changes: u64,
 }
@@ -476,6 +479,7 @@ impl ProbeFigures {
         ProbeFigures {
             passed: shard.passed.value(),
             failures,
+            not_made: shard.not_made.value(),
             last_micros: u64::try_from(shard.last_micros.value()).unwrap_or(0),
             changes: shard.changes.value(),
         }

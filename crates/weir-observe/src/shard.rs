@@ -56,6 +56,8 @@ pub struct WorkerShard {
     pub panics: Counter,
     /// Errors of `accept` itself.
     pub accept_errors: Counter,
+    /// Connections to servers that could not be opened for want of descriptors, ports or memory on this machine.
+    pub local_failures: Counter,
     /// Access-log lines dropped because the writer was behind or could not write them.
     pub log_lines_dropped: Counter,
     /// Exchanges sampled for traces.
@@ -99,6 +101,7 @@ impl WorkerShard {
             timers: Gauge::new(),
             panics: Counter::new(),
             accept_errors: Counter::new(),
+            local_failures: Counter::new(),
             log_lines_dropped: Counter::new(),
             traces_sampled: Counter::new(),
             traces_limited: Counter::new(),
@@ -255,6 +258,8 @@ pub struct ProbeShard {
     pub failures: FailureCounters,
     /// How long the last probe took, in microseconds.
     pub last_micros: Gauge,
+    /// Probes that could not be made for want of something on this machine.
+    pub not_made: Counter,
     /// How often the probes changed what holds of the server: from up to down, and back.
     pub changes: Counter,
 }

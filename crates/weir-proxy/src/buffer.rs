@@ -58,6 +58,12 @@ impl BufferStock {
         }
     }
 
+    /// Closes the pipes that are free; whether there were any.
+    #[cold]
+    pub(crate) fn close_pipes(&self) -> bool {
+        !self.pipes.take().is_empty()
+    }
+
     fn put_back(&self, bytes: Box<[u8]>) {
         let mut free = self.free.borrow_mut();
         if free.len() < KEPT_MAX && bytes.len() == self.size {

@@ -24,6 +24,7 @@ mod tls;
 mod connection;
 mod socket;
 mod sys;
+mod descriptors;
 mod buffer;
 mod allowance;
 mod deadline;
@@ -34,6 +35,7 @@ mod wheel;
 mod clock;
 mod cpus;
 
+pub use descriptors::DescriptorBudget;
 pub use downstream::listener::BoundAddress;
 pub use proxy::{Listened, Proxy, StartError, Stopped, workers_by_default};
 pub use reload::Reloaded;

@@ -31,6 +31,7 @@ use crate::control::runtime;
 use crate::control::traces::{TraceCounts, Traces};
 use crate::control::upkeep::{Following, keep_up};
 use crate::cpus;
+use crate::descriptors::DescriptorBudget;
 use crate::downstream::listener::{BoundAddress, SocketFile};
 use crate::recorder::{Asked, Desk};
 use crate::reload::{Fixed, Reloads};
@@ -121,6 +122,7 @@ struct WorkerEnds {
 /// A running proxy. Dropping it stops it at once.
 pub struct Proxy {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) descriptors: DescriptorBudget,
     pub(crate) current: Current,
     pub(crate) around: Surroundings,
     /// What a reload cannot change.
@@ -173,6 +175,8 @@ impl Proxy {
         raise_open_files();
         let around = surroundings(config)?;
         let workers = around.workers;
+        let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
+        descriptors.take_effect();
         let mut snapshot = Snapshot::new(config, &around)?;
         let Opened { doors, turns: door_turns, .. } = Doors::default().succeeded_by(config, workers)?;
         let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
@@ -188,7 +192,8 @@ impl Proxy {
         desk.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
         let mut proxy = Self {
-            shared: Arc::new(share(config, senders)),
+            shared: Arc::new(share(&descriptors, senders)),
+            descriptors,
             current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
             around,
             fixed: Fixed::of(config),
@@ -356,6 +361,11 @@ impl Proxy {
         listened
     }
 
+    /// Who has which share of the descriptors of the process, by the config in use.
+    pub const fn descriptor_budget(&self) -> &DescriptorBudget {
+        &self.descriptors
+    }
+
     /// How many workers run.
     pub fn worker_count(&self) -> usize {
         self.shards.len()
@@ -473,11 +483,11 @@ impl Drop for Proxy {
 }
 
 /// What the workers share, made for as many as `hand_over` reaches.
-fn share(config: &Config, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
+fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
     Shared {
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         hand_over: hand_over.into(),
-        connections: ConnectionLimit::new(config.process.connections_max.resolve(open_files_max())),
+        connections: ConnectionLimit::new(descriptors.clients),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         closed: AtomicUsize::new(0),

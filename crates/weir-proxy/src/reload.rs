@@ -15,6 +15,7 @@ use weir_observe::ReloadFigures;
 use crate::clock;
 use crate::control::doors::Opened;
 use crate::control::health::CheckThread;
+use crate::descriptors::DescriptorBudget;
 use crate::downstream::listener::SocketFile;
 use crate::proxy::{Proxy, StartError, open_files_max};
 use crate::snapshot::Snapshot;
@@ -187,7 +188,9 @@ impl Proxy {
         drop(done);
         // Ends when every worker has turned.
         let _disconnected = all_done.recv_timeout(TURN_TIME);
-        self.shared.connections.set_count_max(config.process.connections_max.resolve(open_files_max()));
+        self.descriptors = DescriptorBudget::new(open_files_max(), config, self.around.workers);
+        self.descriptors.take_effect();
+        self.shared.connections.set_count_max(self.descriptors.clients);
         // Before the rest: what the checks of before say must not follow what holds without them.
         self.follow_checks(&snapshot);
         snapshot.take_effect(&before);

@@ -191,6 +191,25 @@ impl View {
     }
 }
 
+impl View {
+    /// Closes half of the idle connections, for want of descriptors; whether there were any.
+    #[cold]
+    pub(crate) fn shed_idle(&self) -> bool {
+        let parked =
+            self.snapshot.upstreams.iter().flat_map(|upstream| upstream.shared_idle.iter().flatten());
+        // Of all of them.
+        let mut shed = parked.filter(|parked| parked.shed()).count() > 0;
+        for server in self.upstreams.iter().flat_map(|upstream| &upstream.servers) {
+            let mut idle = server.idle.borrow_mut();
+            if idle.shed() {
+                shed = true;
+                server.shard.connections_idle.set(idle.len() as i64);
+            }
+        }
+        shed
+    }
+}
+
 impl LocalServer {
     fn new(shard: &Arc<ServerShard>, is_closed: bool, is_shared: bool) -> Rc<Self> {
         let (shard, is_closed) = (Arc::clone(shard), Cell::new(is_closed));

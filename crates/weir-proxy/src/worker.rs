@@ -18,6 +18,7 @@ use weir_traffic::limit::ConnectionLimit;
 use crate::allowance::Allowance;
 use crate::buffer::BufferStock;
 use crate::clock;
+use crate::descriptors::{self, ServerPlace};
 use crate::downstream::listener::{Door, OpenDoor};
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::carrier::Carrier;
@@ -34,6 +35,9 @@ const HAND_OVER_LEAD: u32 = 4;
 
 /// How often idle server connections are looked over for those that were closed or are over their time.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long after a vain search for idle connections the next one comes.
+const SHED_AGAIN: Duration = Duration::from_millis(100);
 
 /// Carriers kept for the next exchange; each holds a few KiB of warm memory.
 const CARRIERS_KEPT_MAX: usize = 256;
@@ -116,6 +120,8 @@ pub(crate) struct Worker {
     random: Cell<u64>,
     /// When as many exchanges may be sampled again as in a second.
     sampling_full_at: Cell<Duration>,
+    /// Until when it is no use to look for idle connections to close.
+    nothing_idle_until: Cell<Option<Instant>>,
     /// The second that `date_text` names.
     date_second: Cell<u64>,
     date_text: Cell<[u8; 29]>,
@@ -191,6 +197,10 @@ async fn sweep(worker: Rc<Worker>) {
         let view = Rc::clone(&worker.view.borrow());
         let now = clock::now();
         view.sweep_idle(now);
+        if ServerPlace::are_scarce() {
+            // Another worker may need their places.
+            view.shed_idle();
+        }
         worker.flush_logs();
         worker.take_stock();
         worker.leaving.borrow_mut().retain(|listener| listener.is_needed(now));
@@ -221,6 +231,7 @@ impl Worker {
             stopped_at: Cell::new(None),
             random: Cell::new(start.random_seed | 1),
             sampling_full_at: Cell::new(Duration::ZERO),
+            nothing_idle_until: Cell::new(None),
             date_second: Cell::new(0),
             date_text: Cell::new(weir_http::write::date(0)),
         })
@@ -374,6 +385,26 @@ impl Worker {
             _ => "the kernel has no memory left for a new connection: it waits in the backlog",
         };
         tracing::warn!(listener = &*listener.plan().config.name, "{wanted}");
+    }
+
+    /// Counts that something of this machine was wanting for a connection to a server.
+    #[cold]
+    pub(crate) fn count_wanting(&self, failure: Failure) {
+        self.shard.local_failures.increment();
+        descriptors::raise_alarm(failure);
+    }
+
+    /// Closes what nobody uses, so that there are descriptors again; whether it found something. Not again at once where there was nothing.
+    #[cold]
+    pub(crate) fn free_descriptors(&self) -> bool {
+        let now = clock::now();
+        if self.nothing_idle_until.get().is_some_and(|until| now < until) {
+            return false;
+        }
+        let view = Rc::clone(&self.view.borrow());
+        let freed = view.shed_idle() | self.stock.close_pipes();
+        self.nothing_idle_until.set((!freed).then(|| now + SHED_AGAIN));
+        freed
     }
 
     /// Keeps a failure of a client connection on which there was no exchange.

@@ -54,6 +54,11 @@ pub(crate) fn run(
             }
             let generation = reloaded.generation;
             tracing::info!(file = %file.display(), generation, "the config was reloaded");
+            proxy
+                .descriptor_budget()
+                .warnings(&config)
+                .iter()
+                .for_each(|warning| tracing::warn!("{warning}"));
             Ok((reloaded, config))
         }
         Err(error) => {

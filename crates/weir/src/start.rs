@@ -37,6 +37,7 @@ pub(crate) fn proxy(config: &Config, origin: Origin<'_>, wishes: Wishes) -> Resu
         let help = help(&error, origin);
         CommandError::Failed { error: error.into(), help }
     })?;
+    tell_descriptors(&proxy, config);
     let allowed = std::fs::read_to_string(FAST_OPEN_ALLOWED).unwrap_or_default();
     if let Some(listener) = config.listeners.iter().find(|listener| listener.fast_open.is_some())
         && is_fast_open_forbidden(&allowed)
@@ -48,6 +49,15 @@ pub(crate) fn proxy(config: &Config, origin: Origin<'_>, wishes: Wishes) -> Resu
         );
     }
     Ok(proxy)
+}
+
+/// Says how the descriptors are shared out, and what of the config they are not enough for.
+pub(crate) fn tell_descriptors(proxy: &Proxy, config: &Config) {
+    let budget = proxy.descriptor_budget();
+    tracing::info!("file descriptors: {budget}");
+    for warning in budget.warnings(config) {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// Whether the kernel says that listening sockets are not allowed fast open.

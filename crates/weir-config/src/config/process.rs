@@ -19,7 +19,7 @@ section! {
         /// Whether each worker is bound to one CPU.
         pin_workers: bool = false, like "nginx `worker_cpu_affinity`, HAProxy `cpu-map`";
         /// Client connections over all listeners; more wait in the backlog. `"auto"` is what the limit on open files
-        /// leaves when every client needs a server connection too.
+        /// leaves when every client needs a server connection too; the log says at the start how it is shared out.
         connections_max: ConnectionLimit = "auto", in 1..=100_000_000,
             like "nginx `worker_connections` (per worker), HAProxy `maxconn`";
         /// The size of one buffer. A usual head and a small answer fit in one of the default.
@@ -68,29 +68,19 @@ pub enum WorkerCount {
 /// How many connections there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionLimit {
-    /// What the limit on open files leaves: see [`ConnectionLimit::of_files`].
+    /// What the limit on open files leaves.
     Auto,
     /// Exactly so many.
     Exactly(u32),
 }
 
 impl ConnectionLimit {
-    /// Files kept back for logs, listening sockets, event queues and the like.
-    const FILES_RESERVED: u64 = 256;
-
-    /// The limit in connections of clients, given how many files the process may open (`RLIMIT_NOFILE`).
-    pub fn resolve(self, open_files_max: u64) -> u32 {
+    /// The limit, where `left` is what the limit on open files leaves.
+    pub const fn resolve(self, left: u32) -> u32 {
         match self {
             Self::Exactly(connections) => connections,
-            Self::Auto => Self::of_files(open_files_max),
+            Self::Auto => left,
         }
-    }
-
-    /// How many connections of clients, and as many to servers, there are files for: each client may need a server connection, so it is
-    /// half of the files that are not reserved.
-    pub fn of_files(open_files_max: u64) -> u32 {
-        let half = open_files_max.saturating_sub(Self::FILES_RESERVED) / 2;
-        u32::try_from(half).unwrap_or(u32::MAX).max(1)
     }
 }
 

@@ -28,7 +28,9 @@ fn who(failure: Failure) -> u8 {
     match (failure.cause, failure.party) {
         (Cause::Cut | Cause::Drained | Cause::SessionTooOld, _) => b'K',
         (Cause::ServerDown, _) => b'D',
-        (Cause::DescriptorLimit | Cause::PortsExhausted | Cause::BufferLimit, _) => b'R',
+        (Cause::DescriptorLimit | Cause::KernelMemory | Cause::PortsExhausted | Cause::BufferLimit, _) => {
+            b'R'
+        }
         (Cause::Panicked, _) => b'I',
         (Cause::TimedOut | Cause::BodyTooSlow, Party::Client) => b'c',
         // HAProxy counts its own time limits, the queue's above all, as the server's.

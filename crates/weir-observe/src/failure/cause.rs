@@ -113,6 +113,7 @@ causes! {
     TooManyClientConnections "too-many-client-connections" "This client address has as many connections as it may.",
     TooManyHandshakes "too-many-handshakes" "The listener begins as many TLS handshakes per second as it may.",
     BufferLimit "buffer-limit" "The worker has no buffer left.",
+    KernelMemory "kernel-memory" "The system has no memory left for sockets.",
     DescriptorLimit "descriptor-limit" "The process or the system has no file descriptor left.",
 
     // Operation.

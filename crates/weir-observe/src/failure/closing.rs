@@ -49,6 +49,7 @@ impl Failure {
             | Cause::ConnectDenied
             | Cause::SocketMissing
             | Cause::PortsExhausted
+            | Cause::KernelMemory
             | Cause::NameUnresolved => (self.party, Closing::NeverOpened),
             _ => (Party::Weir, Closing::Refused),
         }

@@ -251,10 +251,13 @@ rows! {
         "Check that the server runs and that the path in `upstream.NAME.servers` is right, also inside a chroot.";
     "connect-ports-exhausted": PortsExhausted, Weir, [Connect], answer 503, BUSY,
         "No local port is free for a connection to this server.",
-        "Let more connections be reused (`upstream.NAME.idle.connections_max`), widen `net.ipv4.ip_local_port_range`, or give the server more addresses.";
+        "The server is not judged by it. Let more connections be reused (`upstream.NAME.idle.connections_max`), widen `net.ipv4.ip_local_port_range`, or give the server more addresses.";
     "connect-descriptor-limit": DescriptorLimit, Weir, [Connect], answer 503, BUSY,
         "No connection to the server could be opened: the process or the system has no file descriptor left.",
-        "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
+        "The server is not judged by it. Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
+    "connect-kernel-memory": KernelMemory, Weir, [Connect], answer 503, BUSY,
+        "No connection to the server could be opened: the system has no memory left for sockets.",
+        "The server is not judged by it. Look at `net.ipv4.tcp_mem` and at the memory of the machine or container; lower `process.connections_max`.";
     "connect-name-unresolved": NameUnresolved, Server, [Connect], answer 502, UNREACHED,
         "The host name of the server has no address.",
         "Check the name in `upstream.NAME.servers`, and `dns.resolvers` or `/etc/resolv.conf`.";
@@ -408,6 +411,9 @@ rows! {
     "descriptor-limit": DescriptorLimit, Weir, [Tls Request Route Send Relay], answer 503, BUSY,
         "The process or the system has no file descriptor left.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
+    "kernel-memory": KernelMemory, Weir, [Send Response Relay], answer 503, BUSY,
+        "The system has no memory left for sockets.",
+        "Look at `net.ipv4.tcp_mem` and at the memory of the machine or container; lower `process.connections_max`.";
     "server-io": Io, Server, [Connect Send Response Relay], answer 502, UNREACHED,
         "Reading from or writing to the server failed with an error of the operating system.",
         "Look for the system error in the log of Weir at the same time.";

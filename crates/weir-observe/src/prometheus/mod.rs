@@ -339,10 +339,16 @@ fn render_health(servers: &[(String, &ServerFigures)], out: &mut String) {
         .filter_map(|(labels, server)| Some((labels.clone(), server.probes.as_ref()?)))
         .collect();
     let name = "weir_server_probes_total";
-    write_family(out, name, Kind::Counter, "Probes of the health check, by result.");
+    write_family(
+        out,
+        name,
+        Kind::Counter,
+        "Probes of the health check, by result; one that was not made, for want of something on this machine, says nothing about the server.",
+    );
     for (labels, probes) in &rows {
         write_sample(out, name, labels, &[("result", "passed")], probes.passed);
         write_sample(out, name, labels, &[("result", "failed")], probes.failures.total());
+        write_sample(out, name, labels, &[("result", "not-made")], probes.not_made);
     }
     let help = "Probes of the health check that failed, by reason code and party.";
     write_reasons(out, "weir_server_probe_failures_total", help, &rows, |probes| &probes.failures);
@@ -376,6 +382,7 @@ simple! { WORKER: WorkerFigures {
     "weir_worker_timers" Gauge timers, "Timers armed.";
     "weir_worker_panics_total" Counter panics, "Panics caught; each ended one session.";
     "weir_worker_accept_errors_total" Counter accept_errors, "Errors while accepting connections.";
+    "weir_worker_local_failures_total" Counter local_failures, "Connections to servers that could not be opened for want of descriptors, ports or memory on this machine; servers are not judged by them.";
     "weir_worker_log_lines_dropped_total" Counter log_lines_dropped, "Access-log lines dropped because the writer was behind or could not write them.";
     "weir_worker_traces_sampled_total" Counter traces_sampled, "Exchanges sampled for traces.";
     "weir_worker_traces_limited_total" Counter traces_limited, "Exchanges that were to be sampled and passed unsampled because `traces.rate` was used up.";

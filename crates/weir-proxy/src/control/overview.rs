@@ -112,7 +112,7 @@ impl Sources {
         workers.iter().for_each(|worker| sessions_open.merge(worker.sessions_open));
         Overview {
             page,
-            process: self.process(snapshot, sessions_open),
+            process: self.process(sessions_open),
             config: reload,
             listeners: listeners.collect(),
             upstreams: upstreams.collect(),
@@ -122,7 +122,7 @@ impl Sources {
         }
     }
 
-    fn process(&self, snapshot: &Snapshot, sessions_open: Level) -> ProcessOverview {
+    fn process(&self, sessions_open: Level) -> ProcessOverview {
         let open_files_max = open_files_max();
         ProcessOverview {
             version: env!("CARGO_PKG_VERSION"),
@@ -132,7 +132,7 @@ impl Sources {
             started_ms: self.started_ms,
             is_stopping: self.is_stopping(),
             sessions_open,
-            sessions_max: u64::from(snapshot.process.connections_max.resolve(open_files_max)),
+            sessions_max: u64::from(self.shared.connections.count_max()),
             open_files: open_files(),
             open_files_max,
             memory_bytes: resident_bytes(),

@@ -20,6 +20,7 @@ use super::retry::{Failed, Kind, Tried};
 use super::{Exchange, choose, fields, private};
 use crate::clock;
 use crate::connection::Connection;
+use crate::descriptors::{self, ServerPlace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::replay::Replay;
@@ -244,7 +245,18 @@ impl Attempt {
         local: &LocalServer,
     ) -> Result<ServerConnection, Failed> {
         let index = self.slot.server.index();
-        let outcome = open(session, exchange, plans, index).await;
+        if ServerPlace::are_used_up() {
+            session.worker.free_descriptors();
+        }
+        let place = ServerPlace::take();
+        let mut outcome = open(session, exchange, plans, index).await;
+        if let Err((failure, _)) = &outcome
+            && failure.cause == Cause::DescriptorLimit
+            && session.worker.free_descriptors()
+        {
+            outcome = open(session, exchange, plans, index).await;
+        }
+        drop(place);
         let now = clock::now();
         let micros = u64::from(clock::micros(now.saturating_duration_since(session.now)));
         exchange.record.spend(Phase::Connect, now);
@@ -260,7 +272,11 @@ impl Attempt {
                 Ok(ServerConnection::new(connection, now, Arc::clone(&local.shard)))
             }
             Err((failure, kind)) => {
-                local.shard.connect_errors.increment();
+                if descriptors::is_local(failure) {
+                    session.worker.count_wanting(failure);
+                } else {
+                    local.shard.connect_errors.increment();
+                }
                 Err(Failed {
                     failure,
                     server: self.slot.server,
@@ -489,7 +505,11 @@ async fn open(
     session.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
-            return Poll::Ready(outcome.map_err(|failure| (failure, Kind::Server(retry::Cause::Connect))));
+            // Of ports there may be some left for another server, of anything else there is none.
+            let is_final = |failure| descriptors::is_local(failure) && failure.cause != Cause::PortsExhausted;
+            let kind =
+                |failure| if is_final(failure) { Kind::Other } else { Kind::Server(retry::Cause::Connect) };
+            return Poll::Ready(outcome.map_err(|failure| (failure, kind(failure))));
         }
         if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
             return Poll::Ready(Err((Failure::client(Phase::Connect, cause), Kind::Other)));

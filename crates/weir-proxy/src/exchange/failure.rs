@@ -39,8 +39,22 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What the system has run out of, where that is the error: of this machine, whoever is at the other end.
+fn wanting(error: &io::Error) -> Option<Cause> {
+    match error.raw_os_error()? {
+        // ENFILE, EMFILE; ENOSPC is that of epoll_ctl(2).
+        23 | 24 | 28 => Some(Cause::DescriptorLimit),
+        // ENOMEM, ENOBUFS.
+        12 | 105 => Some(Cause::KernelMemory),
+        _ => None,
+    }
+}
+
 /// The failure behind an I/O error with `party` at the other end.
 pub(crate) fn of_io(phase: Phase, party: Party, error: &io::Error) -> Failure {
+    if let Some(cause) = wanting(error) {
+        return Failure::weir(phase, cause);
+    }
     let cause = match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
             Cause::Reset
@@ -55,6 +69,9 @@ pub(crate) fn of_io(phase: Phase, party: Party, error: &io::Error) -> Failure {
 pub(crate) fn of_connect(error: &io::Error) -> Failure {
     use io::ErrorKind as Kind;
     let phase = Phase::Connect;
+    if let Some(cause) = wanting(error) {
+        return Failure::weir(phase, cause);
+    }
     match (error.kind(), error.raw_os_error()) {
         (Kind::ConnectionRefused, _) => Failure::server(phase, Cause::Refused),
         (Kind::ConnectionReset, _) => Failure::server(phase, Cause::Reset),
@@ -65,8 +82,6 @@ pub(crate) fn of_connect(error: &io::Error) -> Failure {
         // ENOENT is the missing file of a Unix socket; without a number it is a name that has no address yet.
         (Kind::NotFound, Some(_)) => Failure::server(phase, Cause::SocketMissing),
         (Kind::NotFound, None) => Failure::server(phase, Cause::NameUnresolved),
-        // EMFILE and ENFILE.
-        (_, Some(23 | 24)) => Failure::weir(phase, Cause::DescriptorLimit),
         _ => Failure::server(phase, Cause::ConnectFailed),
     }
 }
@@ -91,5 +106,34 @@ pub(crate) fn of_response_body(error: &RelayError) -> Failure {
         }
         RelayError::Broken(rule) => Failure::server(Phase::Relay, Cause::Rule(*rule)),
         RelayError::Write(error) => of_io(Phase::Relay, Party::Client, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptors::is_local;
+
+    #[test]
+    fn what_this_machine_has_not_is_no_fault_of_a_server() {
+        for (number, cause) in [
+            (24, Cause::DescriptorLimit),
+            (23, Cause::DescriptorLimit),
+            (28, Cause::DescriptorLimit),
+            (12, Cause::KernelMemory),
+            (105, Cause::KernelMemory),
+            (99, Cause::PortsExhausted),
+        ] {
+            let error = io::Error::from_raw_os_error(number);
+            let failure = of_connect(&error);
+            assert!(is_local(failure) && failure.cause == cause, "{number}: {failure:?}");
+            if cause != Cause::PortsExhausted {
+                assert!(is_local(of_io(Phase::Send, Party::Server, &error)), "{number}");
+            }
+        }
+        for number in [111, 104, 110, 113, 5] {
+            let failure = of_connect(&io::Error::from_raw_os_error(number));
+            assert!(!is_local(failure), "{number}: {failure:?}");
+        }
     }
 }

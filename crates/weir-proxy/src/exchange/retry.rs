@@ -9,6 +9,7 @@ use weir_traffic::retry::{self, FailedAttempt, NextServer, Verdict};
 use super::attempt::{Plans, Serving};
 use super::{Ended, Exchange};
 use crate::clock;
+use crate::descriptors;
 use crate::downstream::session::Session;
 use crate::recorder::Decision;
 use crate::snapshot::UpstreamPlan;
@@ -136,7 +137,9 @@ pub(crate) fn again(
     let plan = plans.upstream;
     let local = &plans.view.upstreams[plans.upstream_index];
     let shard = &local.servers[failed.server.index()].shard;
-    shard.failures.record(failed.failure.phase);
+    if !descriptors::is_local(failed.failure) {
+        shard.failures.record(failed.failure.phase);
+    }
     let status = match failed.kind {
         Kind::Server(retry::Cause::Status(status)) => status,
         Kind::Server(_) | Kind::Other => 0,

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::buffer::BufferStock;
+use crate::descriptors::PipePlace;
 use crate::socket::Socket;
 
 /// What is asked for at a time: all that a pipe of the usual size takes.
@@ -25,13 +26,15 @@ pub(crate) const BULK_MIN: u64 = 64 * 1024;
 pub(crate) struct Ends {
     pub(crate) read: OwnedFd,
     pub(crate) write: OwnedFd,
+    _place: PipePlace,
 }
 
 impl Ends {
-    /// A new pipe; `None` when the system has none to give.
+    /// A new pipe; `None` when pipes have their share of the descriptors, or the system has none to give.
     pub(crate) fn new() -> Option<Self> {
+        let place = PipePlace::take()?;
         let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).ok()?;
-        Some(Self { read, write })
+        Some(Self { read, write, _place: place })
     }
 }
 

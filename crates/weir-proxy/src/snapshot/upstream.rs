@@ -23,8 +23,8 @@ use super::{Surroundings, TlsError, millis_between};
 use crate::clock;
 use crate::control::slow_start::{self, Ascent};
 use crate::control::standing::Standing;
+use crate::descriptors::ServerPlace;
 use crate::exchange::retry::MethodSet;
-use crate::proxy::open_files_max;
 use crate::tls::trust::Trust;
 use crate::upstream::admission::Waiter;
 use crate::upstream::connect::Endpoint;
@@ -355,7 +355,7 @@ fn idle_limits(config: &Upstream, workers: usize) -> IdleLimits {
             ConnectionLimit::Auto => usize::MAX,
             ConnectionLimit::Exactly(connections) => connections as usize,
         },
-        open_max: (ConnectionLimit::of_files(open_files_max()) as usize / workers).max(1),
+        open_max: (ServerPlace::count_max() as usize / workers).max(1),
         idle_max: Some(config.timeouts.idle),
         age_max: config.idle.age_max,
         requests_max: config.idle.requests_max.unwrap_or(u64::MAX),

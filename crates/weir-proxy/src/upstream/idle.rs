@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use weir_observe::ServerShard;
 
 use crate::connection::Connection;
+use crate::descriptors::ServerPlace;
 use crate::socket::Socket;
 use crate::tls::records::Records;
 use crate::view::LocalServer;
@@ -53,19 +54,22 @@ thread_local! {
 
 /// Counts a connection as open until it is dropped.
 #[derive(Debug)]
-struct CountedOpen(Arc<ServerShard>);
+struct CountedOpen {
+    shard: Arc<ServerShard>,
+    _place: ServerPlace,
+}
 
 impl CountedOpen {
     fn new(shard: Arc<ServerShard>) -> Self {
         shard.connections_open.increment();
         OPEN.set(OPEN.get() + 1);
-        Self(shard)
+        Self { shard, _place: ServerPlace::take() }
     }
 }
 
 impl Drop for CountedOpen {
     fn drop(&mut self) {
-        self.0.connections_open.decrement();
+        self.shard.connections_open.decrement();
         OPEN.set(OPEN.get() - 1);
     }
 }
@@ -176,6 +180,9 @@ impl OwnIdle {
             false => connection.if_reusable(now, limits, announced),
         };
         let Some(connection) = kept.filter(|_| !server.is_closed()) else { return };
+        if !connection.is_private && ServerPlace::are_used_up() {
+            return;
+        }
         let list = self.kept.get_or_insert_default();
         list.retain(|own| own.connection.is_private && !Rc::ptr_eq(&own.server, server));
         if list.len() >= PRIVATE_MAX {
@@ -200,6 +207,7 @@ struct Parked {
     opened_at: Instant,
     requests: u64,
     usable_until: Option<Instant>,
+    _place: ServerPlace,
 }
 
 /// The idle connections of all workers to a server with a limit on its requests.
@@ -215,7 +223,7 @@ impl SharedIdle {
     /// Takes the most recently used connection that is still good; closes those that are not.
     pub(crate) fn take(&self, now: Instant, shard: &Arc<ServerShard>) -> Option<ServerConnection> {
         let mut parked = self.lock();
-        while let Some(Parked { fd, tls, opened_at, requests, usable_until }) = parked.pop() {
+        while let Some(Parked { fd, tls, opened_at, requests, usable_until, _place }) = parked.pop() {
             let mut connection = Connection::new(Socket::new(fd));
             connection.tls = tls.map(|session| Box::new(Records::new(*session, None)));
             let mut kept = ServerConnection::new(connection, opened_at, Arc::clone(shard));
@@ -244,7 +252,8 @@ impl SharedIdle {
             Some(Some(session)) => Some(Box::new(session)),
         };
         let Some(fd) = connection.socket.into_fd() else { return };
-        self.lock().push(Parked { fd, tls, opened_at, requests, usable_until });
+        let _place = ServerPlace::take();
+        self.lock().push(Parked { fd, tls, opened_at, requests, usable_until, _place });
     }
 
     /// How many are kept. Workers do not count them: whoever takes one may be another than who kept it.
@@ -255,6 +264,14 @@ impl SharedIdle {
     /// Closes all: one of them has just proved to be dead.
     pub(crate) fn clear(&self) {
         self.lock().clear();
+    }
+
+    /// Closes the least recently used half; whether there was any.
+    pub(crate) fn shed(&self) -> bool {
+        let mut parked = self.lock();
+        let half = parked.len().div_ceil(2);
+        parked.drain(..half);
+        half > 0
     }
 
     /// Closes what is over its time.
@@ -303,6 +320,13 @@ impl IdleConnections {
         if self.kept.len() > limits.kept_max || OPEN.get() > limits.open_max {
             self.kept.pop_front();
         }
+    }
+
+    /// Closes the least recently used half; whether there was any.
+    pub(crate) fn shed(&mut self) -> bool {
+        let half = self.kept.len().div_ceil(2);
+        self.kept.drain(..half);
+        half > 0
     }
 
     /// Closes what the server closed or what is over its time.

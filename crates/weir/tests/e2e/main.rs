@@ -41,6 +41,7 @@ mod timeouts;
 mod large_bodies;
 mod last_bytes;
 mod limits;
+mod descriptors;
 mod queue;
 mod queue_order;
 mod failures;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use weir_traffic::ServerState;
 use weir_traffic::health::{Pacer, Schedule, Verdict};
@@ -19,7 +19,9 @@ use super::thread::{Following, Rest};
 use super::{CheckedServer, Random};
 use crate::buffer::BufferStock;
 use crate::clock;
+use crate::descriptors::probes_max;
 use crate::exchange::failure::Fault;
+use crate::proxy::open_files_max;
 use crate::snapshot::{Snapshot, UpstreamPlan};
 
 /// How many probes the config asks for.
@@ -32,6 +34,12 @@ pub(super) fn probes_per_second(snapshot: &Snapshot) -> f64 {
     snapshot.upstreams.iter().filter_map(of_upstream).sum()
 }
 
+fn probed(snapshot: &Snapshot) -> usize {
+    let of_upstream =
+        |plan: &Arc<UpstreamPlan>| (0..plan.probes.len()).filter(|server| is_probed(plan, *server)).count();
+    snapshot.upstreams.iter().map(of_upstream).sum()
+}
+
 fn is_probed(plan: &UpstreamPlan, server: usize) -> bool {
     plan.probes[server].is_some() && plan.leaves_at[server].is_none()
 }
@@ -40,10 +48,13 @@ fn is_probed(plan: &UpstreamPlan, server: usize) -> bool {
 pub(super) async fn keep_checked(mut snapshots: UnboundedReceiver<Following>, seed: u64, rest: Rest) {
     let mut tasks = JoinSet::new();
     let Some(Following { snapshot: first, done }) = snapshots.recv().await else { return };
+    let places = probes_max(open_files_max()) as usize;
     let mut checks = Checks {
         running: Vec::new(),
         stock: BufferStock::new(first.process.buffer_size.as_usize()),
         pacer: Rc::new(RefCell::new(Pacer::new(0.0, Duration::ZERO))),
+        places: Arc::new(Semaphore::new(places)),
+        may_keep: true,
         epoch: clock::now(),
         turn: 0,
         seed,
@@ -72,6 +83,10 @@ struct Checks {
     running: Vec<Check>,
     stock: Rc<BufferStock>,
     pacer: Rc<RefCell<Pacer>>,
+    /// How many may probe at once.
+    places: Arc<Semaphore>,
+    /// Whether there are descriptors for every probe to keep its connection.
+    may_keep: bool,
     epoch: Instant,
     /// Counts the servers that were ever probed.
     turn: u32,
@@ -108,6 +123,7 @@ impl Checks {
     /// Makes the checks what the next config says.
     fn follow(&mut self, snapshot: &Snapshot, rest: &Rest, tasks: &mut JoinSet<()>) {
         let per_second = probes_per_second(snapshot);
+        self.may_keep = probed(snapshot) <= probes_max(open_files_max()) as usize;
         self.pacer.replace(Pacer::new(per_second, rest.set_for(per_second)));
         let mut before = std::mem::take(&mut self.running);
         for plan in &snapshot.upstreams {
@@ -155,11 +171,12 @@ impl Checks {
             plans: next,
             index,
             shard: plan.probes[index].clone().expect("it is probed"),
-            probe: Probe::new(check, index, plan, &self.stock),
+            probe: Probe::new(check, index, plan, &self.stock, self.may_keep),
             schedule: Schedule::new(&check.pace(), turn, self.seed),
             verdict: Rc::clone(&verdict),
             random: Random::new(self.seed ^ u64::from(turn)),
             pacer: Rc::clone(&self.pacer),
+            places: Arc::clone(&self.places),
             interval: check.interval,
             epoch: self.epoch,
         };

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use weir_observe::ProbeShard;
 use weir_traffic::health::{Change, Outcome, Pacer, Schedule, Verdict};
 use weir_traffic::{Health, ServerId, ServerState};
@@ -25,6 +25,7 @@ use self::probe::Probe;
 pub(crate) use self::thread::CheckThread;
 use super::slow_start;
 use crate::clock;
+use crate::descriptors;
 use crate::exchange::failure::Fault;
 use crate::snapshot::UpstreamPlan;
 
@@ -47,6 +48,8 @@ struct CheckedServer {
     random: Random,
     /// Keeps the probes of all servers apart.
     pacer: Rc<RefCell<Pacer>>,
+    /// How many may probe at once, for the descriptors that there are.
+    places: Arc<Semaphore>,
     interval: Duration,
     /// Zero of the clock of schedule and verdict.
     epoch: Instant,
@@ -66,8 +69,24 @@ impl CheckedServer {
             self.plan = Arc::clone(&self.plans.borrow_and_update());
             // Where the server is now, by the latest answer of DNS.
             let endpoints = self.plan.places[self.index].endpoints.load_full();
+            // Those that keep connections have a place each.
+            let place = self.places.acquire().await;
             let failure = self.probe.run(endpoints, self.random.next() as usize).await.err();
+            drop(place);
             let ended = clock::now();
+            if let Some(fault) = failure.filter(|fault| descriptors::is_local(fault.failure)) {
+                // It was not made, so it says nothing.
+                self.shard.not_made.increment();
+                descriptors::raise_alarm(fault.failure);
+                let is_changing = self.verdict.borrow().is_changing();
+                due_ms = self.schedule.next(
+                    self.millis(began),
+                    self.millis(ended),
+                    is_changing,
+                    self.random.next(),
+                );
+                continue;
+            }
             self.count(ended - began, failure);
             let now_ms = self.millis(ended);
             let change = self.verdict.borrow_mut().record(Outcome { at_ms: now_ms, failure });

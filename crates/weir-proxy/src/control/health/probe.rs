@@ -68,10 +68,11 @@ impl Probe {
         index: usize,
         plan: &Arc<UpstreamPlan>,
         stock: &Rc<BufferStock>,
+        may_keep: bool,
     ) -> Self {
         let server = &plan.config.servers[index];
         // A server that takes so many and no more may count connections: an idle one must not have a place of its own.
-        let connection_age = check.connection_age.filter(|_| server.max_requests.is_none());
+        let connection_age = check.connection_age.filter(|_| may_keep && server.max_requests.is_none());
         let kept = if connection_age.is_some() { Kept::Yes } else { Kept::No };
         let http = match &check.probe {
             weir_config::Probe::Tcp | weir_config::Probe::Tls => None,

@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use tempfile::TempDir;
 
 use super::metrics::Metrics;
@@ -47,6 +47,18 @@ impl Weir {
         std::fs::write(&file, &text).expect("the test's own folder takes a file");
         let file = file.to_str().expect("temporary paths are UTF-8").to_owned();
         Weir::spawn(folder, command(&["serve", &file]).envs(variables.iter().copied()), &text)
+    }
+
+    /// Like [`Weir::start`], with a limit on open files.
+    pub(crate) fn start_limited(open_files_max: u32, text: &str) -> Weir {
+        let folder = TempDir::new().expect("the system has a folder for temporary files");
+        let file = folder.path().join("weir.toml");
+        std::fs::write(&file, text).expect("the test's own folder takes a file");
+        let inner = command(&["serve", file.to_str().expect("temporary paths are UTF-8")]);
+        let mut limited = Command::new("sh");
+        limited.arg("-c").arg(format!("ulimit -n {open_files_max} && exec \"$@\"")).arg("sh");
+        limited.arg(inner.get_program()).args(inner.get_args());
+        Weir::spawn(folder, &mut limited, text)
     }
 
     /// Starts the program with `arguments`; `shown` is printed when it does not come up.
@@ -232,6 +244,16 @@ impl Weir {
         if let Some(following) = self.following.take() {
             following.join().expect("reading ends with the process");
         }
+    }
+
+    /// Changes how many files it may open; gives how many it was before.
+    pub(crate) fn limit_open_files(&self, open_files_max: u64) -> u64 {
+        // The hard limit is that of the process that has started it.
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let limit = Rlimit { current: Some(open_files_max), maximum };
+        let mut before =
+            prlimit(Some(self.pid()), Resource::Nofile, limit).expect("a child's limits can be changed");
+        before.current.take().expect("it is limited")
     }
 
     fn pid(&self) -> Pid {

@@ -1,0 +1,113 @@
+//! Few descriptors: everybody has a share, and what is wanting here is no fault of a server.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::harness::watchdog::now;
+use crate::harness::{Client, Origin, Weir, eventually};
+
+const LARGE: usize = 3 << 20;
+
+/// An origin with large responses below `/large`, and small ones elsewhere, which closes no connection.
+fn origin() -> Origin {
+    Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            let len = if request.target() == "/large" { LARGE } else { 4 };
+            conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n"))?;
+            conn.send(vec![b'x'; len])?;
+        }
+    })
+}
+
+fn config(origins: &[Origin], settings: &str) -> String {
+    let servers: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
+    format!(
+        "{settings}\nadmin.address = \"127.0.0.1:0\"\nprocess.workers = 1\nlistener.web.address = \"127.0.0.1:0\"\n\
+         listener.web.upstream = \"app\"\nupstream.app.servers = [{}]\n\
+         upstream.app.health = {{ path = \"/health\", interval = \"100ms\", timeout = \"10s\", fall = 2, rise = 2 }}\n",
+        servers.join(", ")
+    )
+}
+
+#[test]
+fn slow_readers_take_no_more_pipes_than_there_are_descriptors() {
+    let origins = [origin(), origin()];
+    let weir =
+        Weir::start_limited(256, &config(&origins, "upstream.app.ejection = { consecutive_failures = 1 }"));
+    // With two descriptors each for a pipe they would need 220.
+    let slow: Vec<Client> = (0..55)
+        .map(|_| {
+            let mut client = Client::connect_narrow(weir.web());
+            client.send_get("/large");
+            client
+        })
+        .collect();
+    let metrics = || weir.metrics();
+    eventually("all of them are served", || metrics().sum("weir_worker_exchanges_open", &[]) == 55.0);
+    let probes = metrics().sum("weir_server_probes_total", &["result=\"passed\""]);
+    for _ in 0..60 {
+        assert_eq!(Client::get(weir.web(), "/").status, 200);
+    }
+    eventually("the servers are probed all the while", || {
+        metrics().sum("weir_server_probes_total", &["result=\"passed\""]) > probes + 4.0
+    });
+    let metrics = metrics();
+    assert_eq!(metrics.sum("weir_server_up", &[]), 2.0);
+    assert_eq!(metrics.sum("weir_server_probes_total", &["result=\"failed\""]), 0.0);
+    assert_eq!(metrics.sum("weir_server_ejections_total", &[]), 0.0);
+    assert_eq!(metrics.sum("weir_worker_accept_errors_total", &[]), 0.0);
+    let readers = slow
+        .into_iter()
+        .map(|mut client| thread::spawn(move || assert_eq!(client.response().body.bytes.len(), LARGE)));
+    readers.collect::<Vec<_>>().into_iter().for_each(|reader| reader.join().expect("it got everything"));
+}
+
+#[test]
+fn without_a_descriptor_no_server_is_judged() {
+    let origins = [origin(), origin()];
+    let settings =
+        "upstream.app.ejection = { consecutive_failures = 1 }\nupstream.app.idle.connections_max = 0";
+    let weir = Weir::start(&config(&origins, settings));
+    let mut client = Client::connect(weir.web());
+    let mut get = || {
+        client.send_get("/");
+        let response = client.response();
+        (response.status, response.reason().map(str::to_owned))
+    };
+    assert_eq!(get().0, 200);
+    // Below what it has open: from now on it opens nothing.
+    let before = weir.limit_open_files(8);
+    let began = now();
+    while began.elapsed() < Duration::from_millis(600) {
+        assert_eq!(get(), (503, Some("connect-descriptor-limit".to_owned())));
+    }
+    weir.line(&["ERROR", "which says nothing about the servers"]);
+    weir.limit_open_files(before);
+    assert_eq!(get().0, 200);
+    let metrics = weir.metrics();
+    assert!(metrics.sum("weir_worker_local_failures_total", &[]) > 0.0);
+    assert!(metrics.sum("weir_server_probes_total", &["result=\"not-made\""]) >= 4.0);
+    assert_eq!(metrics.sum("weir_server_up", &[]), 2.0);
+    assert_eq!(metrics.sum("weir_server_probes_total", &["result=\"failed\""]), 0.0);
+    assert_eq!(metrics.sum("weir_server_ejections_total", &[]), 0.0);
+    assert_eq!(metrics.sum("weir_server_connect_errors_total", &[]), 0.0);
+}
+
+#[test]
+fn the_start_says_who_has_which_share() {
+    let origin = Origin::serving("fine");
+    let text = format!(
+        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n",
+        origin.address()
+    );
+    let weir = Weir::start_limited(256, &text);
+    let sum = weir.line(&["file descriptors: 256 = ", "client connections", "pipes", "listening", "own"]);
+    let clients = sum.split("256 = ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+    assert!(clients.is_some_and(|clients| clients >= 90), "{sum}");
+    weir.line(&["WARN", "the limit on open files is 256", "LimitNOFILE="]);
+    drop(weir);
+    let plenty = Weir::start_limited(4096, &text);
+    plenty.line(&["file descriptors: 4096 = "]);
+    assert!(!plenty.stderr().contains("the limit on open files"), "{}", plenty.stderr());
+}
