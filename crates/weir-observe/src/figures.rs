@@ -53,6 +53,8 @@ pub struct Figures {
     pub admin: AdminFigures,
     /// What became of spans.
     pub traces: TraceFigures,
+    /// Lines of Weir's own log that were dropped.
+    pub own_log_lines_dropped: u64,
 }
 
 /// What became of reloads of the config.
@@ -216,6 +218,7 @@ pub struct WorkerFigures {
     pub sessions_open: Level,
     pub sessions_handed_in: u64,
     pub sessions_handed_out: u64,
+    pub sessions_displaced: u64,
     pub exchanges: u64,
     pub exchanges_open: Level,
     pub buffers_in_use: Level,
@@ -236,6 +239,7 @@ impl WorkerFigures {
             sessions_open: shard.sessions_open.level(),
             sessions_handed_in: shard.sessions_handed_in.value(),
             sessions_handed_out: shard.sessions_handed_out.value(),
+            sessions_displaced: shard.sessions_displaced.value(),
             exchanges: shard.exchanges.value(),
             exchanges_open: shard.exchanges_open.level(),
             buffers_in_use: shard.buffers_in_use.level(),

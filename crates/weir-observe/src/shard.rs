@@ -36,6 +36,8 @@ pub struct WorkerShard {
     pub sessions_handed_in: Counter,
     /// Sessions accepted here and handed to another worker.
     pub sessions_handed_out: Counter,
+    /// Idle sessions closed to make room for new ones.
+    pub sessions_displaced: Counter,
     /// Exchanges begun.
     pub exchanges: Counter,
     /// Exchanges that run.
@@ -91,6 +93,7 @@ impl WorkerShard {
             sessions_open: Gauge::new(),
             sessions_handed_in: Counter::new(),
             sessions_handed_out: Counter::new(),
+            sessions_displaced: Counter::new(),
             exchanges: Counter::new(),
             exchanges_open: Gauge::new(),
             tunnels_open: Gauge::new(),

@@ -1,6 +1,6 @@
 //! How many exchanges of a worker may still begin before its buffers run out, and who waits for that.
 //!
-//! Each one that ends lets one begin: those who wait come in their order, and before whoever comes later. Belongs to one
+//! Each one that ends lets one begin, and so does one that waits and holds no buffer meanwhile: those who wait come in their order, and before whoever comes later. Belongs to one
 //! thread. Must not know what an exchange is.
 
 use std::cell::Cell;
@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 pub(crate) struct Allowance {
     /// How many may still begin; below zero while some run beyond what is allowed.
     left: Cell<i64>,
+    exchanges_max: i64,
     /// Those who wait, also if they were called and have not come yet.
     waiting: Cell<usize>,
     given_back: Notify,
@@ -20,7 +21,12 @@ pub(crate) struct Allowance {
 impl Allowance {
     /// For so many at once.
     pub(crate) fn new(exchanges_max: u32) -> Self {
-        Self { left: Cell::new(exchanges_max.into()), waiting: Cell::new(0), given_back: Notify::new() }
+        Self {
+            left: Cell::new(exchanges_max.into()),
+            exchanges_max: exchanges_max.into(),
+            waiting: Cell::new(0),
+            given_back: Notify::new(),
+        }
     }
 
     /// Takes one if one is left and nobody waits for it; whether it did.
@@ -45,6 +51,21 @@ impl Allowance {
                 return;
             }
         }
+    }
+
+    /// Whether half of them are taken: from now on, whoever waits without a buffer gives back what it took.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.left.get() * 2 <= self.exchanges_max
+    }
+
+    /// Whether one that gave back what it took may go on: a quarter is for those who begin.
+    pub(crate) fn may_resume(&self) -> bool {
+        self.left.get() * 4 > self.exchanges_max
+    }
+
+    /// Takes one again for whoever gave it back while it waited; whether it did.
+    pub(crate) fn try_resume(&self) -> bool {
+        self.may_resume() && self.take()
     }
 
     /// Takes one although none is left.
@@ -155,6 +176,19 @@ mod tests {
         drop(last.remove(0));
         allowance.give_back();
         assert!(allowance.try_take(), "nobody waits any more");
+    }
+
+    #[test]
+    fn a_quarter_is_for_those_who_begin() {
+        let allowance = used_up(8);
+        assert!(allowance.is_scarce() && !allowance.try_resume());
+        (0..2).for_each(|_| allowance.give_back());
+        assert!(!allowance.try_resume(), "those two may begin");
+        allowance.give_back();
+        assert!(allowance.try_resume() && !allowance.try_resume());
+        assert!(allowance.try_take() && allowance.try_take() && !allowance.try_take());
+        (0..5).for_each(|_| allowance.give_back());
+        assert!(!allowance.is_scarce());
     }
 
     #[test]

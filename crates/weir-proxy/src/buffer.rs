@@ -4,7 +4,9 @@
 //! is warm allocates nothing. Must not be sent to another worker.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
+use std::task::{Context, Waker};
 
 use crate::relay::pipe::Ends;
 
@@ -22,12 +24,23 @@ pub(crate) struct BufferStock {
     /// Buffers that there are, free or not.
     alive: Cell<usize>,
     pipes: RefCell<Vec<Ends>>,
+    /// Whether whoever runs now may take no buffer for more bytes.
+    is_dry: Cell<bool>,
+    /// Those who wanted one all the same, each once.
+    thirsty: RefCell<BTreeMap<usize, Waker>>,
 }
 
 impl BufferStock {
     /// A stock of buffers of `size` bytes each, far below 4 GiB; allocates nothing yet.
     pub(crate) fn new(size: usize) -> Rc<Self> {
-        Rc::new(Self { size, free: RefCell::default(), alive: Cell::new(0), pipes: RefCell::default() })
+        Rc::new(Self {
+            size,
+            free: RefCell::default(),
+            alive: Cell::new(0),
+            pipes: RefCell::default(),
+            is_dry: Cell::new(false),
+            thirsty: RefCell::default(),
+        })
     }
 
     /// Takes a buffer, empty, from the stock or from the allocator.
@@ -43,6 +56,27 @@ impl BufferStock {
     pub(crate) fn counts(&self) -> [usize; 2] {
         let free = self.free.borrow().len();
         [self.alive.get() - free, free]
+    }
+
+    /// Says whether whoever runs from now on may take no buffer for more bytes.
+    pub(crate) fn set_dry(&self, is_dry: bool) {
+        self.is_dry.set(is_dry);
+    }
+
+    /// Whether there is no buffer for more bytes; `cx` is then woken when it is worth another try.
+    #[inline]
+    pub(crate) fn is_dry_for(&self, cx: &Context<'_>) -> bool {
+        if self.is_dry.get() {
+            self.thirsty.borrow_mut().insert(cx.waker().data() as usize, cx.waker().clone());
+        }
+        self.is_dry.get()
+    }
+
+    /// Wakes those who found it dry.
+    pub(crate) fn wake_thirsty(&self) {
+        if !self.thirsty.borrow().is_empty() {
+            self.thirsty.take().into_values().for_each(Waker::wake);
+        }
     }
 
     /// Takes an empty pipe; `None` when the system has none to give.

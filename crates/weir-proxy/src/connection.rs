@@ -63,12 +63,15 @@ impl Connection {
     }
 
     /// Reads once behind what is already there; `Ok(0)` is the end of the stream. Takes a buffer only when the
-    /// socket is readable. The caller makes sure that the input is not full.
+    /// socket is readable, and none while the stock is dry. The caller makes sure that the input is not full.
     pub(crate) fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
         stock: &Rc<BufferStock>,
     ) -> Poll<io::Result<usize>> {
+        if self.input.is_none() && stock.is_dry_for(cx) {
+            return Poll::Pending;
+        }
         if let Some(tls) = &mut self.tls {
             ready!(tls.poll_decrypted(cx, &mut self.socket, stock))?;
             let input = self.input.get_or_insert_with(|| stock.take());

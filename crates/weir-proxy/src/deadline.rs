@@ -88,6 +88,18 @@ impl Deadline {
         if self.is_cut { Failure::weir(phase, Cause::Cut) } else { passed }
     }
 
+    /// The session waits for its next request on a listener; whether it is to end, since somebody needs its place.
+    pub(crate) fn begin_idle(&self, listener: u16) -> bool {
+        self.timer.is_some_and(|timer| self.timers.begin_idle(timer, listener))
+    }
+
+    /// Its request has come.
+    pub(crate) fn end_idle(&self) {
+        if let Some(timer) = self.timer {
+            self.timers.end_idle(timer);
+        }
+    }
+
     /// Ready when the deadline has passed; else the task is woken when it does. To be polled last, when everything
     /// else is pending.
     pub(crate) fn poll_passed(&mut self) -> Poll<()> {

@@ -22,7 +22,7 @@ const OWN: u32 = 40;
 const PER_WORKER: u32 = 4;
 
 /// Connections of the admin listener and sessions of the runtime socket that are served at once, with what they open besides.
-const PER_ADMIN_SOCKET: u32 = 72;
+const PER_ADMIN_SOCKET: u32 = 84;
 
 /// Questions for names that are under way at once.
 const DNS_MAX: usize = 32;

@@ -10,6 +10,7 @@ mod worker;
 mod snapshot;
 mod view;
 mod turn;
+mod room;
 
 mod downstream;
 mod exchange;
@@ -30,11 +31,13 @@ mod allowance;
 mod deadline;
 mod quantum;
 mod timers;
+mod idleness;
 mod alarm;
 mod wheel;
 mod clock;
 mod cpus;
 
+pub use control::own_log::OwnLog;
 pub use descriptors::DescriptorBudget;
 pub use downstream::listener::BoundAddress;
 pub use proxy::{Listened, Proxy, StartError, Stopped, workers_by_default};

@@ -35,6 +35,7 @@ use crate::descriptors::DescriptorBudget;
 use crate::downstream::listener::{BoundAddress, SocketFile};
 use crate::recorder::{Asked, Desk};
 use crate::reload::{Fixed, Reloads};
+use crate::room::RoomWanted;
 use crate::snapshot::{Current, Snapshot, Surroundings, TlsError};
 use crate::turn::{DoorTurn, Turn};
 use crate::wishes::{Wishes, Written};
@@ -486,6 +487,7 @@ impl Drop for Proxy {
 fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
     Shared {
         loads: hand_over.iter().map(|_| Load::default()).collect(),
+        room_wanted: hand_over.iter().map(|_| RoomWanted::default()).collect(),
         hand_over: hand_over.into(),
         connections: ConnectionLimit::new(descriptors.clients),
         stop_announced: AtomicBool::new(false),

@@ -16,6 +16,7 @@ use slab::Slab;
 
 use crate::alarm::Alarm;
 use crate::clock;
+use crate::idleness::{Idleness, Mark, Marked};
 use crate::wheel::{Link, Links, Wheel};
 
 /// A moment as number of ticks.
@@ -60,6 +61,7 @@ pub(crate) struct Timers {
 struct State {
     wheel: Wheel,
     sleepers: Slab<Sleeper>,
+    idleness: Idleness,
 }
 
 /// A task that has a timer.
@@ -67,6 +69,17 @@ struct State {
 struct Sleeper {
     waker: Waker,
     link: Link,
+    mark: Mark,
+}
+
+impl Marked for Sleeper {
+    fn mark(&mut self) -> &mut Mark {
+        &mut self.mark
+    }
+
+    fn marked(&self) -> Mark {
+        self.mark
+    }
 }
 
 impl Links for Slab<Sleeper> {
@@ -83,7 +96,11 @@ impl Timers {
     pub(crate) fn new() -> io::Result<Rc<Self>> {
         Ok(Rc::new(Self {
             began: clock::now(),
-            state: RefCell::new(State { wheel: Wheel::new(), sleepers: Slab::new() }),
+            state: RefCell::new(State {
+                wheel: Wheel::new(),
+                sleepers: Slab::new(),
+                idleness: Idleness::default(),
+            }),
             alarm: Alarm::new()?,
             awaited: Cell::new(NEVER),
             naps: Cell::new(0),
@@ -98,14 +115,37 @@ impl Timers {
 
     /// Gives the task behind `waker` a timer, not set.
     pub(crate) fn add(&self, waker: Waker) -> Timer {
-        Timer::at(self.state.borrow_mut().sleepers.insert(Sleeper { waker, link: Link::NEW }))
+        Timer::at(self.state.borrow_mut().sleepers.insert(Sleeper {
+            waker,
+            link: Link::NEW,
+            mark: Mark::BUSY,
+        }))
     }
 
     /// Removes a timer.
     pub(crate) fn remove(&self, timer: Timer) {
-        let State { wheel, sleepers } = &mut *self.state.borrow_mut();
+        let State { wheel, sleepers, idleness } = &mut *self.state.borrow_mut();
         wheel.remove(sleepers, timer.number());
-        sleepers.remove(timer.place());
+        idleness.end(&mut sleepers.remove(timer.place()).mark);
+    }
+
+    /// The session behind `timer` waits for its next request; whether it is to end, since somebody needs its place.
+    pub(crate) fn begin_idle(&self, timer: Timer, listener: u16) -> bool {
+        let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
+        idleness.begin(&mut sleepers[timer.place()].mark, listener)
+    }
+
+    /// Its request has come.
+    pub(crate) fn end_idle(&self, timer: Timer) {
+        let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
+        idleness.end(&mut sleepers[timer.place()].mark);
+    }
+
+    /// Has the session end that waits longest for its next request, of a listener or of all; whether there is one.
+    pub(crate) fn displace_idle(&self, listener: Option<u16>) -> bool {
+        let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
+        let displaced = idleness.displace(sleepers, listener);
+        displaced.inspect(|key| sleepers[*key].waker.wake_by_ref()).is_some()
     }
 
     /// How many sessions have one, set or not.
@@ -115,7 +155,7 @@ impl Timers {
 
     /// Has the task woken at `due`, unless its timer fires earlier anyway; `false` when `due` has come.
     pub(crate) fn wake_by(&self, timer: Timer, due: Tick) -> bool {
-        let State { wheel, sleepers } = &mut *self.state.borrow_mut();
+        let State { wheel, sleepers, .. } = &mut *self.state.borrow_mut();
         if due <= wheel.now() {
             return false;
         }
@@ -171,7 +211,7 @@ impl Timers {
     fn wake_due(&self) {
         // The last tick that has begun.
         let now = clock::now().saturating_duration_since(self.began).as_millis() as Tick;
-        let State { wheel, sleepers } = &mut *self.state.borrow_mut();
+        let State { wheel, sleepers, .. } = &mut *self.state.borrow_mut();
         wheel.advance(sleepers, now, |sleepers, timer| sleepers[timer as usize].waker.wake_by_ref());
     }
 }

@@ -19,10 +19,11 @@ use crate::allowance::Allowance;
 use crate::buffer::BufferStock;
 use crate::clock;
 use crate::descriptors::{self, ServerPlace};
-use crate::downstream::listener::{Door, OpenDoor};
+use crate::downstream::listener::OpenDoor;
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::carrier::Carrier;
 use crate::recorder::{Asked, Recorder};
+use crate::room::{Displaced, RoomWanted};
 use crate::running::Roll;
 use crate::snapshot::{ListenerState, TracePlan};
 use crate::timers::Timers;
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) loads: Box<[Load]>,
     /// How a worker reaches another to hand a connection over.
     pub(crate) hand_over: Box<[UnboundedSender<Accepted>]>,
+    /// How workers ask each other for room.
+    pub(crate) room_wanted: Box<[RoomWanted]>,
     /// Client connections of the process, with their limit.
     pub(crate) connections: ConnectionLimit,
     /// Whether it is known that the process stops soon; it goes on as before.
@@ -112,7 +115,9 @@ pub(crate) struct Worker {
     carriers: RefCell<Vec<Carrier>>,
     /// Exchanges that may still begin before the buffers run out.
     exchanges: Allowance,
-    room: Notify,
+    /// Heard when a session ends.
+    pub(crate) room: Notify,
+    pub(crate) displaced: Displaced,
     /// Heard when a session ends while it stops.
     pub(crate) drained: Notify,
     /// When it heard of the stop.
@@ -145,6 +150,7 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
         tokio::task::spawn_local(take_sessions(Rc::clone(&worker), handed_over)),
         tokio::task::spawn_local(answer(Rc::clone(&worker), asks)),
         tokio::task::spawn_local(sweep(Rc::clone(&worker))),
+        tokio::task::spawn_local(Rc::clone(&worker).make_room_for_others()),
         tokio::task::spawn_local(run_timers(Rc::clone(&worker.timers))),
     ];
     stop.notified().await;
@@ -227,6 +233,7 @@ impl Worker {
             carriers: RefCell::new(Vec::new()),
             exchanges: Allowance::new(exchanges_max.max(1)),
             room: Notify::new(),
+            displaced: Displaced::default(),
             drained: Notify::new(),
             stopped_at: Cell::new(None),
             random: Cell::new(start.random_seed | 1),
@@ -281,41 +288,6 @@ impl Worker {
     /// When it heard of the stop; while it has not, the present.
     pub(crate) fn stopped_at(&self) -> Instant {
         self.stopped_at.get().unwrap_or_else(clock::now)
-    }
-
-    /// Reserves the place of one more connection on a listener, if process and listener may have one.
-    pub(crate) fn try_reserve(&self, listener: &ListenerState) -> bool {
-        if !self.shared.connections.try_acquire() {
-            return false;
-        }
-        let reserved = listener.connections.try_acquire();
-        if !reserved {
-            self.shared.connections.release();
-        }
-        reserved
-    }
-
-    /// Gives back what [`Worker::try_reserve`] took.
-    pub(crate) fn unreserve(&self, listener: &ListenerState) {
-        self.shared.connections.release();
-        listener.connections.release();
-    }
-
-    /// Reserves the place of one more connection; those that come meanwhile wait in the backlog of the kernel.
-    ///
-    /// Gives the listener whose place it is: a reload may give the socket to another one meanwhile.
-    pub(crate) async fn reserve(&self, door: &Door) -> Rc<LocalListener> {
-        loop {
-            let listener = door.listener();
-            if self.try_reserve(&listener.state) {
-                return listener;
-            }
-            // Sessions of other workers end without a word to this one: look again now and then.
-            tokio::select! {
-                () = self.room.notified() => {}
-                () = self.timers.nap(Duration::from_millis(20)) => {}
-            }
-        }
     }
 
     /// Takes an accepted connection, or hands it to another worker that is clearly less busy.
@@ -458,9 +430,40 @@ impl Worker {
         self.carriers.borrow_mut().pop().unwrap_or_else(Carrier::new)
     }
 
+    /// Whether exchanges give back what they took while they wait without a buffer.
+    pub(crate) fn is_short_of_buffers(&self) -> bool {
+        self.exchanges.is_scarce()
+    }
+
+    /// An exchange waits and holds no buffer: another one may begin meanwhile.
+    #[cold]
+    pub(crate) fn park_exchange(&self) {
+        self.exchanges.give_back();
+        self.call_thirsty();
+    }
+
+    /// Whether an exchange that has parked may take buffers again.
+    #[cold]
+    pub(crate) fn resume_exchange(&self) -> bool {
+        self.exchanges.try_resume()
+    }
+
+    /// An exchange ends that has parked.
+    #[cold]
+    pub(crate) fn leave_parked(&self) {
+        self.exchanges.overdraw();
+    }
+
+    fn call_thirsty(&self) {
+        if self.exchanges.may_resume() {
+            self.stock.wake_thirsty();
+        }
+    }
+
     /// Takes back the carrier of an exchange that is over; `None` when it must not be used again.
     pub(crate) fn end_exchange(&self, carrier: Option<Carrier>) {
         self.exchanges.give_back();
+        self.call_thirsty();
         self.shard.exchanges_open.decrement();
         let mut kept = self.carriers.borrow_mut();
         if kept.len() < CARRIERS_KEPT_MAX {

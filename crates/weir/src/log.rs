@@ -1,11 +1,51 @@
-//! Weir's own log: start-up, trouble, stop. Written to standard error.
+//! Weir's own log: start-up, trouble, stop. Written to standard error by a thread of its own, so that nobody waits for its reader.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use weir_config::{Log, LogFormat, LogLevel};
+use weir_proxy::OwnLog;
+
+use crate::output;
+
+/// How long the end of the process waits for the last lines to be written.
+const FLUSH_TIME: Duration = Duration::from_secs(2);
+
+static OWN: OnceLock<OwnLog> = OnceLock::new();
+
+/// The place of one line on its way to the queue.
+struct Line;
+
+impl Write for Line {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match OWN.get() {
+            Some(own) => own.take(line),
+            None => io::stderr().lock().write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Standard error, locked for a line at a time.
+struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stderr().lock().write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Starts the log as the config says; only the first call counts.
 pub(crate) fn start(log: &Log) {
@@ -16,15 +56,34 @@ pub(crate) fn start(log: &Log) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    // Without a thread for it, lines are written where they come from.
+    if let Ok(own) = OwnLog::start(Stderr, log.format == LogFormat::Json) {
+        let _started_before = OWN.set(own);
+    }
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(|| Line)
+        .with_ansi(io::stderr().is_terminal())
         .with_target(false);
     let _started_before = match log.format {
         LogFormat::Text => subscriber.finish().with(told(level)).try_init(),
         LogFormat::Json => subscriber.json().finish().with(told(level)).try_init(),
     };
+}
+
+/// Writes a line that scripts wait for, behind those of the log.
+pub(crate) fn note(text: &str) {
+    match OWN.get() {
+        Some(own) => own.say(text),
+        None => output::note(text),
+    }
+}
+
+/// Waits for the last lines, but not for ever.
+pub(crate) fn flush() {
+    if let Some(own) = OWN.get() {
+        own.flush(FLUSH_TIME);
+    }
 }
 
 /// What is told of it: everything that Weir says at this level. Libraries speak of single connections, without saying which, and a client

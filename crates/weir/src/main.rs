@@ -58,5 +58,6 @@ fn main() -> ExitCode {
         Subcommand::Reference => reference::run_reference(),
         Subcommand::Schema => reference::run_schema(),
     };
+    log::flush();
     outcome.unwrap_or_else(|error| error.report())
 }

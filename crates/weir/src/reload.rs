@@ -6,7 +6,7 @@
 use weir_config::{Checked, Config};
 use weir_proxy::{Proxy, Reloaded};
 
-use crate::output;
+use crate::log;
 use crate::start::{self, Origin};
 use crate::watch::Watch;
 
@@ -47,10 +47,7 @@ pub(crate) fn run(
                 tracing::warn!(key, "a change of this key holds only after a restart");
             }
             for listened in proxy.listened().iter().filter(|listened| !before.contains(listened)) {
-                output::note(&format!(
-                    "listening listener={} address={}",
-                    listened.listener, listened.address
-                ));
+                log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
             }
             let generation = reloaded.generation;
             tracing::info!(file = %file.display(), generation, "the config was reloaded");

@@ -99,9 +99,9 @@ fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode,
     watch.start()?;
     let mut times = StopTimes::of(config);
     for listened in proxy.listened() {
-        output::note(&format!("listening listener={} address={}", listened.listener, listened.address));
+        log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
-    output::note("ready");
+    log::note("ready");
     supervisor::tell_ready();
     let mut reload = |proxy: &mut Proxy| {
         supervisor::tell_reloading();

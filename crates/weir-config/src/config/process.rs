@@ -26,7 +26,8 @@ section! {
         buffer_size: Size = "16KiB", in 4096..=1_048_576, like "nginx `proxy_buffer_size`, HAProxy `tune.bufsize`";
         /// Buffers over all workers, which bounds the memory of all bodies under way: 1 GiB with the defaults. An exchange
         /// that finds none waits for one, in the order of arrival and as long as a request head may take
-        /// (`listener.NAME.timeouts.request`); then it is answered 503. Idle connections hold no buffer.
+        /// (`listener.NAME.timeouts.request`); then it is answered 503. Idle connections hold no buffer, and when half of them are in use,
+        /// neither count exchanges that wait for more of a body and have nothing to pass on.
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
         /// How long Weir goes on as before after SIGTERM or SIGINT, but says at `/ready` of the admin listener that it is about to stop: as
         /// long as whoever sends it connections takes to notice. A second signal ends it at once.
@@ -146,7 +147,9 @@ impl Value for ConnectionLimit {
 }
 
 section! {
-    /// Weir's own log, written to standard error: start, reload, stop, trouble. The requests are in the access log.
+    /// Weir's own log, written to standard error: start, reload, stop, trouble. The requests are in the access log. A thread of its own writes it,
+    /// so a reader that stalls stops nothing: what does not fit in 1 000 lines is dropped and counted. A line that is repeated more than ten times in
+    /// 10 s is summed up.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Log at "log" {
         /// The least important level that is written. Of libraries inside Weir (TLS, traces), errors only, below `debug`.

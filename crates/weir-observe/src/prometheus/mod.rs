@@ -57,6 +57,7 @@ pub fn render(figures: &Figures, out: &mut String) {
     render_reload(&figures.reload, out);
     render_admin(&figures.admin, out);
     render_traces(&figures.traces, out);
+    render_own_log(figures.own_log_lines_dropped, out);
     render_workers(&figures.workers, out);
     render_listeners(&figures.listeners, out);
     render_routes(&figures.listeners, out);
@@ -121,6 +122,13 @@ fn render_traces(traces: &TraceFigures, out: &mut String) {
     let name = "weir_trace_exports_failed_total";
     write_family(out, name, Kind::Counter, "Requests to the collector that failed, repeated ones included.");
     write_sample(out, name, "", &[], traces.exports_failed);
+}
+
+fn render_own_log(lines_dropped: u64, out: &mut String) {
+    let name = "weir_log_lines_dropped_total";
+    let help = "Lines of Weir's own log dropped because standard error was not read fast enough.";
+    write_family(out, name, Kind::Counter, help);
+    write_sample(out, name, "", &[], lines_dropped);
 }
 
 fn render_workers(workers: &[WorkerFigures], out: &mut String) {
@@ -376,6 +384,7 @@ macro_rules! simple {
 simple! { WORKER: WorkerFigures {
     "weir_worker_sessions_accepted_total" Counter sessions_accepted, "Connections accepted by the worker.";
     "weir_worker_sessions_open" Gauge sessions_open, "Sessions that the worker runs.";
+    "weir_worker_idle_sessions_closed_total" Counter sessions_displaced, "Idle client connections closed to make room for new ones, at `connections_max` or without a descriptor.";
     "weir_worker_exchanges_total" Counter exchanges, "Exchanges begun.";
     "weir_worker_exchanges_open" Gauge exchanges_open, "Exchanges that run.";
     "weir_worker_buffers_in_use" Gauge buffers_in_use, "Buffers in use.";

@@ -8,7 +8,7 @@ use weir_traffic::ejection::Grounds;
 use weir_traffic::{Health, ServerId};
 
 use super::traces::TraceCounts;
-use super::{certificates, modes};
+use super::{certificates, modes, own_log};
 use crate::reload::Reloads;
 use crate::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
 
@@ -69,6 +69,7 @@ pub(super) fn collect_of(
     let mut figures = Figures::named(&names_of(snapshot, shown));
     figures.reload = reloads.figures(snapshot.generation, snapshot.alive());
     figures.traces = traces.figures();
+    figures.own_log_lines_dropped = own_log::lines_dropped();
     for shard in shards {
         figures.add_worker(shard);
     }

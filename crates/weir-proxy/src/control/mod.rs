@@ -7,6 +7,7 @@
 pub(crate) mod doors;
 pub(crate) mod upkeep;
 pub(crate) mod access_log;
+pub(crate) mod own_log;
 pub(crate) mod traces;
 mod names;
 pub(crate) mod certificates;

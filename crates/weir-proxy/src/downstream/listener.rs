@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
 use socket2::{Domain, SockAddr, Type};
@@ -30,6 +31,9 @@ const ACCEPT_BATCH: usize = 64;
 
 /// Pause after the process ran out of descriptors; shorter only burns CPU.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// Pause when something was closed meanwhile.
+const FREED_PAUSE: Duration = Duration::from_millis(2);
 
 /// The longest backlog of a Unix socket, which does not tell how many wait.
 const UNIX_BACKLOG_MAX: usize = 65_536;
@@ -224,6 +228,12 @@ impl Door {
         Rc::clone(&self.listener.borrow())
     }
 
+    /// Whether somebody waits to be accepted.
+    pub(crate) fn has_waiting(&self) -> bool {
+        let mut asked = [PollFd::from_borrowed_fd(self.socket.get_ref().as_fd(), PollFlags::IN)];
+        rustix::event::poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
     fn accept(&self, listener: &LocalListener) -> rustix::io::Result<Accepted> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (fd, addr) = rustix::net::acceptfrom_with(&self.socket, flags)?;
@@ -334,7 +344,9 @@ async fn accept(worker: Rc<Worker>, door: Rc<Door>) {
                     worker.unreserve(&listener.state);
                     worker.count_exhausted(&listener, errno);
                     all_taken = false;
-                    worker.timers.nap(EXHAUSTED_PAUSE).await;
+                    // An idle connection goes for the new one, if there is any.
+                    let is_freed = worker.free_descriptors() | worker.make_room(None, 0);
+                    worker.timers.nap(if is_freed { FREED_PAUSE } else { EXHAUSTED_PAUSE }).await;
                     break;
                 }
                 // The client left before it was accepted, or the network failed for it alone.

@@ -316,9 +316,21 @@ impl Session {
                 self.deadline.set_ceiling(Some(ends_at));
             }
             match self.client.poll_readable(cx) {
-                Poll::Ready(outcome) => Poll::Ready(outcome.is_ok()),
+                Poll::Ready(outcome) => {
+                    self.deadline.end_idle();
+                    Poll::Ready(outcome.is_ok())
+                }
                 Poll::Pending => {
                     self.tell(Doing::Idle, None);
+                    if self.deadline.begin_idle(self.listener.state.number) {
+                        // A request may have come that the event loop has not heard of.
+                        let is_quiet = self.client.is_quiet(true);
+                        if is_quiet {
+                            self.worker.count_displaced();
+                        }
+                        self.deadline.end_idle();
+                        return Poll::Ready(!is_quiet);
+                    }
                     self.deadline.poll_passed().map(|()| false)
                 }
             }
@@ -365,6 +377,12 @@ struct Lease {
     carrier: Option<Carrier>,
     /// A session is in it.
     is_carrying: bool,
+    /// Buffers were short when it began, so it gives back what it took while it waits without one.
+    is_watched: bool,
+    /// It has given it back.
+    is_parked: bool,
+    /// Buffers that its session and its server connection hold, as long as it is watched.
+    held: i32,
 }
 
 impl Lease {
@@ -375,7 +393,14 @@ impl Lease {
             // On the heap, since it is rare and would make every session larger.
             None => Box::pin(Self::wait(session)).await?,
         };
-        Some(Self { worker: Rc::clone(&session.worker), carrier: Some(carrier), is_carrying: false })
+        Some(Self {
+            worker: Rc::clone(&session.worker),
+            carrier: Some(carrier),
+            is_carrying: false,
+            is_watched: session.worker.is_short_of_buffers(),
+            is_parked: false,
+            held: i32::from(session.client.input.is_some()),
+        })
     }
 
     /// Waits no longer than a request head may take; then the client is told that there is no room for it.
@@ -415,15 +440,53 @@ impl Lease {
         carrier.take_in(session);
         self.is_carrying = true;
         std::future::poll_fn(|cx| {
-            let arrived = ready!(carrier.poll_arrived(cx));
+            let arrived = if self.is_watched {
+                let (worker, is_parked, held) = (&self.worker, &mut self.is_parked, &mut self.held);
+                poll_watched(worker, is_parked, held, || carrier.poll_arrived(cx))
+            } else {
+                carrier.poll_arrived(cx)
+            };
+            let arrived = ready!(arrived);
             self.is_carrying = false;
             Poll::Ready(arrived)
         })
     }
 }
 
+/// Polls an exchange that began when buffers were short, and has it park when it waits for a body to move on and holds
+/// none. Only one runs at a time, so what is taken meanwhile is its own.
+#[cold]
+fn poll_watched<T>(
+    worker: &Worker,
+    is_parked: &mut bool,
+    held: &mut i32,
+    poll: impl FnOnce() -> Poll<T>,
+) -> Poll<T> {
+    if *is_parked {
+        *is_parked = !worker.resume_exchange();
+    }
+    let stock = &worker.stock;
+    let in_use = || i32::try_from(stock.counts()[0]).unwrap_or(i32::MAX);
+    let before = in_use();
+    stock.set_dry(*is_parked);
+    worker.roll.forget_wait();
+    let polled = poll();
+    stock.set_dry(false);
+    *held += in_use() - before;
+    if polled.is_pending() && *held <= 0 && !*is_parked && worker.roll.is_wait_for_body() {
+        *is_parked = true;
+        worker.park_exchange();
+    }
+    polled
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
+        // Also after a panic.
+        self.worker.stock.set_dry(false);
+        if self.is_parked {
+            self.worker.leave_parked();
+        }
         self.worker.end_exchange(self.carrier.take().filter(|_| !self.is_carrying));
     }
 }

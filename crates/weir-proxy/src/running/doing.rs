@@ -77,6 +77,11 @@ impl Doing {
         matches!(self, Doing::Connecting | Doing::RequestBody | Doing::ServerTakes | Doing::ResponseHead)
     }
 
+    /// Whether it is a body that does not move.
+    pub(super) const fn is_body(self) -> bool {
+        matches!(self, Doing::RequestBody | Doing::ServerTakes | Doing::ResponseBody | Doing::ClientTakes)
+    }
+
     /// What is waited for, as the end of a sentence.
     pub(crate) const fn awaited(self) -> &'static str {
         match self {

@@ -95,6 +95,7 @@ impl Session {
     /// deadline: what it hears may be that it has to end.
     #[inline]
     pub(crate) fn tell(&mut self, doing: Doing, exchange: Option<&Exchange>) {
+        self.worker.roll.note_wait(doing);
         if self.is_called() {
             self.answer(doing, exchange);
         }

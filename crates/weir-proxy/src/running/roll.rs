@@ -21,6 +21,8 @@ const ROUNDS: usize = 64;
 pub(crate) struct Roll {
     /// That of the last call.
     number: Cell<u32>,
+    /// What the session that told last waits for.
+    waits_for: Cell<Option<Doing>>,
     open: RefCell<Option<Call>>,
 }
 
@@ -59,6 +61,22 @@ impl Roll {
     #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number.get()
+    }
+
+    /// Notes for what the session waits that runs now.
+    #[inline]
+    pub(super) fn note_wait(&self, doing: Doing) {
+        self.waits_for.set(Some(doing));
+    }
+
+    /// Forgets what a session waits for that has run before.
+    pub(crate) fn forget_wait(&self) {
+        self.waits_for.set(None);
+    }
+
+    /// Whether the session that has just told waits for a body to move on.
+    pub(crate) fn is_wait_for_body(&self) -> bool {
+        self.waits_for.get().is_some_and(Doing::is_body)
     }
 
     /// Hears what a session does; whether it has to end.

@@ -1,5 +1,6 @@
 //! A listener of the config with its rules in the form the data path uses, and what it keeps from one config to the next.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{Action, Listener, PathForm, Progress, Protocol, Route};
@@ -25,6 +26,8 @@ const CLIENTS_MAX: usize = 1 << 20;
 /// What a listener has gathered, whatever the config says of it: its connections and its figures.
 #[derive(Debug)]
 pub(crate) struct ListenerState {
+    /// Tells it from others; of more than 65 536 since the start, two have the same.
+    pub(crate) number: u16,
     pub(crate) connections: ConnectionLimit,
     /// Sessions per client address, once they were limited.
     clients: OnceLock<ClientLimit>,
@@ -34,7 +37,9 @@ pub(crate) struct ListenerState {
 
 impl ListenerState {
     fn new(config: &Listener, around: &Surroundings) -> Self {
+        static NUMBER: AtomicU16 = AtomicU16::new(0);
         let state = Self {
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             connections: ConnectionLimit::new(u32::MAX),
             clients: OnceLock::new(),
             shards: (0..around.workers).map(|_| Arc::default()).collect(),

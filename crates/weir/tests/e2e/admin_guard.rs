@@ -190,6 +190,7 @@ fn one_client_cannot_take_every_place() {
     let mut held: Vec<Client> = (0..16).map(|_| Client::connect(weir.address("admin"))).collect();
     // They are counted once they are accepted, which is in order.
     let mut refused = Client::connect(weir.address("admin"));
+    refused.send("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(refused.response().status, 503);
     // The data path has its own.
     assert_eq!(Client::get(weir.web(), "/").text(), "answer");

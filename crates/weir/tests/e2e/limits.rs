@@ -144,6 +144,42 @@ fn connections_per_client() {
     });
 }
 
+/// Bodies that trickle hold no buffer while they wait for more, so they keep no one out who has little to ask.
+#[test]
+fn slow_bodies_leave_buffers_to_others() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            conn.send(ok(&request.body.bytes.len().to_string()))?;
+        }
+    });
+    let weir = Weir::proxying_with(
+        &origin,
+        "process.workers = 1\nprocess.buffers_max = 64\nadmin.address = \"127.0.0.1:0\"",
+    );
+    let mut slow: Vec<Client> = (0..60)
+        .map(|_| {
+            let mut client = Client::connect(weir.web());
+            client.send("POST /slow HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3\r\n\r\n1");
+            client
+        })
+        .collect();
+    eventually("all of them have begun", || weir.metrics().sum("weir_worker_exchanges_open", &[]) == 60.0);
+    for _ in 0..50 {
+        assert_eq!(Client::get(weir.web(), "/quick").status, 200);
+    }
+    for part in ["2", "3"] {
+        slow.iter_mut().for_each(|client| client.send(part));
+        assert_eq!(Client::get(weir.web(), "/quick").status, 200);
+    }
+    for client in &mut slow {
+        let response = client.response();
+        assert_eq!((response.status, response.text().as_str()), (200, "3"));
+    }
+    eventually("nothing is left of them", || weir.metrics().sum("weir_worker_exchanges_open", &[]) == 0.0);
+    assert_eq!(Client::get(weir.web(), "/quick").status, 200);
+}
+
 /// What a trusted proxy sends on its connections is the traffic of many.
 #[test]
 fn trusted_proxies_are_no_single_client() {
@@ -172,11 +208,13 @@ fn connections_per_listener_and_process() {
         for client in &mut clients {
             client.send_get("/");
             assert_eq!(client.response().status, 200, "{setting}");
+            // Part of a request: an idle connection would make room.
+            client.send("GET /again HTTP/1.1\r\n");
         }
         let mut third = Client::connect(weir.web());
         third.send_get("/third");
         for client in &mut clients {
-            client.send_get("/again");
+            client.send("Host: a.test\r\n\r\nGET /half HTTP/1.1\r\n");
             assert_eq!(client.response().status, 200, "{setting}");
         }
         assert!(!origin.targets().contains(&"/third".to_owned()), "{setting}: the third has to wait");

@@ -15,6 +15,7 @@ const PARTS: &[(&str, &str)] = &[
     ("admin", "The admin listener"),
     ("trace", "Traces"),
     ("process", "The process"),
+    ("log", "Weir's own log"),
     ("worker", "Workers"),
     ("listener", "Listeners"),
     ("route", "Routes"),

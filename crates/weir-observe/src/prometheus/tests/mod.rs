@@ -253,7 +253,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_figures());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 14),
+        ("worker", 15),
         ("trace", 3),
         ("listener", 16),
         ("upstream", 12),

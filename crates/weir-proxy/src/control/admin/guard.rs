@@ -55,6 +55,11 @@ struct Terms {
     shown: Box<str>,
 }
 
+/// Whether everybody may ask that.
+pub(super) fn is_open(request: &Request) -> bool {
+    matches!(request.method(), Method::Get | Method::Head) && OPEN_PATHS.contains(&request.path())
+}
+
 impl Terms {
     fn of(config: &Config) -> Self {
         Self {
@@ -202,7 +207,7 @@ impl Guard {
     /// Whether a request is answered at all.
     pub(super) fn check(&self, request: &Request, peer: Peer) -> Result<(), Refused> {
         let reads = matches!(request.method(), Method::Get | Method::Head);
-        if peer == Peer::Local || reads && OPEN_PATHS.contains(&request.path()) {
+        if peer == Peer::Local || is_open(request) {
             return Ok(());
         }
         let terms = self.terms.load();

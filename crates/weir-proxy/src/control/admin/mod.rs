@@ -12,6 +12,7 @@ mod profile;
 mod query;
 mod ready;
 mod request;
+mod reserve;
 mod servers;
 mod sessions;
 mod story;
@@ -29,6 +30,7 @@ use self::answer::Answer;
 use self::guard::Refused;
 pub(crate) use self::guard::{Guard, Peer};
 use self::request::Received;
+use self::reserve::Reserve;
 pub(crate) use self::story::{Narrator, client, unix_micros};
 use super::modes::Modes;
 use super::overview::Sources;
@@ -74,15 +76,13 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<(std::net::TcpListener, Socke
 /// Serves until the task is dropped.
 pub(crate) async fn serve(listener: std::net::TcpListener, served: Arc<Served>) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
+    let mut reserve = Reserve::default();
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
                 let peer = Peer::Network(address);
                 let Some(seat) = served.guard.seat(address.ip()) else {
-                    served.guard.count_refusal(AdminRefusal::TooMany, peer);
-                    let answer = Answer::plain(503, "Too many connections to the admin listener.\n");
-                    // As much as fits: nobody waits for this client.
-                    let _best_effort = stream.try_write(&answer.into_bytes(true));
+                    reserve.take(stream, &served, peer);
                     continue;
                 };
                 let served = Arc::clone(&served);
