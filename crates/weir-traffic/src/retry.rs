@@ -26,15 +26,16 @@ pub struct RetryPolicy {
     pub on_status: Vec<u16>,
 }
 
-/// Two attempts, after broken connections and timeouts, whatever the status. The second begins within a minute and a half: after the first
-/// has waited for a response for as long as an upstream lets it (a minute) there is time left.
+/// Two attempts, after broken connections, whatever the status. A server that has not answered in time may be at work, so its request is not
+/// repeated. The second attempt begins within a minute and a half: where timeouts are repeated as well, there is time left after the first has waited
+/// for a response for as long as an upstream lets it (a minute).
 impl Default for RetryPolicy {
     fn default() -> RetryPolicy {
         RetryPolicy {
             attempts_max: 2,
             elapsed_max: Duration::from_secs(90),
             on_broken: true,
-            on_timeout: true,
+            on_timeout: false,
             on_status: Vec::new(),
         }
     }

@@ -273,7 +273,7 @@ section! {
         /// Attempts of one request, the first included; 1 means no retries.
         attempts_max: u32 = 2, in 1..=100, like "nginx `proxy_next_upstream_tries`, HAProxy `retries`";
         /// No retry begins later than this after the first attempt began. The default leaves time for one after an attempt that ran into
-        /// `timeouts.response`.
+        /// `timeouts.response`, where `on_timeout` allows it.
         elapsed_max: Duration = "90s", like "nginx `proxy_next_upstream_timeout`";
         /// Methods that may be done twice. Without being told, Weir trusts those whose definition says so, the idempotent ones (RFC 9110 section
         /// 9.2.2). With `POST` in the list, a server that dies while it works makes another one do the work again.
@@ -284,8 +284,10 @@ section! {
         body_size: Size = "64KiB", in 0..=16_777_216, like "nginx `proxy_request_buffering`, HAProxy `tune.bufsize`";
         /// Whether such a request goes again when the connection broke or the answer was malformed.
         on_broken: bool = true, like "nginx `proxy_next_upstream error`, HAProxy `retry-on empty-response junk-response`";
-        /// Whether such a request goes again when no answer came in time.
-        on_timeout: bool = true, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
+        /// Whether such a request goes again when no answer came in time. Off, since a server that takes long may be at work: a client
+        /// may poll with a request that is answered when there is news, and a slow report would be made twice. A connection that is not there in
+        /// time (`timeouts.connect`) is another matter: such a request always goes again.
+        on_timeout: bool = false, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
         /// Status codes for which such a request goes again. When it cannot, the client gets the response as it stands.
         on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`";
         /// Retries as a share of the requests of the last ten seconds, so that retries do not feed an outage. A request that reached no

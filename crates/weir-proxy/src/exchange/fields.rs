@@ -230,7 +230,10 @@ fn copy_request_fields(out: &mut Vec<u8>, session: &Session, exchange: &Exchange
     if !listener.trusts(session.peer) {
         drop = drop.with(REQUEST_ORIGIN);
     }
-    if request.expectation() != Expectation::Continue || request.body() == RequestBody::None {
+    // A client that announces a body of no bytes and asks all the same may wait for the answer; the server gives it or not.
+    let announces_body =
+        request.body() != RequestBody::None || request.fields().contains(FieldName::ContentLength);
+    if request.expectation() != Expectation::Continue || !announces_body {
         drop = drop.with(NameSet::of(&[FieldName::Expect]));
     }
     if request.max_forwards(text).is_some() {
@@ -295,6 +298,9 @@ fn write_request_connection(out: &mut Vec<u8>, exchange: &Exchange, route: &Rout
     }
 }
 
+/// The status that asks for another protocol.
+const UPGRADE_REQUIRED: u16 = 426;
+
 /// Stages the head of an interim response (1xx but 101) as the client gets it.
 pub(crate) fn write_interim(exchange: &mut Exchange, text: &[u8]) {
     let response = &exchange.response;
@@ -332,12 +338,26 @@ pub(crate) fn write_response(
         write::field(&mut out, b"Date", &session.worker.date());
     }
     write_response_framing(&mut out, exchange, body);
-    write_connection(&mut out, exchange);
+    if response.status() == UPGRADE_REQUIRED && http11 {
+        write_offered_protocols(&mut out, exchange, text);
+    } else {
+        write_connection(&mut out, exchange);
+    }
     write_id(&mut out, exchange, plans.listener, changes);
     persistence::write_bond(&mut out, exchange, plans, server);
     write_changes(&mut out, changes);
     out.extend_from_slice(b"\r\n");
     exchange.to_client.staged = out;
+}
+
+/// 426 has to name the protocols that the server wants to hear (RFC 9110 section 15.5.22), and `Connection` that it does.
+#[cold]
+fn write_offered_protocols(out: &mut Vec<u8>, exchange: &Exchange, text: &[u8]) {
+    for field in exchange.response.fields().all(FieldName::Upgrade) {
+        write::field(out, b"Upgrade", field.value.of(text));
+    }
+    let options: &[u8] = if exchange.keep_alive { b"Upgrade" } else { b"Upgrade, close" };
+    write::field(out, b"Connection", options);
 }
 
 /// Stages the head of a 101: the fields pass, `Upgrade` included.

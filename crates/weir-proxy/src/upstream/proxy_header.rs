@@ -26,12 +26,14 @@ pub(crate) struct Header {
 /// The header for a server connection that is opened for this exchange; `None` when the upstream wants none.
 ///
 /// Version 2 also names the connection by the id of the request, if it has one, tells about TLS with the client, if Weir terminates it, and
-/// the host name that the client asked for: by SNI, or, if a header came in that tells it, from the proxy in front. Of a client on a Unix socket it says that it is
-/// unknown.
+/// the host name that the client asked for: by SNI, or, if a header came in that tells it, from the proxy in front. Of a client on a Unix socket it says nothing but
+/// that the connection is Weir's own; version 1 that it is unknown.
 pub(crate) fn of_exchange(session: &Session, exchange: &Exchange, plan: &UpstreamPlan) -> Option<Header> {
     let version = plan.config.proxy_protocol?;
     let endpoints = match (session.peer, session.destination()) {
         (Peer::Inet(source), Some(destination)) => Endpoints::Inet { source, destination },
+        // A receiver need not take TLVs behind no addresses: HAProxy 2.6 does not.
+        _ if version == ProxyVersion::V2 => Endpoints::Local,
         _ => Endpoints::Unknown,
     };
     let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());

@@ -104,8 +104,18 @@ fn the_default_policy_by_story() {
             SAME,
         ),
     ] {
-        assert_eq!(judge(&RetryPolicy::default(), failed), expected, "{story}");
+        let policy = RetryPolicy { on_timeout: true, ..RetryPolicy::default() };
+        assert_eq!(judge(&policy, failed), expected, "{story}");
     }
+}
+
+/// The server may be at work, or wait for news that the client asked for.
+#[test]
+fn an_answer_that_is_late_is_asked_for_again_on_request_only() {
+    let late = FailedAttempt { cause: Cause::Timeout, ..BROKEN_GET };
+    assert_eq!(judge(&RetryPolicy::default(), late), Verdict::GiveUp(Reason::NotConfigured));
+    let unsent = FailedAttempt { sent_any: false, ..late };
+    assert_eq!(judge(&RetryPolicy::default(), unsent), OTHER_ONLY);
 }
 
 #[test]

@@ -93,3 +93,16 @@ fn the_head_goes_on_before_the_body_comes() {
     }
     assert_eq!(response.text(), "hello");
 }
+
+/// The body has no bytes, and yet the client asks and waits.
+#[test]
+fn a_question_about_no_bytes_reaches_the_server() {
+    let origin = asking();
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    for _ in 0..2 {
+        client.send("POST /up HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(client.response().status, 100);
+        assert_eq!(client.response().text(), "0");
+    }
+}

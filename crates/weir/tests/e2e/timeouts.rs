@@ -173,6 +173,31 @@ fn a_server_that_does_not_answer() {
     assert_eq!(posts, 1, "a POST that may have been carried out is not sent again");
 }
 
+/// A client may poll with a request that is answered when there is news: a second server would be asked for nothing.
+#[test]
+fn a_request_that_waits_long_is_repeated_on_request_only() {
+    for (retry, attempts) in [("", 1), ("upstream.app.retry.on_timeout = true", 2)] {
+        let silent = || {
+            Origin::start(|conn| {
+                conn.request()?;
+                conn.wait_for_end();
+                None
+            })
+        };
+        let origins = [silent(), silent()];
+        let weir = Weir::start(&format!(
+            "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+             upstream.app.servers = [\"{}\", \"{}\"]\nupstream.app.timeouts.response = \"200ms\"\n{retry}\n",
+            origins[0].address(),
+            origins[1].address()
+        ));
+        let response = Client::get(weir.web(), "/news");
+        assert_eq!((response.status, response.reason()), (504, Some("response-timeout")), "{retry}");
+        let asked: usize = origins.iter().map(|origin| origin.requests().len()).sum();
+        assert_eq!(asked, attempts, "{retry}");
+    }
+}
+
 #[test]
 fn a_full_server() {
     let busy = Gate::new();

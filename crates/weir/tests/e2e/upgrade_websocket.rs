@@ -152,3 +152,28 @@ fn many_tunnels_at_a_time() {
         }
     }
 }
+
+/// RFC 9110 section 15.5.22: what the server wants to hear has to be named.
+#[test]
+fn a_server_that_asks_for_another_protocol_names_it() {
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send(
+                "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: 2\r\n\r\nno",
+            )?;
+        }
+    });
+    let weir = Weir::proxying(&origin);
+    let mut client = Client::connect(weir.web());
+    for close in [false, true] {
+        let more = if close { "Connection: close\r\n" } else { "" };
+        client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{more}\r\n"));
+        let response = client.response();
+        assert_eq!((response.status, response.field("upgrade")), (426, Some("websocket")));
+        assert!(response.fields().lists("connection", "upgrade"), "{response:?}");
+        assert_eq!(response.fields().lists("connection", "close"), close, "{response:?}");
+    }
+    let response = Client::exchange(weir.web(), "GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+    assert_eq!((response.status, response.field("upgrade")), (426, None), "HTTP/1.0 has no upgrades");
+}

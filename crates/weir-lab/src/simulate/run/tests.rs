@@ -175,7 +175,7 @@ action = "recover"
 max_requests = 3
 queue = { length_max = 40, fair_share = true, delay_target = "50ms", delay_interval = "200ms" }
 timeouts = { queue = "300ms", response = "500ms" }
-retry = { attempts_max = 4, budget = "30%", budget_per_second = 5 }
+retry = { attempts_max = 4, on_timeout = true, budget = "30%", budget_per_second = 5 }
 health = { interval = "500ms", rise = 2, fall = 2 }
 slow_start = "2s"
 "#;
@@ -384,6 +384,7 @@ action = "recover"
 name = "checked"
 health = { interval = "1s", rise = 2, fall = 2 }
 timeouts = { response = "1s" }
+retry = { on_timeout = true }
 "#;
     for seed in 0..20 {
         let tally = simulate(text, seed);

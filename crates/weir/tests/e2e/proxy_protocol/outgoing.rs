@@ -176,6 +176,18 @@ fn a_client_without_an_address_is_unknown() {
 }
 
 #[test]
+fn a_client_without_an_address_is_no_riddle_in_version_2() {
+    let (origin, seen) = expecting(take_binary);
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"unix:{{dir}}/web.sock\"\nlistener.web.upstream = \"app\"\n\
+         upstream.app.proxy_protocol = \"v2\"\nupstream.app.servers = [\"{}\"]\n",
+        origin.address()
+    ));
+    assert_eq!(Client::get(weir.listening("web").clone(), "/").status, 200);
+    assert_eq!(*seen.lock().unwrap(), [([0x20, 0], vec![])], "LOCAL, and nothing behind it");
+}
+
+#[test]
 fn probes_say_that_they_are_weirs_own() {
     let quick = "upstream.app.health = { path = \"/healthz\", interval = \"30ms\", timeout = \"15s\" }\n";
     let (origin, seen) = expecting(take_line);
