@@ -1,5 +1,6 @@
 //! The way from text to configuration, start to end: read, parse, join, walk, check.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use crate::check::{Files, check};
@@ -54,10 +55,11 @@ impl Checked {
         let Loading { sources, mut findings, reads_files, is_whole, .. } = loading;
         let document = Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings))
             .unwrap_or_else(|| Located::unwritten(Document::default(), node.at));
-        let broken: Vec<Span> = findings
+        let line = |span: Span| (span.file, sources.line(span));
+        let broken: HashSet<(FileIndex, usize)> = findings
             .iter()
             .filter(|finding| finding.kind == MistakeKind::Syntax)
-            .map(|finding| finding.at)
+            .map(|finding| line(finding.at))
             .collect();
         if broken.is_empty() && is_whole {
             let checked = Self::finish(document, sources, reads_files, findings);
@@ -65,11 +67,9 @@ impl Checked {
         }
         // What could be read of a broken document, or of one without all of its files, is not the whole: only what is wrong in itself is
         // worth saying.
-        let line = |span: Span| (span.file, sources.position(span).line);
         findings.retain(|finding| {
             finding.kind == MistakeKind::Syntax
-                || finding.kind != MistakeKind::MissingKey
-                    && broken.iter().all(|at| line(*at) != line(finding.at))
+                || finding.kind != MistakeKind::MissingKey && !broken.contains(&line(finding.at))
         });
         Self {
             config: None,
@@ -85,7 +85,7 @@ impl Checked {
         may_read: bool,
         mut findings: Vec<Finding>,
     ) -> Self {
-        let config = check(document.clone(), &Files::new(&sources, may_read), &mut findings);
+        let config = check(&document, &Files::new(&sources, may_read), &mut findings);
         let mistakes = Mistakes::new(sources, findings);
         let works = mistakes.errors().next().is_none();
         Self { config: works.then_some(config), mistakes, document: document.value, tree: None }

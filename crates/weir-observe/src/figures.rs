@@ -491,18 +491,18 @@ impl ProbeFigures {
 }
 
 /// Failures by reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FailureFigures(Box<[u64; Reason::COUNT]>);
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FailureFigures(Option<Box<[u64; Reason::COUNT]>>);
 
 impl FailureFigures {
     /// How often a reason occurred.
     pub fn count(&self, reason: Reason) -> u64 {
-        self.0[reason.index()]
+        self.0.as_ref().map_or(0, |counts| counts[reason.index()])
     }
 
     /// All failures together.
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.as_ref().map_or(0, |counts| counts.iter().sum())
     }
 
     /// The reasons that occurred, and how often.
@@ -511,15 +511,13 @@ impl FailureFigures {
     }
 
     fn add(&mut self, counters: &FailureCounters) {
-        for reason in Reason::all() {
-            self.0[reason.index()] += counters.count(reason);
+        if counters.is_unused() {
+            return;
         }
-    }
-}
-
-impl Default for FailureFigures {
-    fn default() -> Self {
-        FailureFigures(Box::new([0; Reason::COUNT]))
+        let counts = self.0.get_or_insert_with(|| Box::new([0; Reason::COUNT]));
+        for reason in Reason::all() {
+            counts[reason.index()] += counters.count(reason);
+        }
     }
 }
 

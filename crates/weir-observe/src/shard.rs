@@ -4,7 +4,7 @@
 //! A worker is the only writer of its shard. Each part is on cache lines of its own, and behind its own `Arc`, so that a
 //! reload can carry the parts of everything untouched over into the next shard.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weir_http::Rule;
 
@@ -302,20 +302,27 @@ impl PhaseCounters {
     }
 }
 
-/// Failures by reason; broken rules are reasons of their own, one for requests and one for responses.
-#[derive(Debug)]
-pub struct FailureCounters(Box<[Counter; Reason::COUNT]>);
+/// Failures by reason; broken rules are reasons of their own, one for requests and one for responses. The
+/// first one allocates.
+#[derive(Debug, Default)]
+pub struct FailureCounters(OnceLock<Box<[Counter; Reason::COUNT]>>);
 
 impl FailureCounters {
     /// Counts a failure.
     #[inline]
     pub fn record(&self, failure: Failure) {
-        self.0[failure.reason_id().index()].increment();
+        let counters = self.0.get_or_init(|| Box::new([const { Counter::new() }; Reason::COUNT]));
+        counters[failure.reason_id().index()].increment();
+    }
+
+    /// Whether nothing was ever counted.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.0.get().is_none()
     }
 
     /// How often a reason occurred.
     pub fn count(&self, reason: Reason) -> u64 {
-        self.0[reason.index()].value()
+        self.0.get().map_or(0, |counters| counters[reason.index()].value())
     }
 
     /// How often a rule was broken, by requests and responses.
@@ -326,12 +333,6 @@ impl FailureCounters {
     /// How often a cause occurred, in any phase and by any party.
     pub fn count_cause(&self, cause: Cause) -> u64 {
         Reason::all().filter(|reason| reason.cause() == cause).map(|reason| self.count(reason)).sum()
-    }
-}
-
-impl Default for FailureCounters {
-    fn default() -> Self {
-        FailureCounters(Box::new([const { Counter::new() }; Reason::COUNT]))
     }
 }
 

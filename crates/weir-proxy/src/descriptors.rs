@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weir_config::{Config, ConnectionLimit, ServerAddress};
@@ -174,7 +175,7 @@ fn number(count: usize) -> u32 {
 
 /// Servers of `config` that are probed.
 fn probed(config: &Config) -> usize {
-    let of_upstream = |upstream: &weir_config::Upstream| {
+    let of_upstream = |upstream: &Arc<weir_config::Upstream>| {
         upstream.servers.iter().filter(|server| health::is_asked_for(upstream, server)).count()
     };
     config.upstreams.iter().map(of_upstream).sum()

@@ -128,8 +128,9 @@ impl Proxy {
         let reloaded = self.turn_to(config);
         self.reloads.count(reloaded.is_ok());
         if reloaded.is_ok() {
+            let config = self.current.load().share(config.clone());
             self.written.store(Arc::new(config.clone()));
-            self.in_use = config.clone();
+            self.in_use = config;
         }
         reloaded
     }

@@ -70,7 +70,7 @@ impl ServerChange {
         let initial = find(&written.upstreams, self).map(|server| server.weight);
         let upstream = config.upstreams.iter_mut().find(|upstream| *upstream.name == *self.upstream);
         let upstream = upstream.ok_or_else(|| Unfulfilled::NoUpstream(self.upstream.clone()))?;
-        let server = upstream.servers.iter_mut().find(|server| *server.name == *self.server);
+        let server = Arc::make_mut(upstream).servers.iter_mut().find(|server| *server.name == *self.server);
         let unknown = || Unfulfilled::NoServer(self.upstream.clone(), self.server.clone());
         let server = server.ok_or_else(unknown)?;
         let before = server.clone();
@@ -177,7 +177,7 @@ impl Wishes {
 }
 
 /// The server that a change is about.
-fn find<'a>(upstreams: &'a [weir_config::Upstream], change: &ServerChange) -> Option<&'a Server> {
+fn find<'a>(upstreams: &'a [Arc<weir_config::Upstream>], change: &ServerChange) -> Option<&'a Server> {
     let upstream = upstreams.iter().find(|upstream| *upstream.name == *change.upstream)?;
     upstream.servers.iter().find(|server| *server.name == *change.server)
 }

@@ -60,7 +60,8 @@ impl Rewrite {
     /// When `pattern` is malformed, or `replacement` names a group that is not there or could not stand in a
     /// request line.
     pub fn regex(pattern: &str, replacement: &str) -> Result<Rewrite, RewriteError> {
-        let pattern = Pattern::build(pattern).map_err(|error| PathError::BadRegex(error.to_string()))?;
+        let pattern =
+            Pattern::build_with_groups(pattern).map_err(|error| PathError::BadRegex(error.to_string()))?;
         if let Some(bad) = replacement.chars().find(|&c| !c.is_ascii_graphic() || c == '#') {
             return Err(RewriteError::BadCharacter(bad));
         }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use rustls_pki_types::ServerName;
-use weir_traffic::route::{Pattern, ValueMatch};
 
 use super::headers;
 use crate::config::{BodyRule, HealthCheck, HttpProbe, Probe};
@@ -166,15 +165,8 @@ fn body(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> Option<BodyR
             None
         }
         (Some(needle), _) => Some(BodyRule::Contains(needle.clone())),
-        (None, Some(pattern)) => Some(BodyRule::Regex(compiled(&pattern.0))),
+        (None, Some(pattern)) => Some(BodyRule::Regex(pattern.0.clone())),
         (None, None) => None,
-    }
-}
-
-fn compiled(text: &str) -> Pattern {
-    match ValueMatch::regex(text) {
-        Ok(ValueMatch::Regex(pattern)) => pattern,
-        _ => unreachable!("the pattern was compiled when it was read"),
     }
 }
 

@@ -1,5 +1,8 @@
 //! A listener: its routes without ties, its limits without contradictions.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_traffic::route::{RouteId, RouteTable};
@@ -35,7 +38,7 @@ pub(super) fn check(
         name: name.value.clone(),
         addresses: addresses.map(|address| address.value.clone()).collect(),
         proxy_protocol,
-        routes,
+        routes: routes.into_iter().map(Arc::new).collect(),
         tls: text.value.tls.as_ref().map(|tls| tls::check(tls, around.files, findings)),
         ..text.value.clone().into_listener(around.document.access_log.value.clone())
     }
@@ -64,7 +67,7 @@ fn routes(
     // A route that could not be read in full may take other requests than it seems to.
     let is_sound = |index: usize| text.value.route.get(index).is_none_or(|route| route.is_sound);
     let sound = routes.iter().enumerate().filter(|(index, _)| is_sound(*index));
-    let rules = sound.map(|(index, route)| (route.matches.clone(), RouteId(index as u32)));
+    let rules = sound.map(|(index, route)| (Arc::clone(&route.matches), RouteId(index as u32)));
     match RouteTable::new(rules.collect()) {
         Ok(table) => redirect::check_loops(text, &routes, &table, findings),
         Err(ties) => {
@@ -88,9 +91,14 @@ fn routes(
 fn check_route_names(text: &Located<ListenerText>, routes: &mut [Route], findings: &mut Vec<Finding>) {
     let given: Vec<Option<&Spanned<Box<str>>>> =
         text.value.route.iter().map(|route| route.value.name.as_ref()).collect();
-    for index in 0..routes.len() {
-        let Some(earlier) = routes[..index].iter().position(|other| other.name == routes[index].name) else {
-            continue;
+    let mut known: HashMap<Box<str>, usize> = HashMap::with_capacity(routes.len());
+    for (index, route) in routes.iter_mut().enumerate() {
+        let earlier = match known.entry(route.name.clone()) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                entry.insert(index);
+                continue;
+            }
         };
         let [name, earlier_name] = [index, earlier].map(|index| given.get(index).copied().flatten());
         match (name, earlier_name) {
@@ -101,7 +109,10 @@ fn check_route_names(text: &Located<ListenerText>, routes: &mut [Route], finding
                         .related(earlier.at, "the first is here"),
                 );
             }
-            _ => routes[index].name = format!("{}#{}", routes[index].name, index + 1).into(),
+            _ => {
+                route.name = format!("{}#{}", route.name, index + 1).into();
+                known.entry(route.name.clone()).or_insert(index);
+            }
         }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) use route::route_name;
 pub(crate) use tls::Files;
 
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Config, ConnectionLimit, UpstreamIndex};
@@ -38,22 +40,19 @@ use crate::text::Document;
 use crate::value::{is_name, print_duration};
 
 /// Checks a document; the findings say whether the configuration may be used.
-pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut Vec<Finding>) -> Config {
+pub(crate) fn check(text: &Located<Document>, files: &Files<'_>, findings: &mut Vec<Finding>) -> Config {
     let document = &text.value;
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
     let upstream_names = UpstreamNames::new(&names);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {
         check_name(name, "listener", findings);
-        listeners.push(listener::check(
-            name,
-            text,
-            &Surroundings { document, files, upstreams: &upstream_names },
-            findings,
-        ));
+        let around = Surroundings { document, files, upstreams: &upstream_names };
+        listeners.push(Arc::new(listener::check(name, text, &around, findings)));
     }
+    let upstreams = document.upstream.0.iter();
     let upstreams =
-        document.upstream.0.iter().map(|(name, text)| upstream::check(name, text, files, findings)).collect();
+        upstreams.map(|(name, text)| Arc::new(upstream::check(name, text, files, findings))).collect();
     for (name, _) in &document.upstream.0 {
         check_name(name, "upstream", findings);
     }
@@ -70,15 +69,15 @@ pub(crate) fn check(text: Located<Document>, files: &Files<'_>, findings: &mut V
     let traces = traces::check(&document.traces, files, findings);
     let credentials = admin::check(&document.admin, files, findings);
     let shown = print(&without_secrets(document)).into();
-    let Document { process, log, dns, admin, recorder, .. } = text.value;
+    let Document { process, log, dns, admin, recorder, .. } = document;
     Config {
-        process: process.value,
-        log,
-        dns: dns.value,
-        admin: admin.value,
+        process: process.value.clone(),
+        log: log.clone(),
+        dns: dns.value.clone(),
+        admin: admin.value.clone(),
         credentials,
         shown,
-        recorder,
+        recorder: recorder.clone(),
         traces,
         listeners,
         upstreams,
@@ -95,12 +94,22 @@ struct Surroundings<'a> {
 /// The names of the upstreams, and which of them are used.
 struct UpstreamNames<'a> {
     names: &'a [&'a str],
+    places: HashMap<&'a str, usize>,
     used: Vec<Cell<bool>>,
+    unknown: Cell<usize>,
 }
+
+/// Names that are compared with all others for what was meant: the first unknown ones, since a thousand are no slip.
+const GUESSES_MAX: usize = 100;
 
 impl<'a> UpstreamNames<'a> {
     fn new(names: &'a [&'a str]) -> Self {
-        Self { names, used: vec![Cell::new(false); names.len()] }
+        Self {
+            names,
+            places: names.iter().copied().zip(0..).collect(),
+            used: vec![Cell::new(false); names.len()],
+            unknown: Cell::new(0),
+        }
     }
 
     fn is_used(&self, index: usize) -> bool {
@@ -109,14 +118,16 @@ impl<'a> UpstreamNames<'a> {
 
     /// The upstream of this name; the first one, or none, after a mistake.
     fn find(&self, name: &Spanned<Box<str>>, findings: &mut Vec<Finding>) -> UpstreamIndex {
-        match self.names.iter().position(|known| **known == *name.value) {
-            Some(index) => {
+        match self.places.get(&*name.value) {
+            Some(&index) => {
                 self.used[index].set(true);
                 UpstreamIndex(index)
             }
             None => {
                 let what = format!("there is no upstream `{}`", name.value);
-                let hint = did_you_mean(&name.value, self.names.iter().copied()).unwrap_or_else(|| {
+                let guesses = self.unknown.replace(self.unknown.get() + 1);
+                let known = self.names.iter().copied().take_while(|_| guesses < GUESSES_MAX);
+                let hint = did_you_mean(&name.value, known).unwrap_or_else(|| {
                     format!("define it as `[upstream.{}]` with a list `servers`", name.value)
                 });
                 findings.push(Finding::new(MistakeKind::UnknownName, name.at, what).hint(hint));

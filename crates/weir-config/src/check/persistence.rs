@@ -1,5 +1,7 @@
 //! How clients stay on their servers: one mode, and settings that belong to it.
 
+use std::collections::HashMap;
+
 use weir_traffic::persistence::{Attributes, SameSite};
 
 use crate::config::{CookieMode, CookiePersistence, Secret};
@@ -65,11 +67,13 @@ pub(super) fn warn_shared(document: &Document, findings: &mut Vec<Finding>) {
     let cookie = |text: &Located<PersistenceText>| {
         let value = &text.value;
         let domain = value.domain.as_ref().map(|domain| domain.value.clone());
-        (value.cookie.as_ref().map(|cookie| (**cookie).to_owned()), value.path.clone(), domain)
+        (value.cookie.as_ref().map(|cookie| (**cookie).to_owned()), value.path.0.clone(), domain)
     };
+    let mut first = HashMap::new();
     for (index, (_, text)) in given.iter().enumerate() {
-        let earlier = given[..index].iter().find(|(_, earlier)| cookie(earlier) == cookie(text));
-        if let Some((name, earlier)) = earlier {
+        let earlier = *first.entry(cookie(text)).or_insert(index);
+        if earlier < index {
+            let (name, earlier) = &given[earlier];
             let what = format!("the upstream `{}` gives out the same cookie", name.value);
             let hint = "a client of both loses its server whenever it asks the other; leave `cookie` out, and each has its own";
             let finding = Finding::new(MistakeKind::Doubtful, text.key_at("cookie"), what).hint(hint);

@@ -28,7 +28,7 @@ pub(super) fn check(
     }
     Route {
         name: route_name(value),
-        matches: matches(text, findings),
+        matches: matches(text, findings).into(),
         action,
         rewrite: rewrite(text, findings),
         request_headers: headers::check_request(&value.request_headers, findings),
@@ -56,7 +56,7 @@ fn default_name(text: &RouteText) -> Box<str> {
     let path = match text {
         RouteText { path: Some(path), .. } => path.value.0.to_string(),
         RouteText { path_exact: Some(path), .. } => format!("={}", path.0),
-        RouteText { path_regex: Some(pattern), .. } => format!("~{}", pattern.0),
+        RouteText { path_regex: Some(pattern), .. } => format!("~{}", pattern.0.as_str()),
         _ if text.sni.is_some() => String::new(),
         _ => "*".to_owned(),
     };
@@ -89,7 +89,7 @@ fn path(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> PathMatch {
     let compiled = match &text.value {
         RouteText { path: Some(path), .. } => PathMatch::prefix(&path.value.0),
         RouteText { path_exact: Some(path), .. } => PathMatch::exact(&path.0),
-        RouteText { path_regex: Some(pattern), .. } => PathMatch::regex(&pattern.0),
+        RouteText { path_regex: Some(pattern), .. } => Ok(PathMatch::of_pattern(pattern.0.clone())),
         _ => Ok(PathMatch::ANY),
     };
     compiled.expect("the path was checked when it was read")
@@ -151,7 +151,7 @@ fn rewrite(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> Option<Rew
 
 fn replace_regex(replacement: &Located<RegexReplacement>, findings: &mut Vec<Finding>) -> Option<Rewrite> {
     let (pattern, with) = (replacement.value.pattern.as_ref()?, replacement.value.with.as_ref()?);
-    match Rewrite::regex(&pattern.0, &with.value) {
+    match Rewrite::regex(pattern.0.as_str(), &with.value) {
         Ok(rewrite) => Some(rewrite),
         Err(error) => {
             let finding = Finding::new(MistakeKind::BadValue, with.at, error.to_string());

@@ -1,5 +1,7 @@
 //! The addresses of all listeners side by side: none twice.
 
+use std::collections::HashMap;
+
 use crate::mistake::{Finding, MistakeKind};
 use crate::source::Span;
 use crate::text::Document;
@@ -9,10 +11,12 @@ use crate::value::ListenAddress;
 /// `[admin]` share no port with anybody.
 pub(super) fn check(document: &Document, findings: &mut Vec<Finding>) {
     let addresses = listen_addresses(document);
+    let mut earlier = Earlier::default();
     for (index, later) in addresses.iter().enumerate() {
-        let overlapping = || addresses[..index].iter().filter(|earlier| later.takes.overlaps(&earlier.takes));
-        let same = overlapping().find(|earlier| earlier.address == later.address);
-        let Some(earlier) = same.or_else(|| overlapping().next()) else { continue };
+        let same = earlier.same_as(later, &addresses);
+        let other = same.or_else(|| earlier.overlapping(later, &addresses));
+        earlier.add(index, later);
+        let Some(earlier) = other else { continue };
         findings.push(if same.is_some() {
             let what = format!("`{}` is bound twice", later.address);
             Finding::new(MistakeKind::Duplicate, later.at, what).related(earlier.at, "the first time here")
@@ -27,6 +31,66 @@ pub(super) fn check(document: &Document, findings: &mut Vec<Finding>) {
                 .related(earlier.at, format!("the other address, of {}", earlier.owner))
                 .hint("a connection goes to the more specific address")
         });
+    }
+}
+
+/// The addresses before one, by what they could have in common with it.
+#[derive(Default)]
+struct Earlier<'a> {
+    same: HashMap<&'a ListenAddress, Vec<usize>>,
+    /// Of each port: those that take every address of a family or of both.
+    wide: HashMap<u16, Vec<usize>>,
+    /// Of each port: all.
+    ports: HashMap<u16, Vec<usize>>,
+}
+
+impl<'a> Earlier<'a> {
+    fn add(&mut self, index: usize, bound: &'a Bound) {
+        self.same.entry(&bound.address).or_default().push(index);
+        if bound.takes != bound.address {
+            self.same.entry(&bound.takes).or_default().push(index);
+        }
+        let Some(port) = port(&bound.takes) else { return };
+        self.ports.entry(port).or_default().push(index);
+        if is_wide(&bound.takes) {
+            self.wide.entry(port).or_default().push(index);
+        }
+    }
+
+    /// The first that is written as this one and takes some of the same.
+    fn same_as<'b>(&self, later: &Bound, all: &'b [Bound]) -> Option<&'b Bound> {
+        let same = self.same.get(&later.address).into_iter().flatten().map(|index| &all[*index]);
+        same.filter(|earlier| later.takes.overlaps(&earlier.takes))
+            .find(|earlier| earlier.address == later.address)
+    }
+
+    /// The first that takes some of the same: all of the port are looked at only for an address that takes the whole port.
+    fn overlapping<'b>(&self, later: &Bound, all: &'b [Bound]) -> Option<&'b Bound> {
+        let overlapping = |list: Option<&Vec<usize>>| {
+            let mut list = list.into_iter().flatten().copied();
+            list.find(|index| later.takes.overlaps(&all[*index].takes))
+        };
+        let by_port = port(&later.takes).and_then(|port| {
+            overlapping(if is_wide(&later.takes) { self.ports.get(&port) } else { self.wide.get(&port) })
+        });
+        by_port.into_iter().chain(overlapping(self.same.get(&later.takes))).min().map(|index| &all[index])
+    }
+}
+
+fn port(address: &ListenAddress) -> Option<u16> {
+    match address {
+        ListenAddress::Tcp(addr) => Some(addr.port()),
+        ListenAddress::AllTcp { port } => Some(*port),
+        ListenAddress::Unix(_) => None,
+    }
+}
+
+/// Whether it takes all addresses of a port, or all of one family.
+fn is_wide(address: &ListenAddress) -> bool {
+    match address {
+        ListenAddress::Tcp(addr) => addr.ip().is_unspecified(),
+        ListenAddress::AllTcp { .. } => true,
+        ListenAddress::Unix(_) => false,
     }
 }
 

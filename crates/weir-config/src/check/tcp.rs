@@ -1,5 +1,7 @@
 //! Upstreams of TCP listeners: connections have an address, and nothing else that a client could be known by.
 
+use std::collections::HashMap;
+
 use weir_traffic::balance::HashKey;
 
 use crate::config::Protocol;
@@ -10,23 +12,39 @@ use crate::text::{Document, ListenerText, UpstreamText};
 /// Reports what an upstream looks for in requests, when connections of a TCP listener go there, and what it says of requests, when nothing
 /// else does.
 pub(super) fn check_upstreams(document: &Document, findings: &mut Vec<Finding>) {
-    for (upstream, text) in &document.upstream.0 {
-        let sends = |listener: &ListenerText| targets(listener).any(|name| name.value == upstream.value);
-        let mut senders = document.listener.0.iter().filter(|(_, text)| sends(&text.value));
-        let speaks_tcp = |text: &Located<ListenerText>| text.value.protocol == Protocol::Tcp;
-        if let Some((listener, _)) = senders.clone().find(|(_, text)| speaks_tcp(text)) {
-            check_upstream(text, listener, findings);
-            // A listener that could not be read in full may send requests.
-            if senders.all(|(_, text)| speaks_tcp(text))
-                && document.listener.0.iter().all(|(_, text)| text.is_sound)
-            {
-                warn_of_requests(text, findings);
+    let mut senders: HashMap<&str, Senders<'_>> = HashMap::new();
+    for (name, text) in &document.listener.0 {
+        for upstream in targets(&text.value) {
+            let senders = senders.entry(&upstream.value).or_default();
+            match text.value.protocol {
+                Protocol::Tcp => senders.tcp = senders.tcp.or(Some(name)),
+                Protocol::Http => senders.of_requests = true,
             }
+        }
+    }
+    // A listener that could not be read in full may send requests.
+    let all_sound = document.listener.0.iter().all(|(_, text)| text.is_sound);
+    for (upstream, text) in &document.upstream.0 {
+        let Some(Senders { tcp: Some(listener), of_requests }) = senders.get(&*upstream.value) else {
+            continue;
+        };
+        check_upstream(text, listener, findings);
+        if !of_requests && all_sound {
+            warn_of_requests(text, findings);
         }
     }
 }
 
 /// The names of the upstreams that a listener sends to.
+/// Which listeners send to an upstream.
+#[derive(Default)]
+struct Senders<'a> {
+    /// The first that speaks `tcp`.
+    tcp: Option<&'a Spanned<Box<str>>>,
+    /// Whether another sends requests.
+    of_requests: bool,
+}
+
 fn targets(listener: &ListenerText) -> impl Iterator<Item = &Spanned<Box<str>>> {
     let of_routes = listener.route.iter().flat_map(|route| {
         let parts = route.value.split.iter().flat_map(|parts| &parts.0);

@@ -1,5 +1,7 @@
 //! An upstream: its servers, how one is chosen, and time limits that leave each other room.
 
+use std::collections::HashMap;
+
 use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
@@ -52,6 +54,7 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, findings: &mut Vec<Fin
     let entries = text.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     let mut servers: Vec<Server> = Vec::new();
     let mut places = Vec::new();
+    let (mut by_address, mut by_name) = (HashMap::new(), HashMap::new());
     for entry in entries {
         let Some(mut server) = server(&entry.value, findings) else { continue };
         server.max_requests = match &entry.value {
@@ -60,18 +63,19 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, findings: &mut Vec<Fin
             }
             _ => text.max_requests,
         };
-        let same_address = servers.iter().position(|other| other.address == server.address);
-        let same_name = servers.iter().position(|other| other.name == server.name);
-        if let Some(other) = same_address {
+        let index = servers.len();
+        let same_address = *by_address.entry(server.address.clone()).or_insert(index);
+        let same_name = *by_name.entry(server.name.clone()).or_insert(index);
+        if same_address < index {
             let what = format!("the server `{}` is listed twice", server.address);
             let hint = "give it a `weight` if it is to get more requests than others";
             let finding = Finding::new(MistakeKind::Duplicate, entry.at, what).hint(hint);
-            findings.push(finding.related(places[other], "the first time here"));
-        } else if let Some(other) = same_name {
+            findings.push(finding.related(places[same_address], "the first time here"));
+        } else if same_name < index {
             let what = format!("two servers are called `{}`", server.name);
             findings.push(
                 Finding::new(MistakeKind::Duplicate, entry.at, what)
-                    .related(places[other], "the first is here"),
+                    .related(places[same_name], "the first is here"),
             );
         }
         servers.push(server);

@@ -1,6 +1,7 @@
 //! `[listener.NAME]`: where clients connect, what they may do and how long they may take.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -58,7 +59,7 @@ pub struct Listener {
     /// One line per exchange.
     pub access_log: AccessLog,
     /// The routes in the order of the text; at least one, no two of them tied.
-    pub routes: Vec<Route>,
+    pub routes: Vec<Arc<Route>>,
 }
 
 impl Listener {
@@ -67,7 +68,7 @@ impl Listener {
         Self {
             name: name.into(),
             addresses,
-            routes,
+            routes: routes.into_iter().map(Arc::new).collect(),
             ..ListenerText::default().into_listener(AccessLog::default())
         }
     }
@@ -77,8 +78,9 @@ impl Listener {
     /// # Panics
     /// When two routes are tied, which the check of a config reports.
     pub fn route_table(&self) -> RouteTable {
-        let rules = (0..).map(RouteId).zip(&self.routes).map(|(id, route)| (route.matches.clone(), id));
-        RouteTable::new(rules.collect()).expect("the config check has found every tie")
+        let rules = (0..).map(RouteId).zip(&self.routes).map(|(id, route)| (Arc::clone(&route.matches), id));
+        let table = RouteTable::new(rules.collect()).expect("the config check has found every tie");
+        table.with_filters()
     }
 }
 

@@ -19,6 +19,8 @@ mod traces;
 mod upstream;
 mod upstream_tls;
 
+use std::sync::Arc;
+
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use credentials::Credentials;
@@ -44,7 +46,7 @@ pub use upstream::{
 };
 pub use upstream_tls::UpstreamTls;
 
-/// A whole configuration without a mistake.
+/// A whole configuration without a mistake. Cheap to clone: its large parts are shared.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     /// What concerns the process as a whole.
@@ -58,15 +60,15 @@ pub struct Config {
     /// Who may come in there.
     pub credentials: Credentials,
     /// Every key with the value that holds, as TOML; secrets are left out.
-    pub shown: Box<str>,
+    pub shown: Arc<str>,
     /// What is kept of exchanges that are over.
     pub recorder: Recorder,
     /// What is traced; `None`: nothing.
     pub traces: Option<Traces>,
     /// The listeners, at least one, in the order of the text; names are unique.
-    pub listeners: Vec<Listener>,
+    pub listeners: Vec<Arc<Listener>>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.
-    pub upstreams: Vec<Upstream>,
+    pub upstreams: Vec<Arc<Upstream>>,
 }
 
 impl Config {

@@ -1,5 +1,6 @@
 //! `[[listener.NAME.route]]`: which requests, and what happens to them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_traffic::queue::Priority;
@@ -19,7 +20,7 @@ pub struct Route {
     /// The name in logs and metrics; unique in its listener. Default: made from host and path.
     pub name: Box<str>,
     /// The requests that it takes.
-    pub matches: RouteMatch,
+    pub matches: Arc<RouteMatch>,
     /// What happens to a request of this route.
     pub action: Action,
     /// What becomes of the path before the request goes to the server; `None` leaves it as it came.
@@ -47,7 +48,7 @@ impl Route {
     pub fn to_upstream(name: &str, upstream: UpstreamIndex) -> Self {
         Self {
             name: name.into(),
-            matches: RouteMatch::default(),
+            matches: Arc::default(),
             action: Action::Upstream(upstream),
             rewrite: None,
             request_headers: HeaderChanges::default(),

@@ -101,19 +101,22 @@ macro_rules! presence_type {
     ($default:tt $type:ty) => { $type };
 }
 
-/// `@about`: the [`Presence`]; `@absent`: the value without the key; `@present`: from the value of the key; `@entry`: back to TOML;
+/// `@about`: the [`Presence`]; `@absent`: the value without the key, read from its text once per process; `@present`: from the value of the key; `@entry`: back to TOML;
 /// `@doc`: the sentence for the documentation of the field.
 macro_rules! presence_value {
     (@about optional) => { $crate::key::Presence::Optional };
     (@about required) => { $crate::key::Presence::Required };
     (@about $default:tt) => { $crate::key::Presence::Default(stringify!($default)) };
-    (@absent optional $bounds:expr) => { None };
-    (@absent required $bounds:expr) => { None };
-    (@absent $default:tt $bounds:expr) => { $crate::key::default_value(stringify!($default), $bounds) };
-    (@present optional $found:expr, $bounds:expr) => { $found };
-    (@present required $found:expr, $bounds:expr) => { $found };
-    (@present $default:tt $found:expr, $bounds:expr) => {
-        $found.unwrap_or_else(|| $crate::key::default_value(stringify!($default), $bounds))
+    (@absent optional $type:ty, $bounds:expr) => { None };
+    (@absent required $type:ty, $bounds:expr) => { None };
+    (@absent $default:tt $type:ty, $bounds:expr) => {{
+        static VALUE: std::sync::OnceLock<$type> = std::sync::OnceLock::new();
+        VALUE.get_or_init(|| $crate::key::default_value::<$type>(stringify!($default), $bounds)).clone()
+    }};
+    (@present optional $type:ty, $found:expr, $bounds:expr) => { $found };
+    (@present required $type:ty, $found:expr, $bounds:expr) => { $found };
+    (@present $default:tt $type:ty, $found:expr, $bounds:expr) => {
+        $found.unwrap_or_else(|| $crate::key::presence_value!(@absent $default $type, $bounds))
     };
     (@entry optional $value:expr) => { $value.as_ref().map($crate::key::Value::write) };
     (@entry required $value:expr) => { $value.as_ref().map($crate::key::Value::write) };
@@ -162,7 +165,7 @@ macro_rules! section {
         impl Default for $name {
             fn default() -> Self {
                 Self {$(
-                    $key: $crate::key::presence_value!(@absent $presence $crate::key::section!(@bounds $($bounds)?)),
+                    $key: $crate::key::presence_value!(@absent $presence $type, $crate::key::section!(@bounds $($bounds)?)),
                 )+}
             }
         }
@@ -203,7 +206,7 @@ macro_rules! section {
                 let table = reader.open(node, <Self as $crate::key::Sectional>::SECTION)?;
                 Some(Self {$(
                     $key: $crate::key::presence_value!(
-                        @present $presence
+                        @present $presence $type,
                         reader.value::<$type>(table, stringify!($key), $crate::key::section!(@bounds $($bounds)?)),
                         $crate::key::section!(@bounds $($bounds)?)
                     ),

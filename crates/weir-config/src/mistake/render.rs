@@ -9,6 +9,9 @@ use crate::source::{Span, floor_char_boundary};
 /// Columns that a rendered line may take.
 const WIDTH: usize = 120;
 
+/// Mistakes that are rendered at most; all of them are in the JSON.
+const RENDERED_MAX: usize = 200;
+
 /// Whether diagnostics are coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
@@ -27,11 +30,27 @@ impl Mistakes {
         };
         let renderer = renderer.term_width(WIDTH).decor_style(DecorStyle::Ascii);
         let mut rendered = String::new();
-        for finding in &self.findings {
+        let shown = self.rendered();
+        for finding in &shown {
             rendered.push_str(renderer.render(&[self.group(finding)]).trim_end());
             rendered.push_str("\n\n");
         }
+        if let more @ 1.. = self.findings.len() - shown.len() {
+            rendered.push_str(&format!("... and {more} more\n\n"));
+        }
         rendered.push_str(&self.summary());
+        rendered
+    }
+
+    /// Those that are rendered, in the order of the text: if there are too many, the errors before the warnings.
+    fn rendered(&self) -> Vec<&Finding> {
+        if self.findings.len() <= RENDERED_MAX {
+            return self.findings.iter().collect();
+        }
+        let (warnings, errors): (Vec<_>, Vec<_>) =
+            self.findings.iter().partition(|finding| finding.kind.is_warning());
+        let mut rendered: Vec<&Finding> = errors.into_iter().chain(warnings).take(RENDERED_MAX).collect();
+        rendered.sort_by_key(|finding| (finding.at, finding.kind));
         rendered
     }
 
@@ -45,9 +64,20 @@ impl Mistakes {
             let (here, elsewhere): (Vec<_>, Vec<_>) =
                 spans.into_iter().partition(|(at, ..)| at.file == first.file);
             let source = self.sources.file(first.file);
-            let snippet = Snippet::source(source.text.as_str()).path(source.name.as_str()).annotations(
-                here.into_iter().map(|(at, label, kind)| kind.span(self.visible(at)).label(label)),
-            );
+            // Only the lines that are concerned are gone through.
+            let here = here.into_iter().map(|(at, label, kind)| (self.visible(at), label, kind));
+            let here: Vec<_> = here.collect();
+            let start = here.iter().map(|(visible, ..)| visible.start).min().unwrap_or_default();
+            let end = here.iter().map(|(visible, ..)| visible.end).max().unwrap_or_default();
+            let (lines, number) = source.lines_around(start, end);
+            let offset = lines.start;
+            let annotations = here.into_iter().map(|(visible, label, kind)| {
+                kind.span(visible.start - offset..visible.end - offset).label(label)
+            });
+            let snippet = Snippet::source(&source.text[lines])
+                .line_start(number)
+                .path(source.name.as_str())
+                .annotations(annotations);
             group = group.element(snippet);
             spans = elsewhere;
         }

@@ -72,7 +72,7 @@ impl Conversion<'_, '_> {
             })
             .collect();
         entries.sort_by_key(|entry| entry.key_at.start);
-        Table { entries }
+        Table::new(entries)
     }
 
     fn node(&mut self, value: Spanned<DeValue<'_>>) -> Node {

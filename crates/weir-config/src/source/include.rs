@@ -167,17 +167,14 @@ fn include_file(loading: &mut Loading<'_>, path: &Path, at: Span, whole: &mut Ta
 
 /// Adds one entry to the whole, or joins it with what an earlier file has under the same key.
 fn join_entry(loading: &mut Loading<'_>, into: &mut Table, entry: Entry, path: &[&str]) {
-    let Some(existing) = into.entries.iter_mut().find(|existing| existing.key == entry.key) else {
-        into.entries.push(entry);
-        return;
-    };
+    let Some((entry, existing)) = into.add(entry) else { return };
     let joined = matches!(
         (path, entry.key.as_str()),
         ([], "listener" | "upstream") | (["listener"], _) | (["listener", _], "route")
     );
     match (&mut existing.node.tree, entry.node.tree) {
         (Tree::Table(into), Tree::Table(from)) if joined => {
-            let key = entry.key.clone();
+            let key = entry.key;
             let path: Vec<&str> = path.iter().copied().chain([key.as_str()]).collect();
             for entry in from.entries {
                 join_entry(loading, into, entry, &path);

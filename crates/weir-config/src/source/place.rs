@@ -41,6 +41,29 @@ pub(crate) struct Position {
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) text: String,
+    /// The byte at which each line begins.
+    line_starts: Vec<usize>,
+}
+
+impl Source {
+    fn new(name: String, text: String) -> Self {
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let line_starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
+        Self { name, text, line_starts }
+    }
+
+    /// The line, from 0, that this byte belongs to.
+    fn line_of(&self, byte: usize) -> usize {
+        self.line_starts.partition_point(|start| *start <= byte).saturating_sub(1)
+    }
+
+    /// The bytes of the lines from the one before that of `first` to that of `last`, and the number of the first of them, from 1.
+    pub(crate) fn lines_around(&self, first: usize, last: usize) -> (Range<usize>, usize) {
+        // One more in front: the last line of a text may be empty.
+        let (from, to) = (self.line_of(first).saturating_sub(1), self.line_of(last));
+        let end = self.line_starts.get(to + 1).copied().unwrap_or(self.text.len());
+        (self.line_starts[from]..end, from + 1)
+    }
 }
 
 /// Every text that a configuration was read from.
@@ -51,7 +74,7 @@ pub(crate) struct Sources {
 
 impl Sources {
     pub(crate) fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileIndex {
-        self.files.push(Source { name: name.into(), text: text.into() });
+        self.files.push(Source::new(name.into(), text.into()));
         FileIndex((self.files.len() - 1) as u32)
     }
 
@@ -69,14 +92,16 @@ impl Sources {
 
     /// The line and column at which a span begins.
     pub(crate) fn position(&self, span: Span) -> Position {
-        let text = &self.file(span.file).text;
-        let start = floor_char_boundary(text, span.start);
-        let before = &text[..start];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Position {
-            line: before.bytes().filter(|&byte| byte == b'\n').count() + 1,
-            column: text[line_start..start].chars().count() + 1,
-        }
+        let source = self.file(span.file);
+        let start = floor_char_boundary(&source.text, span.start);
+        let line = source.line_of(start);
+        let line_start = source.line_starts[line];
+        Position { line: line + 1, column: source.text[line_start..start].chars().count() + 1 }
+    }
+
+    /// The line in which a span begins: [`Sources::position`] without the column, which takes as long as the line.
+    pub(crate) fn line(&self, span: Span) -> usize {
+        self.file(span.file).line_of(span.start) + 1
     }
 }
 

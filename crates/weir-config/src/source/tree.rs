@@ -1,5 +1,7 @@
 //! Keys and values with their positions, files already joined and variables already replaced.
 
+use std::collections::HashMap;
+
 use super::Span;
 
 /// A value and where it stands.
@@ -54,9 +56,30 @@ pub(crate) struct Text {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     pub(crate) entries: Vec<Entry>,
+    /// Places of the entries by key, once entries of another file have been joined to them.
+    places: Option<HashMap<String, usize>>,
 }
 
 impl Table {
+    pub(crate) fn new(entries: Vec<Entry>) -> Self {
+        Self { entries, places: None }
+    }
+
+    /// Adds an entry whose key the table does not have; gives it back, with the one that the table has.
+    pub(crate) fn add(&mut self, entry: Entry) -> Option<(Entry, &mut Entry)> {
+        let places = self
+            .places
+            .get_or_insert_with(|| self.entries.iter().map(|entry| entry.key.clone()).zip(0..).collect());
+        match places.get(&entry.key) {
+            Some(&place) => Some((entry, &mut self.entries[place])),
+            None => {
+                places.insert(entry.key.clone(), self.entries.len());
+                self.entries.push(entry);
+                None
+            }
+        }
+    }
+
     pub(crate) fn find(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }

@@ -17,7 +17,7 @@ pub(crate) struct ExactPath(pub(crate) Box<str>);
 
 /// A regular expression that compiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pattern(pub(crate) Box<str>);
+pub(crate) struct Pattern(pub(crate) weir_traffic::route::Pattern);
 
 text_values! {
     HostPattern, parse_host, |value: &HostPattern| value.to_string(), TextKind {
@@ -43,7 +43,7 @@ text_values! {
         pattern: r"^/[!-~]*$",
         about: "A path without its query, as clients send it: percent-encoded.",
     };
-    Pattern, parse_pattern, |value: &Pattern| value.0.clone(), TextKind {
+    Pattern, parse_pattern, |value: &Pattern| value.0.as_str().to_owned(), TextKind {
         name: "regular expression",
         article: "a regular expression",
         examples: &["^/users/[0-9]+$", r"\.(css|js|png)$"],
@@ -105,10 +105,8 @@ fn parse_pattern(text: &str) -> Result<Pattern, ValueError> {
         });
     }
     match ValueMatch::regex(text) {
-        Ok(_) => Ok(Pattern(text.into())),
-        Err(_) => {
-            Err(ValueError::new("the regular expression is too large").hint("make its repetitions smaller"))
-        }
+        Ok(ValueMatch::Regex(pattern)) => Ok(Pattern(pattern)),
+        _ => Err(ValueError::new("the regular expression is too large").hint("make its repetitions smaller")),
     }
 }
 
@@ -192,9 +190,7 @@ impl ValueRule {
             Self::Present(true) => ValueMatch::Present,
             Self::Present(false) => ValueMatch::Absent,
             Self::Prefix(prefix) => ValueMatch::prefix(prefix),
-            Self::Pattern(pattern) => {
-                ValueMatch::regex(&pattern.0).expect("the pattern was compiled when it was read")
-            }
+            Self::Pattern(pattern) => ValueMatch::Regex(pattern.0.clone()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What holds when nothing is written, and what is printed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::{Checked, Config, Listener, Progress, Rate, Route, Server, Size, Upstream, UpstreamIndex};
@@ -50,9 +51,10 @@ fn types_and_texts_have_the_same_defaults() {
     let upstream = Upstream::new("app", vec![server]);
     let route = Route::to_upstream("*", UpstreamIndex(0));
     let listener = Listener::new("web", vec![":0".parse().unwrap()], vec![route]);
-    let built = Config { listeners: vec![listener], upstreams: vec![upstream], ..Config::default() };
+    let built =
+        Config { listeners: vec![listener.into()], upstreams: vec![upstream.into()], ..Config::default() };
     // What is shown of the text has none here.
-    let of_text = Config { shown: Box::default(), ..config(MINIMAL) };
+    let of_text = Config { shown: Arc::default(), ..config(MINIMAL) };
     assert_eq!(shown(&of_text), shown(&built));
 }
 

@@ -16,7 +16,7 @@ fn text(more: &str) -> String {
 }
 
 fn upstream(more: &str) -> Upstream {
-    config(&text(more)).upstreams.remove(0)
+    Upstream::clone(&config(&text(more)).upstreams[0])
 }
 
 fn ejection(more: &str) -> Ejection {

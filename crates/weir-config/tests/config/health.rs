@@ -13,7 +13,7 @@ fn upstream(servers: &str, health: &str) -> (Vec<Server>, HealthCheck) {
     );
     let mut config = config(&text);
     let upstream = config.upstreams.remove(0);
-    (upstream.servers, upstream.health.expect("it was given"))
+    (upstream.servers.clone(), upstream.health.clone().expect("it was given"))
 }
 
 fn health(text: &str) -> HealthCheck {
@@ -48,7 +48,7 @@ fn tls_follows_the_traffic() {
         let text = format!(
             "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\nservers = [\"a:443\"]\n{upstream}\nhealth = {health}\n"
         );
-        let check = config(&text).upstreams.remove(0).health.expect("it was given");
+        let check = config(&text).upstreams.remove(0).health.clone().expect("it was given");
         let kind = match check.probe {
             Probe::Tcp => "tcp",
             Probe::Tls => "tls",

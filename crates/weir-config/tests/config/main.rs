@@ -15,6 +15,7 @@ mod ocsp;
 mod persistence;
 mod proxy_protocol;
 mod include;
+mod large;
 mod meaning;
 mod mistakes;
 mod properties;

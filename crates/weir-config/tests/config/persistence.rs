@@ -11,7 +11,7 @@ fn persistence(text: &str) -> CookiePersistence {
     let text = format!(
         "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\nservers = [\"a:80\"]\npersistence = {text}\n"
     );
-    config(&text).upstreams.remove(0).persistence.expect("it was given")
+    config(&text).upstreams.remove(0).persistence.clone().expect("it was given")
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub struct Moment {
     /// What 99 % of them did not exceed.
     pub p99_us: Option<u64>,
     /// How many response times lie below 64 us, and from there on between one power of two and the next, up to 2^26 us (67 s); empty
-    /// for listeners.
+    /// when nothing was answered, and for listeners.
     pub heat: Vec<u64>,
 }
 
@@ -90,9 +90,10 @@ impl Moment {
 
     /// Puts the response times of the second in.
     pub fn with_times(mut self, times: &HistogramSnapshot) -> Moment {
-        if times.count() > 0 {
-            (self.p50_us, self.p99_us) = (times.quantile(0.5), times.quantile(0.99));
+        if times.count() == 0 {
+            return self;
         }
+        (self.p50_us, self.p99_us) = (times.quantile(0.5), times.quantile(0.99));
         let mut before = 0;
         let each = |below: u64| below - std::mem::replace(&mut before, below);
         self.heat = times.counts_below_powers(Moment::HEAT_POWERS).map(each).collect();
@@ -115,6 +116,11 @@ impl History {
             self.0.pop_front();
         }
         self.0.push_back(moment);
+    }
+
+    /// Forgets all seconds.
+    pub fn clear(&mut self) {
+        self.0 = VecDeque::new();
     }
 
     /// The seconds, the oldest first.

@@ -1,5 +1,6 @@
 //! The figures of the whole process at one moment: what the workers have counted, and what is known of servers and certificates.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use weir_observe::overview::PageOverview;
@@ -123,9 +124,12 @@ pub(super) fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
     let servers = &plan.config.servers;
     let of_config = |place: &usize| plan.leaves_at[*place].is_none();
     let (mut shown, leaving): (Vec<usize>, Vec<usize>) = (0..servers.len()).partition(of_config);
+    if leaving.is_empty() {
+        return shown;
+    }
+    let mut names: HashSet<&str> = shown.iter().map(|place| &*servers[*place].name).collect();
     for place in leaving {
-        let is_shown = shown.iter().any(|known| servers[*known].name == servers[place].name);
-        if !is_shown && !plan.is_vacant(place) {
+        if !plan.is_vacant(place) && names.insert(&servers[place].name) {
             shown.push(place);
         }
     }

@@ -77,10 +77,9 @@ impl Sources {
     /// What was counted so far of one upstream, and of all listeners; `None`: there is no such upstream.
     pub(crate) fn figures_of(&self, upstream: &str) -> Option<Figures> {
         let snapshot = self.current.load();
-        let mut shown = figures::shown(&snapshot);
-        shown.retain(|(place, _)| *snapshot.upstreams[*place].config.name == *upstream);
-        (!shown.is_empty())
-            .then(|| figures::collect_of(&shown, &self.shards, &snapshot, &self.reloads, &self.traces))
+        let (place, plan) = snapshot.upstream(upstream)?;
+        let shown = vec![(place, figures::shown_servers(plan))];
+        Some(figures::collect_of(&shown, &self.shards, &snapshot, &self.reloads, &self.traces))
     }
 
     /// Everything, now.

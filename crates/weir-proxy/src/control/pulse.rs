@@ -3,7 +3,7 @@
 //! Costs nothing where nobody can ask for it: it beats only when there is an admin listener. Figures are kept by name, so a reload
 //! does not lose the history of what it leaves alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub(crate) struct Track {
     pub(crate) rates: Rates,
     pub(crate) history: History,
     times: Windows,
+    /// Beats without anything.
+    idle_beats: usize,
 }
 
 /// Response times of the last seconds, in two windows: however long it goes on, there is no more to keep.
@@ -77,6 +79,12 @@ impl Track {
         rates.failures.note(counts.failures, seconds);
         rates.bytes_in.note(counts.bytes_in, seconds);
         rates.bytes_out.note(counts.bytes_out, seconds);
+    }
+
+    /// Whether nothing has happened for as long as is remembered; `counts` are those of this beat.
+    fn has_been_idle(&mut self, counts: Counts) -> bool {
+        self.idle_beats = if counts.is_nothing() { self.idle_beats + 1 } else { 0 };
+        self.idle_beats > History::SECONDS
     }
 
     fn push(&mut self, at_ms: u64, times: Option<&HistogramSnapshot>) {
@@ -126,6 +134,10 @@ impl Counts {
             ..sum
         });
         Self { requests: figures.requests, failures: figures.failures.total(), ..sum }
+    }
+
+    fn is_nothing(self) -> bool {
+        self.connections | self.requests | self.failures | self.bytes_in | self.bytes_out == 0
     }
 
     fn since(self, before: Self) -> Self {
@@ -186,24 +198,38 @@ impl Beats {
         for ((rate, before), now) in self.workers.iter_mut().zip(&before.workers).zip(&now.workers) {
             rate.note(now.exchanges.saturating_sub(before.exchanges), seconds);
         }
-        self.listeners.retain(|name, _| now.listeners.iter().any(|figures| figures.name == *name));
+        let names: HashSet<&str> = now.listeners.iter().map(|figures| &*figures.name).collect();
+        self.listeners.retain(|name, _| names.contains(&**name));
+        let known = before.listeners.iter().map(|figures| (&*figures.name, figures));
+        let known: HashMap<&str, &ListenerFigures> = known.collect();
         for figures in &now.listeners {
-            let before = before.listeners.iter().find(|before| before.name == figures.name);
+            let before = known.get(&*figures.name).copied();
             let track = self.listeners.entry(figures.name.clone()).or_default();
             let before = before.map(Counts::of_listener).unwrap_or_default();
             track.note(Counts::of_listener(figures).since(before), seconds);
             track.push(at_ms, None);
         }
-        self.upstreams.retain(|name, _| now.upstreams.iter().any(|figures| figures.name == *name));
+        let names: HashSet<&str> = now.upstreams.iter().map(|figures| &*figures.name).collect();
+        self.upstreams.retain(|name, _| names.contains(&**name));
+        let known = before.upstreams.iter().map(|figures| (&*figures.name, figures));
+        let known: HashMap<&str, &UpstreamFigures> = known.collect();
         let mut servers = HashMap::with_capacity(self.servers.len());
         for figures in &now.upstreams {
-            let before = before.upstreams.iter().find(|before| before.name == figures.name);
+            let before = known.get(&*figures.name).copied();
             let times = self.compare_servers(before, figures, seconds, &mut servers);
-            let track = self.upstreams.entry(figures.name.clone()).or_default();
             let before = before.map(Counts::of_upstream).unwrap_or_default();
-            track.note(Counts::of_upstream(figures).since(before), seconds);
+            let counts = Counts::of_upstream(figures).since(before);
+            let idle = !self.upstreams.contains_key(&figures.name) && counts.is_nothing();
+            if idle && times.count() == 0 {
+                continue;
+            }
+            let track = self.upstreams.entry(figures.name.clone()).or_default();
+            track.note(counts, seconds);
             track.push(at_ms, Some(&times));
             track.times.note(&times);
+            if track.has_been_idle(counts) {
+                track.history.clear();
+            }
         }
         // What is left in the old map belongs to servers that are gone.
         self.servers = servers;
@@ -223,10 +249,16 @@ impl Beats {
             let before = before.and_then(|before| {
                 before.servers.get(index).filter(is_it).or_else(|| before.servers.iter().find(is_it))
             });
-            let key = (now.name.clone(), figures.name.clone());
-            let mut track = self.servers.remove(&key).unwrap_or_default();
             let counted = before.map(Counts::of_server).unwrap_or_default();
-            track.note(Counts::of_server(figures).since(counted), seconds);
+            let counts = Counts::of_server(figures).since(counted);
+            let key = (now.name.clone(), figures.name.clone());
+            let mut track = match self.servers.remove(&key) {
+                Some(track) => track,
+                // What is idle is not followed: there are configs of a hundred thousand servers.
+                None if counts.is_nothing() => continue,
+                None => Track::default(),
+            };
+            track.note(counts, seconds);
             let times = match before {
                 Some(before) => figures.response_time.since(&before.response_time),
                 None => figures.response_time.clone(),

@@ -381,7 +381,7 @@ mod tests {
 
     use super::*;
 
-    fn listener(settings: &str) -> Listener {
+    fn listener(settings: &str) -> Arc<Listener> {
         let text = format!(
             "listener.web = {{ address = \":0\", upstream = \"app\"{settings} }}\nupstream.app.servers = [\"127.0.0.1:1\"]\n"
         );

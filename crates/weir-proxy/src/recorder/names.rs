@@ -2,10 +2,10 @@
 //!
 //! For whoever asks; workers never look here. An entry keeps no config alive.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use weir_config::ServerAddress;
+use weir_config::{Listener, ServerAddress, Upstream};
 use weir_http::EncodedSlash;
 
 use crate::snapshot::Snapshot;
@@ -21,15 +21,17 @@ pub(crate) struct Names {
     upstreams: Vec<Arc<UpstreamNames>>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct ListenerNames {
     pub(crate) name: Box<str>,
     /// What an encoded slash in a path is.
     pub(crate) encoded_slash: EncodedSlash,
     routes: Vec<RouteNames>,
+    /// What they were read from: as long as that is the same, so are they.
+    config: Weak<Listener>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct UpstreamNames {
     pub(crate) name: Box<str>,
     /// How it chooses.
@@ -37,6 +39,7 @@ pub(crate) struct UpstreamNames {
     /// Whether its servers are spoken to with TLS.
     pub(crate) is_tls: bool,
     servers: Vec<ServerNames>,
+    config: Weak<Upstream>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -56,7 +59,15 @@ pub(crate) struct ServerNames {
 
 impl Names {
     fn of(snapshot: &Snapshot, before: Option<&Names>) -> Self {
+        let known = before.map_or(&[][..], |before| &before.listeners);
+        let known_listeners: HashMap<&str, _> = known.iter().map(|names| (&*names.name, names)).collect();
+        let known = before.map_or(&[][..], |before| &before.upstreams);
+        let known_upstreams: HashMap<&str, _> = known.iter().map(|names| (&*names.name, names)).collect();
         let listeners = snapshot.listeners.iter().map(|plan| {
+            let known = known_listeners.get(&*plan.config.name).copied();
+            if let Some(known) = known.filter(|known| known.config.as_ptr() == Arc::as_ptr(&plan.config)) {
+                return Arc::clone(known);
+            }
             let routes = plan.route_plans.iter().map(|route| RouteNames {
                 name: route.config.name.clone(),
                 rule: route.config.matches.to_string().into(),
@@ -66,11 +77,18 @@ impl Names {
                 name: plan.config.name.clone(),
                 encoded_slash: plan.head_limits.paths.encoded_slash,
                 routes: routes.collect(),
+                config: Arc::downgrade(&plan.config),
             };
-            let known = before.and_then(|before| before.listeners.iter().find(|known| ***known == names));
-            known.cloned().unwrap_or_else(|| Arc::new(names))
+            let is_same = |known: &&Arc<ListenerNames>| {
+                known.encoded_slash == names.encoded_slash && known.routes == names.routes
+            };
+            known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
         });
         let upstreams = snapshot.upstreams.iter().map(|plan| {
+            let known = known_upstreams.get(&*plan.config.name).copied();
+            if let Some(known) = known.filter(|known| known.config.as_ptr() == Arc::as_ptr(&plan.config)) {
+                return Arc::clone(known);
+            }
             let servers = plan
                 .config
                 .servers
@@ -82,9 +100,13 @@ impl Names {
                 balance,
                 is_tls: plan.trust.is_some(),
                 servers: servers.collect(),
+                config: Arc::downgrade(&plan.config),
             };
-            let known = before.and_then(|before| before.upstreams.iter().find(|known| ***known == names));
-            known.cloned().unwrap_or_else(|| Arc::new(names))
+            let is_same = |known: &&Arc<UpstreamNames>| {
+                let of = |names: &UpstreamNames| (names.balance, names.is_tls);
+                of(known) == of(&names) && known.servers == names.servers
+            };
+            known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
         });
         Self {
             generation: snapshot.generation,

@@ -1,5 +1,6 @@
 //! A listener of the config with its rules in the form the data path uses, and what it keeps from one config to the next.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +12,7 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
 use weir_traffic::split::Split;
 
-use super::{Surroundings, TlsError, UpstreamPlan};
+use super::{Surroundings, TlsError, UpstreamPlan, is_same};
 use crate::downstream::session::Peer;
 use crate::exchange::fields::{NameSet, REQUEST_OWN};
 use crate::exchange::patience::WaitLimits;
@@ -65,7 +66,7 @@ impl ListenerState {
 /// A listener, its rules in the form the data path uses.
 #[derive(Debug)]
 pub(crate) struct ListenerPlan {
-    pub(crate) config: Listener,
+    pub(crate) config: Arc<Listener>,
     /// What goes on in the next config.
     pub(crate) state: Arc<ListenerState>,
     seed: u64,
@@ -79,6 +80,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, whoever sends them.
     pub(crate) request_drop: NameSet,
+    /// Headers by which some listener of the config tells servers about certificates.
+    told: Box<[Box<str>]>,
     /// Fields that only Weir may send to servers.
     withheld: Option<Arc<Withheld>>,
     /// What servers are told of a client without a certificate; `None` where nobody is asked for one.
@@ -94,7 +97,7 @@ pub(crate) struct ListenerPlan {
 /// A route, ready for use.
 #[derive(Debug)]
 pub(crate) struct RoutePlan {
-    pub(crate) config: Route,
+    pub(crate) config: Arc<Route>,
     pub(crate) split: Option<Split>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
@@ -109,7 +112,7 @@ impl ListenerPlan {
     /// # Errors
     /// When TLS cannot be offered.
     pub(super) fn new(
-        config: &Listener,
+        config: &Arc<Listener>,
         around: &Surroundings,
         told: &[Box<str>],
         before: Option<&ListenerPlan>,
@@ -153,7 +156,7 @@ impl ListenerPlan {
                     empty_extension: config.allow.empty_chunk_extension,
                 },
             },
-            route_plans: config.routes.iter().map(|route| RoutePlan::new(route, around, before)).collect(),
+            route_plans: route_plans(config, around, before),
             routes: config.route_table(),
             asks_for_sni: config.protocol == Protocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
@@ -168,8 +171,14 @@ impl ListenerPlan {
                 .is_some_and(|format| format.format().response_fields().next().is_some()),
             trusts_nobody: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
             own_id_header: own_id.map(|name| name.as_bytes().into()),
-            config: config.clone(),
+            told: told.into(),
+            config: Arc::clone(config),
         })
+    }
+
+    /// Whether a plan of this listener of another config, among others that tell servers by these headers, would be the same.
+    pub(super) fn is_as(&self, config: &Arc<Listener>, told: &[Box<str>]) -> bool {
+        *self.told == *told && is_same(&self.config, config)
     }
 
     /// The place of the route of this name.
@@ -219,6 +228,13 @@ impl ListenerPlan {
     pub(crate) fn client_wait_limits(&self) -> WaitLimits {
         WaitLimits { client_send: self.config.timeouts.send.map(pace), ..WaitLimits::default() }
     }
+}
+
+fn route_plans(config: &Listener, around: &Surroundings, before: Option<&ListenerPlan>) -> Vec<RoutePlan> {
+    let before = before.iter().flat_map(|before| &before.route_plans);
+    let before: HashMap<&str, &RoutePlan> = before.map(|plan| (&*plan.config.name, plan)).collect();
+    let plan = |route: &Arc<Route>| RoutePlan::new(route, around, before.get(&*route.name).copied());
+    config.routes.iter().map(plan).collect()
 }
 
 /// What clients are offered. As long as the config asks for the same with the same files, that of before stays: with the keys of its
@@ -276,9 +292,8 @@ fn pace(progress: Progress) -> PaceLimit {
 }
 
 impl RoutePlan {
-    /// Goes on counting where the route of this name left off.
-    fn new(config: &Route, around: &Surroundings, before: Option<&ListenerPlan>) -> Self {
-        let before = before.and_then(|before| Some(&before.route_plans[before.route_named(&config.name)?]));
+    /// Goes on counting where `before`, the route of this name, left off.
+    fn new(config: &Arc<Route>, around: &Surroundings, before: Option<&RoutePlan>) -> Self {
         let split = match &config.action {
             Action::Split(parts) => {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
@@ -294,7 +309,7 @@ impl RoutePlan {
             split,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
-            config: config.clone(),
+            config: Arc::clone(config),
         }
     }
 }

@@ -10,6 +10,7 @@ mod seats;
 mod succession;
 mod traces;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -42,6 +43,9 @@ pub(crate) struct Snapshot {
     pub(crate) dns: Dns,
     pub(crate) listeners: Vec<Arc<ListenerPlan>>,
     pub(crate) upstreams: Vec<Arc<UpstreamPlan>>,
+    /// The places of both by name.
+    listeners_by_name: HashMap<Box<str>, usize>,
+    upstreams_by_name: HashMap<Box<str>, usize>,
     /// What is traced; `None`: nothing.
     pub(crate) traces: Option<TracePlan>,
     /// When the first one was made: where clocks begin that all workers share.
@@ -101,13 +105,15 @@ impl Snapshot {
         let told = config.client_certificate_headers();
         let grace_ends = clock::now() + config.process.reload_grace;
         let listeners = config.listeners.iter().map(|listener| {
-            let before = before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan);
-            ListenerPlan::new(listener, around, &told, before.map(|plan| &**plan)).map(Arc::new)
+            match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
+                Some(plan) if plan.is_as(listener, &told) => Ok(Arc::clone(plan)),
+                known => ListenerPlan::new(listener, around, &told, known.map(|plan| &**plan)).map(Arc::new),
+            }
         });
         let upstreams = config.upstreams.iter().map(|upstream| {
             match before.and_then(|before| before.upstream(&upstream.name)).map(|(_, plan)| plan) {
                 None => UpstreamPlan::new(upstream, around).map(Arc::new),
-                Some(plan) if plan.asked == *upstream => Ok(Arc::clone(plan)),
+                Some(plan) if is_same(&plan.asked, upstream) => Ok(Arc::clone(plan)),
                 Some(plan) => plan.succeeded_by(upstream, around, grace_ends).map(Arc::new),
             }
         });
@@ -121,17 +127,26 @@ impl Snapshot {
             traces: None,
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             alive: Alive::new(&count),
+            listeners_by_name: config.listeners.iter().map(|one| one.name.clone()).zip(0..).collect(),
+            upstreams_by_name: config.upstreams.iter().map(|one| one.name.clone()).zip(0..).collect(),
         })
     }
 
     /// The listener of this name and its place.
     pub(crate) fn listener(&self, name: &str) -> Option<(usize, &Arc<ListenerPlan>)> {
-        self.listeners.iter().enumerate().find(|(_, plan)| *plan.config.name == *name)
+        self.listeners_by_name.get(name).map(|&place| (place, &self.listeners[place]))
     }
 
     /// The upstream of this name and its place.
     pub(crate) fn upstream(&self, name: &str) -> Option<(usize, &Arc<UpstreamPlan>)> {
-        self.upstreams.iter().enumerate().find(|(_, plan)| *plan.config.name == *name)
+        self.upstreams_by_name.get(name).map(|&place| (place, &self.upstreams[place]))
+    }
+
+    /// The config that this was made from, `config`, with the parts that the plans keep, so that none is kept twice.
+    pub(crate) fn share(&self, mut config: Config) -> Config {
+        config.listeners = self.listeners.iter().map(|plan| Arc::clone(&plan.config)).collect();
+        config.upstreams = self.upstreams.iter().map(|plan| Arc::clone(&plan.asked)).collect();
+        config
     }
 
     /// How many snapshots there are, this one and those of before and after that somebody uses.
@@ -174,6 +189,11 @@ impl Snapshot {
             (!Arc::ptr_eq(known, plan)).then_some((known, plan))
         })
     }
+}
+
+/// Whether two parts of configs are the same, which costs nothing where one config was made from the other.
+fn is_same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 /// Milliseconds from a moment to a later one.

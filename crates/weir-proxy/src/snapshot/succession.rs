@@ -2,6 +2,7 @@
 //!
 //! Must not change what is taken over: the plan before still works with it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -110,9 +111,15 @@ impl<'a> Succession<'a> {
 
     /// What each worker counts of each server. A server keeps what was counted under its name, wherever its place was.
     pub(super) fn server_shards(self, workers: usize) -> Box<[Box<[Arc<ServerShard>]>]> {
+        let known = self.before.map_or(&[][..], |before| &before.config.servers);
+        // Of several of one name, the first counts, unless another is in the same place.
+        let places: HashMap<&str, usize> =
+            known.iter().enumerate().rev().map(|(place, server)| (&*server.name, place)).collect();
         let shards = |index: usize, server: &Server, _: Option<&UpstreamPlan>| {
             let same_name = |before: &UpstreamPlan| {
-                Some(before.server_shards[before.named(&server.name, index)?].clone())
+                let in_place = before.config.servers.get(index).filter(|one| one.name == server.name);
+                let place = in_place.map(|_| index).or_else(|| places.get(&*server.name).copied())?;
+                Some(before.server_shards[place].clone())
             };
             self.before.and_then(same_name).unwrap_or_else(|| one_each(workers))
         };

@@ -1,6 +1,7 @@
 //! An upstream of the config made ready: its balancer, addresses and queue, shared by all workers, and handed on to the plan of the next
 //! config.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -35,9 +36,9 @@ use crate::upstream::idle::{IdleLimits, SharedIdle};
 #[derive(Debug)]
 pub(crate) struct UpstreamPlan {
     /// As the config has it.
-    pub(super) asked: Upstream,
+    pub(super) asked: Arc<Upstream>,
     /// The same with a place for every server, also for those that leave.
-    pub(crate) config: Upstream,
+    pub(crate) config: Arc<Upstream>,
     /// Of servers that the config does not name any more: when their last tunnels end.
     pub(crate) leaves_at: Box<[Option<Instant>]>,
     /// When the last tunnels end, once the config does not name the upstream any more.
@@ -112,7 +113,7 @@ impl Place {
 impl UpstreamPlan {
     /// # Errors
     /// When TLS with its servers cannot be made ready.
-    pub(super) fn new(config: &Upstream, around: &Surroundings) -> Result<Self, TlsError> {
+    pub(super) fn new(config: &Arc<Upstream>, around: &Surroundings) -> Result<Self, TlsError> {
         Self::make(config, Seats::first(config), around, None)
     }
 
@@ -122,7 +123,7 @@ impl UpstreamPlan {
     /// As [`UpstreamPlan::new`].
     pub(super) fn succeeded_by(
         &self,
-        config: &Upstream,
+        config: &Arc<Upstream>,
         around: &Surroundings,
         grace_ends: Instant,
     ) -> Result<Self, TlsError> {
@@ -130,7 +131,7 @@ impl UpstreamPlan {
     }
 
     fn make(
-        asked: &Upstream,
+        asked: &Arc<Upstream>,
         seats: Seats,
         around: &Surroundings,
         before: Option<&Self>,
@@ -138,7 +139,12 @@ impl UpstreamPlan {
         let Seats { servers, leaves_at, is_known } = seats;
         let names = tls_names(asked, &servers, before);
         let tls = asked.tls.clone().map(|tls| UpstreamTls { names, ..tls });
-        let config = &Upstream { servers, tls, ..asked.clone() };
+        let config = if servers == asked.servers && tls == asked.tls {
+            Arc::clone(asked)
+        } else {
+            Arc::new(Upstream { servers, tls, ..Upstream::clone(asked) })
+        };
+        let config = &config;
         let succession = Succession { config, leaves_at: &leaves_at, is_known: &is_known, before };
         let (ejector, admission) = succession.balancing(around.seed);
         let keeps_idle = succession.keeps_idle();
@@ -172,8 +178,8 @@ impl UpstreamPlan {
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             removed: OnceLock::new(),
             leaves_at: leaves_at.into(),
-            asked: asked.clone(),
-            config: config.clone(),
+            asked: Arc::clone(asked),
+            config: Arc::clone(config),
         })
     }
 
@@ -187,13 +193,6 @@ impl UpstreamPlan {
     pub(crate) fn in_flight_of(&self, name: &str) -> u32 {
         let servers = self.config.servers.iter().zip(self.balancer().states());
         servers.filter(|(server, _)| *server.name == *name).map(|(_, state)| state.in_flight()).sum()
-    }
-
-    /// The place of the server of this name, if there is one: rather `index` than another.
-    pub(super) fn named(&self, name: &str, index: usize) -> Option<usize> {
-        let servers = &self.config.servers;
-        let is_it = |index: &usize| servers.get(*index).is_some_and(|server| *server.name == *name);
-        Some(index).filter(is_it).or_else(|| (0..servers.len()).find(is_it))
     }
 
     /// Whether a connection to a server that this plan has opened is as one that a plan with this config would open.
@@ -366,19 +365,22 @@ fn without_names(tls: &UpstreamTls) -> UpstreamTls {
     UpstreamTls { names: Vec::new(), ..tls.clone() }
 }
 
+/// What the certificate of each server has to be for, by its name; of several of one name, the first counts.
+fn names_in(config: &Upstream) -> HashMap<&str, &rustls::pki_types::ServerName<'static>> {
+    let names = config.tls.as_ref().map_or(&[][..], |tls| &tls.names).iter();
+    config.servers.iter().map(|server| &*server.name).zip(names).rev().collect()
+}
+
 /// What the certificate of each server has to be for, by their places. Those that leave are not in the config any more.
 fn tls_names(
     asked: &Upstream,
     servers: &[Server],
     before: Option<&UpstreamPlan>,
 ) -> Vec<rustls::pki_types::ServerName<'static>> {
-    let named_in = |config: &Upstream, server: &Server| {
-        let index = config.servers.iter().position(|one| one.name == server.name)?;
-        config.tls.as_ref().map(|tls| tls.names[index].clone())
-    };
+    let (asked, before) = (names_in(asked), before.map(|before| names_in(&before.config)));
     let name = |server: &Server| {
-        let before = || before.and_then(|before| named_in(&before.config, server));
-        named_in(asked, server).or_else(before).unwrap_or_else(|| server.tls_name())
+        let before = || before.as_ref().and_then(|before| before.get(&*server.name));
+        asked.get(&*server.name).or_else(before).map_or_else(|| server.tls_name(), |name| (*name).clone())
     };
     servers.iter().map(name).collect()
 }

@@ -22,9 +22,13 @@ mod path;
 mod field;
 mod specificity;
 mod text_map;
+mod bucket;
+mod literal;
+mod patterns;
 mod table;
 mod tie;
 mod overlap;
+mod ties;
 mod explain;
 
 pub use explain::{Considered, Outcome};

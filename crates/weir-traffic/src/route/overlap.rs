@@ -53,7 +53,13 @@ fn overlap(a: &Pattern, b: &Pattern, first: fn(u8) -> bool, other: fn(u8) -> boo
         if matches_at_end(a, at_a) && matches_at_end(b, at_b) {
             return true;
         }
+        let mut classes = None;
         for byte in (0..=u8::MAX).filter(|&byte| allowed(byte)) {
+            // Neighbours that neither automaton tells apart lead to the same place.
+            let class = Some((a.byte_classes().get(byte), b.byte_classes().get(byte)));
+            if std::mem::replace(&mut classes, class) == class {
+                continue;
+            }
             let next = (advance(a, at_a, byte), advance(b, at_b, byte));
             if is_hopeless(a, next.0) || is_hopeless(b, next.1) || !seen.insert(next) {
                 continue;

@@ -65,6 +65,11 @@ impl PathMatch {
         Ok(PathMatch(Kind::Regex(pattern)))
     }
 
+    /// Every path in which `pattern` is found.
+    pub fn of_pattern(pattern: Pattern) -> PathMatch {
+        PathMatch(Kind::Regex(pattern))
+    }
+
     /// Whether `path` is one of these.
     pub fn matches(&self, path: &[u8]) -> bool {
         match &self.0 {

@@ -20,12 +20,17 @@ const REGEX_BYTES_MAX: usize = 1 << 20;
 /// The largest automaton that is built, in bytes: `^/[a-z0-9-]{1,200}$` takes a hundredth of it.
 const AUTOMATON_BYTES_MAX: usize = 1 << 18;
 
+/// The largest automaton for a batch of expressions, in bytes.
+const BATCH_BYTES_MAX: usize = 1 << 18;
+
 /// A regular expression. Cheap to clone.
 #[derive(Clone)]
 pub struct Pattern(Arc<Inner>);
 
 struct Inner {
-    regex: Regex,
+    text: Box<str>,
+    /// Where the automaton does not do: it would be too large, or groups are asked for.
+    regex: Option<Regex>,
     automaton: Option<Dense>,
 }
 
@@ -35,13 +40,20 @@ pub(super) type Dense = DFA<Vec<u32>>;
 impl Pattern {
     /// Compiles a regular expression over bytes with ASCII classes, bounded in size.
     pub(crate) fn build(text: &str) -> Result<Pattern, regex::Error> {
-        let regex = RegexBuilder::new(text).unicode(false).size_limit(REGEX_BYTES_MAX).build()?;
-        Ok(Pattern(Arc::new(Inner { regex, automaton: build_automaton(text) })))
+        let automaton = build_automaton(&[text], AUTOMATON_BYTES_MAX);
+        let regex = if automaton.is_none() { Some(build_regex(text)?) } else { None };
+        Ok(Pattern(Arc::new(Inner { text: text.into(), regex, automaton })))
+    }
+
+    /// The same, for those who ask for groups.
+    pub(crate) fn build_with_groups(text: &str) -> Result<Pattern, regex::Error> {
+        let (regex, automaton) = (Some(build_regex(text)?), build_automaton(&[text], AUTOMATON_BYTES_MAX));
+        Ok(Pattern(Arc::new(Inner { text: text.into(), regex, automaton })))
     }
 
     /// The expression as it was written.
     pub fn as_str(&self) -> &str {
-        self.0.regex.as_str()
+        &self.0.text
     }
 
     /// Whether it is found anywhere in `text`.
@@ -49,20 +61,22 @@ impl Pattern {
         let input = Input::new(text).anchored(Anchored::No).earliest(true);
         match self.0.automaton.as_ref().map(|automaton| automaton.try_search_fwd(&input)) {
             Some(Ok(found)) => found.is_some(),
-            _ => self.0.regex.is_match(text),
+            // Without an automaton there is a regex. An automaton that gives up, which none does without Unicode, finds nothing.
+            _ => self.0.regex.as_ref().is_some_and(|regex| regex.is_match(text)),
         }
     }
 
-    /// The groups of the first match in `text`. Allocates when there is one.
+    /// The groups of the first match in `text`, if it was built with them. Allocates when there is one.
     pub(crate) fn captures<'a>(&self, text: &'a [u8]) -> Option<Captures<'a>> {
-        if self.is_match(text) { self.0.regex.captures(text) } else { None }
+        if self.is_match(text) { self.0.regex.as_ref()?.captures(text) } else { None }
     }
 
-    /// Whether there is a group of this number or name.
+    /// Whether there is a group of this number or name, if it was built with them.
     pub(crate) fn has_group(&self, name: &str) -> bool {
+        let Some(regex) = &self.0.regex else { return false };
         match name.parse::<usize>() {
-            Ok(number) => number < self.0.regex.captures_len(),
-            Err(_) => self.0.regex.capture_names().flatten().any(|group| group == name),
+            Ok(number) => number < regex.captures_len(),
+            Err(_) => regex.capture_names().flatten().any(|group| group == name),
         }
     }
 
@@ -72,16 +86,25 @@ impl Pattern {
     }
 }
 
-fn build_automaton(text: &str) -> Option<Dense> {
+fn build_regex(text: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text).unicode(false).size_limit(REGEX_BYTES_MAX).build()
+}
+
+/// An automaton that finds any of these expressions; `None` when it would be too large.
+pub(super) fn build_any(texts: &[&str]) -> Option<Dense> {
+    build_automaton(texts, BATCH_BYTES_MAX)
+}
+
+fn build_automaton(texts: &[&str], bytes_max: usize) -> Option<Dense> {
     let config = dense::Config::new()
         .start_kind(StartKind::Unanchored)
-        .dfa_size_limit(Some(AUTOMATON_BYTES_MAX))
-        .determinize_size_limit(Some(AUTOMATON_BYTES_MAX));
+        .dfa_size_limit(Some(bytes_max))
+        .determinize_size_limit(Some(bytes_max));
     dense::Builder::new()
         .configure(config)
         .syntax(syntax::Config::new().unicode(false).utf8(false))
         .thompson(thompson::Config::new().utf8(false).nfa_size_limit(Some(REGEX_BYTES_MAX)))
-        .build(text)
+        .build_many(texts)
         .ok()
 }
 
@@ -149,7 +172,8 @@ mod tests {
         ) {
             let pattern = Pattern::build(&pattern).unwrap();
             prop_assert!(pattern.automaton().is_some());
-            prop_assert_eq!(pattern.is_match(&text), pattern.0.regex.is_match(&text));
+            let regex = build_regex(pattern.as_str()).unwrap();
+            prop_assert_eq!(pattern.is_match(&text), regex.is_match(&text));
         }
     }
 }

@@ -2,24 +2,27 @@
 //! at the first match.
 //!
 //! Hosts and exact paths are found by hash; prefixes by binary search and then upwards from prefix to shorter
-//! prefix; only regexes are tried one by one. A lookup allocates nothing and its time does not depend on what
-//! a client sends, beyond the length of host and path.
+//! prefix; regexes by what they begin with; what many routes ask of a field or a parameter by its value. A lookup
+//! allocates nothing and its time does not depend on what a client sends, beyond the length of host and path.
+
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use super::bucket::Bucket;
 use super::host::{self, HostPattern};
-use super::overlap;
 use super::path::{self, PathMatch};
-use super::pattern::Pattern;
+use super::patterns::Patterns;
 use super::specificity::Specificity;
 use super::text_map::TextMap;
 use super::tie::{self, Tie};
+use super::ties::Search;
 use super::{FieldMatch, QueryMatch, RouteId, RouteMatch, RouteRequest, query_value};
 
 /// The routes of a listener.
 #[derive(Debug)]
 pub struct RouteTable {
-    routes: Vec<(RouteMatch, RouteId)>,
+    rules: Rules,
     exact_hosts: TextMap<Paths>,
     /// Wildcards, by what follows `*.`.
     below_hosts: TextMap<Paths>,
@@ -28,12 +31,17 @@ pub struct RouteTable {
     any_host: Paths,
 }
 
+/// The routes as they were given.
+#[derive(Debug)]
+pub(super) struct Rules(Vec<(Arc<RouteMatch>, RouteId)>);
+
 /// The routes of one host, by path.
 #[derive(Debug, Default)]
 struct Paths {
     exact: TextMap<Bucket>,
-    /// Most specific first.
-    patterns: Vec<(Pattern, Entry)>,
+    patterns: Patterns,
+    /// Prefixes to come, until they are arranged.
+    unsorted: TextMap<Bucket>,
     prefixes: Vec<Prefix>,
     any: Bucket,
 }
@@ -47,17 +55,14 @@ struct Prefix {
     bucket: Bucket,
 }
 
-/// Routes of one host and one path, most specific first.
-type Bucket = Vec<Entry>;
-
 /// A route for one of its hosts and one of its source networks.
 #[derive(Debug, Clone)]
-struct Entry {
-    route: RouteId,
-    /// Index into `RouteTable::routes`.
+pub(super) struct Entry {
+    pub(super) route: RouteId,
+    /// Index into `Rules`.
     rules: usize,
-    source: Option<IpNet>,
-    specificity: Specificity,
+    pub(super) source: Option<IpNet>,
+    pub(super) specificity: Specificity,
     /// Whether host, path and source say it all, which is so for most routes.
     is_plain: bool,
 }
@@ -67,31 +72,41 @@ impl RouteTable {
     /// one route.
     ///
     /// # Errors
-    /// Every pair of routes that are equally specific and that one request could both match.
-    pub fn new(routes: Vec<(RouteMatch, RouteId)>) -> Result<RouteTable, Vec<Tie>> {
+    /// Pairs of routes that are equally specific and that one request could both match: all of them, or the first hundred that are found.
+    pub fn new<M: Into<Arc<RouteMatch>>>(routes: Vec<(M, RouteId)>) -> Result<RouteTable, Vec<Tie>> {
         let mut table = RouteTable {
-            routes,
+            rules: Rules(routes.into_iter().map(|(rules, route)| (rules.into(), route)).collect()),
             exact_hosts: TextMap::ignoring_case(),
             below_hosts: TextMap::ignoring_case(),
             below_lens: Vec::new(),
             any_host: Paths::default(),
         };
-        for rules in 0..table.routes.len() {
+        for rules in 0..table.rules.0.len() {
             table.insert(rules);
         }
         table.below_lens = table.below_hosts.keys().map(|name| name.len()).collect();
         table.below_lens.sort_unstable_by(|a, b| b.cmp(a));
         table.below_lens.dedup();
 
-        let RouteTable { routes, exact_hosts, below_hosts, any_host, .. } = &mut table;
-        let mut ties = Vec::new();
+        let RouteTable { rules, exact_hosts, below_hosts, any_host, .. } = &mut table;
+        let rules = &*rules;
+        let mut search = Search::new(rules);
         for paths in exact_hosts.values_mut().chain(below_hosts.values_mut()).chain([any_host]) {
-            paths.arrange();
-            paths.find_ties(routes, &mut ties);
+            paths.arrange(rules);
+            paths.find_ties(&mut search);
         }
+        let mut ties = search.ties;
         ties.sort_unstable_by_key(|tie| (tie.first, tie.second));
         ties.dedup();
         if ties.is_empty() { Ok(table) } else { Err(ties) }
+    }
+
+    /// The same with what makes many regexes quicker to look up and takes time to build: for a table that requests are looked up in.
+    #[must_use]
+    pub fn with_filters(mut self) -> RouteTable {
+        let hosts = self.exact_hosts.values_mut().chain(self.below_hosts.values_mut());
+        hosts.chain([&mut self.any_host]).for_each(|paths| paths.patterns.build_filters());
+        self
     }
 
     /// The route that `request` takes; `None` when no route matches.
@@ -103,19 +118,19 @@ impl RouteTable {
                 return found;
             }
         }
-        self.any_host.lookup(&self.routes, request)
+        self.any_host.lookup(&self.rules, request)
     }
 
     /// The routes as they were given.
-    pub fn routes(&self) -> &[(RouteMatch, RouteId)] {
-        &self.routes
+    pub fn routes(&self) -> &[(Arc<RouteMatch>, RouteId)] {
+        &self.rules.0
     }
 
     fn lookup_by_host(&self, request: &impl RouteRequest) -> Option<RouteId> {
         let host = request.host();
         let host = host.strip_suffix(b".").unwrap_or(host);
         if let Some(paths) = self.exact_hosts.get(host)
-            && let Some(found) = paths.lookup(&self.routes, request)
+            && let Some(found) = paths.lookup(&self.rules, request)
         {
             return Some(found);
         }
@@ -124,12 +139,12 @@ impl RouteTable {
             if dot == 0 || host[dot] != b'.' {
                 return None;
             }
-            self.below_hosts.get(&host[dot + 1..])?.lookup(&self.routes, request)
+            self.below_hosts.get(&host[dot + 1..])?.lookup(&self.rules, request)
         })
     }
 
     fn insert(&mut self, rules: usize) {
-        let (route, name) = &self.routes[rules];
+        let (route, name) = &self.rules.0[rules];
         let any = [HostPattern::ANY];
         let hosts = if route.hosts.is_empty() { &any } else { &route.hosts[..] };
         for host in hosts {
@@ -157,27 +172,29 @@ impl RouteTable {
     }
 }
 
+impl Rules {
+    /// The rules of the route that an entry belongs to.
+    pub(super) fn of(&self, entry: &Entry) -> &RouteMatch {
+        &self.0[entry.rules].0
+    }
+}
+
 impl Paths {
     fn insert(&mut self, path: &PathMatch, entry: Entry) {
         match path.kind() {
             path::Kind::Any => self.any.push(entry),
             path::Kind::Exact(text) => self.exact.entry(text.as_bytes()).push(entry),
-            path::Kind::Regex(pattern) => self.patterns.push((pattern.clone(), entry)),
-            path::Kind::Prefix(text) => {
-                let text = text.as_bytes();
-                let at = self.prefixes.partition_point(|prefix| &*prefix.text < text);
-                if self.prefixes.get(at).is_none_or(|prefix| &*prefix.text != text) {
-                    self.prefixes
-                        .insert(at, Prefix { text: text.into(), parent: None, bucket: Bucket::new() });
-                }
-                self.prefixes[at].bucket.push(entry);
-            }
+            path::Kind::Regex(pattern) => self.patterns.push(pattern, entry),
+            path::Kind::Prefix(text) => self.unsorted.entry(text.as_bytes()).push(entry),
         }
     }
 
-    /// Sorts the buckets and links each prefix to the next shorter one, once all routes are in.
-    fn arrange(&mut self) {
-        self.patterns.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.specificity));
+    /// Sorts what was gathered and links each prefix to the next shorter one, once all routes are in.
+    fn arrange(&mut self, rules: &Rules) {
+        self.patterns.arrange();
+        let unsorted = std::mem::take(&mut self.unsorted).into_iter();
+        self.prefixes = unsorted.map(|(text, bucket)| Prefix { text, parent: None, bucket }).collect();
+        self.prefixes.sort_unstable_by(|a, b| a.text.cmp(&b.text));
         for at in 0..self.prefixes.len() {
             let mut parent = at.checked_sub(1);
             while let Some(above) = parent
@@ -188,7 +205,7 @@ impl Paths {
             self.prefixes[at].parent = parent;
         }
         for bucket in self.buckets_mut() {
-            bucket.sort_by_key(|entry| std::cmp::Reverse(entry.specificity));
+            bucket.arrange(rules);
         }
     }
 
@@ -197,39 +214,23 @@ impl Paths {
         self.exact.values_mut().chain(prefixes).chain([&mut self.any])
     }
 
-    fn find_ties(&mut self, routes: &[(RouteMatch, RouteId)], ties: &mut Vec<Tie>) {
+    fn find_ties(&mut self, search: &mut Search<'_>) {
         for bucket in self.buckets_mut() {
-            for (at, a) in bucket.iter().enumerate() {
-                let rest = bucket[at + 1..].iter().take_while(|b| b.specificity == a.specificity);
-                ties.extend(rest.filter_map(|b| a.tie_with(b, routes)));
-            }
+            search.in_bucket(&bucket.entries);
         }
-        for (at, (pattern_a, a)) in self.patterns.iter().enumerate() {
-            let rest = self.patterns[at + 1..].iter().take_while(|(_, b)| b.specificity == a.specificity);
-            for (pattern_b, b) in rest {
-                if let Some(tie) = a.tie_with(b, routes)
-                    && overlap::in_paths(pattern_a, pattern_b)
-                {
-                    ties.push(tie);
-                }
-            }
-        }
+        search.in_patterns(&self.patterns);
     }
 
     #[inline]
-    fn lookup(&self, routes: &[(RouteMatch, RouteId)], request: &impl RouteRequest) -> Option<RouteId> {
+    fn lookup(&self, rules: &Rules, request: &impl RouteRequest) -> Option<RouteId> {
         let path = request.path();
-        let in_bucket = |bucket: &Bucket| {
-            bucket.iter().find(|entry| entry.matches(routes, request)).map(|entry| entry.route)
-        };
+        let in_bucket = |bucket: &Bucket| bucket.lookup(rules, request).map(|entry| entry.route);
         if !self.exact.is_empty()
             && let Some(route) = self.exact.get(path).and_then(in_bucket)
         {
             return Some(route);
         }
-        let by_pattern =
-            |(pattern, entry): &&(Pattern, Entry)| entry.matches(routes, request) && pattern.is_match(path);
-        if let Some((_, entry)) = self.patterns.iter().find(by_pattern) {
+        if let Some(entry) = self.patterns.lookup(path, |entry| entry.matches(rules, request)) {
             return Some(entry.route);
         }
         // The last prefix that does not sort behind the path: every prefix of the path is this one or among
@@ -250,15 +251,15 @@ impl Paths {
 
 impl Entry {
     #[inline]
-    fn matches(&self, routes: &[(RouteMatch, RouteId)], request: &impl RouteRequest) -> bool {
+    pub(super) fn matches(&self, rules: &Rules, request: &impl RouteRequest) -> bool {
         let source_matches = self.source.is_none_or(|net| net.contains(&request.source().to_canonical()));
-        source_matches && (self.is_plain || routes[self.rules].0.matches_rest(request))
+        source_matches && (self.is_plain || rules.of(self).matches_rest(request))
     }
 
-    fn tie_with(&self, other: &Entry, routes: &[(RouteMatch, RouteId)]) -> Option<Tie> {
+    pub(super) fn tie_with(&self, other: &Entry, rules: &Rules) -> Option<Tie> {
         let tied = self.route != other.route
             && self.source == other.source
-            && tie::can_meet(&routes[self.rules].0, &routes[other.rules].0);
+            && tie::can_meet(rules.of(self), rules.of(other));
         let (first, second) = if self.rules < other.rules { (self, other) } else { (other, self) };
         tied.then_some(Tie { first: first.route, second: second.route })
     }

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod many;
+
 /// A request as plain text.
 #[derive(Debug, Clone)]
 struct Request {
@@ -61,7 +63,8 @@ fn header(name: &str, value: ValueMatch) -> FieldMatch {
 }
 
 fn table(routes: &[RouteMatch]) -> Result<RouteTable, Vec<Tie>> {
-    RouteTable::new(routes.iter().cloned().zip((0..).map(RouteId)).collect())
+    let routes = routes.iter().cloned().zip((0..).map(RouteId));
+    RouteTable::new(routes.collect()).map(RouteTable::with_filters)
 }
 
 #[test]

@@ -45,6 +45,11 @@ impl<V> TextMap<V> {
         self.table.iter().map(|(key, _)| &**key)
     }
 
+    /// The texts with their values, in no order.
+    pub(super) fn into_iter(self) -> impl Iterator<Item = (Box<[u8]>, V)> {
+        self.table.into_iter()
+    }
+
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.table.iter_mut().map(|(_, value)| value)
     }

@@ -11,6 +11,7 @@ mod screen;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -104,7 +105,7 @@ fn config(listen: &ListenAddress, servers: &Servers) -> Result<Config, CommandEr
     let addresses: Vec<String> = servers.addresses().iter().map(ToString::to_string).collect();
     let mut config =
         Config::from_arguments(&[listen.to_string()], &addresses).map_err(CommandError::Config)?;
-    for (server, known) in config.upstreams[0].servers.iter_mut().zip(SERVERS) {
+    for (server, known) in Arc::make_mut(&mut config.upstreams[0]).servers.iter_mut().zip(SERVERS) {
         server.name = known.name.into();
     }
     Ok(config)

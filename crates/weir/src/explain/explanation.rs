@@ -129,7 +129,7 @@ fn refused_at_request(config: &Config, asked: &Asked) -> Option<Failure> {
 
 fn considered<'a>(listener: &'a Listener, asked: &Asked) -> Vec<(&'a Route, Outcome)> {
     let all = listener.route_table().explain(asked).into_iter();
-    all.map(|Considered { route, outcome }| (&listener.routes[route.index()], outcome)).collect()
+    all.map(|Considered { route, outcome }| (&*listener.routes[route.index()], outcome)).collect()
 }
 
 fn ending<'a>(config: &'a Config, listener: &'a Listener, route: &'a Route, asked: &Asked) -> Ending<'a> {

@@ -1,6 +1,7 @@
 //! Which listener a request arrives at: the one that is named, the one on the port of the URL, or the only one.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_config::{Config, ListenAddress, Listener};
 
@@ -42,7 +43,7 @@ pub(super) fn choose<'a>(
         return all
             .iter()
             .find(|listener| &*listener.name == name)
-            .map(|listener| (listener, Why::Named))
+            .map(|listener| (&**listener, Why::Named))
             .ok_or_else(|| unclear(what(), all));
     }
     let host = url.host().trim_matches(['[', ']']).parse().ok();
@@ -51,12 +52,12 @@ pub(super) fn choose<'a>(
             url.port.is_some_and(|port| listener.addresses.iter().any(|address| fits(address, host, port)))
         });
         match (fitting.next(), fitting.next()) {
-            (Some(listener), None) if why == Why::Port || host.is_some() => return Ok((listener, why)),
+            (Some(listener), None) if why == Why::Port || host.is_some() => return Ok((&**listener, why)),
             _ => {}
         }
     }
     match &all[..] {
-        [only] => Ok((only, Why::Only)),
+        [only] => Ok((&**only, Why::Only)),
         _ => Err(unclear("it is not clear which listener the request arrives at".to_owned(), all)),
     }
 }
@@ -75,8 +76,8 @@ fn fits(address: &ListenAddress, host: Option<IpAddr>, port: u16) -> bool {
     }
 }
 
-fn unclear(what: String, listeners: &[Listener]) -> CommandError {
-    let list: Vec<String> = listeners.iter().map(describe).collect();
+fn unclear(what: String, listeners: &[Arc<Listener>]) -> CommandError {
+    let list: Vec<String> = listeners.iter().map(|listener| describe(listener)).collect();
     let help = Some(format!("choose with --listener one of {}", list.join(", ")));
     CommandError::Usage { what, help }
 }

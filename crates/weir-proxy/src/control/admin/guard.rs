@@ -52,7 +52,7 @@ struct Terms {
     changes: bool,
     socket_changes: bool,
     /// The whole of it, without secrets.
-    shown: Box<str>,
+    shown: Arc<str>,
 }
 
 /// Whether everybody may ask that.
@@ -67,7 +67,7 @@ impl Terms {
             hosts: config.admin.hosts.clone(),
             changes: config.admin.changes,
             socket_changes: config.admin.allows_socket_changes(),
-            shown: config.shown.clone(),
+            shown: Arc::clone(&config.shown),
         }
     }
 }
@@ -154,8 +154,8 @@ impl Guard {
     }
 
     /// The config in use, without secrets.
-    pub(super) fn shown_config(&self) -> Box<str> {
-        self.terms.load().shown.clone()
+    pub(super) fn shown_config(&self) -> Arc<str> {
+        Arc::clone(&self.terms.load().shown)
     }
 
     /// Whether anything may be changed at all.

@@ -1,5 +1,6 @@
 //! What is where on the admin listener.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use weir_http::Method;
@@ -12,6 +13,9 @@ use super::guard::{Peer, Refused};
 use super::query::decoded;
 use super::request::Request;
 use super::{Served, api, exchanges, profile, ready, servers, sessions};
+
+/// Bytes of the config that the status page shows.
+const CONFIG_SHOWN_MAX: usize = 1 << 18;
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -96,10 +100,17 @@ fn status_page(overview: &Overview, served: &Served) -> Answer {
     let shown = Shown {
         overview,
         admin: served.guard.figures(),
-        config: &config,
+        config: &beginning(&config),
         page_token: served.guard.page_token(),
     };
     Answer::new(200, HTML, status_page::page(&shown))
+}
+
+/// The lines of a config that a page shows.
+fn beginning(config: &str) -> Cow<'_, str> {
+    let Some(start) = config.as_bytes().get(..CONFIG_SHOWN_MAX) else { return config.into() };
+    let end = start.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    format!("{}# The config goes on: /api/config has the whole of it.\n", &config[..end]).into()
 }
 
 /// What a reason of failures means, by its code.

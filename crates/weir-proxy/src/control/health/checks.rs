@@ -4,6 +4,7 @@
 //! server: one that is down stays down until its probes pass.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,13 +126,13 @@ impl Checks {
         let per_second = probes_per_second(snapshot);
         self.may_keep = probed(snapshot) <= probes_max(open_files_max()) as usize;
         self.pacer.replace(Pacer::new(per_second, rest.set_for(per_second)));
-        let mut before = std::mem::take(&mut self.running);
+        let before = std::mem::take(&mut self.running).into_iter();
+        let mut before: HashMap<*const ServerState, Check> =
+            before.map(|check| (Arc::as_ptr(check.state()), check)).collect();
         for plan in &snapshot.upstreams {
             for index in (0..plan.probes.len()).filter(|index| is_probed(plan, *index)) {
                 let state = &plan.balancer().states()[index];
-                let known = before.iter().position(|check| Arc::ptr_eq(check.state(), state));
-                let known = known.map(|at| before.swap_remove(at));
-                let check = match known {
+                let check = match before.remove(&Arc::as_ptr(state)) {
                     Some(check) if check.is_same(plan) => {
                         check.plans.send_replace(Arc::clone(plan));
                         Check { plan: Arc::clone(plan), ..check }
@@ -147,7 +148,7 @@ impl Checks {
                 self.running.push(check);
             }
         }
-        before.iter().for_each(|check| check.task.abort());
+        before.values().for_each(|check| check.task.abort());
     }
 
     fn start(

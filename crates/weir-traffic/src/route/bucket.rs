@@ -1,0 +1,152 @@
+//! Routes of one host and one path, most specific first.
+//!
+//! Where there are many they are told apart by what they ask of a field or a parameter: those that ask for one value of it are found by
+//! that value, so that ten thousand tenants cost a request as little as ten.
+
+use super::field::ValueMatch;
+use super::table::{Entry, Rules};
+use super::text_map::TextMap;
+use super::{RouteRequest, query_value};
+
+/// Routes that are looked at one after the other without an index.
+const UNINDEXED_MAX: usize = if cfg!(test) { 1 } else { 8 };
+
+/// Routes that have to ask for one value of a field, or of a parameter, for it to be worth an index.
+const ASKING_MIN: usize = if cfg!(test) { 1 } else { 4 };
+
+/// Fields and parameters with an index: each is looked up in every request that comes as far as this.
+const KEYS_MAX: usize = if cfg!(test) { 2 } else { 8 };
+
+#[derive(Debug, Default)]
+pub(super) struct Bucket {
+    pub(super) entries: Vec<Entry>,
+    index: Option<Box<Index>>,
+}
+
+/// Places of entries by the values that they ask for; each entry stands in one place.
+#[derive(Debug)]
+struct Index {
+    by_value: Vec<ByValue>,
+    /// Those that ask for no value of an indexed field or parameter, ascending.
+    rest: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct ByValue {
+    part: Part,
+    name: Box<str>,
+    /// Ascending.
+    values: TextMap<Vec<usize>>,
+}
+
+/// Which part of a request has a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Part {
+    Header,
+    Query,
+}
+
+/// The values that a route asks for: part, name and the one value that it may be.
+pub(super) fn exact_values<'a>(
+    rules: &'a Rules,
+    entry: &Entry,
+) -> impl Iterator<Item = (Part, &'a str, &'a str)> + use<'a> {
+    let rules = rules.of(entry);
+    let headers = rules.headers.iter().map(|rule| (Part::Header, rule.name(), rule.value()));
+    let query = rules.query.iter().map(|rule| (Part::Query, rule.name(), rule.value()));
+    headers.chain(query).filter_map(|(part, name, value)| match value {
+        ValueMatch::Exact(value) => Some((part, name, &**value)),
+        _ => None,
+    })
+}
+
+impl Bucket {
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.entries.push(entry);
+    }
+
+    pub(super) fn arrange(&mut self, rules: &Rules) {
+        self.entries.sort_by_key(|entry| std::cmp::Reverse(entry.specificity));
+        self.entries.shrink_to_fit();
+        if self.entries.len() > UNINDEXED_MAX {
+            self.index = Index::new(&self.entries, rules).map(Box::new);
+        }
+    }
+
+    /// The most specific entry that `request` matches.
+    #[inline]
+    pub(super) fn lookup(&self, rules: &Rules, request: &impl RouteRequest) -> Option<&Entry> {
+        match &self.index {
+            None => self.entries.iter().find(|entry| entry.matches(rules, request)),
+            Some(index) => index.lookup(&self.entries, rules, request),
+        }
+    }
+}
+
+impl Index {
+    /// `None` when it would not help.
+    fn new(entries: &[Entry], rules: &Rules) -> Option<Index> {
+        let mut counts: Vec<((Part, &str), usize)> = Vec::new();
+        let mut asked: Vec<(Part, &str)> = entries
+            .iter()
+            .flat_map(|entry| exact_values(rules, entry).map(|(part, name, _)| (part, name)))
+            .collect();
+        asked.sort_unstable();
+        for key in asked {
+            match counts.last_mut() {
+                Some((known, count)) if *known == key => *count += 1,
+                _ => counts.push((key, 1)),
+            }
+        }
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let keys: Vec<(Part, &str)> = counts
+            .into_iter()
+            .filter(|(_, count)| *count >= ASKING_MIN)
+            .map(|(key, _)| key)
+            .take(KEYS_MAX)
+            .collect();
+        if keys.is_empty() {
+            return None;
+        }
+        let by_value = |(part, name): &(Part, &str)| ByValue {
+            part: *part,
+            name: (*name).into(),
+            values: TextMap::default(),
+        };
+        let mut index = Index { by_value: keys.iter().map(by_value).collect(), rest: Vec::new() };
+        for (place, entry) in entries.iter().enumerate() {
+            // The key that most ask for comes first.
+            let found = keys.iter().enumerate().find_map(|(at, key)| {
+                let mut values = exact_values(rules, entry);
+                values.find(|(part, name, _)| (*part, *name) == *key).map(|(.., value)| (at, value))
+            });
+            match found {
+                Some((at, value)) => index.by_value[at].values.entry(value.as_bytes()).push(place),
+                None => index.rest.push(place),
+            }
+        }
+        Some(index)
+    }
+
+    fn lookup<'a>(
+        &self,
+        entries: &'a [Entry],
+        rules: &Rules,
+        request: &impl RouteRequest,
+    ) -> Option<&'a Entry> {
+        let mut best: Option<usize> = None;
+        let asking = self.by_value.iter().filter_map(|by_value| {
+            let value = match by_value.part {
+                Part::Header => request.header(&by_value.name),
+                Part::Query => query_value(request.query(), by_value.name.as_bytes()),
+            };
+            by_value.values.get(value?)
+        });
+        for places in asking.chain([&self.rest]) {
+            let mut earlier =
+                places.iter().copied().take_while(|place| best.is_none_or(|best| *place < best));
+            best = earlier.find(|place| entries[*place].matches(rules, request)).or(best);
+        }
+        best.map(|place| &entries[place])
+    }
+}
