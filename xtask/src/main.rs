@@ -9,6 +9,7 @@ mod process;
 mod packages;
 mod tools;
 mod wheel;
+mod peers;
 mod setup;
 mod ci;
 mod summary;
@@ -56,6 +57,8 @@ enum Command {
     Fuzz(fuzz::Arguments),
     /// Install the programs that the other commands start
     Setup,
+    /// Unpack current releases of the balancers that the lab compares with, out of Debian unstable, under target/peers
+    Peers(peers::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -79,5 +82,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Instructions(arguments) => instructions::run(&workspace, &arguments),
         Command::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         Command::Setup => setup::run(&workspace),
+        Command::Peers(arguments) => peers::run(&workspace, &arguments),
     }
 }

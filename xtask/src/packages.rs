@@ -58,6 +58,11 @@ const PACKAGES: &[Package] = &[
         reason: "step `tests`: a monitor of HAProxy at the runtime socket",
     },
     Package { name: "tmux", program: "tmux", reason: "step `tests`: the terminal that hatop runs in" },
+    Package {
+        name: "mmdebstrap",
+        program: "mmdebstrap",
+        reason: "command `peers`: unpacks current releases of the lab's peers",
+    },
     Package { name: "apache2-utils", program: "ab", reason: "step `bench`: a load generator of the lab" },
     Package { name: "siege", program: "siege", reason: "step `bench`: a load generator of the lab" },
     Package { name: "wrk", program: "wrk", reason: "step `bench`: a load generator of the lab" },

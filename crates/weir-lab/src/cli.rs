@@ -21,7 +21,7 @@ use crate::run::{self, Length, Options};
 use crate::scenario::{Tool, catalogue, upstream::Origin};
 use crate::simulate::{SimulateArgs, simulate};
 use crate::suite::{self, SuiteArgs};
-use crate::target::{PRODUCTS, Product, Target, Url, installed};
+use crate::target::{PRODUCTS, Product, Search, Target, Url, installed};
 
 /// Compares Weir with other balancers on this machine.
 #[derive(Debug, Parser)]
@@ -167,15 +167,18 @@ pub(crate) struct Programs {
     /// Weir's executable; by default the one beside weir-lab.
     #[arg(long)]
     weir: Option<PathBuf>,
-    /// nginx's executable; by default the one on the PATH.
+    /// nginx's executable; by default that of `cargo xtask peers`, or the one on the PATH.
     #[arg(long)]
     nginx: Option<PathBuf>,
-    /// HAProxy's executable; by default the one on the PATH.
+    /// HAProxy's executable; by default that of `cargo xtask peers`, or the one on the PATH.
     #[arg(long)]
     haproxy: Option<PathBuf>,
     /// Executable of any product, such as `envoy=/opt/envoy/bin/envoy`; may be repeated.
     #[arg(long, value_name = "PRODUCT=PATH", value_parser = read_program)]
     target_path: Vec<(Product, PathBuf)>,
+    /// Use what the system has installed, although `cargo xtask peers` has unpacked current releases.
+    #[arg(long)]
+    installed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -233,7 +236,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
         window: args.window,
         length: if args.short { Length::Trial } else { Length::Full },
         peers_optional: args.peers == Peers::Optional,
-        programs: args.programs.given(),
+        programs: args.programs.search(),
         url: args.url.clone(),
         tool: match args.tool {
             SteadyTool::Driver => Tool::Driver,
@@ -290,7 +293,7 @@ fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
 
 fn run_suite(args: &SuiteArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
     let interrupted = watch_for_interrupts()?;
-    let programs = args.programs.given();
+    let programs = args.programs.search();
     match args.run(launcher, programs, &interrupted) {
         Err(error) if interrupted.load(Ordering::Relaxed) => {
             eprintln!("weir-lab: {error:#}");
@@ -313,7 +316,7 @@ fn plan_load(args: &PlanArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
         window: None,
         length: if args.short { Length::Trial } else { Length::Full },
         peers_optional: false,
-        programs: args.programs.given(),
+        programs: args.programs.search(),
         url: None,
         tool: Tool::Driver,
         cpus: args.cpus,
@@ -359,7 +362,7 @@ fn list() -> anyhow::Result<ExitCode> {
 }
 
 fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
-    let found = installed::find_products(&programs.given())?;
+    let found = installed::find_products(&programs.search())?;
     for product in PRODUCTS {
         let says = match found.get(product.name()) {
             Some(it) => {
@@ -398,13 +401,16 @@ fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Re
 }
 
 impl Programs {
-    /// Programs that were named.
-    pub(crate) fn given(&self) -> Vec<(Product, PathBuf)> {
-        [(Product::Weir, &self.weir), (Product::Nginx, &self.nginx), (Product::Haproxy, &self.haproxy)]
-            .into_iter()
-            .filter_map(|(product, path)| Some((product, path.clone()?)))
-            .chain(self.target_path.iter().cloned())
-            .collect()
+    /// Where to look for products.
+    pub(crate) fn search(&self) -> Search {
+        let given =
+            [(Product::Weir, &self.weir), (Product::Nginx, &self.nginx), (Product::Haproxy, &self.haproxy)]
+                .into_iter()
+                .filter_map(|(product, path)| Some((product, path.clone()?)))
+                .chain(self.target_path.iter().cloned())
+                .collect();
+        let Search { peers, .. } = Search::usual();
+        Search { given, peers: peers.filter(|_| !self.installed) }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::output::say;
 use crate::process::Launcher;
 use crate::run::{Length, Options};
 use crate::scenario::Tool;
+use crate::target::Search;
 use measure::Disturbed;
 
 pub use claims::Claim;
@@ -72,7 +73,7 @@ pub fn prove(args: &ProveArgs, launcher: &Launcher, interrupted: &Arc<AtomicBool
         window: None,
         length: Length::Full,
         peers_optional: false,
-        programs: Vec::new(),
+        programs: Search::usual(),
         url: None,
         tool: Tool::Driver,
         cpus: args.cpus,

@@ -35,7 +35,6 @@ mod case;
 mod peak;
 pub mod rounds;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,7 +45,7 @@ pub use rounds::run;
 use crate::load::tool::Runner;
 use crate::process::Launcher;
 use crate::scenario::{Scenario, Tool};
-use crate::target::{Product, Target, Url};
+use crate::target::{Search, Target, Url};
 
 /// How long a run is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,7 +86,7 @@ pub struct Options {
     /// Go on without peers and tools that are not installed.
     pub peers_optional: bool,
     /// Where programs are.
-    pub programs: Vec<(Product, PathBuf)>,
+    pub programs: Search,
     /// A balancer that runs already, to be measured as well.
     pub url: Option<Url>,
     /// What plays the clients of a steady load: the driver or wrk.

@@ -11,7 +11,7 @@ use crate::cli::{Programs, read_cpus};
 use crate::process::Launcher;
 use crate::run::{Length, Options};
 use crate::scenario::{Scenario, Tool, catalogue};
-use crate::target::{Product, Target};
+use crate::target::{Product, Search, Target};
 
 /// The suites there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -63,7 +63,7 @@ impl SuiteArgs {
     pub(crate) fn run(
         &self,
         launcher: &Launcher,
-        programs: Vec<(Product, PathBuf)>,
+        programs: Search,
         interrupted: &Arc<AtomicBool>,
     ) -> anyhow::Result<Summary> {
         let options = Options {

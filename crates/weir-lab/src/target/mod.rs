@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use certificate::Certificate;
 pub use description::{Branch, Cannot, Description, Extra, HEALTH_PATH, Rendered, Room, Traffic};
-pub use installed::Installed;
+pub use installed::{Installed, Search};
 pub use product::{PRODUCTS, Product};
 pub use url::Url;
 pub use weir::admin_socket;

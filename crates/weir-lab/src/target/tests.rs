@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::installed::{Catalogue, Installed, find_products};
+use super::installed::{Catalogue, Installed, Search, find_products};
 use super::{
     Branch, Cannot, Certificate, Class, Description, Extra, PRODUCTS, Product, Room, Target, Traffic, Variant,
 };
@@ -17,7 +17,7 @@ use crate::scenario::upstream::{Balance, Health, Origin, Upstream};
 mod golden;
 
 /// What this machine has.
-static INSTALLED: LazyLock<Catalogue> = LazyLock::new(|| find_products(&[]).unwrap());
+static INSTALLED: LazyLock<Catalogue> = LazyLock::new(|| find_products(&Search::usual()).unwrap());
 
 #[test]
 fn targets_have_names() {
