@@ -20,6 +20,14 @@ const PROBE: &str = "<script>addEventListener('load', () => {
     plots: [...document.querySelectorAll('svg')].filter(plot => plot.getBoundingClientRect().height > 100).length,
     axes: getComputedStyle(document.querySelector('svg text')).fill === style.color,
     verdicts: [...document.querySelectorAll('.verdicts li')].map(item => item.className).join(),
+    reached: [...document.querySelectorAll('.wide')].every(box => {
+      box.scrollLeft = 1e6;
+      const [edge, cells, named] = [box.getBoundingClientRect(), box.querySelectorAll('thead th'), box.querySelector('tbody th')];
+      const last = cells[cells.length - 1].getBoundingClientRect().right;
+      const reached = last <= Math.min(edge.right, innerWidth) + 1 && named.getBoundingClientRect().left >= edge.left - 1;
+      box.scrollLeft = 0;
+      return reached;
+    }),
     outside: performance.getEntriesByType('resource').length,
   };
   document.body.dataset.facts = Object.entries(facts).map(([name, value]) => name + '=' + value).join(' ');
@@ -52,7 +60,7 @@ fn a_browser_shows_all_of_it_on_any_screen() {
     std::fs::write(&file, page.replace("</body>", &format!("{PROBE}</body>"))).unwrap();
     for (width, is_dark) in [(1280, false), (1280, true), (390, false), (390, true)] {
         let expected = format!(
-            "overflows=false light={} dark={is_dark} rows=4 plots=2 axes=true verdicts=met outside=0",
+            "overflows=false light={} dark={is_dark} rows=4 plots=2 axes=true verdicts=met reached=true outside=0",
             !is_dark
         );
         assert_eq!(facts(&file, width, is_dark), expected, "{width} pixels, dark: {is_dark}");

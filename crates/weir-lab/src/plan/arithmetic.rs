@@ -132,14 +132,14 @@ fn port_range(measured: &Measured) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::machine::Machine;
     use crate::stats::Spread;
 
-    fn measured() -> Measured {
+    pub(in crate::plan) fn measured() -> Measured {
         let spread = |median| Spread { median, min: median, max: median, count: 3 };
         Measured {
             machine: Machine {
@@ -163,11 +163,13 @@ mod tests {
             usual: (25_000.0, 60.0),
             memory: [(64.0, 20_640_000.0), (1064.0, 30_640_000.0)],
             caveat: None,
+            is_sound: true,
+            missed: Vec::new(),
             faults: 0,
         }
     }
 
-    fn wish(rate: u64, clients: u64, keepalive: Kept) -> Wish {
+    pub(in crate::plan) fn wish(rate: u64, clients: u64, keepalive: Kept) -> Wish {
         let target = "weir".parse().unwrap();
         Wish {
             rate,

@@ -7,6 +7,7 @@ use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::report::Run;
 use crate::report::summary::rows;
+use crate::run::measurement::Limit;
 use crate::run::{self, Options};
 use crate::scenario::Scenario;
 use crate::stats::Spread;
@@ -39,6 +40,10 @@ pub(super) struct Measured {
     pub(super) memory: [(f64, f64); 2],
     /// Why the figures must not be relied on, if so.
     pub(super) caveat: Option<&'static str>,
+    /// Whether the figures mean anything at all.
+    pub(super) is_sound: bool,
+    /// Rates that the target was given and did not hold: clients, and what each measurement was about.
+    pub(super) missed: Vec<String>,
     /// What went wrong on the side: requests that failed.
     pub(super) faults: u64,
 }
@@ -68,8 +73,25 @@ pub(super) fn measure(wish: &Wish, options: &Options) -> anyhow::Result<Measured
             (many_clients as f64, figure(&many, Metric::Rss)?.median),
         ],
         caveat: [&full, &usual, &many].into_iter().find_map(Run::caveat),
+        is_sound: ![&full, &usual, &many].into_iter().any(Run::means_nothing),
+        missed: [(&usual, FEW), (&many, many_clients)]
+            .into_iter()
+            .filter(|(run, _)| is_rate_missed(run))
+            .map(|(run, clients)| missed(run, clients, usual_rate))
+            .collect(),
         faults: [&full, &usual, &many].into_iter().flat_map(rows).map(|row| row.faults).sum(),
     })
+}
+
+/// Whether the given rate was not held in most rounds.
+fn is_rate_missed(run: &Run) -> bool {
+    rows(run).first().is_some_and(|row| row.limit == Some(Limit::RateMissed))
+}
+
+fn missed(run: &Run, clients: u64, rate: f64) -> String {
+    let held = figure(run, Metric::RequestsPerSecond)
+        .map_or_else(|_| "less".to_owned(), |spread| format!("{:.0}", spread.median));
+    format!("of {rate:.0} requests per second from {clients} clients it held {held}")
 }
 
 fn one_run(wish: &Wish, options: &Options, clients: u64, rate: Option<f64>) -> anyhow::Result<Run> {

@@ -11,9 +11,6 @@ pub(super) fn page(wish: &Wish, measured: &Measured, answer: &Answer) -> String 
     if let Some(caveat) = measured.caveat {
         text.push_str(&format!("> {caveat}\n\n"));
     }
-    if measured.faults > 0 {
-        text.push_str(&format!("> {} requests failed while this was measured.\n\n", measured.faults));
-    }
     text.push_str(&format!("{}\n\n", verdict(answer, measured)));
     for (what, how) in lines(wish, measured, answer) {
         text.push_str(&format!("- **{what}**: {how}\n"));
@@ -45,7 +42,23 @@ fn question(wish: &Wish) -> String {
     )
 }
 
+/// What is recommended; nothing where the measurements behind it did not show what it would rest on.
 fn verdict(answer: &Answer, measured: &Measured) -> String {
+    if !measured.is_sound {
+        return "No answer: it would rest on figures that mean nothing. Below is how one is made of them."
+            .to_owned();
+    }
+    let mut doubts = measured.missed.clone();
+    if measured.faults > 0 {
+        doubts.push(format!("{} requests failed", measured.faults));
+    }
+    if !doubts.is_empty() {
+        return format!(
+            "No answer: while this was measured, {}. What one core does not hold here, no number of cores is recommended for. Find out why \
+             (`weir-lab run l7-keepalive` shows what the limit is), or repeat on a quiet machine.",
+            doubts.join("; ")
+        );
+    }
     let cpus = measured.machine.cpus as f64;
     let busy = answer.cores_full / cpus * 100.0;
     match answer.nodes {
@@ -134,4 +147,32 @@ fn limits(answer: &Answer) -> String {
         text.push_str(&format!("  - {name}: {present} here, {needed} needed\n"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kept;
+    use super::super::arithmetic::answer;
+    use super::super::arithmetic::tests::{measured, wish};
+    use super::{Measured, page};
+
+    fn said(measured: &Measured) -> String {
+        let wish = wish(25_000, 5000, Kept::Yes);
+        page(&wish, measured, &answer(&wish, measured))
+    }
+
+    #[test]
+    fn what_its_own_measurement_missed_is_not_recommended() {
+        let recommends = |text: &str| text.contains("One machine like this one") || text.contains("Take ");
+        assert!(recommends(&said(&measured())));
+        let missed = vec!["of 25000 requests per second from 4000 clients it held 17000".to_owned()];
+        for (doubtful, why) in [
+            (Measured { missed, ..measured() }, "from 4000 clients it held 17000"),
+            (Measured { faults: 3, ..measured() }, "3 requests failed"),
+            (Measured { is_sound: false, ..measured() }, "figures that mean nothing"),
+        ] {
+            let text = said(&doubtful);
+            assert!(!recommends(&text) && text.contains("No answer") && text.contains(why), "{text}");
+        }
+    }
 }

@@ -288,6 +288,27 @@ fn figures_of_a_short_run_carry_a_warning() {
 }
 
 #[test]
+fn no_bar_is_met_or_missed_by_figures_that_mean_nothing() {
+    for weir in [8.0, 9.5] {
+        let sound = run_with(&[("weir", &[weir; 3]), ("nginx", &[10.0; 3])]);
+        assert!(sentences(&sound)[0].1.is_some());
+        let short = Run { short: true, ..sound.clone() };
+        for run in [short, Run { debug_build: true, ..sound }] {
+            let (sentence, is_met) = sentences(&run).remove(0);
+            assert!(is_met.is_none(), "{sentence}");
+            assert!(
+                sentence.ends_with(
+                    "bar at most 0.85 of the better peer: not judged, since these figures mean nothing"
+                ),
+                "{sentence}"
+            );
+            let page = html::page(&run).unwrap();
+            assert!(!page.contains("\"met\"") && !page.contains("\"missed\""), "{page}");
+        }
+    }
+}
+
+#[test]
 fn disturbed_measurements_are_counted_and_when_they_prevail_warned_of() {
     let mut run = run_with(&[("weir", &[8.0, 8.0, 8.0]), ("nginx", &[10.0, 10.0, 10.0])]);
     for (index, foreign) in [(0, 80.0), (1, 4.0), (2, 6.0)] {

@@ -20,7 +20,22 @@ pub struct Verdict {
 pub fn verdicts(run: &Run, rows: &[Row]) -> Vec<Verdict> {
     let of =
         |bar: &Bar| rows.iter().filter(|row| row.target == bar.subject().to_string()).collect::<Vec<_>>();
-    run.scenario.bars.iter().flat_map(|bar| verdicts_on(bar, run, &of(bar))).collect()
+    let judged = run.scenario.bars.iter().flat_map(|bar| verdicts_on(bar, run, &of(bar)));
+    if !run.means_nothing() {
+        return judged.collect();
+    }
+    let judged = judged.map(|verdict| match verdict.is_met {
+        Some(_) => Verdict { sentence: unjudged(&verdict.sentence), is_met: None },
+        None => verdict,
+    });
+    judged.collect()
+}
+
+/// The sentence of a verdict without what it says about figures that mean nothing.
+fn unjudged(sentence: &str) -> String {
+    let sentence = sentence.trim_end_matches(": met").trim_end_matches(": missed");
+    let sentence = sentence.replace(" met in all ", " in all ");
+    format!("{sentence}: not judged, since these figures mean nothing")
 }
 
 fn verdicts_on(bar: &Bar, run: &Run, own: &[&Row]) -> Vec<Verdict> {

@@ -68,10 +68,11 @@ impl Capacity {
     /// How that compares with the fastest target, and the warning when it is too little.
     pub fn sentence(&self, measurements: &[Measurement]) -> String {
         let Self { requests_per_second, origin_us, driver_us, is_tls_left_out } = self;
-        let tls = if *is_tls_left_out { " and without TLS, which the origin never sees" } else { "" };
+        let tls = if *is_tls_left_out { " (nor TLS, which the origin never sees)" } else { "" };
         let mut text = format!(
-            "Without a target{tls}, client and origin did {requests_per_second:.0} req/s on the CPU that they share: {origin_us:.1} µs of the \
-             origin's time per request, so {:.0} req/s with a CPU of its own, and {driver_us:.1} µs of the client's.",
+            "Is the lab itself fast enough? With no balancer between them{tls}, its client and its origin, the server behind every target, \
+             exchanged {requests_per_second:.0} requests per second on the one CPU that they share. Each request took {driver_us:.1} µs of the \
+             client's time and {origin_us:.1} µs of the origin's, so that the origin could answer {:.0} per second if it had the CPU to itself.",
             self.of_origin()
         );
         let through_targets =
@@ -82,12 +83,12 @@ impl Capacity {
         if let Some((rate, target)) = fastest {
             let factor = self.of_origin() / rate;
             text.push_str(&format!(
-                " That is {factor:.1} times what the fastest target did ({target}, {rate:.0} req/s)"
+                " That is {factor:.1} times what the fastest target passed on ({target}, {rate:.0} req/s)"
             ));
             text.push_str(if factor < FACTOR_MIN {
-                "; at least twice as much was to be proven: THE ORIGIN IS TOO SLOW for these targets."
+                "; twice as much is needed for the origin not to be the limit: THE ORIGIN IS TOO SLOW for these targets."
             } else {
-                "."
+                ", and twice is enough for the origin not to be the limit."
             });
         }
         text
@@ -117,7 +118,10 @@ mod tests {
         let said =
             capacity.sentence(&[direct.clone(), measured("weir", 50_000.0), measured("nginx", 99_000.0)]);
         assert!(
-            said.ends_with("That is 2.0 times what the fastest target did (nginx, 99000 req/s)."),
+            said.ends_with(
+                "That is 2.0 times what the fastest target passed on (nginx, 99000 req/s), and twice is enough for the origin \
+                 not to be the limit."
+            ),
             "{said}"
         );
         let said = capacity.sentence(&[direct, measured("weir", 101_000.0)]);
@@ -127,7 +131,7 @@ mod tests {
         );
         let said = Capacity { is_tls_left_out: true, ..capacity }.sentence(&[]);
         assert!(
-            said.starts_with("Without a target and without TLS, which the origin never sees, "),
+            said.contains("With no balancer between them (nor TLS, which the origin never sees), its client and its origin"),
             "{said}"
         );
     }
