@@ -13,6 +13,9 @@ use crate::relay::pipe::Ends;
 /// Free buffers that a worker keeps at most; beyond it they go back to the allocator.
 const KEPT_MAX: usize = 256;
 
+/// Free buffers that are left when a crowd has gone: what the few who stay may need at once.
+const KEPT_AT_LEAST: usize = 16;
+
 /// Pipes that a worker keeps at most; each has two descriptors.
 const PIPES_KEPT_MAX: usize = 32;
 
@@ -50,6 +53,14 @@ impl BufferStock {
             vec![0; self.size].into_boxed_slice()
         });
         Buffer { bytes, start: 0, end: 0, stock: Rc::downgrade(self) }
+    }
+
+    /// Gives most of the free buffers back to the allocator.
+    pub(crate) fn shrink(&self) {
+        let mut free = self.free.borrow_mut();
+        let over = free.len().saturating_sub(KEPT_AT_LEAST);
+        free.truncate(KEPT_AT_LEAST);
+        self.alive.set(self.alive.get() - over);
     }
 
     /// Buffers that are taken, and buffers that are free.
@@ -119,6 +130,11 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
+    /// A buffer as long as these bytes, which belongs to no stock.
+    pub(crate) fn holding(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.into(), start: 0, end: bytes.len() as u32, stock: Weak::new() }
+    }
+
     /// The bytes that were received and not yet consumed.
     pub(crate) fn filled(&self) -> &[u8] {
         &self.bytes[self.start as usize..self.end as usize]

@@ -26,6 +26,7 @@ use crate::recorder::{Asked, Recorder};
 use crate::room::{Displaced, RoomWanted};
 use crate::running::Roll;
 use crate::snapshot::{ListenerState, TracePlan};
+use crate::tide::{self, Tide};
 use crate::timers::Timers;
 use crate::turn::Turn;
 use crate::view::{LocalListener, View};
@@ -198,6 +199,7 @@ async fn run_timers(timers: Rc<Timers>) {
 const BUFFERS_PER_EXCHANGE: u32 = 2;
 
 async fn sweep(worker: Rc<Worker>) {
+    let mut tide = Tide::default();
     loop {
         worker.timers.nap(SWEEP_INTERVAL).await;
         let view = Rc::clone(&worker.view.borrow());
@@ -210,6 +212,10 @@ async fn sweep(worker: Rc<Worker>) {
         worker.flush_logs();
         worker.take_stock();
         worker.leaving.borrow_mut().retain(|listener| listener.is_needed(now));
+        if tide.has_fallen(worker.shared.loads[worker.index].0.load(Ordering::Relaxed)) {
+            worker.stock.shrink();
+            tide::give_back();
+        }
     }
 }
 

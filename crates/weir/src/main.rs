@@ -1,5 +1,6 @@
 //! The `weir` program: one module per command, this file chooses.
 
+mod allocator;
 mod command_line;
 mod error;
 mod mistakes;
@@ -36,11 +37,6 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use command_line::{CommandLine, Subcommand};
-
-/// A client connection costs a handful of allocations of odd sizes, and the C library's allocator spends a tenth of
-/// the user time of a short connection on them.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().subcommand {

@@ -33,6 +33,7 @@ pub(crate) enum Origin<'a> {
 /// # Errors
 /// What the system refused, with what to change.
 pub(crate) fn proxy(config: &Config, origin: Origin<'_>, wishes: Wishes) -> Result<Proxy, CommandError> {
+    weir_proxy::give_back_memory_by(crate::allocator::give_back);
     let proxy = Proxy::start_obeying(config, wishes).map_err(|error| {
         let help = help(&error, origin);
         CommandError::Failed { error: error.into(), help }

@@ -5,6 +5,7 @@
 //! 882 us with RSA-2048 (lab/runs/2026-11-22-tls-handshake-*). When a file changes, all are replaced at once;
 //! handshakes under way go on with what they began with.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,6 +68,16 @@ impl Certificates {
     pub(crate) fn reloads(&self) -> [u64; 2] {
         [0, 1].map(|index: usize| self.reloads[index].load(Ordering::Relaxed))
     }
+}
+
+thread_local! {
+    /// The name in the last ClientHello that this thread has read. The connections that take it to their records have no other way to it.
+    static ASKED_NAME: Cell<Option<Box<str>>> = const { Cell::new(None) };
+}
+
+/// The name that a client has asked for, if the handshake that has just been moved on has read one; once.
+pub(super) fn take_asked_name() -> Option<Box<str>> {
+    ASKED_NAME.take()
 }
 
 /// Certificates by the names that they are for.
@@ -140,6 +151,7 @@ impl ByName {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        ASKED_NAME.set(client_hello.server_name().map(|name| name.to_ascii_lowercase().into()));
         self.now.load().choose(client_hello.server_name(), client_hello.signature_schemes())
     }
 }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use rustls::server::UnbufferedServerConnection;
 use rustls::{CertificateError, PeerIncompatible, ServerConfig};
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::clients::ClientCertificate;
 use super::records::Records;
+use super::session::Session as TlsSession;
 use super::terms::Terms;
 use crate::clock;
 use crate::downstream::session::Session;
@@ -100,9 +102,9 @@ async fn take_turn(session: &mut Session, terms: &Terms, latest: Instant) -> Res
 }
 
 async fn shake(session: &mut Session, config: Arc<ServerConfig>) -> Result<(), Refused> {
-    let made = rustls::ServerConnection::new(config);
+    let made = UnbufferedServerConnection::new(config);
     let made = made.map_err(|_| Refused::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
-    let mut records = Box::new(Records::new(made.into(), session.client.input.take()));
+    let mut records = Box::new(Records::new(TlsSession::Server(made), session.client.input.take()));
     let outcome = std::future::poll_fn(|cx| {
         match records.poll_handshake(cx, &mut session.client.socket, &session.worker.stock, Behind::Unknown) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),

@@ -9,4 +9,5 @@ pub(crate) mod terms;
 mod own;
 pub(crate) mod trust;
 pub(crate) mod handshake;
+pub(crate) mod session;
 pub(crate) mod records;

@@ -3,33 +3,71 @@
 //! Bytes count as written once they are encrypted; what the kernel does not take then waits here and goes first. Holds no
 //! buffer of its own while nothing moves. Must not wait for a handshake: see `handshake`.
 
-use std::io::{self, IoSlice, Read as _, Write};
+use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use rustls::pki_types::CertificateDer;
-use rustls::{HandshakeKind, ProtocolVersion};
+use rustls::{Error, HandshakeKind, InvalidMessage, ProtocolVersion};
 use weir_observe::access_log::TlsRecord;
 
+use super::certificates;
 use super::clients::ClientCertificate;
+use super::session::{Session, Turn};
 use super::terms::suite_name;
 use crate::buffer::{Buffer, BufferStock};
 use crate::socket::{Behind, PeerState, Socket};
 
-/// Decrypted bytes beyond which no further record is taken in before they are read: what rustls allows.
-const DECRYPTED_MAX: usize = 16 * 1024;
+/// Bytes that are encrypted at once: four records. More waits for the next call.
+const PLAIN_MAX: usize = 64 * 1024;
+
+/// What a record may take besides its bytes: header, nonce, type, tag, and room to spare (RFC 8446 section 5.2, RFC 5288 section 3).
+const RECORD_OVERHEAD: usize = 64;
+
+/// The bytes of one record, unless the peer asks for shorter ones.
+const RECORD: usize = 16 * 1024;
+
+/// Bytes of an incomplete message that are kept: what rustls allows for those of a handshake. Other records are shorter.
+const WIRE_MAX: usize = 64 * 1024;
+
+/// An incomplete record of up to so many bytes is kept in as many while its rest is waited for, and not in a whole buffer.
+const FRAGMENT_MAX: usize = 4 * 1024;
 
 /// Reads after which a peer that still sends something is not quiet: two tickets of 250 bytes each are usual.
 const QUIET_READS_MAX: usize = 4;
 
+thread_local! {
+    /// What the worker encrypts in. Empty between two calls, so that all its connections share it.
+    static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch { gathered: Vec::new(), sealed: Vec::new() }) };
+}
+
+struct Scratch {
+    /// Slices that share records, one behind the other.
+    gathered: Vec<u8>,
+    /// Records as they go to the peer.
+    sealed: Vec<u8>,
+}
+
 /// One TLS connection without its socket.
 #[derive(Debug)]
 pub(crate) struct Records {
-    session: rustls::Connection,
-    /// Received and not yet taken in; absent when empty, as it is unless decrypted bytes wait to be read.
+    session: Session,
+    /// Received and not yet taken in; absent when empty, as it is unless decrypted bytes wait to be read or a record is incomplete.
     wire: Option<Buffer>,
-    /// Decrypted bytes that wait to be read.
-    decrypted: usize,
+    /// Whether all that is whole in `wire` has been taken in.
+    exhausted: bool,
+    /// Decrypted bytes that wait in the session: one record.
+    record: usize,
+    /// Decrypted bytes before them, which had to make way or had no room where the record was read into.
+    decrypted: Option<Buffer>,
+    /// What broke the protocol behind the bytes that wait to be read.
+    broken: Option<Box<Error>>,
+    /// Whether something has broken the protocol: the session is not moved on any more.
+    is_over: bool,
+    /// Encrypted, not yet taken by the kernel, from `sent` on.
+    unsent: Vec<u8>,
+    sent: usize,
     /// Whether the peer has said that it sends no more.
     peer_closed: bool,
     /// Whether the kernel took less than was encrypted.
@@ -40,34 +78,39 @@ pub(crate) struct Records {
     pub(crate) handshake_micros: u32,
     /// The certificate that a client has shown.
     pub(crate) client_certificate: Option<Box<ClientCertificate>>,
+    /// The name that a client asked for.
+    server_name: Option<Box<str>>,
 }
 
 impl Records {
     /// The records of `session`, of which `received` has arrived already.
-    pub(crate) fn new(session: rustls::Connection, received: Option<Buffer>) -> Self {
+    pub(crate) fn new(session: Session, received: Option<Buffer>) -> Self {
         Self {
             session,
             wire: received,
-            decrypted: 0,
+            exhausted: false,
+            record: 0,
+            decrypted: None,
+            broken: None,
+            is_over: false,
+            unsent: Vec::new(),
+            sent: 0,
             peer_closed: false,
             congested: false,
             notified: false,
             handshake_micros: 0,
             client_certificate: None,
+            server_name: None,
         }
     }
 
     /// What the handshake agreed on, for the log.
     pub(crate) fn record(&self) -> TlsRecord<'_> {
         let suite = self.session.negotiated_cipher_suite().map(|suite| suite.suite());
-        let server_name = match &self.session {
-            rustls::Connection::Server(session) => session.server_name(),
-            rustls::Connection::Client(_) => None,
-        };
         TlsRecord {
             version: if self.is_version_13() { "1.3" } else { "1.2" },
             cipher_suite: suite.map_or("", suite_name),
-            server_name: server_name.unwrap_or_default(),
+            server_name: self.server_name.as_deref().unwrap_or_default(),
             resumed: self.is_resumed(),
             client_subject: "",
             client_fingerprint: "",
@@ -91,7 +134,11 @@ impl Records {
 
     /// Whether bytes of the peer wait to be read, decrypted or not.
     pub(crate) fn has_received(&self) -> bool {
-        self.decrypted > 0 || self.wire.is_some()
+        self.has_decrypted() || self.broken.is_some() || (self.wire.is_some() && !self.exhausted)
+    }
+
+    fn has_decrypted(&self) -> bool {
+        self.record > 0 || self.decrypted.is_some()
     }
 
     /// Whether a read has something to tell without the socket: bytes or the end.
@@ -117,10 +164,10 @@ impl Records {
     ) -> Poll<io::Result<()>> {
         loop {
             self.take_in(cx, socket)?;
-            if self.decrypted > 0 || self.peer_closed {
+            if self.has_decrypted() || self.peer_closed {
                 return Poll::Ready(Ok(()));
             }
-            if self.session.wants_write() {
+            if !self.unsent.is_empty() {
                 // An answer to a change of keys, say. A socket that takes nothing now gets it with the next write.
                 let _later = self.poll_flush(cx, socket, Behind::Unknown)?;
             }
@@ -128,14 +175,33 @@ impl Records {
         }
     }
 
-    /// Reads decrypted bytes that [`Records::poll_decrypted`] has found; 0 is the end.
+    /// Reads decrypted bytes that [`Records::poll_decrypted`] has found, of as many records as have arrived and have room; 0 is the end.
     pub(crate) fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
-        if self.decrypted == 0 {
-            return Ok(0);
+        let mut len = 0;
+        while self.has_decrypted() && len < space.len() {
+            len += self.read_decrypted(&mut space[len..]);
+            if self.has_decrypted() || self.wire.is_none() || self.exhausted || self.peer_closed {
+                continue;
+            }
+            // What is wrong behind good bytes is told when these have been read.
+            self.broken = self.advance().err().map(Box::new);
         }
-        let len = self.session.reader().read(space)?;
-        self.decrypted -= len;
         Ok(len)
+    }
+
+    fn read_decrypted(&mut self, space: &mut [u8]) -> usize {
+        if let Some(decrypted) = &mut self.decrypted {
+            let len = decrypted.len().min(space.len());
+            space[..len].copy_from_slice(&decrypted.filled()[..len]);
+            decrypted.consume(len);
+            if decrypted.is_empty() {
+                self.decrypted = None;
+            }
+            return len;
+        }
+        self.record = 0;
+        let rest = &mut self.decrypted;
+        self.session.take_record(space, |bytes| *rest = Some(Buffer::holding(bytes)))
     }
 
     /// Moves the handshake on until it is over; `behind` is what comes after our last word in it.
@@ -153,7 +219,7 @@ impl Records {
             self.take_in(cx, socket)?;
             if !self.session.is_handshaking() {
                 // Tickets for the client leave with the first response, if the first request has come already.
-                return if self.decrypted > 0 {
+                return if self.has_decrypted() {
                     Poll::Ready(Ok(()))
                 } else {
                     self.poll_flush(cx, socket, behind)
@@ -210,64 +276,132 @@ impl Records {
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mut rest = &space[..len];
         // What stands behind the peer's last word is nothing.
-        while !rest.is_empty() && !self.peer_closed {
-            self.session.read_tls(&mut rest)?;
-            let state = self.session.process_new_packets().map_err(io::Error::other)?;
-            self.decrypted = state.plaintext_bytes_to_read();
-            self.peer_closed = state.peer_has_closed();
+        if self.peer_closed {
+            return Ok(());
         }
-        Ok(())
+        let received = self.wire.as_ref().map_or(&[][..], Buffer::filled);
+        if received.len() >= WIRE_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.wire = Some(Buffer::holding(&[received, &space[..len]].concat()));
+        self.exhausted = false;
+        self.advance().map_err(io::Error::other)
     }
 
     /// What another worker needs to go on; `None` when something is under way.
-    pub(crate) fn into_session(self) -> Option<rustls::Connection> {
-        let is_idle = !self.has_news() && !self.congested && !self.notified;
+    pub(crate) fn into_session(self) -> Option<Session> {
+        let is_idle = !self.has_news() && self.wire.is_none() && self.unsent.is_empty() && !self.notified;
         is_idle.then_some(self.session)
     }
 
-    /// Receives once from the socket.
+    /// Receives once from the socket, behind what there is of an incomplete record.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
         socket: &mut Socket,
         stock: &Rc<BufferStock>,
     ) -> Poll<io::Result<()>> {
-        debug_assert!(self.wire.is_none(), "what was received is taken in first");
-        ready!(socket.poll_readable(cx))?;
-        let mut wire = stock.take();
-        let len = ready!(socket.poll_read(cx, wire.space()))?;
-        if len == 0 {
-            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        debug_assert!(self.wire.is_none() || self.exhausted, "what was received is taken in first");
+        if socket.poll_readable(cx)?.is_pending() {
+            self.keep_fragment();
+            return Poll::Pending;
         }
-        wire.fill(len);
-        self.wire = Some(wire);
-        Poll::Ready(Ok(()))
+        let mut wire = match self.wire.take() {
+            Some(wire) if wire.is_full() => larger(&wire, stock)?,
+            Some(wire) => wire,
+            None => stock.take(),
+        };
+        let received = socket.poll_read(cx, wire.space());
+        if let Poll::Ready(Ok(len)) = received {
+            wire.fill(len);
+        }
+        self.wire = (!wire.is_empty()).then_some(wire);
+        match ready!(received)? {
+            0 => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            _ => {
+                self.exhausted = false;
+                Poll::Ready(Ok(()))
+            }
+        }
     }
 
-    /// Decrypts what was received, as far as decrypted bytes have room; answers what the protocol wants answered.
-    fn take_in(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<()> {
-        let Some(wire) = &mut self.wire else { return Ok(()) };
-        while !wire.is_empty() && self.decrypted <= DECRYPTED_MAX && !self.peer_closed {
-            let mut rest = wire.filled();
-            let taken = self.session.read_tls(&mut rest)?;
-            wire.consume(taken);
-            let state = match self.session.process_new_packets() {
-                Ok(state) => state,
-                Err(error) => {
-                    // The peer shall know why, if it can be told at once.
-                    let _gone = self.poll_flush(cx, socket, Behind::Close);
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-                }
-            };
-            self.decrypted = state.plaintext_bytes_to_read();
-            self.peer_closed = state.peer_has_closed();
+    /// Gives a buffer back that holds little of a record whose rest may be long in coming.
+    fn keep_fragment(&mut self) {
+        if let Some(wire) = &mut self.wire
+            && wire.len() <= FRAGMENT_MAX
+            && !wire.is_full()
+        {
+            *wire = Buffer::holding(wire.filled());
         }
-        if wire.is_empty() || self.peer_closed {
-            self.wire = None;
+    }
+
+    /// Decrypts what was received, up to the next bytes that are to be read; answers what the protocol wants answered.
+    fn take_in(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<()> {
+        if self.has_decrypted() || self.peer_closed {
+            return Ok(());
+        }
+        let is_new = self.wire.is_some() && !self.exhausted;
+        let outcome = match self.broken.take() {
+            Some(broken) => Err(*broken),
+            None if is_new || self.session.is_handshaking() => self.advance(),
+            None => Ok(()),
+        };
+        outcome.map_err(|error| {
+            // The peer shall know why, if it can be told at once.
+            let _gone = self.poll_flush(cx, socket, Behind::Close);
+            io::Error::new(io::ErrorKind::InvalidData, error)
+        })
+    }
+
+    /// Has the session take in what was received, up to the next bytes that are to be read.
+    fn advance(&mut self) -> Result<(), Error> {
+        if self.is_over {
+            return Err(Error::General("the protocol was broken before".to_owned()));
+        }
+        let mut nothing = [];
+        let is_handshaking = self.session.is_handshaking();
+        let wire = self.wire.as_mut().map_or(&mut nothing[..], Buffer::filled_mut);
+        let (taken, turn) = self.session.advance(wire, &mut self.unsent);
+        if turn.is_err() {
+            self.session.say_why(&mut wire[taken..], &mut self.unsent);
+            self.is_over = true;
+        }
+        if let Some(wire) = &mut self.wire {
+            wire.consume(taken);
+            if wire.is_empty() {
+                self.wire = None;
+            }
+        }
+        if is_handshaking && let Some(name) = certificates::take_asked_name() {
+            self.server_name = Some(name);
+        }
+        match turn? {
+            Turn::Received(len) => self.record = len,
+            Turn::PeerClosed => {
+                self.peer_closed = true;
+                self.wire = None;
+            }
+            Turn::Open => self.exhausted = true,
         }
         Ok(())
+    }
+
+    /// Has the session say all that it has to say, which it does only when it has nothing for us to read: that makes way.
+    fn settle(&mut self) -> Result<(), Error> {
+        loop {
+            let was_closed = self.peer_closed;
+            self.advance()?;
+            if self.record > 0 {
+                self.record = 0;
+                let mut bytes =
+                    self.decrypted.take().map_or_else(Vec::new, |before| before.filled().to_vec());
+                self.session.take_record(&mut [], |record| bytes.extend_from_slice(record));
+                self.decrypted = Some(Buffer::holding(&bytes));
+            } else if was_closed || !self.peer_closed {
+                return Ok(());
+            }
+        }
     }
 
     /// Encrypts as much of the slices as has room and sends it with one system call; counts what was encrypted.
@@ -284,29 +418,84 @@ impl Records {
             ready!(self.poll_flush(cx, socket, behind))?;
         }
         let whole = slices.iter().map(|slice| slice.len()).sum::<usize>();
-        let len = match slices {
-            [[], [], []] => 0,
-            [only, [], []] | [[], only, []] | [[], [], only] => self.session.writer().write(only)?,
-            slices => self.session.writer().write_vectored(&slices.map(IoSlice::new))?,
-        };
-        if behind == Behind::Close && len == whole {
+        let is_last = behind == Behind::Close && whole <= PLAIN_MAX;
+        self.settle().map_err(io::Error::other)?;
+        Poll::Ready(SCRATCH.with_borrow_mut(|Scratch { gathered, sealed }| {
+            let plain = match slices {
+                [only, [], []] | [[], only, []] | [[], [], only] => &only[..only.len().min(PLAIN_MAX)],
+                slices => gather(gathered, slices),
+            };
+            let end = self.seal(plain, is_last, sealed).map_err(io::Error::other)?;
+            self.send(cx, socket, &sealed[..end], behind)?;
+            Ok(plain.len())
+        }))
+    }
+
+    /// Puts into `sealed` what has not been sent, then the records of `plain`, then, if that is the last of it, the word for it.
+    fn seal(&mut self, plain: &[u8], is_last: bool, sealed: &mut Vec<u8>) -> Result<usize, Error> {
+        let ahead = std::mem::take(&mut self.unsent);
+        let ahead = &ahead[std::mem::take(&mut self.sent)..];
+        let room = ahead.len() + plain.len() + (plain.len() / RECORD + 2) * RECORD_OVERHEAD;
+        if sealed.len() < room {
+            sealed.resize(room, 0);
+        }
+        sealed[..ahead.len()].copy_from_slice(ahead);
+        let mut end = ahead.len();
+        if !plain.is_empty() {
+            let mut nothing = [];
+            let wire = self.wire.as_mut().map_or(&mut nothing[..], Buffer::filled_mut);
+            end += self.session.encrypt(wire, plain, &mut sealed[end..])?;
+        }
+        if is_last {
             self.notify();
+            let word = std::mem::take(&mut self.unsent);
+            if sealed.len() < end + word.len() {
+                sealed.resize(end + word.len(), 0);
+            }
+            sealed[end..end + word.len()].copy_from_slice(&word);
+            end += word.len();
         }
-        match self.poll_flush(cx, socket, behind) {
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(len)),
+        Ok(end)
+    }
+
+    /// Sends these bytes; what the kernel does not take now waits.
+    fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &mut Socket,
+        mut bytes: &[u8],
+        behind: Behind,
+    ) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match socket.poll_write(cx, bytes, behind) {
+                Poll::Ready(Ok(len)) => bytes = &bytes[len..],
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => {
+                    self.unsent = bytes.to_vec();
+                    self.congested = true;
+                    return Ok(());
+                }
+            }
         }
+        Ok(())
     }
 
     /// Tells the peer that nothing more comes, and waits until the kernel has that.
     pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<()>> {
-        self.notify();
+        if !self.notified {
+            // A peer that broke the protocol hears so; if not, the end of the connection will do.
+            let _broken = self.settle();
+            self.notify();
+        }
         self.poll_flush(cx, socket, Behind::Close)
     }
 
+    /// Puts the last word behind what is unsent; [`Records::settle`] goes before it.
     fn notify(&mut self) {
-        if !std::mem::replace(&mut self.notified, true) {
-            self.session.send_close_notify();
+        if !std::mem::replace(&mut self.notified, true) && !self.is_over {
+            let mut nothing = [];
+            let wire = self.wire.as_mut().map_or(&mut nothing[..], Buffer::filled_mut);
+            self.session.close_notify(wire, &mut self.unsent);
         }
     }
 
@@ -317,47 +506,33 @@ impl Records {
         socket: &mut Socket,
         behind: Behind,
     ) -> Poll<io::Result<()>> {
-        let mut outlet = Outlet { cx, socket, behind };
-        while self.session.wants_write() {
+        while self.sent < self.unsent.len() {
             self.congested = true;
-            match self.session.write_tls(&mut outlet) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
-                Err(error) => return Poll::Ready(Err(error)),
-            }
+            self.sent += ready!(socket.poll_write(cx, &self.unsent[self.sent..], behind))?;
         }
-        self.congested = false;
+        (self.unsent, self.sent, self.congested) = (Vec::new(), 0, false);
         Poll::Ready(Ok(()))
     }
 }
 
-/// A socket as rustls writes to it: `WouldBlock` when the task will be woken.
-struct Outlet<'a, 'b> {
-    cx: &'a mut Context<'b>,
-    socket: &'a mut Socket,
-    behind: Behind,
+/// As much of the slices, one behind the other, as is encrypted at once.
+fn gather<'a>(gathered: &'a mut Vec<u8>, slices: [&[u8]; 3]) -> &'a [u8] {
+    gathered.clear();
+    for slice in slices {
+        gathered.extend_from_slice(&slice[..slice.len().min(PLAIN_MAX - gathered.len())]);
+    }
+    gathered
 }
 
-impl Write for Outlet<'_, '_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        or_would_block(self.socket.poll_write(self.cx, bytes, self.behind))
+/// A buffer with the bytes of `full` and room for more of their message.
+fn larger(full: &Buffer, stock: &Rc<BufferStock>) -> io::Result<Buffer> {
+    if full.len() >= WIRE_MAX {
+        let error = Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, error));
     }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        or_would_block(match slices {
-            [only] => self.socket.poll_write(self.cx, only, self.behind),
-            slices => self.socket.poll_write_slices(self.cx, slices, self.behind),
-        })
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn or_would_block(outcome: Poll<io::Result<usize>>) -> io::Result<usize> {
-    match outcome {
-        Poll::Ready(outcome) => outcome,
-        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
-    }
+    let mut wire = stock.take();
+    wire.grow((2 * full.len()).min(WIRE_MAX));
+    wire.space()[..full.len()].copy_from_slice(full.filled());
+    wire.fill(full.len());
+    Ok(wire)
 }

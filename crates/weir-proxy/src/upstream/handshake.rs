@@ -7,7 +7,8 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
+use rustls::client::UnbufferedClientConnection;
+use rustls::{AlertDescription, CertificateError, Error};
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::connect::Endpoint;
@@ -19,6 +20,7 @@ use crate::socket::{Behind, Socket};
 use crate::timers::Timers;
 use crate::tls::handshake::of_rustls;
 use crate::tls::records::Records;
+use crate::tls::session::Session;
 use crate::tls::trust::Introduction;
 
 /// What a new connection to a server begins with, in this order; each is left out where it is not wanted.
@@ -58,9 +60,9 @@ async fn shake(
     mut socket: Socket,
     stock: &Rc<BufferStock>,
 ) -> Result<Connection, Failure> {
-    let made = ClientConnection::new(Arc::clone(&introduction.config), introduction.name.clone());
+    let made = UnbufferedClientConnection::new(Arc::clone(&introduction.config), introduction.name.clone());
     let made = made.map_err(|_| Failure::weir(Phase::Connect, Cause::Io))?;
-    let mut records = Box::new(Records::new(made.into(), None));
+    let mut records = Box::new(Records::new(Session::Client(made), None));
     let shaken = std::future::poll_fn(|cx| records.poll_handshake(cx, &mut socket, stock, behind)).await;
     shaken.map_err(|error| refused(introduction, &error))?;
     let mut connection = Connection::new(socket);

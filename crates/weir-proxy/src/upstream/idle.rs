@@ -16,6 +16,7 @@ use crate::connection::Connection;
 use crate::descriptors::ServerPlace;
 use crate::socket::Socket;
 use crate::tls::records::Records;
+use crate::tls::session::Session;
 use crate::view::LocalServer;
 
 /// How many idle connections are kept, and for how long.
@@ -203,7 +204,7 @@ impl OwnIdle {
 #[derive(Debug)]
 struct Parked {
     fd: OwnedFd,
-    tls: Option<Box<rustls::Connection>>,
+    tls: Option<Box<Session>>,
     opened_at: Instant,
     requests: u64,
     usable_until: Option<Instant>,
