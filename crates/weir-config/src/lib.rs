@@ -38,13 +38,14 @@ pub use certificate::{
 pub use config::{
     AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
-    CollectorUrl, Config, ConnectionLimit, CookieMode, CookiePersistence, Credentials, Dns, Ejection,
-    EncodedSlash, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe, IdleConnections,
-    KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits, ListenerTimeouts, ListenerTls,
-    Log, LogFormat, LogLevel, PathForm, Paths, Probe, Process, Protocol, ProxyProtocol, ProxyVersion, Queue,
-    QueuePriority, Recorder, Redirect, RedirectPart, ReloadTrigger, RequestId, Retry, Route, RouteTimeouts,
-    Secret, Server, ServerLeniency, Split, TlsVersion, Traces, Trust, TrustedProxies, Upstream,
-    UpstreamIndex, UpstreamLimits, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    CollectorUrl, Config, ConnectionLimit, CookieMode, CookiePersistence, Credentials, Dialogue, Dns,
+    Ejection, EncodedSlash, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe,
+    IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
+    ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, OnDown, PathForm, Paths, Probe, Process,
+    Protocol, ProxyProtocol, ProxyVersion, Queue, QueuePriority, Recorder, Redirect, RedirectPart,
+    ReloadTrigger, RequestId, Retry, Route, RouteTimeouts, Secret, Server, ServerLeniency, Split, TlsVersion,
+    Traces, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts, UpstreamTls,
+    WorkerCount,
 };
 pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, What};
 pub use load::Checked;

@@ -12,6 +12,15 @@ use weir_observe::{Cause, Failure, Phase};
 
 use crate::timers::{NEVER, Tick, Timer, Timers};
 
+/// Why every wait is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Somebody has asked for the end of the session.
+    Asked,
+    /// The server of its exchange has gone down: the exchange on it ends, not the session.
+    ServerDown,
+}
+
 /// A deadline that can be moved for free, and the timer behind it.
 #[derive(Debug)]
 pub(crate) struct Deadline {
@@ -23,14 +32,14 @@ pub(crate) struct Deadline {
     ceiling: Tick,
     /// A moment at which the task wants to be polled, whatever the limits are.
     look: Tick,
-    /// Whether the session is to end now: every wait is over.
-    is_cut: bool,
+    /// Why the session is to end now, if it is: every wait is over.
+    cut: Option<Cut>,
 }
 
 impl Deadline {
     /// No limit yet, no timer.
     pub(crate) fn new(timers: &Rc<Timers>) -> Self {
-        Self { timers: Rc::clone(timers), timer: None, at: NEVER, ceiling: NEVER, look: NEVER, is_cut: false }
+        Self { timers: Rc::clone(timers), timer: None, at: NEVER, ceiling: NEVER, look: NEVER, cut: None }
     }
 
     /// Gets a timer for the task that polls; to be called once, before the first wait.
@@ -73,19 +82,31 @@ impl Deadline {
         self.ceiling < self.at
     }
 
-    /// Ends every wait from now on: somebody has asked for the end of the session.
-    pub(crate) fn cut(&mut self) {
-        self.is_cut = true;
+    /// Ends every wait from now on.
+    pub(crate) fn cut(&mut self, why: Cut) {
+        self.cut = Some(why);
     }
 
-    /// Whether that is why a wait was over.
+    /// Whether a wait was over because somebody has asked for the end of the session.
     pub(crate) fn is_cut(&self) -> bool {
-        self.is_cut
+        self.cut == Some(Cut::Asked)
+    }
+
+    /// The failure of a wait in `phase` that was cut. Where it was for the server, what comes next is waited for again: another server, or
+    /// the client to take the last bytes.
+    pub(crate) fn cut_failure(&mut self, phase: Phase) -> Option<Failure> {
+        match self.cut? {
+            Cut::Asked => Some(Failure::weir(phase, Cause::Cut)),
+            Cut::ServerDown => {
+                self.cut = None;
+                Some(Failure::server(phase, Cause::ServerDown))
+            }
+        }
     }
 
     /// What ended a wait in `phase`: `passed`, unless somebody has asked for the end of the session.
     pub(crate) fn failure(&self, phase: Phase, passed: Failure) -> Failure {
-        if self.is_cut { Failure::weir(phase, Cause::Cut) } else { passed }
+        if self.is_cut() { Failure::weir(phase, Cause::Cut) } else { passed }
     }
 
     /// The session waits for its next request on a listener; whether it is to end, since somebody needs its place.
@@ -103,7 +124,7 @@ impl Deadline {
     /// Ready when the deadline has passed; else the task is woken when it does. To be polled last, when everything
     /// else is pending.
     pub(crate) fn poll_passed(&mut self) -> Poll<()> {
-        if self.is_cut {
+        if self.cut.is_some() {
             return Poll::Ready(());
         }
         let at = self.at.min(self.ceiling);

@@ -294,7 +294,7 @@ impl Proxy {
         })?);
         self.follow_on_control(snapshot);
         // Only now: a server whose name has not been asked for yet is not dead.
-        self.checks = CheckThread::start(snapshot, self.around.seed)?;
+        self.checks = CheckThread::start(snapshot, &self.desk, self.around.seed)?;
         Ok(())
     }
 

@@ -212,7 +212,7 @@ impl Proxy {
         if let Some(checks) = &self.checks {
             checks.follow(snapshot);
         } else {
-            let started = CheckThread::start(snapshot, self.around.seed);
+            let started = CheckThread::start(snapshot, &self.desk, self.around.seed);
             self.checks = started.unwrap_or_else(|error| {
                 tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
                 None

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustls_pki_types::ServerName;
 
-use super::headers;
+use super::{dialogue, headers};
 use crate::config::{BodyRule, HealthCheck, HttpProbe, Probe};
 use crate::key::Located;
 use crate::mistake::{Finding, MistakeKind};
@@ -52,12 +52,14 @@ pub(super) fn check(
         ProbeKind::Http => Probe::Http(Box::new(http(text, findings))),
     };
     report_tls(text, kind, findings);
+    let dialogue = dialogue::check(text, kind, findings);
     let tls = kind == ProbeKind::Tls || (kind == ProbeKind::Http && wants_tls);
     let timeout = value.timeout.unwrap_or((value.interval / 2).min(TIMEOUT_DEFAULT_MAX));
     let interval_changing = value.interval_changing.unwrap_or((value.interval / 4).max(INTERVAL_MIN));
     check_times(text, timeout, findings);
     HealthCheck {
         probe,
+        dialogue,
         tls,
         server_name: value
             .host
@@ -86,6 +88,7 @@ fn report_of_http(
         ProbeKind::Tls => ("tls", "shakes hands"),
         _ => ("tcp", "opens a connection"),
     };
+    let does = if dialogue::is_written(text) { "has a conversation of its own" } else { does };
     for key in OF_HTTP.into_iter().filter(|key| *key != "host" || !names_server) {
         if let Some(at) = text.changed(key) {
             let what = format!("`{key}` does nothing: a probe of the kind `{kind}` only {does}");

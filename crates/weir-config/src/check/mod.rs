@@ -8,6 +8,7 @@ mod access_log;
 mod action;
 mod admin;
 mod client_certificates;
+mod dialogue;
 mod ejection;
 mod headers;
 mod health;

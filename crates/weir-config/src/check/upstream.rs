@@ -45,6 +45,7 @@ pub(super) fn check(
         retry: retry.value,
         persistence,
         health,
+        on_down: text.value.on_down,
         ejection,
         panic_threshold: text.value.panic_threshold,
     }
@@ -171,6 +172,11 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
                 format!("`{key}` does nothing: no server has `max_requests`, so no request ever waits");
             findings.push(Finding::new(MistakeKind::Unused, at, what));
         }
+    }
+    if let Some(at) = text.changed("on_down").filter(|_| value.health.is_none()) {
+        let what = "`on_down` does nothing without `health`: no server is ever down";
+        let hint = "write for example `health = {}`, or one with a `preset`";
+        findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));
     }
     let belongs = value.balance.0 == "consistent-hash" || value.persistence.is_some();
     if let Some(at) = value.queue.changed("own_server").filter(|_| !belongs) {

@@ -13,6 +13,8 @@ use crate::value::{HeaderName, HeaderValue, Percent, Size, StatusRange};
 pub struct HealthCheck {
     /// What a probe is.
     pub probe: Probe,
+    /// What is said on the connection, with [`Probe::Tcp`] and [`Probe::Tls`]; `None`: nothing.
+    pub dialogue: Option<Dialogue>,
     /// Whether it uses TLS; always with [`Probe::Tls`], never with [`Probe::Tcp`].
     pub tls: bool,
     /// What a server is asked for by probes of an upstream without TLS; `None`: nothing.
@@ -44,6 +46,47 @@ pub enum Probe {
     Tls,
     /// A request.
     Http(Box<HttpProbe>),
+}
+
+/// What a probe says on a connection that is not HTTP, and what it expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dialogue {
+    /// As the config has it.
+    Script {
+        /// What is sent first; may be empty.
+        send: Box<[u8]>,
+        /// What has to be found in what the server sends; not empty.
+        expect: Box<[u8]>,
+        /// What is sent before the end; may be empty.
+        quit: Box<[u8]>,
+    },
+    /// Redis and what speaks its protocol.
+    Redis,
+    /// PostgreSQL; with a user, up to the question for the password.
+    Postgresql {
+        /// Without NUL, not empty.
+        user: Option<Box<str>>,
+    },
+    /// MySQL and MariaDB.
+    Mysql {
+        /// Without NUL, not empty.
+        user: Box<str>,
+    },
+    /// A mail server.
+    Smtp,
+}
+
+impl Dialogue {
+    /// What it is called in sentences.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Script { .. } => "an answer to `send`",
+            Self::Redis => "a `PING` to Redis",
+            Self::Postgresql { .. } => "a greeting of PostgreSQL",
+            Self::Mysql { .. } => "a login to MySQL",
+            Self::Smtp => "a greeting of SMTP",
+        }
+    }
 }
 
 /// The request of a probe, and the response that is expected.

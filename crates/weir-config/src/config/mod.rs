@@ -25,7 +25,7 @@ pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use credentials::Credentials;
 pub use ejection::Ejection;
-pub use health::{BodyRule, HealthCheck, HttpProbe, Probe};
+pub use health::{BodyRule, Dialogue, HealthCheck, HttpProbe, Probe};
 pub use listener::{
     EncodedSlash, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, PathForm, Paths, Protocol,
     ProxyProtocol, RequestId, Trust, TrustedProxies,
@@ -41,7 +41,7 @@ pub use route::{
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, Traces};
 pub use upstream::{
-    IdleConnections, ProxyVersion, Queue, Retry, Server, ServerLeniency, Upstream, UpstreamLimits,
+    IdleConnections, OnDown, ProxyVersion, Queue, Retry, Server, ServerLeniency, Upstream, UpstreamLimits,
     UpstreamTimeouts,
 };
 pub use upstream_tls::UpstreamTls;

@@ -45,6 +45,8 @@ pub struct Upstream {
     pub persistence: Option<CookiePersistence>,
     /// How servers are probed; `None`: they are not.
     pub health: Option<HealthCheck>,
+    /// What becomes of the connections through a server that goes down.
+    pub on_down: OnDown,
     /// What becomes of servers on which requests fail; `None`: nothing.
     pub ejection: Option<Ejection>,
     /// The share of the servers below which all get requests; `None`: those that are usable only, however few.
@@ -69,6 +71,7 @@ impl Upstream {
             retry: Retry::default(),
             persistence: None,
             health: None,
+            on_down: OnDown::default(),
             ejection: Some(Ejection::default()),
             panic_threshold: None,
         }
@@ -89,6 +92,17 @@ impl Upstream {
             if server.backup { member.as_backup() } else { member }
         });
         Balancer::new(&self.balance, members.collect(), seed)
+    }
+}
+
+choice! {
+    /// What becomes of the connections through a server that its probes find down.
+    pub enum OnDown {
+        /// they go on: the server may still be at work on them
+        #[default]
+        Keep = "keep",
+        /// tunnels are closed at once, and requests under way end as when the server closes its connection
+        Close = "close",
     }
 }
 

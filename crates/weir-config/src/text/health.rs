@@ -38,6 +38,19 @@ section! {
         body_contains: Box<str> = optional, like "HAProxy `http-check expect string`";
         /// A regular expression that has to be found in the body.
         body_regex: Pattern = optional, like "nginx `match { body ~ }`, HAProxy `http-check expect rstring`";
+        /// A conversation that shows that a server of this kind is well, in place of `send` and `expect`; it ends as the protocol has it, so that the server logs no error.
+        preset: ProbePreset = optional,
+            like "HAProxy `option redis-check`, `option mysql-check`, `option pgsql-check`, `option smtpchk`";
+        /// Whom a probe logs in as, without a password: an account without rights. `preset = "mysql"` needs it; with `"postgresql"` the server has to come as far as
+        /// asking for the password or letting the user in, without it to a first answer.
+        user: Spanned<Box<str>> = optional, like "HAProxy `option mysql-check user`, `option pgsql-check user`";
+        /// What a probe sends once it is connected, also over TLS. Without it, the server speaks first.
+        send: ProbeBytes = optional, like "nginx `match { send }`, HAProxy `tcp-check send`, `tcp-check send-binary`";
+        /// What has to stand in the first 16 KiB that the server sends.
+        expect: ProbeBytes = optional,
+            like "nginx `match { expect }`, HAProxy `tcp-check expect string`, `tcp-check expect binary`";
+        /// What a probe sends after an answer as expected, before it closes the connection.
+        quit: ProbeBytes = optional, like "HAProxy `tcp-check send` (the last one)";
         /// How much of the body is looked at. Without `body_contains` or `body_regex` none of it is, except to keep the connection.
         body_size: Size = "16KiB", in 1..=1_048_576, like "HAProxy `tune.bufsize`";
         /// From one probe of a server to the next. The probes of all servers are spread evenly over it.
@@ -74,6 +87,28 @@ choice! {
     }
 }
 
+choice! {
+    /// A conversation that shows that a server is well.
+    pub(crate) enum ProbePreset {
+        /// `PING`, answered by `+PONG` (or `-NOAUTH`: it is there and wants a password), then `QUIT`
+        #[default]
+        Redis = "redis",
+        /// a login as `user` up to the question for a password, or without `user` the question whether the server encrypts
+        Postgresql = "postgresql",
+        /// a login as `user` without a password, then `COM_QUIT`; MySQL and MariaDB
+        Mysql = "mysql",
+        /// the greeting `220`, then `QUIT`
+        Smtp = "smtp",
+    }
+}
+
+/// Bytes of a conversation, and how they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProbeBytes {
+    pub(crate) bytes: Box<[u8]>,
+    text: Box<str>,
+}
+
 /// The target of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProbePath(pub(crate) Box<str>);
@@ -90,6 +125,14 @@ text_values! {
         pattern: r#"^/[!$-;=?-~]*$"#,
         about: "A path with or without a query, percent-encoded, as it stands in a request.",
     };
+    ProbeBytes, parse_bytes, |value: &ProbeBytes| value.text.clone(), TextKind {
+        name: "text or hex",
+        article: "a text, or bytes in hex",
+        examples: &["PING\\r\\n", "hex:50 49 4e 47 0d 0a"],
+        pattern: r"^.+$",
+        about: "A text as it is sent or received, of 1 to 4096 bytes; in double quotes TOML reads `\\r\\n` as the end of a line. Behind `hex:` stand \
+                bytes as hexadecimal digits, with spaces where you like.",
+    };
     ProbeHost, parse_host, |value: &ProbeHost| value.0.clone(), TextKind {
         name: "host and port",
         article: "a host",
@@ -97,6 +140,34 @@ text_values! {
         pattern: r"^[A-Za-z0-9._:\[\]-]+$",
         about: "A host name or address, with or without a port, as it stands in `Host`.",
     };
+}
+
+/// The longest text of a conversation: a probe is a question, not a transfer.
+const BYTES_MAX: usize = 4096;
+
+fn parse_bytes(text: &str) -> Result<ProbeBytes, ValueError> {
+    let bytes = match text.strip_prefix("hex:") {
+        None => text.as_bytes().to_vec(),
+        Some(digits) => parse_hex(digits).ok_or_else(|| {
+            ValueError::new(format!("`{digits}` are no bytes in hex"))
+                .hint("write two hexadecimal digits for each byte, for example `hex:50 49 4e 47 0d 0a`")
+        })?,
+    };
+    match bytes.len() {
+        0 => Err(ValueError::new("it is empty").hint("leave it out, or write for example `\"PING\\r\\n\"`")),
+        1..=BYTES_MAX => Ok(ProbeBytes { bytes: bytes.into(), text: text.into() }),
+        len => Err(ValueError::new(format!("{len} bytes are more than {BYTES_MAX}"))),
+    }
+}
+
+fn parse_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .filter(|c| *c != ' ')
+        .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+        .collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+    Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
 fn parse_path(text: &str) -> Result<ProbePath, ValueError> {
@@ -172,6 +243,21 @@ mod tests {
             ("/é", "'é' cannot stand in a path"),
         ] {
             assert_eq!(parse_path(text).map_err(|error| error.what), Err(what.to_owned()));
+        }
+    }
+
+    #[test]
+    fn bytes_are_text_or_hex() {
+        for (text, bytes) in [
+            ("PING\r\n", b"PING\r\n".as_slice()),
+            ("hex:50 49 4E47 0d0a", b"PING\r\n"),
+            ("hex:ff 00", &[0xff, 0]),
+            ("é", "é".as_bytes()),
+        ] {
+            assert_eq!(*parse_bytes(text).unwrap().bytes, *bytes, "{text}");
+        }
+        for text in ["", "hex:", "hex:5", "hex:5g", "hex:+f", &"x".repeat(4097)] {
+            assert!(parse_bytes(text).is_err(), "{text:?}");
         }
     }
 

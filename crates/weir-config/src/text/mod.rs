@@ -20,7 +20,7 @@ mod upstream_tls;
 pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
-pub(crate) use health::{HealthText, ProbeKind};
+pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use listener::ListenerText;
 pub(crate) use matching::ValueRule;
 pub(crate) use persistence::{

@@ -8,7 +8,7 @@ use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 use super::upstream_tls::TlsServerName;
 use super::{EjectionText, HealthText, PersistenceText, UpstreamTlsText};
 use crate::config::{
-    IdleConnections, ProxyVersion, Queue, Retry, ServerLeniency, UpstreamLimits, UpstreamTimeouts,
+    IdleConnections, OnDown, ProxyVersion, Queue, Retry, ServerLeniency, UpstreamLimits, UpstreamTimeouts,
 };
 use crate::key::{
     Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, choice, section,
@@ -57,6 +57,9 @@ section! {
         persistence: Located<PersistenceText> = optional, like "nginx `sticky`, HAProxy `cookie`, Traefik `sticky`";
         /// Probes that find out whether a server answers.
         health: Located<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
+        /// What becomes of the connections through a server that goes down by its probes: TCP connections, WebSockets, and requests under way, which are tried again
+        /// where `retry` allows it.
+        on_down: OnDown = "keep", like "HAProxy `on-marked-down shutdown-sessions`";
         /// What becomes of servers on which requests fail: they get none for a while. This is on unless it says `"off"`.
         ejection: Option<Located<EjectionText>> = {}, like "nginx `max_fails=`, HAProxy `observe layer7`, Envoy `outlier_detection`";
         /// The share of the servers below which all get requests, whatever health checks and ejection say of them: when so few are left, they

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_config::{BodyRule, HealthCheck, HttpProbe, Probe, Server};
+use weir_config::{BodyRule, Dialogue, HealthCheck, HttpProbe, Probe, Server};
 
 use crate::{checked, config};
 
@@ -142,5 +142,51 @@ fn what_is_doubtful_is_said_and_holds() {
         let checked = checked(&text);
         assert!(checked.config.is_some(), "{}", checked.mistakes);
         assert!(checked.mistakes.to_string().contains(warning), "{}", checked.mistakes);
+    }
+}
+
+#[test]
+fn conversations_are_presets_or_texts() {
+    let dialogue = |text: &str| health(text).dialogue;
+    let script = |send: &[u8], expect: &[u8], quit: &[u8]| {
+        Some(Dialogue::Script { send: send.into(), expect: expect.into(), quit: quit.into() })
+    };
+    for (text, expected) in [
+        ("{}", None),
+        ("{ path = \"/\" }", None),
+        ("{ preset = \"redis\" }", Some(Dialogue::Redis)),
+        ("{ preset = \"smtp\", kind = \"tls\" }", Some(Dialogue::Smtp)),
+        ("{ preset = \"postgresql\" }", Some(Dialogue::Postgresql { user: None })),
+        ("{ preset = \"postgresql\", user = \"w\" }", Some(Dialogue::Postgresql { user: Some("w".into()) })),
+        ("{ preset = \"mysql\", user = \"w\" }", Some(Dialogue::Mysql { user: "w".into() })),
+        ("{ expect = \"220 \" }", script(b"", b"220 ", b"")),
+        ("{ send = \"a\\r\\n\", expect = \"hex:00 ff\", quit = \"q\" }", script(b"a\r\n", &[0, 255], b"q")),
+    ] {
+        assert_eq!(dialogue(text), expected, "{text}");
+    }
+    assert_eq!(health("{ preset = \"redis\" }").probe, Probe::Tcp);
+}
+
+#[test]
+fn conversations_that_cannot_work_are_mistakes() {
+    for (health, mistake) in [
+        ("{ preset = \"mysql\" }", "`preset = \"mysql\"` needs a `user`"),
+        ("{ preset = \"redis\", user = \"w\" }", "`user` does nothing"),
+        ("{ preset = \"redis\", send = \"x\" }", "a probe has a `preset` or a `send` of its own"),
+        ("{ preset = \"mysql\", user = \"w\", tls = true }", "this protocol begins in the clear"),
+        ("{ send = \"x\" }", "`send` without `expect`"),
+        ("{ expect = \"hex:5\" }", "`5` are no bytes in hex"),
+        (
+            "{ path = \"/\", expect = \"x\" }",
+            "`expect` does nothing: a probe of the kind `http` sends a request",
+        ),
+        ("{ preset = \"redis\", status = 200 }", "only has a conversation of its own"),
+    ] {
+        let text = format!(
+            "listener.web = {{ address = \":0\", upstream = \"app\" }}\nupstream.app = {{ servers = [\"a:80\"], health = {health} }}\n"
+        );
+        let checked = checked(&text);
+        assert!(checked.config.is_none(), "{health}");
+        assert!(checked.mistakes.to_string().contains(mistake), "{}", checked.mistakes);
     }
 }

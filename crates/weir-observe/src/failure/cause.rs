@@ -99,6 +99,8 @@ causes! {
     UnexpectedStatus "unexpected-status" "The status of the response is none that the health check expects.",
     UnexpectedBody "unexpected-body" "The body of the response lacks what the health check looks for.",
 
+    UnexpectedAnswer "unexpected-answer" "What the server said to a probe over TCP is not what the health check expects.",
+
     // Choosing a server.
     NoRoute "no-route" "No route matches the request.",
     NoServer "no-server" "No server of the upstream may take the exchange: down, draining, disabled, or none at all.",

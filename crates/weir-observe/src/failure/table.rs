@@ -355,6 +355,10 @@ rows! {
         "A probe of the health check was answered with a body that lacks what it looks for.",
         "Ask the server for `upstream.NAME.health.path` and see why. Only the first `upstream.NAME.health.body_size` bytes are looked at.";
 
+    "response-unexpected-answer": UnexpectedAnswer, Server, [Response], answer 502, UNREACHED,
+        "A probe of the health check over TCP was answered with something else than it expects.",
+        "At the log level `debug` Weir writes what the server said. Compare it with `upstream.NAME.health.expect`, or with what `upstream.NAME.health.preset` stands for: a user that may not log in, a server that starts up or turns clients away.";
+
     // Relaying the response, or a tunnel: the client has a head already.
     "response-incomplete": ResponseIncomplete, Server, [Relay], log 502, GONE,
         "The server closed the connection before the end of the body. The client got what had been received, without the end of the body.",
@@ -400,8 +404,8 @@ rows! {
         "The session reached its greatest age in the middle of an exchange.",
         "Raise `listener.NAME.timeouts.session`.";
     "server-down": ServerDown, Server, [Connect Send Response Relay], answer 502, UNREACHED,
-        "The server was marked down by its health check while the exchange ran.",
-        "Look for the reason in the server; if it was well, the health check is too strict.";
+        "The server was marked down by its health check while the exchange ran, and `upstream.NAME.on_down` has connections through such a server closed.",
+        "Look for the reason in the server; if it was well, the health check is too strict. `on_down = \"keep\"` lets exchanges go on.";
     "cut-by-operator": Cut, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "Somebody ended the session at the admin listener or the runtime socket, whatever it was doing, or Weir was stopping and the time for that was up.",
         "Nothing, if that was meant. The log of Weir says at the same time who asked for it; `process.stop_grace` is the time that a stop has.";

@@ -405,8 +405,13 @@ fn poll_wait(
     session.tell(awaited.into(), Some(exchange));
     let over = exchange.patience.poll_over(&mut session.deadline, awaited, moved);
     over.map(|failure| {
-        let server = failure.party == Party::Server;
-        (failure, if server { Kind::Server(retry::Cause::Timeout) } else { Kind::Other })
+        let kind = match (failure.party, failure.cause) {
+            // As if it had closed the connection, which it cannot do any more.
+            (_, Cause::ServerDown) => Kind::Server(retry::Cause::Broken),
+            (Party::Server, _) => Kind::Server(retry::Cause::Timeout),
+            _ => Kind::Other,
+        };
+        (failure, kind)
     })
 }
 
@@ -516,8 +521,12 @@ async fn open(
         }
         session.tell(Doing::Connecting, Some(exchange));
         session.deadline.poll_passed().map(|()| {
-            if session.deadline.is_cut() {
-                return Err((Failure::weir(Phase::Connect, Cause::Cut), Kind::Other));
+            if let Some(failure) = session.deadline.cut_failure(Phase::Connect) {
+                let server = failure.party == Party::Server;
+                return Err((
+                    failure,
+                    if server { Kind::Server(retry::Cause::Connect) } else { Kind::Other },
+                ));
             }
             if session.deadline.ends_with_ceiling() {
                 // Another server would have no time either.

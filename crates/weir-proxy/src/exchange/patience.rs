@@ -91,8 +91,8 @@ impl Patience {
                 Awaited::ResponseHead => Phase::Response,
                 Awaited::ResponseBody | Awaited::ClientTakes => Phase::Relay,
             };
-            if deadline.is_cut() {
-                return Failure::weir(phase, Cause::Cut);
+            if let Some(failure) = deadline.cut_failure(phase) {
+                return failure;
             }
             if deadline.ends_with_ceiling() {
                 return Failure::weir(phase, Cause::ExchangeTimedOut);

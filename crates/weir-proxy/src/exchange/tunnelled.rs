@@ -235,6 +235,9 @@ impl Tunnelled {
         self.tell(session);
         loop {
             ready!(session.deadline.poll_passed());
+            if let Some(failure) = session.deadline.cut_failure(Phase::Relay) {
+                return Poll::Ready(Err(failure));
+            }
             if let Some(cause) = self.over(session) {
                 return Poll::Ready(Err(Failure::weir(Phase::Relay, cause)));
             }
@@ -263,9 +266,6 @@ impl Tunnelled {
     /// Why its time is up, if it is. Silence is measured only here, a few times in the longest that it may last: bytes move
     /// without a look at the clock.
     fn over(&mut self, session: &mut Session) -> Option<Cause> {
-        if session.deadline.is_cut() {
-            return Some(Cause::Cut);
-        }
         if session.deadline.ends_with_ceiling() {
             return Some(if self.is_draining { Cause::Drained } else { Cause::SessionTooOld });
         }

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::entry::{Entry, Flight, NONE};
 use super::names::NamesKept;
 use super::{Recorder, Rings};
+use crate::deadline::Cut;
 use crate::running::{self, Question, Running, SessionId};
 
 /// How long an answer of a worker is waited for.
@@ -200,7 +201,7 @@ impl Desk {
 
     /// Tells all workers that every session has to end; waits for none.
     pub(crate) fn end_all(&self) {
-        let question = Arc::new(Question { ends: true, ..Question::default() });
+        let question = Arc::new(Question { ends: Some(Cut::Asked), ..Question::default() });
         for asks in &self.asks {
             let (answer, _nobody_waits) = oneshot::channel();
             let _ended = asks.send(Asked::Running(running::Ask { question: Arc::clone(&question), answer }));

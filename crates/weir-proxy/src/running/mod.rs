@@ -110,8 +110,8 @@ impl Session {
     #[cold]
     fn answer(&mut self, doing: Doing, exchange: Option<&Exchange>) {
         self.called = self.worker.roll.number();
-        if self.worker.roll.hear(self, doing, exchange) {
-            self.deadline.cut();
+        if let Some(why) = self.worker.roll.hear(self, doing, exchange) {
+            self.deadline.cut(why);
         }
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Running, SessionId};
+use super::{Doing, Running, SessionId};
 use crate::clock;
+use crate::deadline::Cut;
 use crate::downstream::session::Session;
 use crate::exchange::Exchange;
 
@@ -22,13 +23,15 @@ pub(crate) struct Question {
     pub(crate) age_min: Duration,
     /// So many are told, the oldest of all.
     pub(crate) count_max: usize,
-    /// Whether those that are meant have to end, told or not.
-    pub(crate) ends: bool,
+    /// Why those that are meant have to end, told or not; `None`: they go on.
+    pub(crate) ends: Option<Cut>,
 }
 
 impl Question {
     /// Whether it means this session, which carries `exchange` if any.
-    pub(super) fn takes(&self, session: &Session, exchange: Option<&Exchange>) -> bool {
+    pub(super) fn takes(&self, session: &Session, doing: Doing, exchange: Option<&Exchange>) -> bool {
+        // One that waits in the queue may have been on a server before, on which an attempt has failed.
+        let exchange = exchange.filter(|_| self.server.is_none() || doing != Doing::Queue);
         let is_id = |id: &[u8]| exchange.is_some_and(|exchange| exchange.record.request_id == id);
         let is_listener = |name: &str| *session.listener.plan().config.name == *name;
         self.session.is_none_or(|id| id.number == session.number)

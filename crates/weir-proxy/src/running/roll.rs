@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Ask, Doing, Question, Ran, Running};
+use crate::deadline::Cut;
 use crate::downstream::session::Session;
 use crate::exchange::Exchange;
 use crate::worker::Worker;
@@ -79,13 +80,13 @@ impl Roll {
         self.waits_for.get().is_some_and(Doing::is_body)
     }
 
-    /// Hears what a session does; whether it has to end.
-    pub(super) fn hear(&self, session: &Session, doing: Doing, exchange: Option<&Exchange>) -> bool {
-        let Ok(mut open) = self.open.try_borrow_mut() else { return false };
-        let Some(call) = &mut *open else { return false };
+    /// Hears what a session does; why it has to end, if it has to.
+    pub(super) fn hear(&self, session: &Session, doing: Doing, exchange: Option<&Exchange>) -> Option<Cut> {
+        let Ok(mut open) = self.open.try_borrow_mut() else { return None };
+        let Some(call) = &mut *open else { return None };
         call.heard += 1;
-        if !call.question.takes(session, exchange) {
-            return false;
+        if !call.question.takes(session, doing, exchange) {
+            return None;
         }
         call.matching += 1;
         if call.has_room(session.number) {

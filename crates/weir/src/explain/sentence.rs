@@ -127,11 +127,12 @@ pub(super) fn tls(tls: &UpstreamTls) -> String {
 /// How servers are probed.
 pub(super) fn health(check: Option<&HealthCheck>) -> String {
     let Some(check) = check else { return "no probes: every server counts as up".to_owned() };
-    let what = match &check.probe {
-        Probe::Tcp => "a connection".to_owned(),
-        Probe::Tls => "a TLS handshake".to_owned(),
-        Probe::Http(probe) if check.tls => format!("{} {} over TLS", probe.method, probe.path),
-        Probe::Http(probe) => format!("{} {}", probe.method, probe.path),
+    let over_tls = if check.tls { " over TLS" } else { "" };
+    let what = match (&check.probe, &check.dialogue) {
+        (Probe::Http(probe), _) => format!("{} {}{over_tls}", probe.method, probe.path),
+        (_, Some(dialogue)) => format!("{}{over_tls}", dialogue.name()),
+        (Probe::Tcp, None) => "a connection".to_owned(),
+        (Probe::Tls, None) => "a TLS handshake".to_owned(),
     };
     let (interval, rise, fall) = (print_duration(check.interval), check.rise, check.fall);
     format!("{what} every {interval}; down after {fall} in a row that fail, up after {rise} that pass")

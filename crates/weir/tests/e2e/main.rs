@@ -46,6 +46,7 @@ mod room;
 mod queue;
 mod queue_order;
 mod failures;
+mod on_down;
 mod overview;
 mod profile;
 mod why;

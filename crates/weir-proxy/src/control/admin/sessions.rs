@@ -230,10 +230,7 @@ mod tests {
             (question.upstream.as_deref(), question.server.as_deref()),
             (Some("app"), Some("10.0.0.1:80"))
         );
-        assert_eq!(
-            (question.age_min, question.count_max, question.ends),
-            (Duration::from_secs(90), 7, false)
-        );
+        assert_eq!((question.age_min, question.count_max, question.ends), (Duration::from_secs(90), 7, None));
         assert_eq!(read(b"").unwrap().count_max, LIMIT);
         for (query, what) in [
             ("limit=0", "`limit` is a number from 1 to 1000, not `0`"),

@@ -23,6 +23,7 @@ use crate::clock;
 use crate::descriptors::probes_max;
 use crate::exchange::failure::Fault;
 use crate::proxy::open_files_max;
+use crate::recorder::Desk;
 use crate::snapshot::{Snapshot, UpstreamPlan};
 
 /// How many probes the config asks for.
@@ -46,12 +47,18 @@ fn is_probed(plan: &UpstreamPlan, server: usize) -> bool {
 }
 
 /// Probes every server of the snapshots that is to be, until the task is dropped. `seed` keeps several processes apart.
-pub(super) async fn keep_checked(mut snapshots: UnboundedReceiver<Following>, seed: u64, rest: Rest) {
+pub(super) async fn keep_checked(
+    mut snapshots: UnboundedReceiver<Following>,
+    desk: Arc<Desk>,
+    seed: u64,
+    rest: Rest,
+) {
     let mut tasks = JoinSet::new();
     let Some(Following { snapshot: first, done }) = snapshots.recv().await else { return };
     let places = probes_max(open_files_max()) as usize;
     let mut checks = Checks {
         running: Vec::new(),
+        desk,
         stock: BufferStock::new(first.process.buffer_size.as_usize()),
         pacer: Rc::new(RefCell::new(Pacer::new(0.0, Duration::ZERO))),
         places: Arc::new(Semaphore::new(places)),
@@ -82,6 +89,7 @@ pub(super) async fn keep_checked(mut snapshots: UnboundedReceiver<Following>, se
 /// The checks that run.
 struct Checks {
     running: Vec<Check>,
+    desk: Arc<Desk>,
     stock: Rc<BufferStock>,
     pacer: Rc<RefCell<Pacer>>,
     /// How many may probe at once.
@@ -176,6 +184,7 @@ impl Checks {
             schedule: Schedule::new(&check.pace(), turn, self.seed),
             verdict: Rc::clone(&verdict),
             random: Random::new(self.seed ^ u64::from(turn)),
+            desk: Arc::clone(&self.desk),
             pacer: Rc::clone(&self.pacer),
             places: Arc::clone(&self.places),
             interval: check.interval,

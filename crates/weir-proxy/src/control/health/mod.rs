@@ -7,6 +7,8 @@
 mod thread;
 mod checks;
 mod probe;
+mod conversation;
+mod protocols;
 mod request;
 mod response;
 mod report;
@@ -17,16 +19,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, watch};
+use weir_config::OnDown;
 use weir_observe::ProbeShard;
 use weir_traffic::health::{Change, Outcome, Pacer, Schedule, Verdict};
 use weir_traffic::{Health, ServerId, ServerState};
 
 use self::probe::Probe;
 pub(crate) use self::thread::CheckThread;
-use super::slow_start;
+use super::{sessions, slow_start};
 use crate::clock;
 use crate::descriptors;
 use crate::exchange::failure::Fault;
+use crate::recorder::Desk;
 use crate::snapshot::UpstreamPlan;
 
 /// Whether the config has a server probed.
@@ -46,6 +50,8 @@ struct CheckedServer {
     /// Shared with the check that follows, if the config changes it.
     verdict: Rc<RefCell<Verdict<Fault>>>,
     random: Random,
+    /// How sessions are told to end.
+    desk: Arc<Desk>,
     /// Keeps the probes of all servers apart.
     pacer: Rc<RefCell<Pacer>>,
     /// How many may probe at once, for the descriptors that there are.
@@ -137,6 +143,18 @@ impl CheckedServer {
         self.plan.settle_ejections();
         report::tell(&self.plan, self.index, change, &self.verdict.borrow());
         self.plan.serve_queue();
+        if change.health == Health::Down && self.plan.config.on_down == OnDown::Close {
+            self.close_connections();
+        }
+    }
+
+    /// Has the workers end what is on the server, after it has been marked: nothing new comes to it.
+    fn close_connections(&self) {
+        let (desk, plan, index) = (Arc::clone(&self.desk), Arc::clone(&self.plan), self.index);
+        // The next probe does not wait for the workers' answers, which are for the log only.
+        tokio::task::spawn_local(async move {
+            sessions::end_down(&desk, &plan.config.name, &plan.config.servers[index].name).await;
+        });
     }
 
     fn state(&self) -> &ServerState {

@@ -7,9 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_config::{HealthCheck, Server};
+use weir_config::{Dialogue, HealthCheck, Server};
 use weir_observe::{Cause, Failure, Phase};
 
+use super::conversation;
 use super::request::{Kept, write_request};
 use super::response::{Expected, Source};
 use crate::buffer::BufferStock;
@@ -31,8 +32,10 @@ pub(super) struct Probe {
     /// Which server it is.
     index: usize,
     stock: Rc<BufferStock>,
-    /// What is asked and expected; `None`: the connection is enough.
+    /// What is asked and expected; `None`: the connection is enough, or a conversation.
     http: Option<(Box<[u8]>, Expected)>,
+    /// What is said in place of a request.
+    dialogue: Option<Dialogue>,
     privacy: Privacy,
     /// What each connection begins with; `None`: nothing.
     header: Option<Header>,
@@ -89,6 +92,7 @@ impl Probe {
             index,
             stock: Rc::clone(stock),
             http,
+            dialogue: check.dialogue.clone(),
             privacy: Privacy::new(check, server, plan),
             header: version.map(proxy_header::of_weir),
             connection_age,
@@ -105,16 +109,20 @@ impl Probe {
         let mut phase = Phase::Connect;
         let timeout = self.timeout;
         let outcome = tokio::time::timeout(timeout, self.ask(endpoints, first, &mut phase)).await;
-        outcome.unwrap_or_else(|_| Err(Failure::server(phase, Cause::TimedOut).into()))
+        let farewell = outcome.unwrap_or_else(|_| Err(Failure::server(phase, Cause::TimedOut).into()))?;
+        if let Some((connection, bytes)) = farewell {
+            conversation::take_leave(connection, &self.stock, &bytes).await;
+        }
+        Ok(())
     }
 
-    /// `phase` is where the probe stands, for whoever ends it.
+    /// `phase` is where the probe stands, for whoever ends it. Gives a connection that is to end in order, with what is said before.
     async fn ask(
         &mut self,
         endpoints: Arc<Vec<Endpoint>>,
         first: usize,
         phase: &mut Phase,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<(Connection, Vec<u8>)>, Fault> {
         let age_max = self.connection_age.unwrap_or_default();
         let now = clock::now();
         let is_there =
@@ -127,7 +135,7 @@ impl Probe {
             match exchange(connection, &self.stock, (request, expected), Kept::Yes, phase).await {
                 Ok(end) => {
                     self.connection = Some(kept).filter(|_| end == Kept::Yes);
-                    return Ok(());
+                    return Ok(None);
                 }
                 // The server closed it meanwhile, as it may: that says nothing about how well it is.
                 Err(Fault { failure, .. }) if is_stale(failure) => {}
@@ -136,9 +144,14 @@ impl Probe {
         }
         *phase = Phase::Connect;
         let mut connection = self.open(&endpoints, first).await?;
+        if let Some(dialogue) = &self.dialogue {
+            let mut source = Source { connection: &mut connection, stock: &self.stock };
+            let quit = conversation::hold(dialogue, &mut source, phase).await?;
+            return Ok(Some((connection, quit)));
+        }
         let Some((request, expected)) = &self.http else {
             connection.tell_end_at_once();
-            return Ok(());
+            return Ok(None);
         };
         let kept = if self.connection_age.is_some() { Kept::Yes } else { Kept::No };
         let end = exchange(&mut connection, &self.stock, (request, expected), kept, phase).await?;
@@ -147,7 +160,7 @@ impl Probe {
         } else {
             connection.tell_end_at_once();
         }
-        Ok(())
+        Ok(None)
     }
 
     async fn open(&self, endpoints: &[Endpoint], first: usize) -> Result<Connection, Failure> {
@@ -159,7 +172,8 @@ impl Probe {
             Privacy::Blind(introduction) => Some(introduction),
             Privacy::None | Privacy::OfTraffic => of_traffic.as_ref(),
         };
-        let behind = if self.http.is_some() { Behind::More } else { Behind::Unknown };
+        let speaks_first = self.dialogue.as_ref().is_some_and(conversation::speaks_first);
+        let behind = if self.http.is_some() || speaks_first { Behind::More } else { Behind::Unknown };
         let opening = Opening { header: self.header.as_ref(), introduction, behind, timers: None };
         match self.port {
             None => handshake::open(opening, endpoints, first, &self.stock).await,
@@ -214,7 +228,7 @@ fn is_stale(failure: Failure) -> bool {
         && matches!(failure.cause, Cause::Closed | Cause::Reset)
 }
 
-async fn send(connection: &mut Connection, mut bytes: &[u8]) -> Result<(), Failure> {
+pub(super) async fn send(connection: &mut Connection, mut bytes: &[u8]) -> Result<(), Failure> {
     while !bytes.is_empty() || connection.has_unsent() {
         let sent =
             std::future::poll_fn(|cx| connection.poll_write(cx, [bytes, &[], &[]], Behind::Unknown)).await;

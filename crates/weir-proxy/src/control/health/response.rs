@@ -165,7 +165,11 @@ pub(super) struct Source<'a> {
 }
 
 /// Appends what the server sends next; 0 at its end.
-async fn read(source: &mut Source<'_>, received: &mut Vec<u8>, phase: Phase) -> Result<usize, Failure> {
+pub(super) async fn read(
+    source: &mut Source<'_>,
+    received: &mut Vec<u8>,
+    phase: Phase,
+) -> Result<usize, Failure> {
     let Source { connection, stock } = source;
     let outcome = std::future::poll_fn(|cx| connection.poll_fill(cx, stock)).await;
     let len = outcome.map_err(|error| of_server(phase, &error))?;

@@ -18,6 +18,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use super::checks::{keep_checked, probes_per_second};
 use crate::clock;
 use crate::control::profile::threads;
+use crate::recorder::Desk;
 use crate::snapshot::Snapshot;
 
 /// Probes per second from which the thread rests between its looks.
@@ -69,13 +70,13 @@ impl CheckThread {
     ///
     /// # Errors
     /// When the system refuses a thread or an event loop.
-    pub(crate) fn start(snapshot: &Arc<Snapshot>, seed: u64) -> io::Result<Option<Self>> {
+    pub(crate) fn start(snapshot: &Arc<Snapshot>, desk: &Arc<Desk>, seed: u64) -> io::Result<Option<Self>> {
         if probes_per_second(snapshot) == 0.0 {
             return Ok(None);
         }
         let (snapshots, next) = unbounded_channel();
         let rest = Rest::default();
-        let resting = rest.clone();
+        let (resting, desk) = (rest.clone(), Arc::clone(desk));
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().on_thread_park(move || resting.take()).build()?;
         let stop = Arc::new(Notify::new());
@@ -85,7 +86,7 @@ impl CheckThread {
             // Connections stay on their thread, and so do probes.
             tokio::task::LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
-                    () = keep_checked(next, seed, rest) => {}
+                    () = keep_checked(next, desk, seed, rest) => {}
                     () = stopped.notified() => {}
                 }
             });

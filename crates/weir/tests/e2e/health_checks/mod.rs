@@ -1,6 +1,7 @@
 //! Servers that are probed: taken out when they do not answer as expected, brought back when they do.
 
 mod connections;
+mod conversations;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,105 @@
+//! What a probe says on a connection that is not HTTP: a preset or a text of its own, not both, and nothing that leaves traces in the
+//! log of a database.
+
+use crate::config::Dialogue;
+use crate::key::Located;
+use crate::mistake::{Finding, MistakeKind};
+use crate::text::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
+
+/// Keys that only a conversation has.
+const KEYS: [&str; 5] = ["preset", "user", "send", "expect", "quit"];
+
+/// The longest name of a user: MariaDB takes 128 characters, PostgreSQL 63 bytes.
+const USER_BYTES_MAX: usize = 128;
+
+/// Whether a conversation is written at all.
+pub(super) fn is_written(text: &Located<HealthText>) -> bool {
+    KEYS.into_iter().any(|key| text.written(key).is_some())
+}
+
+pub(super) fn check(
+    text: &Located<HealthText>,
+    kind: ProbeKind,
+    findings: &mut Vec<Finding>,
+) -> Option<Dialogue> {
+    if kind == ProbeKind::Http {
+        for (key, at) in KEYS.into_iter().filter_map(|key| Some((key, text.written(key)?))) {
+            let what = format!("`{key}` does nothing: a probe of the kind `http` sends a request");
+            let hint = "leave out `path` and `kind` for a conversation over TCP";
+            findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+        }
+        return None;
+    }
+    match text.value.preset {
+        Some(preset) => of_preset(text, preset, kind, findings),
+        None => script(text, findings),
+    }
+}
+
+fn of_preset(
+    text: &Located<HealthText>,
+    preset: ProbePreset,
+    kind: ProbeKind,
+    findings: &mut Vec<Finding>,
+) -> Option<Dialogue> {
+    for (key, at) in ["send", "expect", "quit"].into_iter().filter_map(|key| Some((key, text.written(key)?)))
+    {
+        let what = format!("a probe has a `preset` or a `{key}` of its own");
+        findings.push(Finding::new(MistakeKind::Conflict, at, what));
+    }
+    let preset_at = text.key_at("preset");
+    let is_database = matches!(preset, ProbePreset::Mysql | ProbePreset::Postgresql);
+    if is_database && kind == ProbeKind::Tls {
+        let what = "this protocol begins in the clear, also where it is encrypted later";
+        let hint = "write `tls = false` or `kind = \"tcp\"` for the probes";
+        findings.push(Finding::new(MistakeKind::Conflict, preset_at, what).hint(hint));
+    }
+    let user = text.value.user.as_ref();
+    if let Some(user) = user {
+        let what = match &*user.value {
+            _ if !is_database => Some("`user` does nothing: only `mysql` and `postgresql` log in".to_owned()),
+            "" => Some("`user` is empty".to_owned()),
+            name if name.contains('\0') => Some("the name of a user cannot hold a NUL".to_owned()),
+            name if name.len() > USER_BYTES_MAX => {
+                Some(format!("the name of a user has {USER_BYTES_MAX} bytes at most"))
+            }
+            _ => None,
+        };
+        findings.extend(what.map(|what| Finding::new(MistakeKind::BadValue, user.at, what)));
+    }
+    let user = user.map(|user| user.value.clone());
+    match (preset, user) {
+        (ProbePreset::Redis, _) => Some(Dialogue::Redis),
+        (ProbePreset::Smtp, _) => Some(Dialogue::Smtp),
+        (ProbePreset::Postgresql, user) => Some(Dialogue::Postgresql { user }),
+        (ProbePreset::Mysql, Some(user)) => Some(Dialogue::Mysql { user }),
+        (ProbePreset::Mysql, None) => {
+            if text.is_missing("user") {
+                let what = "`preset = \"mysql\"` needs a `user`";
+                let hint = "make one that may do nothing, `CREATE USER \"weir\"@\"10.0.0.%\"`: a server logs connections without a login as \
+                            aborted, and after 100 of them (`max_connect_errors`) takes no more from this host";
+                findings.push(Finding::new(MistakeKind::MissingKey, preset_at, what).hint(hint));
+            }
+            None
+        }
+    }
+}
+
+fn script(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> Option<Dialogue> {
+    if let Some(at) = text.written("user") {
+        let what = "`user` does nothing without `preset = \"mysql\"` or `\"postgresql\"`";
+        findings.push(Finding::new(MistakeKind::Conflict, at, what));
+    }
+    let HealthText { send, expect, quit, .. } = &text.value;
+    for key in ["send", "quit"] {
+        if let Some(at) = text.written(key).filter(|_| text.is_missing("expect")) {
+            let what = format!("`{key}` without `expect`: nothing would be looked for in the answer");
+            let hint = "write what the server answers, for example `expect = \"+PONG\"`";
+            findings.push(Finding::new(MistakeKind::MissingKey, at, what).hint(hint));
+        }
+    }
+    let bytes =
+        |value: &Option<ProbeBytes>| value.as_ref().map_or_else(Box::default, |value| value.bytes.clone());
+    let expect = expect.as_ref()?.bytes.clone();
+    Some(Dialogue::Script { send: bytes(send), expect, quit: bytes(quit) })
+}
