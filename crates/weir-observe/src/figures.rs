@@ -5,6 +5,8 @@
 //! Taken by a reader at one moment, off the workers; everything that shows figures (Prometheus, status page, runtime
 //! socket) shows these.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::admin::AdminFigures;
@@ -55,6 +57,25 @@ pub struct Figures {
     pub traces: TraceFigures,
     /// Lines of Weir's own log that were dropped.
     pub own_log_lines_dropped: u64,
+    /// What the kernel says of the process.
+    pub process: ProcessFigures,
+}
+
+/// What the kernel says of the process; names and units are those of Prometheus' client libraries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessFigures {
+    /// CPU time, user and system, in microseconds.
+    pub cpu_micros: u64,
+    /// Open file descriptors.
+    pub open_fds: u64,
+    /// How many there may be; `None`: no limit.
+    pub max_fds: Option<u64>,
+    /// Memory in use.
+    pub resident_bytes: u64,
+    /// Address space.
+    pub virtual_bytes: u64,
+    /// When it was started, in microseconds since 1970.
+    pub started_micros: u64,
 }
 
 /// What became of reloads of the config.
@@ -348,7 +369,11 @@ pub struct UpstreamFigures {
     #[serde(skip)]
     pub name: String,
     pub requests: u64,
+    /// By class.
     pub responses: [u64; 5],
+    /// By status, those that occurred.
+    #[serde(skip)]
+    pub statuses: BTreeMap<u16, u64>,
     pub queued: u64,
     pub queue_length: Level,
     #[serde(skip)]
@@ -380,7 +405,10 @@ impl UpstreamFigures {
 
     fn add(&mut self, shard: &UpstreamShard) {
         self.requests += shard.requests.value();
-        add_each(&mut self.responses, shard.responses.values());
+        for (status, count) in shard.responses.occurred() {
+            self.responses[usize::from(status / 100 - 1)] += count;
+            *self.statuses.entry(status).or_default() += count;
+        }
         self.queued += shard.queued.value();
         self.queue_length.merge(shard.queue_length.level());
         self.queue_time.add(&shard.queue_time);
@@ -473,6 +501,8 @@ pub struct ProbeFigures {
     pub failures: FailureFigures,
     pub not_made: u64,
     pub last_micros: u64,
+    /// What the last one came to; `None` before the first.
+    pub last: Option<Result<(), Reason>>,
     pub changes: u64,
 }
 
@@ -485,6 +515,7 @@ impl ProbeFigures {
             failures,
             not_made: shard.not_made.value(),
             last_micros: u64::try_from(shard.last_micros.value()).unwrap_or(0),
+            last: shard.last(),
             changes: shard.changes.value(),
         }
     }

@@ -42,8 +42,8 @@ pub use failure::{
     Cause, Closing, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown,
 };
 pub use figures::{
-    CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ReloadFigures,
-    RouteFigures, ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
+    CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ProcessFigures,
+    ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use kept::Kept;
@@ -53,6 +53,6 @@ pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
     FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard, ServerShard,
-    ShardSizes, TLS_VERSIONS, UpstreamShard, WorkerShard,
+    ShardSizes, StatusCounters, TLS_VERSIONS, UpstreamShard, WorkerShard,
 };
 pub use traces::{TraceFigures, TraceLoss};

@@ -164,8 +164,8 @@ pub const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
 pub struct UpstreamShard {
     /// Exchanges that a route sent here.
     pub requests: Counter,
-    /// Responses of this upstream that clients received, by class.
-    pub responses: ResponseCounters,
+    /// Responses of this upstream that clients received, by status.
+    pub responses: StatusCounters,
     /// Exchanges that waited in the queue.
     pub queued: Counter,
     /// Exchanges that wait.
@@ -196,7 +196,7 @@ impl UpstreamShard {
     pub fn with_servers(servers: Box<[Arc<ServerShard>]>) -> UpstreamShard {
         UpstreamShard {
             requests: Counter::new(),
-            responses: ResponseCounters::default(),
+            responses: StatusCounters::default(),
             queued: Counter::new(),
             queue_length: Gauge::new(),
             queue_time: Histogram::new(),
@@ -263,8 +263,58 @@ pub struct ProbeShard {
     pub last_micros: Gauge,
     /// Probes that could not be made for want of something on this machine.
     pub not_made: Counter,
+    /// What it came to: 0 before the first, 1 when it passed, the index of the reason and 2 when it failed.
+    last: Gauge,
     /// How often the probes changed what holds of the server: from up to down, and back.
     pub changes: Counter,
+}
+
+impl ProbeShard {
+    /// Counts a probe and what it came to.
+    pub fn record(&self, failure: Option<Failure>) {
+        match failure {
+            None => {
+                self.passed.increment();
+                self.last.set(1);
+            }
+            Some(failure) => {
+                self.failures.record(failure);
+                self.last.set(failure.reason_id().index() as i64 + 2);
+            }
+        }
+    }
+
+    /// What the last probe came to; `None` before the first.
+    pub fn last(&self) -> Option<Result<(), Reason>> {
+        match self.last.value() {
+            0 => None,
+            code => Some(Reason::all().find(|reason| reason.index() as i64 + 2 == code).map_or(Ok(()), Err)),
+        }
+    }
+}
+
+/// Responses by status.
+///
+/// The array is made by the first response: most upstreams of a large config have none.
+#[derive(Debug, Default)]
+pub struct StatusCounters(OnceLock<Box<[Counter; STATUSES]>>);
+
+/// The statuses from 100 to 599.
+const STATUSES: usize = 500;
+
+impl StatusCounters {
+    /// Counts a response; a status outside 100 to 599 counts as 599.
+    #[inline]
+    pub fn record(&self, status: u16) {
+        let index = usize::from(status.wrapping_sub(100)).min(STATUSES - 1);
+        self.0.get_or_init(|| Box::new([const { Counter::new() }; STATUSES]))[index].increment();
+    }
+
+    /// The statuses that occurred, in their order, and how often.
+    pub fn occurred(&self) -> impl Iterator<Item = (u16, u64)> {
+        let counts = self.0.get().into_iter().flat_map(|counts| counts.iter().map(Counter::value));
+        (100..).zip(counts).filter(|(_, count)| *count > 0)
+    }
 }
 
 /// Responses by class.
@@ -358,6 +408,27 @@ mod tests {
             responses.record(status);
         }
         assert_eq!(responses.values(), [2, 2, 1, 2, 6]);
+    }
+
+    #[test]
+    fn statuses_are_counted_one_by_one_once_there_is_any() {
+        let responses = StatusCounters::default();
+        assert_eq!((responses.occurred().count(), responses.0.get().is_none()), (0, true));
+        for status in [100, 200, 204, 200, 599, 600, 999, 0, 99] {
+            responses.record(status);
+        }
+        assert!(responses.occurred().eq([(100, 1), (200, 2), (204, 1), (599, 5)]));
+    }
+
+    #[test]
+    fn the_last_probe_is_known() {
+        let probes = ProbeShard::default();
+        assert_eq!(probes.last(), None);
+        let refused = Failure::server(Phase::Connect, Cause::Refused);
+        probes.record(Some(refused));
+        assert_eq!(probes.last(), Some(Err(refused.reason_id())));
+        probes.record(None);
+        assert_eq!((probes.last(), probes.passed.value()), (Some(Ok(())), 1));
     }
 
     #[test]

@@ -86,13 +86,14 @@ fn of_preset(
 }
 
 fn script(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> Option<Dialogue> {
-    if let Some(at) = text.written("user") {
+    if let Some(at) = text.value.user.as_ref().map(|_| text.key_at("user")) {
         let what = "`user` does nothing without `preset = \"mysql\"` or `\"postgresql\"`";
         findings.push(Finding::new(MistakeKind::Conflict, at, what));
     }
     let HealthText { send, expect, quit, .. } = &text.value;
-    for key in ["send", "quit"] {
-        if let Some(at) = text.written(key).filter(|_| text.is_missing("expect")) {
+    for (key, value) in [("send", send), ("quit", quit)] {
+        if value.is_some() && text.is_missing("expect") {
+            let at = text.key_at(key);
             let what = format!("`{key}` without `expect`: nothing would be looked for in the answer");
             let hint = "write what the server answers, for example `expect = \"+PONG\"`";
             findings.push(Finding::new(MistakeKind::MissingKey, at, what).hint(hint));

@@ -13,7 +13,7 @@ section! {
     /// One line per exchange. What a listener says for itself replaces all of this, not key by key.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct AccessLog at "access_log" {
-        /// What a line looks like: `"common"`, `"combined"`, `"json"`, `"httplog"` (HAProxy's), an own text with `{placeholders}`, or
+        /// What a line looks like: `"common"`, `"combined"`, `"json"`, `"httplog"` (HAProxy's; on TCP listeners its `tcplog`), an own text with `{placeholders}`, or
         /// `json` and a list of placeholders. `"off"` writes none.
         format: Option<AccessLogFormat> = "off", like "nginx `log_format`, HAProxy `option httplog`, `log-format`";
         /// Where lines go. A file is opened again on SIGUSR1; syslog is RFC 5424.

@@ -19,6 +19,12 @@ pub(super) const NAMED: &[(&str, &str)] = &[
          {load.process}/{load.listener}/{load.upstream}/{load.server}/{retries} 0/{queue_position} \"{haproxy.request}\"",
     ),
     (
+        "tcplog",
+        "{client_address}:{client_port} [{time.haproxy}] {listener} {haproxy.backend}/{haproxy.server} \
+         {timer.Tw}/{timer.Tc}/{timer.Tt} {bytes_out} {termination.tcp} \
+         {load.process}/{load.listener}/{load.upstream}/{load.server}/{retries} 0/{queue_position}",
+    ),
+    (
         "json",
         "json {time} {listener} {client_address} {client_port} {local_address} {local_port} {request_id} {trace_id} {method} {host} \
          {target} {version} {user_agent} {referer} {status} {status_sent} {bytes_in} {bytes_out} {body_bytes_in} \
@@ -45,6 +51,12 @@ pub(super) enum Item {
 }
 
 impl LogFormat {
+    /// The format for connections without requests: `tcplog` where this is `httplog`, whose lines would have a status of 0 and `<BADREQ>`.
+    pub fn of_connections(&self) -> LogFormat {
+        let named = |name| LogFormat::parse(name).expect("a named format");
+        if *self == named("httplog") { named("tcplog") } else { self.clone() }
+    }
+
     /// Names of the request fields that the format asks for, in lower case: what a caller must keep until the end.
     pub fn request_fields(&self) -> impl Iterator<Item = &str> {
         self.fields().filter_map(|field| match field {

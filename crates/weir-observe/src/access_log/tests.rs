@@ -119,6 +119,32 @@ fn line(format: &str, record: &ExchangeRecord<'_>) -> String {
     String::from_utf8(out).expect("a line is valid UTF-8")
 }
 
+/// HAProxy 2.6, `option tcplog`: `%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq`.
+#[test]
+fn httplog_of_connections_is_tcplog() {
+    let fields = browser();
+    let good = ExchangeRecord { method: b"", target: b"", version: b"", status: None, ..good(&fields) };
+    let cut = ExchangeRecord { failure: Some(Failure::server(Phase::Relay, Cause::Reset)), ..good };
+    let refused = ExchangeRecord {
+        failure: Some(Failure::server(Phase::Connect, Cause::Refused)),
+        phases: phases(&[(Phase::Connect, 5_000)]),
+        ..good
+    };
+    let format = LogFormat::parse("httplog").unwrap().of_connections();
+    for (record, end) in [
+        (good, "7/30/120 2750 -- 9/8/7/6/1 0/4"),
+        (cut, "7/30/120 2750 SD 9/8/7/6/1 0/4"),
+        (refused, "0/-1/5 2750 SC 9/8/7/6/1 0/4"),
+    ] {
+        let mut out = Vec::new();
+        format.render(&record, &mut out);
+        let start = "203.0.113.7:49152 [10/Oct/2000:13:55:36.123] web api/10.0.0.1:80 ";
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{start}{end}"));
+    }
+    let own = LogFormat::parse("{status} {listener}").unwrap();
+    assert_eq!(own.of_connections(), own);
+}
+
 #[test]
 fn named_formats_are_rendered_to_the_letter() {
     let fields = browser();

@@ -11,10 +11,12 @@ mod info;
 mod servers;
 mod events;
 mod sessions;
+mod check;
 
 #[cfg(test)]
 mod tests;
 
+pub use check::{CheckLayer, check_status};
 pub use events::{ErrorRow, errors};
 pub use info::info;
 pub use servers::{backends, servers_conn, servers_state};

@@ -290,8 +290,7 @@ fn server(overview: &Overview, upstream: &UpstreamOverview, server: &ServerOverv
         row.u64("chkfail", probes.failed);
         // A server begins up, so every other change is one down.
         row.u64("chkdown", probes.changes.div_ceil(2));
-        // Which layer spoke against it is in the sentence, not in a word of HAProxy.
-        row.text("check_status", if figures.is_up { "L4OK" } else { "UNK" });
+        row.text("check_status", probes.check);
         row.u64("check_duration", probes.last_us / 1000);
         row.text("check_desc", &server.why);
     }

@@ -35,7 +35,14 @@ fn server(name: &str, status: ServerStatus) -> ServerOverview {
         rates: Rates::default(),
         failures: vec![NamedCount { name: "response", count: 3 }, NamedCount { name: "connect", count: 9 }],
         ejections: Vec::new(),
-        probes: Some(ProbeOverview { passed: 1, failed: 2, failures: Vec::new(), last_us: 1500, changes: 3 }),
+        probes: Some(ProbeOverview {
+            passed: 1,
+            failed: 2,
+            failures: Vec::new(),
+            last_us: 1500,
+            check: "L7STS",
+            changes: 3,
+        }),
         figures: ServerFigures {
             attempts: 11,
             attempts_open: Level { now: 2, peak: 4 },
@@ -165,7 +172,7 @@ fn each_row_says_what_is_known() {
             "app/a",
             "type=2 iid=3 sid=1 scur=2 smax=4 slim=7 stot=11 bin=200 bout=1000 econ=9 eresp=3 status=UP weight=5 uweight=5 lastchg=10 chkfail=2 chkdown=2 check_duration=1 rtime=2 addr=10.0.0.1:80 hrsp_2xx=10 used_conn_cur=2 srv_icur=1 cookie= agent_status=",
         ),
-        ("app/b", "status=DOWN sid=2 check_status=UNK"),
+        ("app/b", "status=DOWN sid=2 check_status=L7STS"),
         ("app/c", "status=MAINT sid=3"),
         ("app/d", "sid=4 addr=app.internal:81 check_status= chkfail="),
         (

@@ -265,6 +265,8 @@ pub struct ProbeOverview {
     pub failures: Vec<FailureCount>,
     /// How long the last one took.
     pub last_us: u64,
+    /// What it came to, in the words of HAProxy: `L7OK`, `L4TOUT` and so on.
+    pub check: &'static str,
     /// How often they changed what holds of the server.
     pub changes: u64,
 }

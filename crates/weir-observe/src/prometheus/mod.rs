@@ -10,8 +10,8 @@ mod tests;
 use crate::admin::{AdminFigures, AdminRefusal};
 use crate::counter::Level;
 use crate::figures::{
-    FailureFigures, Figures, ListenerFigures, ProbeFigures, ReloadFigures, RouteFigures, ServerFigures,
-    UpstreamFigures, WorkerFigures,
+    FailureFigures, Figures, ListenerFigures, ProbeFigures, ProcessFigures, ReloadFigures, RouteFigures,
+    ServerFigures, UpstreamFigures, WorkerFigures,
 };
 use crate::histogram::HistogramSnapshot;
 use crate::kept::Kept;
@@ -54,6 +54,7 @@ enum Kind {
 pub fn render(figures: &Figures, out: &mut String) {
     write_family(out, "weir_build_info", Kind::Gauge, "Version of Weir; the value is always 1.");
     write_sample(out, "weir_build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), &[], 1u8);
+    render_process(&figures.process, out);
     render_reload(&figures.reload, out);
     render_admin(&figures.admin, out);
     render_traces(&figures.traces, out);
@@ -92,6 +93,38 @@ fn render_reload(reload: &ReloadFigures, out: &mut String) {
             reload.snapshots,
         ),
     ] {
+        write_family(out, name, Kind::Gauge, help);
+        write_sample(out, name, "", &[], value);
+    }
+}
+
+/// What every client library of Prometheus tells of its process, under the names that dashboards know.
+fn render_process(process: &ProcessFigures, out: &mut String) {
+    for (name, kind, help, micros) in [
+        (
+            "process_cpu_seconds_total",
+            Kind::Counter,
+            "CPU time of the process, user and system.",
+            process.cpu_micros,
+        ),
+        (
+            "process_start_time_seconds",
+            Kind::Gauge,
+            "When the process was started, in seconds since 1970.",
+            process.started_micros,
+        ),
+    ] {
+        write_family(out, name, kind, help);
+        write_labels(out, name, "", &[]);
+        write_seconds(out, micros);
+    }
+    for (name, help, value) in [
+        ("process_open_fds", "Open file descriptors.", Some(process.open_fds)),
+        ("process_max_fds", "How many file descriptors may be open.", process.max_fds),
+        ("process_resident_memory_bytes", "Memory in use.", Some(process.resident_bytes)),
+        ("process_virtual_memory_bytes", "Address space in use.", Some(process.virtual_bytes)),
+    ] {
+        let Some(value) = value else { continue };
         write_family(out, name, Kind::Gauge, help);
         write_sample(out, name, "", &[], value);
     }
@@ -241,6 +274,7 @@ fn render_upstreams(upstreams: &[UpstreamFigures], out: &mut String) {
     }
     let help = "Responses that clients received from the upstream, by class of status.";
     write_classes(out, "weir_upstream_responses_total", help, &rows, |upstream| &upstream.responses);
+    write_statuses(out, &rows);
     let help = "Exchanges of the upstream that ended badly, by reason code and party.";
     write_reasons(out, "weir_upstream_failures_total", help, &rows, |upstream| &upstream.failures);
     write_retries(out, &rows);
@@ -250,6 +284,19 @@ fn render_upstreams(upstreams: &[UpstreamFigures], out: &mut String) {
     let help = "Time from the first byte of the request to the last of the response, of exchanges that were answered.";
     let name = "weir_upstream_exchange_time_seconds";
     write_histogram(out, name, help, &rows, |upstream| &upstream.exchange_time);
+}
+
+/// Only statuses that occurred: an upstream has a dozen of them, of 500 that are possible.
+fn write_statuses(out: &mut String, upstreams: &[(String, &UpstreamFigures)]) {
+    let name = "weir_upstream_status_responses_total";
+    let help =
+        "Responses that clients received from the upstream, by status; one outside 100 to 599 counts as 599.";
+    write_family(out, name, Kind::Counter, help);
+    for (labels, upstream) in upstreams {
+        for (status, count) in &upstream.statuses {
+            write_sample(out, name, labels, &[("status", itoa::Buffer::new().format(*status))], *count);
+        }
+    }
 }
 
 fn write_retries(out: &mut String, upstreams: &[(String, &UpstreamFigures)]) {

@@ -61,7 +61,7 @@ fn row(index: usize, listener: &ListenerOverview) -> Markup {
                 @if listener.protocol == "tcp" { (format::NOTHING) } @else {
                     ul.classes {
                         @for (class, name) in CLASSES.iter().enumerate().skip(1) {
-                            li class={ "class-" (name) } { (name) " " (live(&format!("responses.{class}"), "count", &format::count(figures.responses[class]))) }
+                            li class={ "class-" (name) @if figures.responses[class] > 0 { " some" } } { (name) " " (live(&format!("responses.{class}"), "responses", &format::count(figures.responses[class]))) }
                         }
                     }
                 }

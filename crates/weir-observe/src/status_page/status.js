@@ -49,6 +49,7 @@
     status: (element, status) => { put(element, status); if (element.dataset.is !== status) element.dataset.is = status; },
     panic: (element, is) => { element.hidden = !is; },
     errors: (element, n) => { put(element, rate(n)); element.parentNode.classList.toggle("some", n > 0); },
+    responses: (element, n) => { put(element, count(n)); element.parentNode.classList.toggle("some", n > 0); },
     meter: (element, value) => {
       element.max = Math.max(1, ...state.overview.workers.map(worker => worker.exchanges_rate.now));
       element.value = value;

@@ -35,7 +35,14 @@ fn server(name: &str) -> ServerOverview {
         rates: Rates { requests: Rate { now: 123.0, peak: 456.0 }, ..Rates::default() },
         failures: vec![NamedCount { name: "connect", count: 3 }],
         ejections: Vec::new(),
-        probes: Some(ProbeOverview { passed: 5, failed: 1, failures: Vec::new(), last_us: 700, changes: 1 }),
+        probes: Some(ProbeOverview {
+            passed: 5,
+            failed: 1,
+            failures: Vec::new(),
+            last_us: 700,
+            check: "L7OK",
+            changes: 1,
+        }),
         figures: ServerFigures { name: name.to_owned(), mode: "serving", ..ServerFigures::default() },
     }
 }
@@ -298,5 +305,16 @@ fn reasons_are_explained_in_the_words_of_the_docs() {
     let all = failures_page();
     for reason in crate::failure::Reason::all().filter(|reason| reason.is_possible()) {
         assert!(all.contains(&format!("href=\"/failures/{}\"", reason.code())), "{}", reason.code());
+    }
+}
+
+/// What has not happened is no cause for alarm.
+#[test]
+fn no_response_of_a_class_is_not_marked() {
+    let mut seen = overview("a", 1);
+    for (count, class) in [(0, "class-5xx"), (3, "class-5xx some")] {
+        seen.listeners[0].figures.responses = [0, 9, 0, 0, count];
+        let page = rendered(&seen, None);
+        assert!(page.contains(&format!("<li class=\"{class}\">5xx ")), "{class}");
     }
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use weir_config::{AccessLog, AccessLogOutput, Config};
+use weir_config::{AccessLog, AccessLogOutput, Config, Protocol};
 use weir_http::{ResponseHead, Version};
 use weir_observe::access_log::syslog::{Facility, Framing, Severity};
 use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, LogFormat, TlsRecord, UnixMicros};
@@ -120,7 +120,11 @@ impl AccessLogs {
                 None => start(&log.output, log.lines_max, self.writing.clone())?,
             };
             outputs.insert(log.output.clone(), Arc::clone(&output));
-            listeners.push(Some((Arc::new(format.format().clone()), output)));
+            let format = match listener.protocol {
+                Protocol::Http => format.format().clone(),
+                Protocol::Tcp => format.format().of_connections(),
+            };
+            listeners.push(Some((Arc::new(format), output)));
         }
         (self.listeners, self.outputs) = (listeners, outputs);
         Ok(())

@@ -26,4 +26,5 @@ pub(crate) mod figures;
 pub(crate) mod overview;
 pub(crate) mod pulse;
 pub(crate) mod profile;
+pub(crate) mod process;
 pub(crate) mod standing;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwap;
-use weir_config::{Action, Protocol, Redirect, Route};
+use weir_config::{Action, HealthCheck, Probe, Protocol, Redirect, Route};
+use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
     self, ListenerOverview, Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RouteOverview,
     ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
@@ -19,6 +20,7 @@ use weir_traffic::{Health, Mode};
 use super::admin::Guard;
 use super::figures;
 use super::modes::Modes;
+use super::process;
 use super::pulse::{BEAT, Pulse};
 use super::traces::TraceCounts;
 use crate::clock;
@@ -122,7 +124,7 @@ impl Sources {
     }
 
     fn process(&self, sessions_open: Level) -> ProcessOverview {
-        let open_files_max = open_files_max();
+        let (open_files_max, system) = (open_files_max(), process::figures());
         ProcessOverview {
             version: env!("CARGO_PKG_VERSION"),
             name: self.via_name.to_string(),
@@ -132,9 +134,9 @@ impl Sources {
             is_stopping: self.is_stopping(),
             sessions_open,
             sessions_max: u64::from(self.shared.connections.count_max()),
-            open_files: open_files(),
+            open_files: system.open_fds,
             open_files_max,
-            memory_bytes: resident_bytes(),
+            memory_bytes: system.resident_bytes,
             allows_changes: self.guard.allows_changes(),
         }
     }
@@ -231,10 +233,21 @@ impl Sources {
                 failed: probes.failures.total(),
                 failures: overview::failure_counts(&probes.failures),
                 last_us: probes.last_micros,
+                check: check_status(layer_of(plan), probes.last),
                 changes: probes.changes,
             }),
             figures,
         }
+    }
+}
+
+/// What the probes of an upstream look at.
+fn layer_of(plan: &UpstreamPlan) -> CheckLayer {
+    match plan.config.health.as_ref() {
+        Some(check) if check.dialogue.is_some() => CheckLayer::Answer,
+        Some(HealthCheck { probe: Probe::Http(_), .. }) => CheckLayer::Answer,
+        Some(HealthCheck { probe: Probe::Tls, .. }) => CheckLayer::Tls,
+        Some(HealthCheck { probe: Probe::Tcp, .. }) | None => CheckLayer::Connection,
     }
 }
 
@@ -273,16 +286,4 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteFigures) -> 
 /// Milliseconds since 1970.
 pub(crate) fn unix_ms() -> u64 {
     u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// How many descriptors are open; 0 where the system does not tell.
-fn open_files() -> u64 {
-    std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count() as u64)
-}
-
-/// Memory of the process that is in RAM; 0 where the system does not tell.
-fn resident_bytes() -> u64 {
-    let Ok(text) = std::fs::read_to_string("/proc/self/statm") else { return 0 };
-    let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * rustix::param::page_size() as u64
 }

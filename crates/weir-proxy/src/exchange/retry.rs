@@ -148,6 +148,8 @@ pub(crate) fn again(
     let Kind::Server(cause) = failed.kind else { return Err(failed.failure.into()) };
     let now = clock::now();
     session.now = now;
+    // What the attempt took is time of the phase that it failed in: left for later, it would count as the next wait or connection.
+    exchange.record.spend(failed.failure.phase, now);
     let facts = FailedAttempt {
         cause,
         sent_any: failed.sent_any,

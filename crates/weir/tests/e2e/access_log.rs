@@ -97,6 +97,58 @@ fn httplog() {
     assert!(line.ends_with("\"GET /a?b=c HTTP/1.1\""), "{line}");
 }
 
+/// An attempt that waits for a response in vain has waited for a response, whatever comes after it.
+#[test]
+fn the_time_of_failed_attempts_counts_where_they_failed() {
+    let silent = Origin::start(|conn| {
+        conn.wait_for_end();
+        Some(())
+    });
+    let other = Origin::serving("fine");
+    let weir = Weir::start(&format!(
+        "[listener.web]\naddress = \"127.0.0.1:0\"\nupstream = \"app\"\n\
+         access_log = {{ format = '{{attempts}} {{phase.queue}} {{phase.connect}} {{phase.response}} {{timer.Tc}}', output = \"file:{{dir}}/access.log\" }}\n\
+         [upstream.app]\nservers = [\"{}\", {{ address = \"{}\", backup = true }}]\n\
+         timeouts.response = \"700ms\"\nretry = {{ on_timeout = true, elapsed_max = \"10s\" }}\n",
+        silent.address(),
+        other.address()
+    ));
+    assert_eq!(Client::get(weir.web(), "/").text(), "fine");
+    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().expect("numbers")).collect();
+    let [attempts, queue, connect, response, tc] = numbers[..] else { panic!("{line}") };
+    assert_eq!(attempts, 2);
+    assert!(response >= 700_000 && connect < response && queue < response && tc < 700, "{line}");
+}
+
+/// On a TCP listener there is no request and no status: the line is that of `option tcplog`.
+#[test]
+fn httplog_of_a_tcp_listener() {
+    let origin = Origin::start(|conn| {
+        conn.take(4)?;
+        conn.send("answer")?;
+        conn.finish();
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = Weir::proxying_with(
+        &origin,
+        "listener.web.protocol = \"tcp\"\naccess_log.format = \"httplog\"\naccess_log.output = \"file:{dir}/access.log\"",
+    );
+    let mut client = Client::connect(weir.web());
+    client.send("ping");
+    assert_eq!(client.take(6), b"answer");
+    client.finish();
+    client.take_to_end();
+    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    let words: Vec<&str> = line.split(' ').collect();
+    assert!(words[0].starts_with("127.0.0.1:"), "{line}");
+    assert_eq!((words[2], words[3]), ("web", &*format!("app/{}", origin.address())), "{line}");
+    assert_eq!(words[4].split('/').count(), 3, "Tw/Tc/Tt: {line}");
+    assert!(words[4].split('/').all(|timer| timer.parse::<u64>().is_ok()), "{line}");
+    assert_eq!(words[5..], ["6", "--", "1/1/1/1/0", "0/0"], "{line}");
+}
+
 #[test]
 fn an_own_format() {
     let origin = Origin::answering("HTTP/1.1 200 OK\r\nX-Cache: hit\r\nContent-Length: 4\r\n\r\nfine");

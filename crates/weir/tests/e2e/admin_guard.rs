@@ -115,7 +115,11 @@ fn a_name_that_leads_here_is_not_enough() {
         assert_eq!(ask(&weir, "GET /metrics", &[&format!("Host: {host}")]).status, 200, "{host}");
     }
     for host in ["evil.test", "127.0.0.1.evil.test:9000"] {
-        assert_eq!(ask(&weir, "GET /metrics", &[&format!("Host: {host}")]).status, 421, "{host}");
+        let refused = ask(&weir, "GET /metrics", &[&format!("Host: {host}")]);
+        assert_eq!(refused.status, 421, "{host}");
+        for way in ["admin.hosts = [", "admin.token_file", "scrape by address"] {
+            assert!(refused.text().contains(way), "{way}: {}", refused.text());
+        }
     }
     assert_eq!(refusals(&weir, "host", "none"), 2.0);
 }

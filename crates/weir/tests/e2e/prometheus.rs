@@ -19,6 +19,36 @@ fn weir(origin: &Origin) -> Weir {
     )
 }
 
+#[test]
+fn statuses_are_counted_one_by_one_and_the_process_is_told() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let status = if conn.request()?.target() == "/teapot" { 418 } else { 200 };
+            conn.send(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n"))?;
+        }
+    });
+    let weir = weir(&origin);
+    for target in ["/", "/teapot", "/teapot"] {
+        Client::get(weir.web(), target);
+    }
+    let status = |label: &str| {
+        let counts = weir.metrics().all("weir_upstream_status_responses_total", &["upstream=\"app\"", label]);
+        counts.iter().sum::<f64>()
+    };
+    eventually("they are counted", || (status("status=\"200\""), status("status=\"418\"")) == (1.0, 2.0));
+    let metrics = weir.metrics();
+    assert_eq!(metrics.sum("weir_upstream_responses_total", &["class=\"4xx\""]), 2.0);
+    for name in [
+        "process_open_fds",
+        "process_max_fds",
+        "process_resident_memory_bytes",
+        "process_virtual_memory_bytes",
+    ] {
+        assert!(metrics.sum(name, &[]) > 0.0, "{name}");
+    }
+    assert!(metrics.sum("process_start_time_seconds", &[]) > 1.5e9);
+}
+
 fn origin() -> Origin {
     Origin::start(|conn| {
         loop {

@@ -31,7 +31,9 @@ fn docs() -> PathBuf {
 fn unit(family: &Family) -> &'static str {
     let name = family.name.strip_suffix("_total").unwrap_or(&family.name);
     match name {
-        _ if name.ends_with("_timestamp_seconds") => "seconds since 1970",
+        _ if name.ends_with("_timestamp_seconds") || name == "process_start_time_seconds" => {
+            "seconds since 1970"
+        }
         _ if name.ends_with("_seconds") => "seconds",
         _ if name.ends_with("_bytes") => "bytes",
         _ => "",
@@ -56,12 +58,15 @@ fn labels(family: &Family) -> Vec<&str> {
     labels
 }
 
+/// The names of the process are those of other programs too, without ours in front.
+fn is_of(family: &Family, part: &str) -> bool {
+    family.name.strip_prefix("weir_").unwrap_or(&family.name).starts_with(&format!("{part}_"))
+}
+
 fn page(families: &[Family]) -> String {
     let mut page = HEAD.to_owned();
     for (part, heading) in PARTS {
-        let prefix = format!("weir_{part}_");
-        let of_part: Vec<&Family> =
-            families.iter().filter(|family| family.name.starts_with(&prefix)).collect();
+        let of_part: Vec<&Family> = families.iter().filter(|family| is_of(family, part)).collect();
         if of_part.is_empty() {
             continue;
         }
@@ -87,7 +92,7 @@ fn the_page_of_metrics_is_current() {
     let families = read(&text);
     for family in &families {
         assert!(!family.samples.is_empty(), "{} has no sample here, so its labels stay unknown", family.name);
-        let known = PARTS.iter().any(|(part, _)| family.name.starts_with(&format!("weir_{part}_")));
+        let known = PARTS.iter().any(|(part, _)| is_of(family, part));
         assert!(known, "{} belongs to no part of the page", family.name);
     }
     let (page, file) = (page(&families), docs().join("metrics.md"));

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::failure::{Cause, Failure};
-use crate::figures::{CertificateFigures, Names, UpstreamNames};
+use crate::figures::{CertificateFigures, Names, ProcessFigures, UpstreamNames};
 use crate::shard::{ProbeShard, ShardSizes, WorkerShard};
 
 /// One line `name{labels} value`.
@@ -98,7 +98,8 @@ fn check(families: &[Family]) {
     let mut names = HashSet::new();
     let mut series = HashSet::new();
     for Family { name, kind, samples, .. } in families {
-        assert!(is_name(name) && name.starts_with("weir_") && names.insert(name), "{name}");
+        let is_ours = name.starts_with("weir_") || name.starts_with("process_");
+        assert!(is_name(name) && is_ours && names.insert(name), "{name}");
         assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
         for word in name.split('_') {
             assert!(
@@ -169,6 +170,9 @@ fn small_figures() -> Figures {
     listener.responses.record(502);
     listener.failures.record(Failure::server(Phase::Connect, Cause::Refused));
     shard.upstreams[0].failures.record(Failure::server(Phase::Connect, Cause::Refused));
+    for status in [200, 200, 404] {
+        shard.upstreams[0].responses.record(status);
+    }
     shard.upstreams[0].persistence[0].increment();
     shard.upstreams[0].exchange_time.record(2_000);
     let server = &shard.upstreams[0].servers[0];
@@ -185,6 +189,14 @@ fn small_figures() -> Figures {
     probes.last_micros.set(2_001_500);
     figures.note_health(0, 0, false, Some(&probes));
     figures.note_ejection(0, 0, false, [("trial", 2)]);
+    figures.process = ProcessFigures {
+        cpu_micros: 12_340_000,
+        open_fds: 12,
+        max_fds: Some(1024),
+        resident_bytes: 5 << 20,
+        virtual_bytes: 1 << 30,
+        started_micros: 1_800_000_000_500_000,
+    };
     figures.admin.refusals[0] = 3;
     figures.traces = TraceFigures { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
     let route = RouteFigures { requests: 9, failures: 1, ..RouteFigures::named("/api/") };
@@ -207,6 +219,14 @@ fn figures_are_rendered_to_the_letter() {
          weir_worker_sessions_accepted_total{worker=\"0\"} 7\n",
         "weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"in\"} 0\n\
          weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"out\"} 2\n",
+        "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 12.340000\n",
+        "process_start_time_seconds 1800000000.500000\n",
+        "process_open_fds 12\n",
+        "process_max_fds 1024\n",
+        "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes 5242880\n",
+        "weir_upstream_responses_total{upstream=\"api\",class=\"2xx\"} 2\n",
+        "weir_upstream_status_responses_total{upstream=\"api\",status=\"200\"} 2\n\
+         weir_upstream_status_responses_total{upstream=\"api\",status=\"404\"} 1\n",
         "weir_admin_refusals_total{reason=\"credentials\"} 3\n",
         "weir_listener_requests_total{listener=\"web\"} 12\n",
         "weir_route_requests_total{listener=\"web\",route=\"/api/\"} 9\n",

@@ -316,7 +316,12 @@ fn check_host(request: &Request, hosts: &[Box<str>]) -> Result<(), Refused> {
     if is_own_host(&String::from_utf8_lossy(host), hosts) {
         return Ok(());
     }
-    let what = "This is no name of Weir's admin listener: ask by address, set credentials, or add the name to `admin.hosts`.\n";
+    let what = "This is no name of Weir's admin listener. Without credentials it answers to addresses, to names without a dot and to those of `admin.hosts`: any page of the web can have a \
+                name of its own lead here (DNS rebinding).\n\
+                To scrape metrics by a name like weir.example.com, do one of these:\n\
+                - list the name: admin.hosts = [\"weir.example.com\"]\n\
+                - ask for credentials: admin.token_file (`authorization` in the scrape config of Prometheus) or admin.user and admin.password_file (`basic_auth`)\n\
+                - scrape by address\n";
     Err(Refused::new(AdminRefusal::Host, 421, what))
 }
 

@@ -13,6 +13,7 @@ use super::guard::{Peer, Refused};
 use super::query::decoded;
 use super::request::Request;
 use super::{Served, api, exchanges, profile, ready, servers, sessions};
+use crate::control::process;
 
 /// Bytes of the config that the status page shows.
 const CONFIG_SHOWN_MAX: usize = 1 << 18;
@@ -130,6 +131,8 @@ fn metrics(request: &Request, served: &Served) -> Answer {
     };
     let Some(mut figures) = figures else { return Answer::plain(404, "There is no such upstream.\n") };
     figures.admin = served.guard.figures();
+    // Not with all figures: the pulse takes those every second, and this counts every descriptor.
+    figures.process = process::figures();
     let mut text = String::new();
     weir_observe::prometheus::render(&figures, &mut text);
     Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, text)

@@ -114,17 +114,14 @@ impl CheckedServer {
 
     fn count(&self, took: Duration, failure: Option<Fault>) {
         self.shard.last_micros.set(i64::from(clock::micros(took)));
-        match failure {
-            None => self.shard.passed.increment(),
-            Some(failed) => {
-                self.shard.failures.record(failed.failure);
-                tracing::debug!(
-                    upstream = &*self.plan.config.name,
-                    server = &*self.plan.config.servers[self.index].name,
-                    reason = %failed,
-                    "a probe failed"
-                );
-            }
+        self.shard.record(failure.map(|failed| failed.failure));
+        if let Some(failed) = failure {
+            tracing::debug!(
+                upstream = &*self.plan.config.name,
+                server = &*self.plan.config.servers[self.index].name,
+                reason = %failed,
+                "a probe failed"
+            );
         }
     }
 

@@ -1,0 +1,72 @@
+//! What the last probe of a server came to, in the words of HAProxy's `check_status`: the layer that it got to, and how.
+
+use crate::failure::{Cause, Reason};
+use crate::phase::Phase;
+
+/// What a probe of a server looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckLayer {
+    /// Whether it takes connections.
+    Connection,
+    /// Whether it completes a TLS handshake.
+    Tls,
+    /// What it answers: a request, or a conversation of its own.
+    Answer,
+}
+
+/// The word for the last probe; `INI` before the first.
+pub fn check_status(layer: CheckLayer, last: Option<Result<(), Reason>>) -> &'static str {
+    match (last, layer) {
+        (None, _) => "INI",
+        (Some(Ok(())), CheckLayer::Connection) => "L4OK",
+        (Some(Ok(())), CheckLayer::Tls) => "L6OK",
+        (Some(Ok(())), CheckLayer::Answer) => "L7OK",
+        (Some(Err(reason)), _) => failed(reason),
+    }
+}
+
+fn failed(reason: Reason) -> &'static str {
+    let connects = reason.phases().contains(&Phase::Connect);
+    match reason.cause() {
+        Cause::TlsHandshakeFailed
+        | Cause::TlsNothingInCommon
+        | Cause::TlsNameUnknown
+        | Cause::TlsCertificateMissing
+        | Cause::TlsCertificateRejected
+        | Cause::TlsCertificateOtherName
+        | Cause::TlsCertificateExpired
+        | Cause::TlsCertificateRevoked
+        | Cause::TlsRevocationUnknown
+        | Cause::TlsAlert => "L6RSP",
+        Cause::TimedOut if connects => "L4TOUT",
+        Cause::TimedOut => "L7TOUT",
+        _ if connects => "L4CON",
+        Cause::UnexpectedStatus => "L7STS",
+        _ => "L7RSP",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Failure;
+
+    #[test]
+    fn the_words_are_those_of_haproxy() {
+        let server = |phase, cause| Some(Err(Failure::server(phase, cause).reason_id()));
+        for (layer, last, word) in [
+            (CheckLayer::Connection, None, "INI"),
+            (CheckLayer::Connection, Some(Ok(())), "L4OK"),
+            (CheckLayer::Tls, Some(Ok(())), "L6OK"),
+            (CheckLayer::Answer, Some(Ok(())), "L7OK"),
+            (CheckLayer::Answer, server(Phase::Connect, Cause::Refused), "L4CON"),
+            (CheckLayer::Answer, server(Phase::Connect, Cause::TimedOut), "L4TOUT"),
+            (CheckLayer::Tls, server(Phase::Connect, Cause::TlsCertificateExpired), "L6RSP"),
+            (CheckLayer::Answer, server(Phase::Response, Cause::TimedOut), "L7TOUT"),
+            (CheckLayer::Answer, server(Phase::Response, Cause::UnexpectedStatus), "L7STS"),
+            (CheckLayer::Answer, server(Phase::Response, Cause::UnexpectedAnswer), "L7RSP"),
+        ] {
+            assert_eq!(check_status(layer, last), word, "{layer:?} {last:?}");
+        }
+    }
+}
