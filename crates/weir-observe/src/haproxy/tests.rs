@@ -84,6 +84,7 @@ fn overview() -> Overview {
     };
     let upstream = UpstreamOverview {
         name: "app".into(),
+        protocol: "http",
         balance: "least-requests".into(),
         servers_usable: 1,
         servers_total: 2,

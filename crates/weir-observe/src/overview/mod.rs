@@ -145,6 +145,8 @@ pub struct RouteOverview {
 pub struct UpstreamOverview {
     /// Name in the config.
     pub name: String,
+    /// `tcp` where only TCP listeners send here, so that there are connections and bytes but no requests; else `http`.
+    pub protocol: &'static str,
     /// How a server is chosen, in the word of the config.
     pub balance: String,
     /// Servers that are up, not ejected, and take requests.

@@ -97,6 +97,7 @@ fn overview(name: &str, servers: usize) -> Overview {
         }],
         upstreams: vec![UpstreamOverview {
             name: name.to_owned(),
+            protocol: "http",
             balance: "round-robin".to_owned(),
             servers_usable: servers,
             servers_total: servers,
@@ -317,4 +318,24 @@ fn no_response_of_a_class_is_not_marked() {
         let page = rendered(&seen, None);
         assert!(page.contains(&format!("<li class=\"{class}\">5xx ")), "{class}");
     }
+}
+
+/// Connections are neither requests nor do they have response times.
+#[test]
+fn an_upstream_of_tcp_shows_connections_and_bytes() {
+    let mut seen = overview("db", 1);
+    let times =
+        ["rates.connections.now", "response_time.p50_us"].map(|path| rendered(&seen, None).contains(path));
+    assert_eq!(times, [false, true]);
+    seen.upstreams[0].protocol = "tcp";
+    seen.upstreams[0].rates.bytes_in.now = 2e6;
+    let page = rendered(&seen, None);
+    let shown = [
+        "rates.connections.now",
+        "rates.bytes_in.now",
+        "Connections per second",
+        "response_time.p50_us",
+        "Requests per second",
+    ];
+    assert_eq!(shown.map(|text| page.contains(text)), [true, true, true, false, false]);
 }

@@ -72,6 +72,11 @@ impl Condition {
     }
 }
 
+/// Whether there are connections and bytes, but no requests and no response times.
+fn is_tcp(upstream: &UpstreamOverview) -> bool {
+    upstream.protocol == "tcp"
+}
+
 /// Whether a server takes no requests although nobody took it out.
 fn is_broken(server: &ServerOverview) -> bool {
     matches!(server.status, ServerStatus::Down | ServerStatus::Ejected)
@@ -145,10 +150,19 @@ fn line(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Markup 
                     span.state data-c="condition" data-is=(condition.name()) { (condition.name()) } " "
                     a.usable.some[usable < all] href={ "#servers-" (index) } data-c="usable" { (format::count(usable as u64)) " of " (format::count(all as u64)) span.wide { " usable" } }
                 }
-                span.cell data-label="req/s" { (live("rates.requests.now", "rate", &format::rate(upstream.rates.requests.now))) }
+                @if is_tcp(upstream) {
+                    span.cell data-label="conn/s" { span.wide { "conn " } (live("rates.connections.now", "rate", &format::rate(upstream.rates.connections.now))) }
+                } @else {
+                    span.cell data-label="req/s" { (live("rates.requests.now", "rate", &format::rate(upstream.rates.requests.now))) }
+                }
                 span.cell.some[upstream.rates.failures.now > 0.0] data-label="failed/s" { (live("rates.failures.now", "errors", &format::rate(upstream.rates.failures.now))) }
-                span.cell.second data-label="P50" { (live("response_time.p50_us", "micros", &format::micros(upstream.response_time.p50_us))) }
-                span.cell data-label="P99" { (live("response_time.p99_us", "micros", &format::micros(upstream.response_time.p99_us))) }
+                @if is_tcp(upstream) {
+                    span.cell.second data-label="bytes in" { span.wide { "in " } (live("rates.bytes_in.now", "bytes", &format::bytes(upstream.rates.bytes_in.now))) }
+                    span.cell data-label="bytes out" { span.wide { "out " } (live("rates.bytes_out.now", "bytes", &format::bytes(upstream.rates.bytes_out.now))) }
+                } @else {
+                    span.cell.second data-label="P50" { (live("response_time.p50_us", "micros", &format::micros(upstream.response_time.p50_us))) }
+                    span.cell data-label="P99" { (live("response_time.p99_us", "micros", &format::micros(upstream.response_time.p99_us))) }
+                }
                 span.cell data-label="waiting" { (live("queue_length.now", "count", &format::count(waiting))) }
                 span.cell.second data-label="running" { span data-c="running" { (format::count(in_flight)) } }
                 svg.graph.spark data-graph="spark" viewBox="0 0 120 40" preserveAspectRatio="none" aria-hidden="true" {}
@@ -166,9 +180,11 @@ fn inside(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Marku
                 "Too few servers are usable: all of them get requests, whatever is known of them."
             }
             div.graphs hidden {
-                figure { figcaption { "Requests per second " span.read {} } svg.graph data-graph="rate" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label="Requests per second" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
-                figure { figcaption { "Response time " span.key-p50 { "P50" } " " span.key-p99 { "P99" } " " span.read {} } svg.graph data-graph="time" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label="Response time" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
-                figure { figcaption { "Response times " span.read {} } canvas.graph data-graph="heat" width="120" height="21" role="img" aria-label="Response times" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
+                figure { figcaption { (if is_tcp(upstream) { "Connections ended per second " } else { "Requests per second " }) span.read {} } svg.graph data-graph="rate" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label=(if is_tcp(upstream) { "Connections ended per second" } else { "Requests per second" }) {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
+                @if !is_tcp(upstream) {
+                    figure { figcaption { "Response time " span.key-p50 { "P50" } " " span.key-p99 { "P99" } " " span.read {} } svg.graph data-graph="time" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label="Response time" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
+                    figure { figcaption { "Response times " span.read {} } canvas.graph data-graph="heat" width="120" height="21" role="img" aria-label="Response times" {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
+                }
             }
             (facts(upstream))
             @if upstream.servers.len() < upstream.servers_total {
@@ -186,15 +202,17 @@ fn facts(upstream: &UpstreamOverview) -> Markup {
     html! {
         dl.pairs {
             div { dt { "Balance" } dd { (upstream.balance) } }
-            div { dt { "Requests per second" } dd {
-                b { (live("rates.requests.now", "rate", &format::rate(upstream.rates.requests.now))) }
-                ", peak " (live("rates.requests.peak", "rate", &format::rate(upstream.rates.requests.peak)))
-                ", " (live("requests", "count", &format::count(figures.requests))) " in all"
-            } }
-            div { dt { "Response time, P50, P99" } dd {
-                b { (live("response_time.p50_us", "micros", &format::micros(upstream.response_time.p50_us))) } ", "
-                b { (live("response_time.p99_us", "micros", &format::micros(upstream.response_time.p99_us))) }
-            } }
+            @if is_tcp(upstream) { (facts_of_tcp(upstream)) } @else {
+                div { dt { "Requests per second" } dd {
+                    b { (live("rates.requests.now", "rate", &format::rate(upstream.rates.requests.now))) }
+                    ", peak " (live("rates.requests.peak", "rate", &format::rate(upstream.rates.requests.peak)))
+                    ", " (live("requests", "count", &format::count(figures.requests))) " in all"
+                } }
+                div { dt { "Response time, P50, P99" } dd {
+                    b { (live("response_time.p50_us", "micros", &format::micros(upstream.response_time.p50_us))) } ", "
+                    b { (live("response_time.p99_us", "micros", &format::micros(upstream.response_time.p99_us))) }
+                } }
+            }
             div { dt { "Waiting" } dd {
                 b { (live("queue_length.now", "count", &level(figures.queue_length.now))) }
                 ", peak " (live("queue_length.peak", "count", &level(figures.queue_length.peak)))
@@ -220,6 +238,20 @@ fn facts(upstream: &UpstreamOverview) -> Markup {
     }
 }
 
+fn facts_of_tcp(upstream: &UpstreamOverview) -> Markup {
+    let rates = &upstream.rates;
+    html! {
+        div { dt { "Connections per second" } dd {
+            b { (live("rates.connections.now", "rate", &format::rate(rates.connections.now))) }
+            ", peak " (live("rates.connections.peak", "rate", &format::rate(rates.connections.peak)))
+        } }
+        div { dt { "Bytes per second, in, out" } dd {
+            b { (live("rates.bytes_in.now", "bytes", &format::bytes(rates.bytes_in.now))) } ", "
+            b { (live("rates.bytes_out.now", "bytes", &format::bytes(rates.bytes_out.now))) }
+        } }
+    }
+}
+
 /// Names with counts in one line.
 fn named(counts: &[NamedCount], path: &str) -> Markup {
     let all: Vec<String> =
@@ -237,8 +269,10 @@ fn servers(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Mark
             caption.hidden { "Servers of " (upstream.name) }
             thead { tr {
                 @if shown.page_token.is_some() { th.pick scope="col" { input type="checkbox" aria-label={ "Select all servers of " (upstream.name) } data-pick-all hidden; } }
-                th scope="col" { "Server" } th scope="col" { "State" } th scope="col" { "Runs" } th scope="col" { "Requests per second" }
-                th scope="col" { "P50, P99" } th scope="col" { "Bytes per second" } th scope="col" { "Failed attempts" } th scope="col" { "Connections" }
+                th scope="col" { "Server" } th scope="col" { "State" } th scope="col" { "Runs" }
+                th scope="col" { (if is_tcp(upstream) { "Connections per second" } else { "Requests per second" }) }
+                @if !is_tcp(upstream) { th scope="col" { "P50, P99" } }
+                th scope="col" { "Bytes per second" } th scope="col" { "Failed attempts" } th scope="col" { "Connections" }
                 @if shown.page_token.is_some() { th scope="col" { span.hidden { "Change" } } }
             } }
             tbody {
@@ -282,15 +316,16 @@ fn row(
                 b { (live("in_flight", "count", &format::count(server.in_flight.into()))) }
                 @if let Some(max) = server.max_requests { " of " (format::count(max.into())) }
             }
-            td data-label="Requests per second" {
+            // An attempt on a server of TCP is a connection.
+            td data-label=(if is_tcp(upstream) { "Connections per second" } else { "Requests per second" }) {
                 b { (live("rates.requests.now", "rate", &format::rate(server.rates.requests.now))) }
                 span.small { "peak " (live("rates.requests.peak", "rate", &format::rate(server.rates.requests.peak))) }
                 span.small { (live("attempts", "count", &format::count(figures.attempts))) " in all" }
             }
-            td data-label="P50, P99" {
+            @if !is_tcp(upstream) { td data-label="P50, P99" {
                 span { (live("response_time.p50_us", "micros", &format::micros(server.response_time.p50_us))) }
                 span.small { (live("response_time.p99_us", "micros", &format::micros(server.response_time.p99_us))) }
-            }
+            } }
             td data-label="Bytes per second" {
                 span { "in " (live("rates.bytes_in.now", "bytes", &format::bytes(server.rates.bytes_in.now))) }
                 span.small { "out " (live("rates.bytes_out.now", "bytes", &format::bytes(server.rates.bytes_out.now))) }

@@ -105,10 +105,11 @@ impl Sources {
         let listened = self.listened.load();
         let plans = snapshot.listeners.iter().zip(listeners);
         let listeners = plans.map(|(plan, figures)| self.listener(snapshot, plan, figures, &listened));
-        let upstreams = shown
-            .iter()
-            .zip(upstreams)
-            .map(|((place, shown), figures)| self.upstream(&snapshot.upstreams[*place], shown, figures));
+        let protocols = protocols(snapshot);
+        let upstreams = shown.iter().zip(upstreams).map(|((place, shown), figures)| {
+            let protocol = protocols[*place];
+            UpstreamOverview { protocol, ..self.upstream(&snapshot.upstreams[*place], shown, figures) }
+        });
         let mut sessions_open = Level::default();
         workers.iter().for_each(|worker| sessions_open.merge(worker.sessions_open));
         Overview {
@@ -180,6 +181,7 @@ impl Sources {
         let [retries, retries_refused, persistence] = UpstreamOverview::counts_of(&figures);
         UpstreamOverview {
             name: plan.config.name.to_string(),
+            protocol: HTTP,
             balance: plan.config.balance.name().to_owned(),
             servers_usable: (0..plan.config.servers.len())
                 .filter(|place| status_of(plan, *place) == ServerStatus::Up)
@@ -249,6 +251,28 @@ fn layer_of(plan: &UpstreamPlan) -> CheckLayer {
         Some(HealthCheck { probe: Probe::Tls, .. }) => CheckLayer::Tls,
         Some(HealthCheck { probe: Probe::Tcp, .. }) | None => CheckLayer::Connection,
     }
+}
+
+const HTTP: &str = "http";
+
+/// What is spoken with each upstream: `tcp` where TCP listeners send to it, and nobody else.
+fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
+    let mut senders = vec![(false, false); snapshot.upstreams.len()];
+    for listener in &snapshot.listeners {
+        let is_tcp = listener.config.protocol == Protocol::Tcp;
+        for route in &listener.route_plans {
+            let targets: &mut dyn Iterator<Item = usize> = match &route.config.action {
+                Action::Upstream(upstream) => &mut std::iter::once(upstream.0),
+                Action::Split(parts) => &mut parts.iter().map(|part| part.upstream.0),
+                Action::Redirect(_) | Action::Respond(_) => &mut std::iter::empty(),
+            };
+            for target in targets {
+                senders[target].0 |= is_tcp;
+                senders[target].1 |= !is_tcp;
+            }
+        }
+    }
+    senders.into_iter().map(|found| if found == (true, false) { "tcp" } else { HTTP }).collect()
 }
 
 /// What holds of a server.

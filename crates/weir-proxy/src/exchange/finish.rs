@@ -107,8 +107,9 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
         }
         if let Some(server) = record.server {
             let shard = &upstream.servers[server].shard;
-            shard.bytes_in.add(exchange.response_relay.moved);
-            shard.bytes_out.add(exchange.to_server.sent);
+            let (up, down) = record.credited;
+            shard.bytes_in.add(exchange.response_relay.moved - down);
+            shard.bytes_out.add(exchange.to_server.sent - up);
         }
     }
     access_log::write(session, exchange, &view);

@@ -41,6 +41,8 @@ pub(crate) struct Record {
     pub(crate) own_body: Option<u64>,
     /// Bytes to the server and to the client inside a tunnel.
     pub(crate) tunnelled: Option<(u64, u64)>,
+    /// Those of them that its server has been credited with while it ran.
+    pub(crate) credited: (u64, u64),
     /// Who ended the tunnel, or ended its direction of it first.
     pub(crate) ended_by: Option<Party>,
     pub(crate) failure: Option<Failure>,
@@ -68,6 +70,7 @@ impl Record {
             bytes_in: 0,
             own_body: None,
             tunnelled: None,
+            credited: (0, 0),
             ended_by: None,
             failure: None,
             request_id: Vec::new(),
@@ -88,6 +91,7 @@ impl Record {
         self.bytes_in = 0;
         self.own_body = None;
         self.tunnelled = None;
+        self.credited = (0, 0);
         self.ended_by = None;
         self.failure = None;
         self.request_id.clear();

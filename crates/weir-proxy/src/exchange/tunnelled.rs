@@ -211,7 +211,9 @@ impl Tunnelled {
         let mut resume_at = None;
         let (client, server) = (&mut session.client, &mut self.server.connection);
         let stock = Rc::clone(&session.worker.stock);
-        if let Poll::Ready(outcome) = self.tunnel.poll(cx, client, server, &stock, &mut resume_at) {
+        let polled = self.tunnel.poll(cx, client, server, &stock, &mut resume_at);
+        self.credit();
+        if let Poll::Ready(outcome) = polled {
             return Poll::Ready(outcome.map_err(|broken| of_broken(&broken)));
         }
         if self.tunnel.is_broken() && !self.is_delivering {
@@ -242,6 +244,15 @@ impl Tunnelled {
                 return Poll::Ready(Err(Failure::weir(Phase::Relay, cause)));
             }
         }
+    }
+
+    /// Counts what has moved since the last time: whoever looks wants to see a connection that lasts for days at work.
+    fn credit(&mut self) {
+        let moved = self.tunnel.moved();
+        let before = std::mem::replace(&mut self.record.credited, moved);
+        let shard = self.server.shard();
+        shard.bytes_out.add(moved.0 - before.0);
+        shard.bytes_in.add(moved.1 - before.1);
     }
 
     /// Goes by the newest config, if there is another one than before: it may say when the tunnel ends.

@@ -45,7 +45,7 @@ pub(crate) struct ServerConnection {
     pub(crate) is_private: bool,
     /// When the server said, or the limits say, that it must not be used any more.
     usable_until: Option<Instant>,
-    _counted: CountedOpen,
+    counted: CountedOpen,
 }
 
 thread_local! {
@@ -79,8 +79,13 @@ impl ServerConnection {
     /// A connection that has just been opened; counted as open until it is dropped.
     pub(crate) fn new(connection: Connection, opened_at: Instant, shard: Arc<ServerShard>) -> Self {
         let connection = Box::new(connection);
-        let _counted = CountedOpen::new(shard);
-        Self { connection, opened_at, requests: 0, is_private: false, usable_until: None, _counted }
+        let counted = CountedOpen::new(shard);
+        Self { connection, opened_at, requests: 0, is_private: false, usable_until: None, counted }
+    }
+
+    /// What is counted of its server by this worker.
+    pub(crate) fn shard(&self) -> &ServerShard {
+        &self.counted.0
     }
 
     /// The connection at the end of a clean exchange, if it may be used again, and until when, which may be forever.

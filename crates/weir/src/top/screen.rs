@@ -55,7 +55,9 @@ impl Screen {
             Some(why) => Line::styled(format!("as of a while ago: {why}"), Style::new().fg(Color::Red)),
             None => Line::raw(self.whole()),
         };
-        let second = format!("sorted by {}{}", self.order.name(), self.part());
+        let tcp =
+            if self.has_tcp() { "; TCP: connections/s, bytes/s from (<) and to (>) servers" } else { "" };
+        let second = format!("sorted by {}{}{tcp}", self.order.name(), self.part());
         frame.render_widget(Paragraph::new(vec![first, Line::raw(second).style(Modifier::DIM)]), head);
         let rows = rows(&self.overview, self.order, self.with_servers);
         let room = usize::from(middle.height.saturating_sub(1));
@@ -69,6 +71,11 @@ impl Screen {
         let table = Table::new(shown, widths).header(header.style(Modifier::REVERSED));
         frame.render_widget(table, middle);
         frame.render_widget(Paragraph::new(KEYS).style(Modifier::DIM), foot);
+    }
+
+    fn has_tcp(&self) -> bool {
+        let upstreams = self.overview["upstreams"].as_array();
+        upstreams.is_some_and(|all| all.iter().any(|upstream| upstream["protocol"] == "tcp"))
     }
 
     /// Which part is shown, when it is not all.
@@ -110,8 +117,8 @@ fn cells(row: &Row) -> Cells<'static> {
         name,
         row.state.clone(),
         number(row.requests),
-        micros(row.p50_us),
-        micros(row.p99_us),
+        row.bytes.map_or_else(|| micros(row.p50_us), |(from, _)| bytes("<", from)),
+        row.bytes.map_or_else(|| micros(row.p99_us), |(_, to)| bytes(">", to)),
         row.running.to_string(),
         waiting,
         number(row.failures),
@@ -134,6 +141,15 @@ fn aligned(column: usize, text: String) -> Cell<'static> {
 
 fn number(value: f64) -> String {
     if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+/// Bytes by second, behind the sign for their direction.
+fn bytes(sign: &str, value: f64) -> String {
+    let fits = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(unit, _)| value >= *unit);
+    match fits {
+        Some((unit, name)) => format!("{sign}{}{name}", number(value / unit)),
+        None => format!("{sign}{value:.0}B"),
+    }
 }
 
 fn micros(value: Option<u64>) -> String {

@@ -41,6 +41,9 @@ pub(super) struct Row {
     pub(super) is_upstream: bool,
     /// Whether somebody should look at it.
     pub(super) is_bad: bool,
+    /// Of an upstream that has connections but no requests, and its servers: bytes from and to the servers, by second.
+    pub(super) bytes: Option<(f64, f64)>,
+    /// By second; connections where there are bytes.
     pub(super) requests: f64,
     pub(super) p50_us: Option<u64>,
     pub(super) p99_us: Option<u64>,
@@ -51,14 +54,16 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn read(part: &Value) -> Row {
+    fn read(part: &Value, is_tcp: bool) -> Row {
         let rate = |name: &str| part["rates"][name]["now"].as_f64().unwrap_or(0.0);
+        let opened = if is_tcp { "connections" } else { "requests" };
         Row {
             name: plain(part["name"].as_str().unwrap_or("?")),
             state: String::new(),
             is_upstream: false,
             is_bad: false,
-            requests: rate("requests"),
+            bytes: is_tcp.then(|| (rate("bytes_in"), rate("bytes_out"))),
+            requests: rate(opened),
             p50_us: part["response_time"]["p50_us"].as_u64(),
             p99_us: part["response_time"]["p99_us"].as_u64(),
             running: part["in_flight"].as_u64().unwrap_or(0),
@@ -67,10 +72,10 @@ impl Row {
         }
     }
 
-    fn of_server(server: &Value) -> Row {
+    fn of_server(server: &Value, is_tcp: bool) -> Row {
         let state = plain(server["status"].as_str().unwrap_or("?"));
         let is_bad = matches!(&*state, "down" | "ejected");
-        Row { state, is_bad, ..Row::read(server) }
+        Row { state, is_bad, ..Row::read(server, is_tcp) }
     }
 
     fn of_upstream(upstream: &Value, servers: &[Row]) -> Row {
@@ -81,7 +86,7 @@ impl Row {
             is_upstream: true,
             is_bad: usable == 0,
             running: servers.iter().map(|server| server.running).sum(),
-            ..Row::read(upstream)
+            ..Row::read(upstream, is_tcp(upstream))
         }
     }
 
@@ -97,13 +102,20 @@ impl Row {
     }
 }
 
+/// Whether there are connections and bytes, but no requests and no response times.
+fn is_tcp(upstream: &Value) -> bool {
+    upstream["protocol"] == "tcp"
+}
+
 /// The rows of an overview: each upstream, and below it its servers unless they are folded away.
 pub(super) fn rows(overview: &Value, order: Order, with_servers: bool) -> Vec<Row> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut upstreams: Vec<(Row, Vec<Row>)> = list(&overview["upstreams"])
         .iter()
         .map(|upstream| {
-            let mut servers: Vec<Row> = list(&upstream["servers"]).iter().map(Row::of_server).collect();
+            let is_tcp = is_tcp(upstream);
+            let servers = list(&upstream["servers"]);
+            let mut servers: Vec<Row> = servers.iter().map(|server| Row::of_server(server, is_tcp)).collect();
             servers.sort_by(|one, other| one.compare(other, order));
             (Row::of_upstream(upstream, &servers), servers)
         })

@@ -112,3 +112,17 @@ fn old_figures_stay_and_say_so() {
     screen.take(Ok(json!({})));
     assert!(drawn(&mut screen, 20, 3)[0].starts_with("weir"), "no figure, little room, no panic");
 }
+
+#[test]
+fn tcp_has_connections_and_bytes() {
+    let rates = json!({ "requests": { "now": 9.0 }, "connections": { "now": 3.0 }, "bytes_in": { "now": 1_200_000.0 }, "bytes_out": { "now": 340.0 } });
+    let server = json!({ "name": "db-1", "status": "up", "in_flight": 4, "rates": rates });
+    let upstream =
+        json!({ "name": "db", "protocol": "tcp", "servers_usable": 1, "rates": rates, "servers": [server] });
+    let mut screen = Screen::new(json!({ "upstreams": [upstream] }), Order::Rate);
+    let lines = drawn(&mut screen, 80, 24);
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    assert_eq!(lines[1], "sorted by requests; TCP: connections/s, bytes/s from (<) and to (>) servers");
+    assert_eq!(words(&lines[3]), "db 1 of 1 3.0 <1.2M >340B 4 0 0.0");
+    assert_eq!(words(&lines[4]), "db-1 up 3.0 <1.2M >340B 4 0.0");
+}

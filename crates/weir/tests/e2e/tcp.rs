@@ -69,6 +69,27 @@ fn the_server_may_speak_first_and_every_byte_passes() {
     assert_eq!(metrics.sum("weir_upstream_requests_total", &["upstream=\"app\""]), 1.0);
 }
 
+/// A connection may last for days: its bytes are counted while it runs, and only once.
+#[test]
+fn bytes_are_counted_while_a_connection_lasts() {
+    let server = echo();
+    let weir = Weir::start(&config(&[&address(&server)], "", ""));
+    let mut client = Client::connect(weir.web());
+    assert_eq!(client.take(5), b"hello");
+    client.send([1; 10]);
+    client.take(10);
+    let bytes = |name: &str| weir.metrics().sum(name, &["upstream=\"app\""]);
+    let counted = || (bytes("weir_server_sent_bytes_total"), bytes("weir_server_received_bytes_total"));
+    eventually("they are counted", || counted() == (10.0, 15.0));
+    assert_eq!(weir.metrics().sum("weir_listener_tunnels_open", &[]), 1.0);
+    client.finish();
+    client.take_to_end();
+    eventually("it has ended", || weir.metrics().sum("weir_listener_tunnels_open", &[]) == 0.0);
+    assert_eq!(counted(), (10.0, 15.0));
+    let overview = Client::get_by_address(weir.admin(), "/api/overview").text();
+    assert!(overview.contains("\"protocol\":\"tcp\""), "{overview}");
+}
+
 #[test]
 fn an_end_of_one_direction_leaves_the_other_open() {
     let server = Origin::start(|conn| {
