@@ -82,7 +82,8 @@ def wait(at):
             return
         except OSError:
             time.sleep(0.1)
-    sys.exit(f"nobody listens on {at}")
+    logs = [f"{log}: {open(log, errors='replace').read()[-800:]}" for log in glob.glob(os.path.join(work, "*.log"))]
+    sys.exit(f"nobody listens on {at}\n" + "\n".join(logs))
 
 
 def upstream(name, at, health):
@@ -115,7 +116,7 @@ try:
         text += "".join(upstream(name, at, health) for name, health in zip(names[kind], CHECKS[kind]))
     config = os.path.join(work, "weir.toml")
     open(config, "w").write(f'admin.address = "127.0.0.1:{admin}"\n{text}')
-    spawn([WEIR, "run", "--config", config], os.path.join(work, "weir.log"))
+    spawn([WEIR, "serve", config], os.path.join(work, "weir.log"))
     wait(admin)
     everything = [name for kind in names.values() for name in kind]
     until(admin, True, everything)

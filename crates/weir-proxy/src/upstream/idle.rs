@@ -85,7 +85,7 @@ impl ServerConnection {
 
     /// What is counted of its server by this worker.
     pub(crate) fn shard(&self) -> &ServerShard {
-        &self.counted.0
+        &self.counted.shard
     }
 
     /// The connection at the end of a clean exchange, if it may be used again, and until when, which may be forever.

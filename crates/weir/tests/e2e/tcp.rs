@@ -86,7 +86,7 @@ fn bytes_are_counted_while_a_connection_lasts() {
     client.take_to_end();
     eventually("it has ended", || weir.metrics().sum("weir_listener_tunnels_open", &[]) == 0.0);
     assert_eq!(counted(), (10.0, 15.0));
-    let overview = Client::get_by_address(weir.admin(), "/api/overview").text();
+    let overview = Client::get_by_address(weir.address("admin"), "/api/overview").text();
     assert!(overview.contains("\"protocol\":\"tcp\""), "{overview}");
 }
 

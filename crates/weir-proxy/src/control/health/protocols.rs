@@ -20,7 +20,7 @@ pub(super) enum Judgement {
 }
 
 /// `GSSENCRequest` of PostgreSQL: whether the server encrypts by GSSAPI. Unlike `SSLRequest`, leaving after the answer is logged by no
-/// server, whatever it offers (measured with PostgreSQL 15, with and without `ssl`).
+/// server (measured with PostgreSQL 15 and `ssl = on`).
 const GSS_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x30];
 
 /// `StartupMessage` of protocol 3.0.
