@@ -139,7 +139,7 @@ fn httplog_of_connections_is_tcplog() {
         let mut out = Vec::new();
         format.render(&record, &mut out);
         let start = "203.0.113.7:49152 [10/Oct/2000:13:55:36.123] web api/10.0.0.1:80 ";
-        assert_eq!(String::from_utf8(out).unwrap(), format!("{start}{end}"));
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{start}{end}\n"));
     }
     let own = LogFormat::parse("{status} {listener}").unwrap();
     assert_eq!(own.of_connections(), own);
@@ -355,6 +355,7 @@ const HOSTILE_FORMATS: &[&str] = &[
     "common",
     "combined",
     "httplog",
+    "tcplog",
     "{method} {target} {version} {host} {request_id} \"{request.header.x}\" [{response.header.x}] {listener} {route} {upstream} {server}",
     "\"{method}\"{target}\"{version}\" {path} {query} {request_line} \"{request_line}\"",
 ];
@@ -460,7 +461,7 @@ proptest! {
         let body = text.strip_suffix('\n').unwrap();
         prop_assert_eq!(body.find(breaks_line), None, "{}", body);
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-        prop_assert_eq!(json.as_object().unwrap().len(), format::NAMED[3].1.matches('{').count());
+        prop_assert_eq!(json.as_object().unwrap().len(), format::NAMED[4].1.matches('{').count());
         let expected = [("method", &values[0]), ("target", &values[1]), ("host", &values[2]), ("user_agent", &values[3]), ("request_id", &values[4])];
         for (key, value) in expected {
             let expected = (!value.is_empty()).then(|| as_json_text(value));

@@ -276,7 +276,7 @@ fn every_counter_of_the_shards_is_shown() {
         ("worker", 15),
         ("trace", 3),
         ("listener", 16),
-        ("upstream", 12),
+        ("upstream", 13),
         ("server", 27),
         ("admin", 2),
         ("route", 3),
