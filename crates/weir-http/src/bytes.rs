@@ -89,11 +89,11 @@ fn target_run_without_tilde(bytes: &[u8]) -> usize {
     })
 }
 
-/// Length of the path that a target starts with, up to `?`, and whether it may have another spelling: `%`, `//` or `/.`
-/// stands in it.
+/// Length of the path that a target starts with, up to `?`, and whether it may have another spelling: `%` stands in it, or two of
+/// `/` and `.` in a row, of which not all mean one.
 #[inline(always)]
 pub(crate) fn path_run(target: &[u8]) -> (usize, bool) {
-    let (mut rest, mut slash_before, mut odd) = (target, 0, false);
+    let (mut rest, mut mark_before, mut odd) = (target, 0, 0);
     loop {
         let (word, tail) = match rest.split_first_chunk() {
             Some((word, tail)) => (u64::from_le_bytes(*word), Some(tail)),
@@ -101,17 +101,16 @@ pub(crate) fn path_run(target: &[u8]) -> (usize, bool) {
             None => (word_of_few(rest), None),
         };
         let end = equal(word, b'?') & ANSWER;
-        let slash = equal(word, b'/') & ANSWER;
-        let slash_or_dot = equal(word | repeat(1), b'/');
-        let found = (equal(word, b'%') | (slash << 8 | slash_before) & slash_or_dot) & ANSWER;
+        let mark = equal(word | repeat(1), b'/') & ANSWER; // and '.'
+        let found = equal(word, b'%') & ANSWER | (mark << 8 | mark_before) & mark;
         if end != 0 {
             let len = target.len() - rest.len() + lowest(end);
-            return (len, odd || found & below_lowest(end) != 0);
+            return (len, odd | (found & below_lowest(end)) != 0);
         }
-        odd |= found != 0;
-        let Some(tail) = tail else { return (target.len(), odd) };
+        odd |= found;
+        let Some(tail) = tail else { return (target.len(), odd != 0) };
         rest = tail;
-        slash_before = slash >> (8 * (WORD_BYTES - 1));
+        mark_before = mark >> (8 * (WORD_BYTES - 1));
     }
 }
 
@@ -209,7 +208,7 @@ mod tests {
         assert_eq!(token_run(bytes), naive_run(bytes, is_token_byte), "{bytes:?}");
         let len = naive_run(bytes, |byte| byte != b'?');
         let odd = bytes[..len].contains(&b'%')
-            || bytes[..len].windows(2).any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'));
+            || bytes[..len].windows(2).any(|pair| pair.iter().all(|byte| b"/.".contains(byte)));
         assert_eq!(path_run(bytes), (len, odd), "{bytes:?}");
     }
 

@@ -8,6 +8,7 @@ use crate::bytes::{elements, is_space, is_target_byte, is_value_byte, trim};
 use crate::framing::parse_length;
 use crate::limits::Lenient;
 use crate::name::FieldName;
+use crate::response::REASON;
 use crate::write::{self, HEX_UPPER};
 
 /// Length of what is looked at before the first line end: enough for the longest method.
@@ -158,7 +159,10 @@ impl Normal {
     /// Appends the request line with the unsafe bytes of its target encoded, or the status line.
     fn push_start_line(&mut self, line: &[u8], lenient: &Lenient) {
         if line.starts_with(b"HTTP/") {
-            return push_value(&mut self.text, line, lenient);
+            // Control bytes are dropped from the reason phrase alone: nobody else reads a version or a status around them.
+            let (status, reason) = line.split_at(line.len().min(REASON));
+            self.text.extend_from_slice(status);
+            return push_value(&mut self.text, reason, lenient);
         }
         let spaces = (memchr::memchr(b' ', line), memchr::memrchr(b' ', line));
         match spaces {

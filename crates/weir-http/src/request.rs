@@ -144,11 +144,7 @@ impl RequestHead {
                 self.advance_normal(window, limits)
             } else {
                 match self.advance(window, limits) {
-                    Err(rule) if limits.lenient.may_mend(rule) => {
-                        self.begin_again();
-                        self.normal.begin();
-                        self.advance_normal(window, limits)
-                    }
+                    Err(rule) => self.mend(window, limits, rule),
                     len => len,
                 }
             };
@@ -217,6 +213,17 @@ impl RequestHead {
             (Some(_), _) if self.authority().is_empty() => Err(Rule::EmptyHost),
             _ => Ok(()),
         }
+    }
+
+    /// Begins again with the normalised text if the broken rule is relaxed.
+    #[cold]
+    fn mend(&mut self, window: &[u8], limits: &HeadLimits, broken: Rule) -> Result<Option<usize>, Rule> {
+        if !limits.lenient.may_mend(broken) {
+            return Err(broken);
+        }
+        self.begin_again();
+        self.normal.begin();
+        self.advance_normal(window, limits)
     }
 
     /// The same by way of the normalised text, for a head that breaks a relaxed rule.

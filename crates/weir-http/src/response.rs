@@ -96,11 +96,7 @@ impl ResponseHead {
                 self.advance_normal(window, limits)
             } else {
                 match self.advance(window, limits) {
-                    Err(rule) if limits.lenient.may_mend(rule) => {
-                        self.begin_again();
-                        self.normal.begin();
-                        self.advance_normal(window, limits)
-                    }
+                    Err(rule) => self.mend(window, limits, rule),
                     len => len,
                 }
             };
@@ -138,6 +134,17 @@ impl ResponseHead {
         let take = |name, _, value: &[u8]| take_field(name, value, version, framing, connection);
         let complete = read_fields(bytes, &mut self.cursor, &mut self.fields, limits.fields_max, take)?;
         Ok(complete.then_some(self.cursor.position))
+    }
+
+    /// Begins again with the normalised text if the broken rule is relaxed.
+    #[cold]
+    fn mend(&mut self, window: &[u8], limits: &HeadLimits, broken: Rule) -> Result<Option<usize>, Rule> {
+        if !limits.lenient.may_mend(broken) {
+            return Err(broken);
+        }
+        self.begin_again();
+        self.normal.begin();
+        self.advance_normal(window, limits)
     }
 
     /// The same by way of the normalised text, for a head that breaks a relaxed rule.
@@ -258,7 +265,7 @@ impl ResponseHead {
 }
 
 /// Where the reason phrase starts in a status line: behind version, status and a space each.
-const REASON: usize = Version::LEN + " 200 ".len();
+pub(crate) const REASON: usize = Version::LEN + " 200 ".len();
 
 impl StatusLine {
     /// Reads the status line at the start of `bytes`. Gives it with the start of the next line, or `None` when bytes

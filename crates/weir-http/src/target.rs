@@ -63,7 +63,7 @@ impl Target {
 
     /// Splits `text`, which starts at `start`, into path and query. A path must be percent-encoded properly; queries are
     /// sent with a bare `%` by browsers, and no one decodes them on the way.
-    #[inline]
+    #[inline(always)]
     fn read_path(&mut self, text: &[u8], start: usize, limits: &HeadLimits) -> Result<(), Rule> {
         let (path_len, is_odd) = path_run(text);
         if is_odd {

@@ -77,17 +77,28 @@ impl BufferStock {
     /// Whether there is no buffer for more bytes; `cx` is then woken when it is worth another try.
     #[inline]
     pub(crate) fn is_dry_for(&self, cx: &Context<'_>) -> bool {
-        if self.is_dry.get() {
-            self.thirsty.borrow_mut().insert(cx.waker().data() as usize, cx.waker().clone());
+        let is_dry = self.is_dry.get();
+        if is_dry {
+            self.note_thirsty(cx);
         }
-        self.is_dry.get()
+        is_dry
+    }
+
+    #[cold]
+    fn note_thirsty(&self, cx: &Context<'_>) {
+        self.thirsty.borrow_mut().insert(cx.waker().data() as usize, cx.waker().clone());
+    }
+
+    /// Whether anybody found it dry.
+    #[inline]
+    pub(crate) fn has_thirsty(&self) -> bool {
+        !self.thirsty.borrow().is_empty()
     }
 
     /// Wakes those who found it dry.
+    #[cold]
     pub(crate) fn wake_thirsty(&self) {
-        if !self.thirsty.borrow().is_empty() {
-            self.thirsty.take().into_values().for_each(Waker::wake);
-        }
+        self.thirsty.take().into_values().for_each(Waker::wake);
     }
 
     /// Takes an empty pipe; `None` when the system has none to give.

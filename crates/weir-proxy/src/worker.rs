@@ -460,8 +460,9 @@ impl Worker {
         self.exchanges.overdraw();
     }
 
+    #[inline]
     fn call_thirsty(&self) {
-        if self.exchanges.may_resume() {
+        if self.stock.has_thirsty() && self.exchanges.may_resume() {
             self.stock.wake_thirsty();
         }
     }

@@ -232,6 +232,7 @@ fn relaxed_rules_normalise() {
 fn what_servers_send_by_mistake_is_normalised_or_refused() {
     let none = Lenient::default();
     let control = Lenient { control_bytes: true, ..none };
+    let lines_and_control = Lenient { empty_lines: true, ..control };
     let empty_lines = Lenient { empty_lines: true, ..none };
     let high_status = Lenient { high_status: true, ..none };
     let rows: &[(Lenient, &str, Result<&str, Rule>)] = &[
@@ -241,6 +242,9 @@ fn what_servers_send_by_mistake_is_normalised_or_refused() {
             Ok("HTTP/1.1 200 OK\r\nX: ab\r\n\r\n"),
         ),
         (control, "HTTP/1.1 200 OK\r\nX: a\0b\x01\r\n\r\n", Err(Rule::NulByte)),
+        (lines_and_control, "HTTP/1.1\x1c 200 OK\r\n\r\n", Err(Rule::BadStatusLine)),
+        (lines_and_control, "HTTP/1.1 2\x0100 OK\r\n\r\n", Err(Rule::BadStatusLine)),
+        (lines_and_control, "\r\nHTTP/1.1 200 O\x01K\r\n\r\n", Ok("HTTP/1.1 200 OK\r\n\r\n")),
         (control, "HTTP/1.1 200 OK\r\nX: \x01a\rb\r\n\r\n", Err(Rule::BareCr)),
         (control, "HTTP/1.1 200 OK\r\nX\x01: a\r\n\r\n", Err(Rule::BadFieldName)),
         (control, "HTTP/1.1 200 OK\r\nContent-Length: 5\x01\r\n\r\n", Err(Rule::ControlByte)),

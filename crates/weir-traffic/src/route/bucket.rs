@@ -74,7 +74,7 @@ impl Bucket {
     }
 
     /// The most specific entry that `request` matches.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lookup(&self, rules: &Rules, request: &impl RouteRequest) -> Option<&Entry> {
         match &self.index {
             None => self.entries.iter().find(|entry| entry.matches(rules, request)),
@@ -128,6 +128,7 @@ impl Index {
         Some(index)
     }
 
+    #[inline(never)]
     fn lookup<'a>(
         &self,
         entries: &'a [Entry],
