@@ -89,7 +89,7 @@ fn target_run_without_tilde(bytes: &[u8]) -> usize {
     })
 }
 
-/// Length of the path that a target starts with, up to `?`, and whether it may have another spelling: `%` stands in it, or two of
+/// Length of the path that a target starts with, up to `?`, and whether it may have another spelling: it contains `%`, or two of
 /// `/` and `.` in a row, of which not all mean one.
 #[inline(always)]
 pub(crate) fn path_run(target: &[u8]) -> (usize, bool) {

@@ -66,7 +66,7 @@ pub struct Lenient {
     pub padded_length: bool,
     /// `Transfer-Encoding: chunked` may be repeated; it becomes one.
     pub repeated_chunked: bool,
-    /// Control bytes but NUL, CR and LF may stand in field values and reason phrases; they are dropped. Never in a field
+    /// Field values and reason phrases may contain control bytes except NUL, CR and LF; they are dropped. Never in a field
     /// that frames or routes.
     pub control_bytes: bool,
     /// A few empty lines may come before a status line; they are dropped.

@@ -159,7 +159,7 @@ impl Normal {
     /// Appends the request line with the unsafe bytes of its target encoded, or the status line.
     fn push_start_line(&mut self, line: &[u8], lenient: &Lenient) {
         if line.starts_with(b"HTTP/") {
-            // Control bytes are dropped from the reason phrase alone: nobody else reads a version or a status around them.
+            // Control bytes are dropped from the reason phrase alone: no other parser skips them in a version or a status.
             let (status, reason) = line.split_at(line.len().min(REASON));
             self.text.extend_from_slice(status);
             return push_value(&mut self.text, reason, lenient);

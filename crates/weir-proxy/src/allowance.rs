@@ -1,6 +1,6 @@
 //! How many exchanges of a worker may still begin before its buffers run out, and who waits for that.
 //!
-//! Each one that ends lets one begin, and so does one that waits and holds no buffer meanwhile: those who wait come in their order, and before whoever comes later. Belongs to one
+//! Each one that ends lets one begin, and so does one that waits and holds no buffer meanwhile: those who wait come in their order, and before those who come later. Belongs to one
 //! thread. Must not know what an exchange is.
 
 use std::cell::Cell;
@@ -53,7 +53,7 @@ impl Allowance {
         }
     }
 
-    /// Whether half of them are taken: from now on, whoever waits without a buffer gives back what it took.
+    /// Whether half of them are taken: from now on, an exchange that waits without a buffer gives back what it took.
     pub(crate) fn is_scarce(&self) -> bool {
         self.left.get() * 2 <= self.exchanges_max
     }
@@ -63,7 +63,7 @@ impl Allowance {
         self.left.get() * 4 > self.exchanges_max
     }
 
-    /// Takes one again for whoever gave it back while it waited; whether it did.
+    /// Takes one again for an exchange that gave it back while it waited; whether it did.
     pub(crate) fn try_resume(&self) -> bool {
         self.may_resume() && self.take()
     }

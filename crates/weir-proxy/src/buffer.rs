@@ -27,7 +27,7 @@ pub(crate) struct BufferStock {
     /// Buffers that there are, free or not.
     alive: Cell<usize>,
     pipes: RefCell<Vec<Ends>>,
-    /// Whether whoever runs now may take no buffer for more bytes.
+    /// Whether the task that runs now may take no buffer for more bytes.
     is_dry: Cell<bool>,
     /// Those who wanted one all the same, each once.
     thirsty: RefCell<BTreeMap<usize, Waker>>,
@@ -69,7 +69,7 @@ impl BufferStock {
         [self.alive.get() - free, free]
     }
 
-    /// Says whether whoever runs from now on may take no buffer for more bytes.
+    /// Says whether tasks that run from now on may take no buffer for more bytes.
     pub(crate) fn set_dry(&self, is_dry: bool) {
         self.is_dry.set(is_dry);
     }

@@ -15,7 +15,7 @@ use crate::timers::{NEVER, Tick, Timer, Timers};
 /// Why every wait is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Somebody has asked for the end of the session.
+    /// An operator, or the stop of the process, ends the session.
     Asked,
     /// The server of its exchange has gone down: the exchange on it ends, not the session.
     ServerDown,
@@ -87,7 +87,7 @@ impl Deadline {
         self.cut = Some(why);
     }
 
-    /// Whether a wait was over because somebody has asked for the end of the session.
+    /// Whether a wait was over because the session is to end.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut == Some(Cut::Asked)
     }
@@ -109,7 +109,7 @@ impl Deadline {
         if self.is_cut() { Failure::weir(phase, Cause::Cut) } else { passed }
     }
 
-    /// The session waits for its next request on a listener; whether it is to end, since somebody needs its place.
+    /// The session waits for its next request on a listener; whether it is to end, to make room for a new connection.
     pub(crate) fn begin_idle(&self, listener: u16) -> bool {
         self.timer.is_some_and(|timer| self.timers.begin_idle(timer, listener))
     }

@@ -206,7 +206,7 @@ impl ServerPlace {
         SERVERS.0.load(Ordering::Relaxed) >= Self::count_max()
     }
 
-    /// Whether idle ones had better go before somebody needs their place.
+    /// Whether idle ones are to be closed before their place is needed.
     pub(crate) fn are_scarce() -> bool {
         let max = Self::count_max();
         SERVERS.0.load(Ordering::Relaxed) > max - max / 8
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shares_are_never_more_than_the_limit_and_nobody_has_none() {
+    fn the_shares_are_never_more_than_the_limit_and_none_is_empty() {
         for settings in [
             "",
             "process.connections_max = 50",

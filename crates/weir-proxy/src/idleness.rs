@@ -1,6 +1,6 @@
 //! Which sessions of a worker wait for their next request, longest first: those that make room when there is none.
 //!
-//! To begin and to end such a wait is a store each; who is the first is looked for only when somebody needs the place, for many at
+//! To begin and to end such a wait is a store each; who is the first is looked for only when a place is needed, for many at
 //! once. Must not know what a session is.
 
 use slab::Slab;

@@ -404,7 +404,7 @@ impl Proxy {
     pub fn begin_stop(&self) {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // Whoever comes now is refused, and whoever is in a backlog is accepted before it is closed.
+        // New connections are refused from now on, and those in a backlog are accepted before it is closed.
         self.doors.refuse_new();
         self.doors.files().for_each(SocketFile::remove);
         for stop in &self.stop_workers {

@@ -26,7 +26,7 @@ const LOOK_SOON: Duration = Duration::from_millis(3);
 /// How often the log says so.
 const TOLD_AGAIN: Duration = Duration::from_secs(10);
 
-/// Nobody in particular.
+/// Of any listener.
 const ANY: u32 = u32::MAX;
 
 /// How a worker hears that another one needs room.
@@ -90,7 +90,7 @@ impl Worker {
         loop {
             let listener = door.listener();
             let Err(full) = self.reserve_now(&listener.state) else { return listener };
-            // A connection that nobody waits for needs no room.
+            // Without a connection that waits, no room is needed.
             let is_awaited = door.has_waiting();
             let of = match full {
                 Full::Process => None,

@@ -129,7 +129,7 @@ impl Timers {
         idleness.end(&mut sleepers.remove(timer.place()).mark);
     }
 
-    /// The session behind `timer` waits for its next request; whether it is to end, since somebody needs its place.
+    /// The session behind `timer` waits for its next request; whether it is to end, to make room for a new connection.
     pub(crate) fn begin_idle(&self, timer: Timer, listener: u16) -> bool {
         let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
         idleness.begin(&mut sleepers[timer.place()].mark, listener)

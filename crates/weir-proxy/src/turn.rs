@@ -111,7 +111,7 @@ impl Worker {
         }
     }
 
-    /// Accepts nobody any more, but everybody whose connection had begun when new ones were refused: a client that was told that it is connected has its answer.
+    /// Accepts no new connections, but all that had begun when new ones were refused: a client that was told that it is connected has its answer.
     pub(crate) async fn close_all_doors(self: &Rc<Self>) {
         if !self.doors.borrow().is_empty() {
             self.timers.nap(HANDSHAKE_TIME).await;
@@ -126,7 +126,7 @@ impl Worker {
     pub(crate) async fn drain(&self) {
         let end = clock::now() + CLOSING_TIME;
         let is_drained = || {
-            // In this order: whoever has closed its doors hands nothing over.
+            // In this order: a worker that has closed its doors hands nothing over.
             let all_closed = self.shared.closed.load(Ordering::SeqCst) == self.shared.loads.len();
             (all_closed || clock::now() >= end) && self.shared.loads[self.index].0.load(Ordering::SeqCst) == 0
         };

@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     /// Whether it is known that the process stops soon; it goes on as before.
     pub(crate) stop_announced: AtomicBool,
     pub(crate) stopping: AtomicBool,
-    /// Workers that accept nobody any more.
+    /// Workers that accept no connections any more.
     pub(crate) closed: AtomicUsize,
 }
 
@@ -372,7 +372,7 @@ impl Worker {
         descriptors::raise_alarm(failure);
     }
 
-    /// Closes what nobody uses, so that there are descriptors again; whether it found something. Not again at once where there was nothing.
+    /// Closes what is not in use, so that there are descriptors again; whether it found something. Not again at once where there was nothing.
     #[cold]
     pub(crate) fn free_descriptors(&self) -> bool {
         let now = clock::now();

@@ -1,4 +1,4 @@
-//! Weir's own log: start-up, trouble, stop. Written to standard error by a thread of its own, so that nobody waits for its reader.
+//! Weir's own log: start-up, trouble, stop. Written to standard error by a thread of its own, so that no worker waits for its reader.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::OnceLock;

@@ -20,7 +20,7 @@ const WATCHDOG: Duration = Duration::from_secs(8);
 /// More open sessions than this, with one client at a time, are leaked ones.
 const SESSIONS_MAX: u64 = 16;
 
-/// The name stands in `Via`, fixed so that an input repeats. Clients here send all they have and half-close, which does
+/// The name is in `Via`, fixed so that an input repeats. Clients here send all they have and half-close, which does
 /// not mean that they gave up. Bytes of a target that `hyper` refuses are refused too: behind such a request the two readings have nothing
 /// in common. What Weir makes of them is for the target `request_head`.
 const CONFIG: &str = r#"

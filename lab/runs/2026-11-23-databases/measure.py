@@ -83,7 +83,7 @@ def wait(at):
         except OSError:
             time.sleep(0.1)
     logs = [f"{log}: {open(log, errors='replace').read()[-800:]}" for log in glob.glob(os.path.join(work, "*.log"))]
-    sys.exit(f"nobody listens on {at}\n" + "\n".join(logs))
+    sys.exit(f"nothing listens on {at}\n" + "\n".join(logs))
 
 
 def upstream(name, at, health):

@@ -46,7 +46,7 @@ section! {
         user: Spanned<Box<str>> = optional, like "HAProxy `option mysql-check user`, `option pgsql-check user`";
         /// What a probe sends once it is connected, also over TLS. Without it, the server speaks first.
         send: ProbeBytes = optional, like "nginx `match { send }`, HAProxy `tcp-check send`, `tcp-check send-binary`";
-        /// What has to stand in the first 16 KiB that the server sends.
+        /// What the first 16 KiB that the server sends must contain.
         expect: ProbeBytes = optional,
             like "nginx `match { expect }`, HAProxy `tcp-check expect string`, `tcp-check expect binary`";
         /// What a probe sends after an answer as expected, before it closes the connection.

@@ -66,7 +66,7 @@ pub fn find_products(search: &Search) -> anyhow::Result<Catalogue> {
         let named = given.as_ref().or(current.as_ref());
         let Some(program) = named.cloned().or_else(found_itself) else { continue };
         let installed = look_at(product, &program);
-        // Another version in its place would be a comparison that nobody asked for.
+        // Another version in its place would be another comparison than the one asked for.
         let hint =
             if current.is_some() { ": run `cargo xtask peers` again, or give --installed" } else { "" };
         ensure!(

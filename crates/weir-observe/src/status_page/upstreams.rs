@@ -22,7 +22,7 @@ enum Condition {
     Down,
     /// Too few are: all get requests.
     Panic,
-    /// Some are not, though nobody took them out.
+    /// Some are not, and not because an operator took them out.
     Degraded,
     /// Requests failed in the last second.
     Failing,
@@ -77,7 +77,7 @@ fn is_tcp(upstream: &UpstreamOverview) -> bool {
     upstream.protocol == "tcp"
 }
 
-/// Whether a server takes no requests although nobody took it out.
+/// Whether a server takes no requests although no operator took it out.
 fn is_broken(server: &ServerOverview) -> bool {
     matches!(server.status, ServerStatus::Down | ServerStatus::Ejected)
 }

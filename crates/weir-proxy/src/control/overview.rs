@@ -255,7 +255,7 @@ fn layer_of(plan: &UpstreamPlan) -> CheckLayer {
 
 const HTTP: &str = "http";
 
-/// What is spoken with each upstream: `tcp` where TCP listeners send to it, and nobody else.
+/// What is spoken with each upstream: `tcp` where only TCP listeners send to it.
 fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
     let mut senders = vec![(false, false); snapshot.upstreams.len()];
     for listener in &snapshot.listeners {

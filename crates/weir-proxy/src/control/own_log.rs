@@ -1,5 +1,5 @@
-//! Weir's own log on its way to standard error: a bounded queue and a thread that writes, so that whoever reads standard error too slowly,
-//! or not at all, holds up nobody.
+//! Weir's own log on its way to standard error: a bounded queue and a thread that writes, so that a reader of standard error that is too slow,
+//! or reads nothing, does not stop the workers.
 //!
 //! Of lines that say the same, the first ten in 10 s are written, then one that says how many more there were. What does not fit in the
 //! queue is dropped and counted. Must not be used for the access log, which loses nothing to repetition.
@@ -94,7 +94,7 @@ impl OwnLog {
         Ok(log)
     }
 
-    /// Has a line written that nobody repeats: what scripts wait for.
+    /// Writes a line that is never folded with others: scripts wait for it.
     pub fn say(&self, line: &str) {
         let mut queue = self.lock();
         queue.push(format!("{line}\n").into_bytes().into());
@@ -136,7 +136,7 @@ impl OwnLog {
         loop {
             let (lines, dropped) = self.wait();
             for line in &lines {
-                // Nobody reads any more: that is no reason to stop.
+                // Standard error is closed: that is no reason to stop.
                 let _lost = output.write_all(line);
             }
             let _lost = output.flush();

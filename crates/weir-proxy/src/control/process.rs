@@ -1,4 +1,4 @@
-//! What the kernel says of this process: CPU time, memory, descriptors, when it was started. Read when somebody asks.
+//! What the kernel says of this process: CPU time, memory, descriptors, when it was started. Read for each request that shows it.
 
 use std::fs;
 

@@ -40,7 +40,7 @@ impl Session {
         }
     }
 
-    /// The same while the response is on its way: then only a reset tells that nobody reads it.
+    /// The same while the response is on its way: then only a reset tells that the client does not read it.
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Option<Cause> {
         if self.client.has_input() {
             return None;

@@ -24,7 +24,7 @@ const LINGER_BYTES_MAX: usize = 512 << 20;
 const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 
 /// How long the end of our direction may take, how long a client may read on whose bytes are not taken in any more, and how long a stop
-/// waits for bytes that nobody wants.
+/// waits for bytes that are thrown away.
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 
 impl Session {

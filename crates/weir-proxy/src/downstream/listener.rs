@@ -228,7 +228,7 @@ impl Door {
         Rc::clone(&self.listener.borrow())
     }
 
-    /// Whether somebody waits to be accepted.
+    /// Whether a connection waits to be accepted.
     pub(crate) fn has_waiting(&self) -> bool {
         let mut asked = [PollFd::from_borrowed_fd(self.socket.get_ref().as_fd(), PollFlags::IN)];
         rustix::event::poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)

@@ -472,7 +472,7 @@ fn flush_interim(
     Ok(())
 }
 
-/// An idle connection to a server that this client may use: its own, or one that is nobody's.
+/// An idle connection to a server that this client may use: its own, or one that belongs to no client.
 fn take_idle(
     session: &mut Session,
     plans: Plans<'_>,

@@ -39,7 +39,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What the system has run out of, where that is the error: of this machine, whoever is at the other end.
+/// What the system has run out of, where that is the error: a failure of this machine, not of the peer.
 fn wanting(error: &io::Error) -> Option<Cause> {
     match error.raw_os_error()? {
         // ENFILE, EMFILE; ENOSPC is that of epoll_ctl(2).

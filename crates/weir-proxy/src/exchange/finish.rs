@@ -48,7 +48,7 @@ fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announce
     if plan.config.proxy_protocol.is_none() && !is_private {
         local.keep_idle(plan, server, serving.server, now, announced);
     } else if plan.shared_idle[server].is_none() || is_private {
-        // A server with a limit may serve nobody else while a client that is silent holds a connection to it; but without this one,
+        // A server with a limit may serve no other client while a client that is silent holds a connection to it; but without this one,
         // the client could not authenticate at all.
         session.own_idle.keep(serving.server, &local.servers[server], now, &plan.idle, announced);
     }

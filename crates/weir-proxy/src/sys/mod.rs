@@ -171,7 +171,7 @@ mod tests {
         let address = listener.local_addr().expect("a bound socket has an address");
         let mut early = std::net::TcpStream::connect(address).expect("the listener accepts");
         refuse_new(listener.as_fd()).expect("every socket takes it");
-        let late = std::net::TcpStream::connect(address).expect_err("nobody listens any more");
+        let late = std::net::TcpStream::connect(address).expect_err("the socket is closed");
         assert_eq!(late.kind(), io::ErrorKind::ConnectionRefused);
         let (mut accepted, _) = listener.accept().expect("one waits");
         io::Write::write_all(&mut accepted, b"hello").expect("the connection is open");

@@ -23,7 +23,7 @@ pub(super) struct Bucket {
     index: Option<Box<Index>>,
 }
 
-/// Places of entries by the values that they ask for; each entry stands in one place.
+/// Places of entries by the values that they ask for; each entry is in one place.
 #[derive(Debug)]
 struct Index {
     by_value: Vec<ByValue>,

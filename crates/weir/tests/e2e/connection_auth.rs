@@ -82,7 +82,7 @@ fn config(origins: &[Origin], settings: &str) -> String {
 }
 
 /// Two users and strangers ask in turn, each on connections of their own.
-fn assert_nobody_is_taken_for_another(weir: &Weir, rounds: usize) {
+fn assert_each_client_is_itself(weir: &Weir, rounds: usize) {
     let mut users = ["alice", "bob"].map(|name| (name, Client::connect(weir.web())));
     for (name, client) in &mut users {
         log_in(client, name);
@@ -102,7 +102,7 @@ fn assert_nobody_is_taken_for_another(weir: &Weir, rounds: usize) {
 fn two_users_and_strangers_are_never_taken_for_each_other() {
     for workers in [ONE_WORKER, TWO_WORKERS] {
         let origin = ntlm(&Gate::new());
-        assert_nobody_is_taken_for_another(&Weir::proxying_with(&origin, workers), 50);
+        assert_each_client_is_itself(&Weir::proxying_with(&origin, workers), 50);
     }
 }
 
@@ -119,7 +119,7 @@ fn a_handshake_stays_on_its_server_whatever_the_balancer_says() {
     ] {
         let origins: Vec<Origin> = (0..3).map(|_| ntlm(&Gate::new())).collect();
         let weir = Weir::start(&config(&origins, settings));
-        assert_nobody_is_taken_for_another(&weir, 10);
+        assert_each_client_is_itself(&weir, 10);
     }
 }
 
@@ -156,7 +156,7 @@ fn credentials_alone_keep_a_connection_from_others() {
             let origin = Origin::start(|conn| {
                 loop {
                     conn.request()?;
-                    conn.send(ok("as whoever came first"))?;
+                    conn.send(ok("as the first client"))?;
                 }
             });
             let weir = Weir::proxying_with(&origin, ONE_WORKER);

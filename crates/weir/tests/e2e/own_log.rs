@@ -1,4 +1,4 @@
-//! Weir's own log holds up nobody: whoever reads standard error may stall, and a line that is repeated is summed up.
+//! Weir's own log stops no worker: the reader of standard error may stall, and repeated lines are folded.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ fn annoy(strict: SocketAddr, from: &str) {
 }
 
 #[test]
-fn a_reader_of_standard_error_that_stalls_stops_nobody() {
+fn a_reader_of_standard_error_that_stalls_stops_no_worker() {
     let origin = Origin::serving("fine");
     let folder = TempDir::new().expect("the system has a folder for temporary files");
     let file = folder.path().join("weir.toml");

@@ -20,7 +20,7 @@ fn served(weir: &Weir) -> Client {
 }
 
 #[test]
-fn more_idle_clients_than_there_is_room_for_keep_nobody_out() {
+fn more_idle_clients_than_there_is_room_for_keep_no_new_client_out() {
     for limit in ["process.connections_max = 500", "listener.web.connections_max = 500"] {
         let origin = Origin::serving("fine");
         let weir = Weir::start(&config(&origin, limit));
@@ -65,7 +65,7 @@ fn what_is_under_way_makes_no_room() {
     for _ in 0..50 {
         pause();
     }
-    assert!(!origin.targets().contains(&"/third".to_owned()), "nobody goes for it");
+    assert!(!origin.targets().contains(&"/third".to_owned()), "no client is displaced for it");
     for half in &mut halves {
         half.send("\r\n");
         assert_eq!(half.response().status, 200);
@@ -74,7 +74,7 @@ fn what_is_under_way_makes_no_room() {
 }
 
 #[test]
-fn nobody_can_fill_the_place_of_ready() {
+fn other_connections_cannot_fill_the_place_of_ready() {
     let origin = Origin::serving("fine");
     let weir = Weir::start(&config(&origin, ""));
     let admin = weir.address("admin");

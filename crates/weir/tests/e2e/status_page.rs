@@ -244,7 +244,7 @@ fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
     assert_eq!(browser.evaluate("window.isStillHere"), json!(true));
 }
 
-/// Twelve upstreams `u0` to `u11` with servers `a0`, `b0` to `a11`, `b11`; `u7` has a third one that nobody serves.
+/// Twelve upstreams `u0` to `u11` with servers `a0`, `b0` to `a11`, `b11`; `u7` has a third one where nothing listens.
 fn twelve(origins: &[Origin]) -> String {
     let mut config = "admin.address = \"127.0.0.1:0\"\nadmin.changes = true\n[listener.web]\naddress = \"127.0.0.1:0\"\nroute = [".to_owned();
     for number in 0..12 {

@@ -1,6 +1,6 @@
 //! Where the admin listener answers when all its seats are taken: whether traffic is welcome, and nothing else.
 //!
-//! Whoever decides by `/ready` would take Weir out of service because somebody holds connections open. So those beyond the seats have
+//! A load balancer that asks `/ready` would take Weir out of service because other clients hold connections open. So those beyond the seats have
 //! places of their own, and the one that has had its place longest goes for a new one: who asks at once is answered, however many
 //! say nothing. Must not answer what costs more than a few bytes.
 

@@ -1,6 +1,6 @@
 //! A probe that talks to a server that is no web server: what is said, and when the server has shown that it is well.
 //!
-//! Bounded by [`RECEIVED_MAX`], and in time by the probe. What the protocols look like stands in `protocols`.
+//! Bounded by [`RECEIVED_MAX`], and in time by the probe. The protocols themselves are in `protocols`.
 
 use std::rc::Rc;
 use std::time::Duration;

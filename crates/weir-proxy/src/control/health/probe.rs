@@ -116,7 +116,7 @@ impl Probe {
         Ok(())
     }
 
-    /// `phase` is where the probe stands, for whoever ends it. Gives a connection that is to end in order, with what is said before.
+    /// `phase` is what the probe is doing, for the caller that ends it. Gives a connection that is to end in order, with what is said before.
     async fn ask(
         &mut self,
         endpoints: Arc<Vec<Endpoint>>,

@@ -1,6 +1,6 @@
 //! What is said in a conversation of a probe, protocol by protocol: pure, from what was received to what comes next.
 //!
-//! Each ends as a client ends that has nothing more to say, so that nothing stands in the log of the server but what it logs of any
+//! Each ends as a client ends that has nothing more to say, so that the server logs nothing but what it logs of any
 //! client.
 
 use memchr::memmem;

@@ -6,7 +6,7 @@ use super::Site;
 use crate::harness::origin::ok;
 use crate::harness::{Client, Origin, watchdog};
 
-/// As many exchanges as the flight recorder keeps, whoever had them: they shall not count as memory of clients.
+/// As many exchanges as the flight recorder keeps, of any client: they must not count as memory of clients.
 const EXCHANGES_KEPT: usize = 4_096;
 
 fn site() -> (Origin, Site) {
