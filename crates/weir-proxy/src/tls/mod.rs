@@ -4,6 +4,7 @@
 
 pub(crate) mod certificates;
 pub(crate) mod clients;
+mod early_data;
 pub(crate) mod key_log;
 pub(crate) mod terms;
 mod own;

@@ -10,6 +10,8 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
 use rustls::{CommonState, Error};
 
+use super::early_data;
+
 /// Room for one alert and what may go before it.
 const ALERT_MAX: usize = 256;
 
@@ -47,6 +49,9 @@ impl Session {
             };
             taken += discard;
             if let Some(turn) = turn.transpose() {
+                if matches!(turn, Ok(Turn::Open)) && self.is_handshaking() {
+                    taken += early_data::skipped(&wire[taken..]);
+                }
                 return (taken, turn);
             }
         }

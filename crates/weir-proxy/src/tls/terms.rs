@@ -13,6 +13,7 @@ use weir_traffic::limit::Turns;
 
 use super::certificates::Certificates;
 use super::clients::Trusted;
+use super::early_data;
 use super::key_log;
 
 /// Why terms cannot be offered.
@@ -106,6 +107,8 @@ fn server_config(
     config.ignore_client_order = true;
     if tls.session_tickets {
         config.ticketer = aws_lc_rs::Ticketer::new()?;
+        // Beside tickets rustls takes no early data: this is only how much of it is skipped.
+        config.max_early_data_size = early_data::SKIPPED_MAX;
     }
     config.session_storage = match tls.session_cache {
         Some(sessions) => ServerSessionMemoryCache::new(sessions as usize),

@@ -3,6 +3,7 @@
 mod choice;
 mod client_certificates;
 mod client_trust;
+mod early_data;
 mod endings;
 mod idle;
 mod key_log;

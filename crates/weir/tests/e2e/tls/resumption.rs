@@ -50,23 +50,6 @@ fn resumption_can_be_off() {
     }
 }
 
-/// Tickets allow no data before the handshake is over: it could be sent again by whoever recorded it.
-#[test]
-fn no_early_data_is_taken() {
-    let origin = Origin::serving("x");
-    let site = Site::start(&origin);
-    let mut config = site.authority.client();
-    config.enable_early_data = true;
-    for _ in 0..3 {
-        let mut client = connect(site.weir.web(), config.clone(), "a.test");
-        let rustls::Connection::Client(session) = client.tls().session() else {
-            unreachable!("it is a client")
-        };
-        assert!(!session.is_early_data_accepted());
-        client.assert_alive();
-    }
-}
-
 #[test]
 fn handshakes_wait_for_their_turn() {
     let origin = Origin::serving("x");
