@@ -29,6 +29,13 @@ fn said(table: &str, line: &str) -> (MistakeKind, String) {
     (only.kind, format!("{}: {}", only.what, only.hint.as_deref().unwrap_or_default()))
 }
 
+#[track_caller]
+fn assert_said(table: &str, line: &str, expected_kind: MistakeKind, expected: &str) {
+    let (kind, said) = said(table, line);
+    assert_eq!(kind, expected_kind, "{line}: {said}");
+    assert!(said.contains(expected), "{line}: {said}");
+}
+
 #[test]
 fn keys_of_other_products_are_explained() {
     for (table, line, expected) in [
@@ -52,9 +59,7 @@ fn keys_of_other_products_are_explained() {
         ("", "maxconn = 4", "`connections_max`"),
         ("[process]", "nbthread = 4", "`process.workers`"),
     ] {
-        let (kind, said) = said(table, line);
-        assert_eq!(kind, MistakeKind::UnknownKey, "{line}: {said}");
-        assert!(said.contains(expected), "{line}: {said}");
+        assert_said(table, line, MistakeKind::UnknownKey, expected);
     }
 }
 
@@ -75,9 +80,7 @@ fn what_weir_does_not_do_is_said() {
         ("", "stick-table = {}"),
         ("", "acme = {}"),
     ] {
-        let (kind, said) = said(table, line);
-        assert_eq!(kind, MistakeKind::NotSupported, "{line}: {said}");
-        assert!(said.contains("this version of Weir does not have "), "{line}: {said}");
+        assert_said(table, line, MistakeKind::NotSupported, "this version of Weir does not have ");
     }
 }
 
@@ -94,9 +97,7 @@ fn values_of_other_products_are_explained() {
         ("[listener.web]", "protocol = \"http2\"", "does not have HTTP/2"),
         ("[listener.web]", "protocol = \"https\"", "has `tls`"),
     ] {
-        let (kind, said) = said(table, line);
-        assert_eq!(kind, MistakeKind::BadValue, "{line}: {said}");
-        assert!(said.contains(expected), "{line}: {said}");
+        assert_said(table, line, MistakeKind::BadValue, expected);
     }
 }
 
@@ -116,8 +117,6 @@ fn variables_in_values_are_doubtful() {
         ("[[listener.web.route]]", "response_headers.set.x-ip = \"%[src]\"", "`%[src]` is plain text"),
         ("[listener.web]", "access_log.format = '$remote_addr {status}'", "`$remote_addr` is plain text"),
     ] {
-        let (kind, said) = said(table, line);
-        assert_eq!(kind, MistakeKind::Doubtful, "{line}: {said}");
-        assert!(said.contains(expected), "{line}: {said}");
+        assert_said(table, line, MistakeKind::Doubtful, expected);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::session::Session;
 use crate::clock;
+use crate::connection::Connection;
 use crate::exchange::After;
 use crate::quantum::Quantum;
 use crate::running::Doing;
@@ -30,9 +31,21 @@ const FAREWELL_TIME: Duration = Duration::from_secs(2);
 impl Session {
     /// Ends our direction, within a moment.
     pub(super) async fn end_writing(&mut self) {
+        self.end_direction(Connection::poll_shutdown_write).await;
+    }
+
+    /// Ends our direction without the word of TLS, since what the client has is not the whole.
+    async fn cut_short(&mut self) {
+        self.end_direction(Connection::poll_cut_short).await;
+    }
+
+    async fn end_direction(
+        &mut self,
+        mut poll_end: impl FnMut(&mut Connection, &mut Context<'_>) -> Poll<()>,
+    ) {
         self.deadline.set_ceiling(None);
         self.deadline.set(clock::now(), Some(FAREWELL_TIME));
-        std::future::poll_fn(|cx| match self.client.poll_shutdown_write(cx) {
+        std::future::poll_fn(|cx| match poll_end(&mut self.client, cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => {
                 self.tell(Doing::Ending, None);
@@ -62,20 +75,6 @@ impl Session {
             // A tunnel has told both sides.
             After::Close | After::KeepAlive | After::Tunnel(_) => {}
         }
-    }
-
-    /// Ends our direction without the word of TLS, since what the client has is not the whole.
-    async fn cut_short(&mut self) {
-        self.deadline.set_ceiling(None);
-        self.deadline.set(clock::now(), Some(FAREWELL_TIME));
-        std::future::poll_fn(|cx| match self.client.poll_cut_short(cx) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => {
-                self.tell(Doing::Ending, None);
-                self.deadline.poll_passed()
-            }
-        })
-        .await;
     }
 
     /// Waits until a peer, the client if it is no other, has acknowledged everything that was written to it, as long as it goes

@@ -76,18 +76,33 @@ impl Site {
     }
 }
 
-/// An origin that answers what is not `/held` at once, and that when the gate opens.
-fn origin(gate: &Gate) -> Origin {
-    let gate = gate.clone();
-    Origin::start(move |conn| {
-        loop {
-            let request = conn.request()?;
-            if request.target() == "/held" {
-                gate.wait("the test has seen who waits");
+/// A site whose one slot is taken by the request `/held` of `held`, until the gate opens.
+struct Busy {
+    gate: Gate,
+    origin: Origin,
+    site: Site,
+    held: Client,
+}
+
+impl Busy {
+    fn start(settings: &str) -> Busy {
+        let gate = Gate::new();
+        let held_back = gate.clone();
+        let origin = Origin::start(move |conn| {
+            loop {
+                let request = conn.request()?;
+                if request.target() == "/held" {
+                    held_back.wait("the test has seen who waits");
+                }
+                conn.send(ok(request.target()))?;
             }
-            conn.send(ok(request.target()))?;
-        }
-    })
+        });
+        let site = Site::start(&origin, settings);
+        let mut held = site.connect(false);
+        held.send_get("/held");
+        origin.wait_for_requests(1);
+        Busy { gate, origin, site, held }
+    }
 }
 
 /// Each with how it is sent: whole, and with nothing behind it.
@@ -100,12 +115,7 @@ const REQUESTS: [&str; 4] = [
 
 #[test]
 fn a_client_that_leaves_gives_up_its_place_in_the_queue() {
-    let gate = Gate::new();
-    let origin = origin(&gate);
-    let site = Site::start(&origin, "");
-    let mut held = site.connect(false);
-    held.send_get("/held");
-    origin.wait_for_requests(1);
+    let Busy { gate, origin, site, mut held } = Busy::start("");
     let mut aborts = 0.0;
     for is_tls in [false, true] {
         for leaving in [Leaving::Close, Leaving::HalfClose, Leaving::Fin] {
@@ -164,12 +174,7 @@ fn a_server_hears_that_its_client_has_left() {
 
 #[test]
 fn a_long_upload_is_given_up_too() {
-    let gate = Gate::new();
-    let origin = origin(&gate);
-    let site = Site::start(&origin, "");
-    let mut held = site.connect(false);
-    held.send_get("/held");
-    origin.wait_for_requests(1);
+    let Busy { gate, origin, site, mut held } = Busy::start("");
     for is_tls in [false, true] {
         let mut client = site.connect(is_tls);
         client.send(format!(
@@ -192,12 +197,7 @@ fn requests_with_others_behind_them_are_served() {
         .map(|body| format!("POST /a HTTP/1.1\r\nHost: a.test\r\n{body}"));
     for is_tls in [false, true] {
         for first in first.iter().chain(&posts) {
-            let gate = Gate::new();
-            let origin = origin(&gate);
-            let site = Site::start(&origin, "");
-            let mut held = site.connect(false);
-            held.send_get("/held");
-            origin.wait_for_requests(1);
+            let Busy { gate, site, mut held, .. } = Busy::start("");
             let mut client = site.connect(is_tls);
             client.send(format!("{first}GET /b HTTP/1.1\r\nHost: a.test\r\n\r\n"));
             client.finish();
@@ -217,12 +217,7 @@ fn requests_with_others_behind_them_are_served() {
 
 #[test]
 fn a_listener_may_serve_clients_that_half_close() {
-    let gate = Gate::new();
-    let origin = origin(&gate);
-    let site = Site::start(&origin, ", abort_on_close = false");
-    let mut held = site.connect(false);
-    held.send_get("/held");
-    origin.wait_for_requests(1);
+    let Busy { gate, site, mut held, .. } = Busy::start(", abort_on_close = false");
     let clients: Vec<Client> = REQUESTS
         .iter()
         .map(|request| {

@@ -1,7 +1,7 @@
 //! NTLM and Negotiate authenticate a connection: its handshake finds its way through Weir, and no other client's request is ever
 //! answered as the user who has authenticated.
 
-use crate::harness::{Client, Connection, Gate, Origin, Response, Weir, eventually, origin::ok};
+use crate::harness::{Client, Connection, Gate, Origin, Response, Weir, config_of, eventually, origin::ok};
 
 const TWO_WORKERS: &str = "process.workers = 2\n";
 const ONE_WORKER: &str = "process.workers = 1\n";
@@ -72,15 +72,6 @@ fn challenge(client: &mut Client) -> String {
     challenge.strip_prefix("NTLM ").expect("a token").to_owned()
 }
 
-fn config(origins: &[Origin], settings: &str) -> String {
-    let servers: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
-    format!(
-        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         [upstream.app]\nservers = [{}]\n{settings}\n",
-        servers.join(", ")
-    )
-}
-
 /// Two users and strangers ask in turn, each on connections of their own.
 fn assert_each_client_is_itself(weir: &Weir, rounds: usize) {
     let mut users = ["alice", "bob"].map(|name| (name, Client::connect(weir.web())));
@@ -118,7 +109,7 @@ fn a_handshake_stays_on_its_server_whatever_the_balancer_says() {
         "balance = \"consistent-hash\"\nhash_key = \"path\"",
     ] {
         let origins: Vec<Origin> = (0..3).map(|_| ntlm(&Gate::new())).collect();
-        let weir = Weir::start(&config(&origins, settings));
+        let weir = Weir::start(&config_of(&origins, settings));
         assert_each_client_is_itself(&weir, 10);
     }
 }
@@ -127,7 +118,7 @@ fn a_handshake_stays_on_its_server_whatever_the_balancer_says() {
 fn a_user_waits_for_the_server_that_knows_him() {
     let gate = Gate::new();
     let origins = [ntlm(&gate), ntlm(&gate)];
-    let weir = Weir::start(&config(&origins, "max_requests = 1\nbalance = \"round-robin\""));
+    let weir = Weir::start(&config_of(&origins, "max_requests = 1\nbalance = \"round-robin\""));
     let mut alice = Client::connect(weir.web());
     log_in(&mut alice, "alice");
     let own = origins.iter().position(|origin| !origin.requests().is_empty()).expect("one has heard of her");
@@ -239,11 +230,11 @@ fn a_user_whose_connection_died_is_a_stranger_again() {
 fn a_reload_interrupts_no_handshake() {
     for settings in ["", "max_requests = 3\n"] {
         let origins = [ntlm(&Gate::new()), ntlm(&Gate::new())];
-        let weir = Weir::start(&config(&origins, settings));
+        let weir = Weir::start(&config_of(&origins, settings));
         let mut alice = Client::connect(weir.web());
         assert_eq!(get(&mut alice, "/first", "").status, 401);
         let challenge = challenge(&mut alice);
-        weir.reload(&config(&origins, &format!("{settings}timeouts.queue = \"7s\"\n")));
+        weir.reload(&config_of(&origins, &format!("{settings}timeouts.queue = \"7s\"\n")));
         let granted = get(&mut alice, "/login", &format!("NTLM alice {challenge}"));
         assert_eq!((granted.status, granted.text()), (200, "alice".to_owned()));
     }

@@ -3,7 +3,7 @@
 
 use std::net::TcpListener;
 
-use crate::harness::{Client, Gate, Origin, Place, Response, Weir, eventually, origin::ok};
+use crate::harness::{Client, Gate, Origin, Place, Response, Weir, config_of, eventually, origin::ok};
 
 /// Servers that answer with their number and with `extra` fields, in which `#` is the number of the request on the
 /// connection; `/held` waits for the gate.
@@ -31,17 +31,8 @@ fn numbered_on(listener: TcpListener, number: usize, extra: &'static str, gate: 
     })
 }
 
-fn config(origins: &[Origin], settings: &str) -> String {
-    let servers: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
-    format!(
-        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         [upstream.app]\nservers = [{}]\n{settings}\n",
-        servers.join(", ")
-    )
-}
-
 fn start(origins: &[Origin], settings: &str) -> Weir {
-    Weir::start(&config(origins, settings))
+    Weir::start(&config_of(origins, settings))
 }
 
 /// Asks with these cookies.
@@ -160,7 +151,7 @@ fn a_client_follows_its_server_to_another_address_and_back() {
     let origins = numbered(3, "", &Gate::new());
     let config = |a: &Origin| {
         let settings = "balance = \"round-robin\"\npersistence = {}";
-        let text = config(&[], settings);
+        let text = config_of(&[], settings);
         text.replace("servers = []", &format!("servers = [{}, {}]", a.named("a"), origins[1].named("b")))
     };
     let weir = Weir::start(&config(&origins[0]));

@@ -31,5 +31,5 @@ pub(crate) use place::{NOWHERE, Place};
 pub(crate) use scripts::Illness;
 pub(crate) use tls::Authority;
 pub(crate) use watchdog::{Gate, eventually};
-pub(crate) use weir::Weir;
+pub(crate) use weir::{Weir, config_of};
 pub(crate) use wire::End;

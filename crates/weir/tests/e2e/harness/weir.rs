@@ -304,6 +304,16 @@ impl Drop for Weir {
     }
 }
 
+/// A listener `web` in front of these servers, with more settings of their upstream, one a line.
+pub(crate) fn config_of(origins: &[Origin], settings: &str) -> String {
+    let servers: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
+    format!(
+        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
+         [upstream.app]\nservers = [{}]\n{settings}\n",
+        servers.join(", ")
+    )
+}
+
 /// The config of one listener `web` in front of one origin, in dotted keys so that others can follow.
 fn minimal(origin: &Origin) -> String {
     format!(

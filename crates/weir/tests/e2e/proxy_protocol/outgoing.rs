@@ -163,27 +163,27 @@ fn a_header_that_came_in_is_passed_on() {
     assert_eq!(*seen.lock().unwrap(), [([0x21, 0x11], header[16..].to_vec())]);
 }
 
-#[test]
-fn a_client_without_an_address_is_unknown() {
-    let (origin, seen) = expecting(take_line);
+/// Sends a request over a Unix socket to a Weir that tells `origin` of its clients in this version.
+fn ask_over_unix_socket(origin: &Origin, version: &str) {
     let weir = Weir::start(&format!(
         "listener.web.address = \"unix:{{dir}}/web.sock\"\nlistener.web.upstream = \"app\"\n\
-         upstream.app.proxy_protocol = \"v1\"\nupstream.app.servers = [\"{}\"]\n",
+         upstream.app.proxy_protocol = \"{version}\"\nupstream.app.servers = [\"{}\"]\n",
         origin.address()
     ));
     assert_eq!(Client::get(weir.listening("web").clone(), "/").status, 200);
+}
+
+#[test]
+fn a_client_without_an_address_is_unknown() {
+    let (origin, seen) = expecting(take_line);
+    ask_over_unix_socket(&origin, "v1");
     assert_eq!(*seen.lock().unwrap(), ["PROXY UNKNOWN"]);
 }
 
 #[test]
-fn a_client_without_an_address_is_no_riddle_in_version_2() {
+fn a_client_without_an_address_is_local_in_version_2() {
     let (origin, seen) = expecting(take_binary);
-    let weir = Weir::start(&format!(
-        "listener.web.address = \"unix:{{dir}}/web.sock\"\nlistener.web.upstream = \"app\"\n\
-         upstream.app.proxy_protocol = \"v2\"\nupstream.app.servers = [\"{}\"]\n",
-        origin.address()
-    ));
-    assert_eq!(Client::get(weir.listening("web").clone(), "/").status, 200);
+    ask_over_unix_socket(&origin, "v2");
     assert_eq!(*seen.lock().unwrap(), [([0x20, 0], vec![])], "LOCAL, and nothing behind it");
 }
 
