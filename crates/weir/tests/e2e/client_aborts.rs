@@ -197,7 +197,7 @@ fn requests_with_others_behind_them_are_served() {
         .map(|body| format!("POST /a HTTP/1.1\r\nHost: a.test\r\n{body}"));
     for is_tls in [false, true] {
         for first in first.iter().chain(&posts) {
-            let Busy { gate, site, mut held, .. } = Busy::start("");
+            let Busy { gate, origin: _origin, site, mut held } = Busy::start("");
             let mut client = site.connect(is_tls);
             client.send(format!("{first}GET /b HTTP/1.1\r\nHost: a.test\r\n\r\n"));
             client.finish();
@@ -217,7 +217,7 @@ fn requests_with_others_behind_them_are_served() {
 
 #[test]
 fn a_listener_may_serve_clients_that_half_close() {
-    let Busy { gate, site, mut held, .. } = Busy::start(", abort_on_close = false");
+    let Busy { gate, origin: _origin, site, mut held } = Busy::start(", abort_on_close = false");
     let clients: Vec<Client> = REQUESTS
         .iter()
         .map(|request| {
