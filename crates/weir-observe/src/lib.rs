@@ -19,6 +19,7 @@ mod page;
 mod counter;
 mod histogram;
 mod shard;
+mod per_worker;
 mod traces;
 mod admin;
 
@@ -49,6 +50,7 @@ pub use histogram::{Histogram, HistogramSnapshot};
 pub use kept::Kept;
 pub use overview::Overview;
 pub use page::{Page, status_text};
+pub use per_worker::PerWorker;
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{

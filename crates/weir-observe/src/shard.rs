@@ -186,6 +186,12 @@ pub struct UpstreamShard {
     pub servers: Box<[Arc<ServerShard>]>,
 }
 
+impl Default for UpstreamShard {
+    fn default() -> UpstreamShard {
+        UpstreamShard::new(0)
+    }
+}
+
 impl UpstreamShard {
     /// A part at zero with this many servers.
     pub fn new(servers: usize) -> UpstreamShard {
@@ -368,6 +374,11 @@ impl FailureCounters {
     /// Whether nothing was ever counted.
     pub(crate) fn is_unused(&self) -> bool {
         self.0.get().is_none()
+    }
+
+    /// All failures together.
+    pub fn total(&self) -> u64 {
+        self.0.get().map_or(0, |counters| counters.iter().map(Counter::value).sum())
     }
 
     /// How often a reason occurred.

@@ -63,7 +63,7 @@ impl Worker {
     pub(crate) async fn turn(self: &Rc<Self>, turn: Turn) {
         let Turn { snapshot, logs, doors, done } = turn;
         let before = Rc::clone(&self.view.borrow());
-        let view = Rc::new(before.succeeded_by(&snapshot, self.index));
+        let view = Rc::new(before.succeeded_by(&snapshot));
         let mut known = self.listeners.take();
         let mut locals = Vec::with_capacity(snapshot.listeners.len());
         for (place, (plan, log)) in snapshot.listeners.iter().zip(logs).enumerate() {

@@ -1,9 +1,10 @@
 //! One worker's own side of the config: its idle connections and its counters for every listener, upstream and server.
 //!
 //! An exchange holds the view it began with, so a reload never changes the ground under it. What the next view has in
-//! common with this one is the same in both, whoever counts or keeps something last.
+//! common with this one is the same in both, whoever counts or keeps something last. The worker's side of a server is made with the
+//! first request to it: most servers of a large config have none.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,16 +19,20 @@ use crate::upstream::idle::{IdleConnections, ServerConnection};
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) upstreams: Vec<Rc<LocalUpstream>>,
+    worker: usize,
+    upstreams: Vec<Rc<LocalUpstream>>,
 }
 
 /// One worker's side of an upstream.
 #[derive(Debug)]
-pub(crate) struct LocalUpstream {
-    pub(crate) shard: Arc<UpstreamShard>,
-    pub(crate) servers: Vec<Rc<LocalServer>>,
+struct LocalUpstream {
+    /// Set when something is to be counted, so also when there is a server.
+    shard: OnceCell<Arc<UpstreamShard>>,
+    servers: Box<[OnceCell<Rc<LocalServer>>]>,
     /// Requests that the retry budget, which all workers share, has not heard of yet.
     untold: Cell<u32>,
+    /// Whether the next view has none of this upstream, or another one: servers that are met only now keep no connections.
+    is_superseded: Cell<bool>,
 }
 
 /// Requests after which the retry budget hears of them: few enough to be nothing against what it allows anyway.
@@ -155,11 +160,12 @@ impl View {
     /// The first view of the worker with this number: no idle connections.
     pub(crate) fn new(snapshot: &Arc<Snapshot>, worker: usize) -> Self {
         let upstreams = snapshot.upstreams.iter().map(|plan| LocalUpstream::new(plan, worker, None));
-        Self { snapshot: Arc::clone(snapshot), upstreams: upstreams.collect() }
+        Self { snapshot: Arc::clone(snapshot), worker, upstreams: upstreams.collect() }
     }
 
     /// The view of the next snapshot, with all idle connections that are still of use.
-    pub(crate) fn succeeded_by(&self, snapshot: &Arc<Snapshot>, worker: usize) -> Self {
+    pub(crate) fn succeeded_by(&self, snapshot: &Arc<Snapshot>) -> Self {
+        let worker = self.worker;
         let upstreams =
             snapshot.upstreams.iter().map(|plan| match self.snapshot.upstream(&plan.config.name) {
                 Some((index, known)) if Arc::ptr_eq(known, plan) => Rc::clone(&self.upstreams[index]),
@@ -168,38 +174,80 @@ impl View {
         let upstreams: Vec<_> = upstreams.collect();
         for (local, plan) in self.upstreams.iter().zip(&self.snapshot.upstreams) {
             if snapshot.upstream(&plan.config.name).is_none() {
-                local.servers.iter().for_each(|server| server.close());
+                local.is_superseded.set(true);
+                local.servers.iter().filter_map(OnceCell::get).for_each(|server| server.close());
             }
         }
-        Self { snapshot: Arc::clone(snapshot), upstreams }
+        Self { snapshot: Arc::clone(snapshot), worker, upstreams }
+    }
+
+    /// The worker's side of a server.
+    #[inline]
+    pub(crate) fn server(&self, upstream: usize, server: usize) -> &Rc<LocalServer> {
+        match self.upstreams[upstream].servers[server].get() {
+            Some(local) => local,
+            None => self.meet(upstream, server),
+        }
+    }
+
+    /// Makes the worker's side of a server, for its first request.
+    #[cold]
+    fn meet(&self, upstream: usize, server: usize) -> &Rc<LocalServer> {
+        self.upstream_shard(upstream);
+        let (local, plan) = (&self.upstreams[upstream], &self.snapshot.upstreams[upstream]);
+        local.servers[server].get_or_init(|| {
+            let is_closed = local.is_superseded.get() || plan.leaves_at[server].is_some();
+            let shard = Arc::clone(plan.server_shards[server].of(self.worker));
+            LocalServer::new(shard, is_closed, plan.shared_idle[server].is_some())
+        })
+    }
+
+    /// What the worker counts of an upstream.
+    #[inline]
+    pub(crate) fn upstream_shard(&self, upstream: usize) -> &UpstreamShard {
+        let shard = || Arc::clone(self.snapshot.upstreams[upstream].shards.of(self.worker));
+        self.upstreams[upstream].shard.get_or_init(shard)
+    }
+
+    /// The servers of an upstream that have had a request from this worker, with their places.
+    pub(crate) fn servers_met(
+        &self,
+        upstream: usize,
+    ) -> impl Iterator<Item = (usize, &Rc<LocalServer>)> + Clone {
+        let servers = self.upstreams[upstream].servers.iter().enumerate();
+        servers.filter_map(|(place, server)| Some((place, server.get()?)))
+    }
+
+    /// The upstreams that have had a request from this worker.
+    fn used(&self) -> impl Iterator<Item = (&LocalUpstream, &UpstreamPlan)> {
+        let upstreams = self.upstreams.iter().zip(&self.snapshot.upstreams);
+        let used = upstreams.filter(|(local, _)| local.shard.get().is_some());
+        used.map(|(local, plan)| (&**local, &**plan))
     }
 
     /// Closes idle connections that the server closed or that are over their time.
     pub(crate) fn sweep_idle(&self, now: Instant) {
-        for shared in
-            self.snapshot.upstreams.iter().flat_map(|upstream| upstream.shared_idle.iter().flatten())
-        {
-            shared.sweep(now);
-        }
-        let servers = self.upstreams.iter().flat_map(|upstream| &upstream.servers);
-        // One that is closed keeps none, and may share its counters with one of the same name that does.
-        for server in servers.filter(|server| !server.is_closed()) {
-            let mut idle = server.idle.borrow_mut();
-            idle.sweep(now);
-            server.shard.connections_idle.set(idle.len() as i64);
+        for (local, plan) in self.used() {
+            plan.shared_idle.iter().flatten().for_each(|shared| shared.sweep(now));
+            // One that is closed keeps none, and may share its counters with one of the same name that does.
+            let servers = local.servers.iter().filter_map(OnceCell::get);
+            for server in servers.filter(|server| !server.is_closed()) {
+                let mut idle = server.idle.borrow_mut();
+                idle.sweep(now);
+                server.shard.connections_idle.set(idle.len() as i64);
+            }
         }
     }
-}
 
-impl View {
     /// Closes half of the idle connections, for want of descriptors; whether there were any.
     #[cold]
     pub(crate) fn shed_idle(&self) -> bool {
-        let parked =
-            self.snapshot.upstreams.iter().flat_map(|upstream| upstream.shared_idle.iter().flatten());
-        // Of all of them.
-        let mut shed = parked.filter(|parked| parked.shed()).count() > 0;
-        for server in self.upstreams.iter().flat_map(|upstream| &upstream.servers) {
+        let mut shed = false;
+        // Those that all workers share may have been kept by another one.
+        for parked in self.snapshot.upstreams.iter().flat_map(|plan| plan.shared_idle.iter().flatten()) {
+            shed |= parked.shed();
+        }
+        for server in self.used().flat_map(|(local, _)| local.servers.iter().filter_map(OnceCell::get)) {
             let mut idle = server.idle.borrow_mut();
             if idle.shed() {
                 shed = true;
@@ -208,12 +256,67 @@ impl View {
         }
         shed
     }
+
+    /// Counts a request towards the retries that the upstream may have.
+    #[inline]
+    pub(crate) fn count_towards_retries(&self, upstream: usize, now: Instant) {
+        let local = &self.upstreams[upstream];
+        let untold = local.untold.get() + 1;
+        if untold < TOLD_AT_ONCE {
+            local.untold.set(untold);
+        } else {
+            local.untold.set(0);
+            let plan = &self.snapshot.upstreams[upstream];
+            plan.retry_budget.record_requests(untold, plan.millis(now));
+        }
+    }
+
+    /// Takes an idle connection to a server that is fit for use, closing those that are not or lead elsewhere by now.
+    ///
+    /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop.
+    pub(crate) fn take_idle(
+        &self,
+        upstream: usize,
+        server: usize,
+        now: Instant,
+        thorough: bool,
+    ) -> Option<ServerConnection> {
+        let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
+        let stays = |taken: &ServerConnection| !plan.has_moved(server, taken.opened_at);
+        if let Some(shared) = &plan.shared_idle[server] {
+            return std::iter::from_fn(|| shared.take(now, &local.shard)).find(stays);
+        }
+        let mut idle = local.idle.borrow_mut();
+        let taken = std::iter::from_fn(|| idle.take(now, thorough)).find(stays);
+        local.shard.connections_idle.set(idle.len() as i64);
+        taken
+    }
+
+    /// Keeps a connection whose exchange ended cleanly; `announced` is the server's `Keep-Alive: timeout`.
+    pub(crate) fn keep_idle(
+        &self,
+        upstream: usize,
+        server: usize,
+        connection: ServerConnection,
+        now: Instant,
+        announced: Option<Duration>,
+    ) {
+        let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
+        if plan.has_moved(server, connection.opened_at) || local.is_closed.get() {
+            return;
+        }
+        if let Some(shared) = &plan.shared_idle[server] {
+            return shared.keep(connection, now, &plan.idle, announced);
+        }
+        let mut idle = local.idle.borrow_mut();
+        idle.keep(connection, now, &plan.idle, announced);
+        local.shard.connections_idle.set(idle.len() as i64);
+    }
 }
 
 impl LocalServer {
-    fn new(shard: &Arc<ServerShard>, is_closed: bool, is_shared: bool) -> Rc<Self> {
-        let (shard, is_closed) = (Arc::clone(shard), Cell::new(is_closed));
-        Rc::new(Self { idle: RefCell::default(), shard, is_closed, is_shared })
+    fn new(shard: Arc<ServerShard>, is_closed: bool, is_shared: bool) -> Rc<Self> {
+        Rc::new(Self { idle: RefCell::default(), shard, is_closed: Cell::new(is_closed), is_shared })
     }
 
     /// Whether it keeps connections no more.
@@ -231,79 +334,31 @@ impl LocalServer {
 
 impl LocalUpstream {
     fn new(plan: &UpstreamPlan, worker: usize, before: Option<&LocalUpstream>) -> Rc<Self> {
-        let local = |(index, shards): (usize, &[Arc<ServerShard>])| {
-            let known = before.and_then(|before| before.servers.get(index));
+        let local = |index: usize| {
+            let known = before.and_then(|before| before.servers.get(index)?.get());
             let stays = plan.keeps_idle[index] && plan.leaves_at[index].is_none();
             // One that had left and is back begins anew: what is still open from before leads to its last requests only.
             let is_shared = plan.shared_idle[index].is_some();
             let goes_on =
                 |known: &&Rc<LocalServer>| stays && known.is_shared == is_shared && !known.is_closed.get();
             match known.filter(goes_on) {
-                Some(known) => Rc::clone(known),
+                Some(known) => OnceCell::from(Rc::clone(known)),
                 None => {
                     known.inspect(|known| known.close());
-                    LocalServer::new(&shards[worker], plan.leaves_at[index].is_some(), is_shared)
+                    OnceCell::new()
                 }
             }
         };
+        let shard = match before.is_some_and(|before| before.shard.get().is_some()) {
+            true => OnceCell::from(Arc::clone(plan.shards.of(worker))),
+            false => OnceCell::new(),
+        };
+        before.inspect(|before| before.is_superseded.set(true));
         Rc::new(Self {
-            servers: plan.server_shards.iter().map(|shards| &**shards).enumerate().map(local).collect(),
-            shard: Arc::clone(&plan.shards[worker]),
+            shard,
+            servers: (0..plan.config.servers.len()).map(local).collect(),
             untold: Cell::new(before.map_or(0, |before| before.untold.get())),
+            is_superseded: Cell::new(false),
         })
-    }
-
-    /// Counts a request towards the retries that the upstream may have.
-    #[inline]
-    pub(crate) fn count_towards_retries(&self, plan: &UpstreamPlan, now: Instant) {
-        let untold = self.untold.get() + 1;
-        if untold < TOLD_AT_ONCE {
-            self.untold.set(untold);
-        } else {
-            self.untold.set(0);
-            plan.retry_budget.record_requests(untold, plan.millis(now));
-        }
-    }
-
-    /// Takes an idle connection to a server that is fit for use, closing those that are not or lead elsewhere by now.
-    ///
-    /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop.
-    pub(crate) fn take_idle(
-        &self,
-        plan: &UpstreamPlan,
-        server: usize,
-        now: Instant,
-        thorough: bool,
-    ) -> Option<ServerConnection> {
-        let local = &self.servers[server];
-        let stays = |taken: &ServerConnection| !plan.has_moved(server, taken.opened_at);
-        if let Some(shared) = &plan.shared_idle[server] {
-            return std::iter::from_fn(|| shared.take(now, &local.shard)).find(stays);
-        }
-        let mut idle = local.idle.borrow_mut();
-        let taken = std::iter::from_fn(|| idle.take(now, thorough)).find(stays);
-        local.shard.connections_idle.set(idle.len() as i64);
-        taken
-    }
-
-    /// Keeps a connection whose exchange ended cleanly; `announced` is the server's `Keep-Alive: timeout`.
-    pub(crate) fn keep_idle(
-        &self,
-        plan: &UpstreamPlan,
-        server: usize,
-        connection: ServerConnection,
-        now: Instant,
-        announced: Option<Duration>,
-    ) {
-        let local = &self.servers[server];
-        if plan.has_moved(server, connection.opened_at) || local.is_closed.get() {
-            return;
-        }
-        if let Some(shared) = &plan.shared_idle[server] {
-            return shared.keep(connection, now, &plan.idle, announced);
-        }
-        let mut idle = local.idle.borrow_mut();
-        idle.keep(connection, now, &plan.idle, announced);
-        local.shard.connections_idle.set(idle.len() as i64);
     }
 }

@@ -94,9 +94,9 @@ pub(super) fn collect_of(
     }
     for (upstream, (place, shown)) in shown.iter().enumerate() {
         let plan = &snapshot.upstreams[*place];
-        plan.shards.iter().for_each(|shard| figures.add_upstream(upstream, shard));
+        plan.shards.used().for_each(|shard| figures.add_upstream(upstream, shard));
         for (server, place) in shown.iter().copied().enumerate() {
-            plan.server_shards[place].iter().for_each(|shard| figures.add_server(upstream, server, shard));
+            plan.server_shards[place].used().for_each(|shard| figures.add_server(upstream, server, shard));
             let state = &plan.balancer().states()[place];
             let is_leaving = plan.leaves_at[place].is_some();
             let mode = if is_leaving { modes::LEAVING } else { state.mode().name() };

@@ -60,7 +60,7 @@ impl Sources {
         beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             beats.tick().await;
-            self.pulse.beat(self.figures());
+            self.pulse.beat(&self.current.load(), &self.shards);
         }
     }
 

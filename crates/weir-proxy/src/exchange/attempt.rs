@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use weir_config::Protocol;
 use weir_http::{Progress, RequestBody, Version};
-use weir_observe::{Cause, Failure, Party, Phase};
+use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
 use super::failure::{of_io, of_request_body};
@@ -64,6 +64,18 @@ impl<'a> Plans<'a> {
     /// The same on the ground of another view, in which the upstream has the place `upstream`.
     pub(crate) fn on(self, view: &'a Rc<View>, upstream: usize) -> Self {
         Self { view, upstream: &view.snapshot.upstreams[upstream], upstream_index: upstream, ..self }
+    }
+
+    /// The worker's side of a server.
+    #[inline]
+    pub(crate) fn server(self, server: usize) -> &'a Rc<LocalServer> {
+        self.view.server(self.upstream_index, server)
+    }
+
+    /// What the worker counts of the upstream.
+    #[inline]
+    pub(crate) fn upstream_shard(self) -> &'a UpstreamShard {
+        self.view.upstream_shard(self.upstream_index)
     }
 }
 
@@ -151,7 +163,7 @@ pub(crate) async fn connect(
 /// Counts an attempt on a server.
 fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began: Instant) -> &'a LocalServer {
     exchange.story.begin(plans.upstream.balancer().states(), server, began);
-    let local = &plans.view.upstreams[plans.upstream_index].servers[server.index()];
+    let local = plans.server(server.index());
     exchange.record.server = Some(server.index());
     exchange.record.attempts += 1;
     exchange.record.reused = false;
@@ -228,7 +240,7 @@ impl Attempt {
         let index = self.slot.server.index();
         if tried.fresh {
             plans.upstream.shared_idle[index].iter().for_each(|shared| shared.clear());
-            session.own_idle.clear(&plans.view.upstreams[plans.upstream_index].servers[index]);
+            session.own_idle.clear(plans.server(index));
         } else if let Some(server) = take_idle(session, plans, index, careful) {
             local.shard.reuses.increment();
             return Ok(server);
@@ -479,13 +491,12 @@ fn take_idle(
     server: usize,
     careful: bool,
 ) -> Option<ServerConnection> {
-    let upstream = &plans.view.upstreams[plans.upstream_index];
-    let own = session.own_idle.take(&upstream.servers[server], session.now, careful);
+    let own = session.own_idle.take(plans.server(server), session.now, careful);
     let own = own.filter(|own| !plans.upstream.has_moved(server, own.opened_at));
     if own.is_some() || plans.upstream.config.proxy_protocol.is_some() {
         return own;
     }
-    upstream.take_idle(plans.upstream, server, session.now, careful)
+    plans.view.take_idle(plans.upstream_index, server, session.now, careful)
 }
 
 /// Opens a connection to a server within the time limit of the phase.

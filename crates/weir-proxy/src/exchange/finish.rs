@@ -43,14 +43,13 @@ pub(crate) fn run(
 fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announced: Option<Duration>) {
     let (plan, now) = (plans.upstream, session.now);
     let server = serving.slot.server.index();
-    let local = &plans.view.upstreams[plans.upstream_index];
     let is_private = serving.server.is_private;
     if plan.config.proxy_protocol.is_none() && !is_private {
-        local.keep_idle(plan, server, serving.server, now, announced);
+        plans.view.keep_idle(plans.upstream_index, server, serving.server, now, announced);
     } else if plan.shared_idle[server].is_none() || is_private {
         // A server with a limit may serve no other client while a client that is silent holds a connection to it; but without this one,
         // the client could not authenticate at all.
-        session.own_idle.keep(serving.server, &local.servers[server], now, &plan.idle, announced);
+        session.own_idle.keep(serving.server, plans.server(server), now, &plan.idle, announced);
     }
 }
 
@@ -93,20 +92,20 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     }
     count_route(record, &view, session.worker.index);
     if let (Some(index), Some(served)) = (record.upstream, record.served()) {
-        let upstream = &served.upstreams[index];
-        upstream.shard.requests.increment();
+        let upstream = served.upstream_shard(index);
+        upstream.requests.increment();
         if record.status != 0 {
-            upstream.shard.responses.record(record.status);
+            upstream.responses.record(record.status);
             if record.tunnelled.is_none() {
                 let micros = record.times.between(Phase::Request, Phase::Finish);
-                upstream.shard.exchange_time.record(micros);
+                upstream.exchange_time.record(micros);
             }
         }
         if let Some(failure) = record.failure {
-            upstream.shard.failures.record(failure);
+            upstream.failures.record(failure);
         }
         if let Some(server) = record.server {
-            let shard = &upstream.servers[server].shard;
+            let shard = &served.server(index, server).shard;
             let (up, down) = record.credited;
             shard.bytes_in.add(exchange.response_relay.moved - down);
             shard.bytes_out.add(exchange.to_server.sent - up);

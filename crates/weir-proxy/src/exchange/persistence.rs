@@ -65,7 +65,7 @@ pub(crate) fn write_bond(out: &mut Vec<u8>, exchange: &mut Exchange, plans: Plan
         Some(_) => Kept::Moved,
     };
     exchange.record.kept = Some(kept);
-    plans.view.upstreams[plans.upstream_index].shard.persistence[kept as usize].increment();
+    plans.upstream_shard().persistence[kept as usize].increment();
 }
 
 /// Remembers what the server gave out in the response head `text`, and who serves a client that belonged elsewhere.

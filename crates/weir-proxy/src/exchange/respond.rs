@@ -74,7 +74,7 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
 }
 
 fn server_shard<'a>(plans: Plans<'a>, serving: &Serving) -> &'a ServerShard {
-    &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()].shard
+    &plans.server(serving.slot.server.index()).shard
 }
 
 /// Whether another request may follow this response, as far as is known when its head goes out.

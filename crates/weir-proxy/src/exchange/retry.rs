@@ -80,7 +80,7 @@ pub(crate) enum Kind {
 /// server.
 pub(crate) fn begin(session: &Session, exchange: &mut Exchange, plans: Plans<'_>) {
     let plan = plans.upstream;
-    plans.view.upstreams[plans.upstream_index].count_towards_retries(plan, session.now);
+    plans.view.count_towards_retries(plans.upstream_index, session.now);
     if exchange.request.body() != RequestBody::None
         && plan.retry.attempts_max > 1
         && plan.may_repeat(exchange)
@@ -115,8 +115,7 @@ pub(crate) fn instead(
     };
     let goes_again = again(session, exchange, plans, tried, failed).is_ok();
     if goes_again {
-        let local = &plans.view.upstreams[plans.upstream_index];
-        local.servers[server.index()].shard.responses.record(status);
+        plans.server(server.index()).shard.responses.record(status);
         // If that other server is gone a moment later, nobody has broken anything.
         tried.last = None;
     }
@@ -135,8 +134,7 @@ pub(crate) fn again(
     failed: Failed,
 ) -> Result<Option<Slot>, Ended> {
     let plan = plans.upstream;
-    let local = &plans.view.upstreams[plans.upstream_index];
-    let shard = &local.servers[failed.server.index()].shard;
+    let shard = &plans.server(failed.server.index()).shard;
     if !descriptors::is_local(failed.failure) {
         shard.failures.record(failed.failure.phase);
     }
@@ -167,14 +165,14 @@ pub(crate) fn again(
     let millis = plan.millis(now);
     match plan.retry.judge(&facts, || plan.retry_budget.try_take(millis)) {
         Verdict::GiveUp(reason) => {
-            local.shard.retries_refused[reason as usize].increment();
+            plans.upstream_shard().retries_refused[reason as usize].increment();
             exchange.story.decided(Decision::GiveUp(reason), now);
             let failure = if failed.is_stale() { as_stale(failed.failure) } else { failed.failure };
             Err(failure.into())
         }
         Verdict::Retry { server, counts_as_attempt } => {
             if counts_as_attempt {
-                local.shard.retries[cause.index()].increment();
+                plans.upstream_shard().retries[cause.index()].increment();
                 shard.retries.increment();
             } else {
                 tried.stale_connections += 1;

@@ -55,7 +55,7 @@ fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans<'_>, servi
     exchange.record.status = exchange.response.status();
     exchange.answered = true;
     exchange.keep_alive = false;
-    let shard = &plans.view.upstreams[plans.upstream_index].servers[serving.slot.server.index()].shard;
+    let shard = &plans.server(serving.slot.server.index()).shard;
     shard.responses.record(exchange.record.status);
     let normal = exchange.response.take_normal_text();
     let received = &serving.server.connection.received()[..serving.head_len];

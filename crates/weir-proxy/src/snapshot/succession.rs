@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use weir_config::{Server, Upstream};
-use weir_observe::{ProbeShard, ServerShard};
+use weir_observe::{PerWorker, ProbeShard, ServerShard};
 use weir_traffic::ServerState;
 use weir_traffic::admission::Admission;
 use weir_traffic::balance::{Balancer, Member};
@@ -110,7 +110,7 @@ impl<'a> Succession<'a> {
     }
 
     /// What each worker counts of each server. A server keeps what was counted under its name, wherever its place was.
-    pub(super) fn server_shards(self, workers: usize) -> Box<[Box<[Arc<ServerShard>]>]> {
+    pub(super) fn server_shards(self, workers: usize) -> Box<[PerWorker<ServerShard>]> {
         let known = self.before.map_or(&[][..], |before| &before.config.servers);
         // Of several of one name, the first counts, unless another is in the same place.
         let places: HashMap<&str, usize> =
@@ -121,7 +121,7 @@ impl<'a> Succession<'a> {
                 let place = in_place.map(|_| index).or_else(|| places.get(&*server.name).copied())?;
                 Some(before.server_shards[place].clone())
             };
-            self.before.and_then(same_name).unwrap_or_else(|| one_each(workers))
+            self.before.and_then(same_name).unwrap_or_else(|| PerWorker::new(workers))
         };
         self.each(shards).collect()
     }
@@ -131,8 +131,4 @@ fn new_state(server: &Server) -> Arc<ServerState> {
     let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
     state.set_mode(server.mode);
     Arc::new(state)
-}
-
-fn one_each(workers: usize) -> Box<[Arc<ServerShard>]> {
-    (0..workers).map(|_| Arc::default()).collect()
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use weir_config::{ConnectionLimit, Server, ServerAddress, Upstream, UpstreamTls};
 use weir_http::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
-use weir_observe::{ProbeShard, ServerShard, UpstreamShard};
+use weir_observe::{PerWorker, ProbeShard, ServerShard, UpstreamShard};
 use weir_traffic::admission::Admission;
 use weir_traffic::balance::{Balancer, Patience};
 use weir_traffic::persistence::Persistence;
@@ -75,9 +75,9 @@ pub(crate) struct UpstreamPlan {
     /// Since when what holds of each server holds.
     pub(crate) standings: Box<[Arc<Standing>]>,
     /// What each worker counts of the upstream.
-    pub(crate) shards: Box<[Arc<UpstreamShard>]>,
-    /// What each worker counts of each server: by server, then by worker.
-    pub(crate) server_shards: Box<[Box<[Arc<ServerShard>]>]>,
+    pub(crate) shards: PerWorker<UpstreamShard>,
+    /// What each worker counts of each server. Where there is something, there is something of the upstream too.
+    pub(crate) server_shards: Box<[PerWorker<ServerShard>]>,
     epoch: Instant,
 }
 
@@ -170,10 +170,7 @@ impl UpstreamPlan {
             probes: succession.probes(),
             ascents: succession.shared(|before| &before.ascents),
             standings: succession.shared(|before| &before.standings),
-            shards: match before {
-                Some(before) => before.shards.clone(),
-                None => (0..around.workers).map(|_| Arc::new(UpstreamShard::new(0))).collect(),
-            },
+            shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
             server_shards: succession.server_shards(around.workers),
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             removed: OnceLock::new(),

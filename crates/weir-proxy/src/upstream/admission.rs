@@ -141,8 +141,8 @@ pub(crate) async fn admit(
 /// The server that has authenticated the client, or is about to, on a connection that is kept for it.
 #[inline]
 fn private_server(session: &mut Session, plans: Plans<'_>) -> Option<ServerId> {
-    let servers = &plans.view.upstreams[plans.upstream_index].servers;
-    let index = session.own_idle.private_server(servers, session.now)?;
+    let servers = plans.view.servers_met(plans.upstream_index);
+    let index = session.own_idle.private_server(&servers, session.now)?;
     u32::try_from(index).ok().map(ServerId)
 }
 
@@ -174,7 +174,7 @@ async fn wait(
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
     let own_until = own.and(plan.config.queue.own_server).map(|wait| wait.min(limit));
     let own_until = own_until.filter(|_| own != private_server(session, plans));
-    let shard = &plans.view.upstreams[plans.upstream_index].shard;
+    let shard = plans.upstream_shard();
     // Only now: whoever sees this one counted may rely on it that later ones stand behind it.
     shard.queued.increment();
     shard.queue_length.increment();

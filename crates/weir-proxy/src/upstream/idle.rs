@@ -161,15 +161,21 @@ impl OwnIdle {
         own.and_then(|mut own| (own.is_usable(now, thorough || own.is_private)).then_some(own))
     }
 
-    /// The place in `servers` of the one that has authenticated this client most recently, on a connection that is still good; closes
+    /// The place of the one of `servers` that has authenticated this client most recently, on a connection that is still good; closes
     /// those that are not.
-    pub(crate) fn private_server(&mut self, servers: &[Rc<LocalServer>], now: Instant) -> Option<usize> {
+    pub(crate) fn private_server<'a>(
+        &mut self,
+        servers: &(impl Iterator<Item = (usize, &'a Rc<LocalServer>)> + Clone),
+        now: Instant,
+    ) -> Option<usize> {
         let kept = self.kept.as_mut()?;
         kept.retain_mut(|own| {
             !own.connection.is_private || !own.server.is_closed() && own.connection.is_usable(now, true)
         });
         let mut private = kept.iter().rev().filter(|own| own.connection.is_private);
-        private.find_map(|own| servers.iter().position(|server| own.leads_to(server)))
+        private
+            .find_map(|own| servers.clone().find(|(_, server)| own.leads_to(server)))
+            .map(|(place, _)| place)
     }
 
     /// Keeps a connection to `server` whose exchange ended cleanly.

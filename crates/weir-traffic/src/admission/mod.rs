@@ -31,7 +31,10 @@ struct Line<T> {
 
 #[derive(Debug)]
 struct Waiting<T> {
-    queue: Queue<Waiter<T>>,
+    /// Made when the first has to wait.
+    queue: Option<Box<Queue<Waiter<T>>>>,
+    len_max: usize,
+    target: Option<DelayTarget>,
     /// That of the newest config, whoever gives back a slot: the servers of an older one may all be gone.
     balancer: Arc<Balancer>,
 }
@@ -111,7 +114,7 @@ impl<T> Admission<T> {
     pub fn new(balancer: Balancer, len_max: usize, target: Option<DelayTarget>) -> Admission<T> {
         let crowd = Crowd::new(balancer.states().len());
         let balancer = Arc::new(balancer);
-        let waiting = Waiting { queue: Queue::new(len_max, target), balancer: Arc::clone(&balancer) };
+        let waiting = Waiting { queue: None, len_max, target, balancer: Arc::clone(&balancer) };
         Admission { balancer, line: Arc::new(Line { waiting: Mutex::new(waiting), crowd }) }
     }
 
@@ -128,8 +131,11 @@ impl<T> Admission<T> {
     pub fn take_over(&self, len_max: usize, target: Option<DelayTarget>) {
         let mut waiting = self.lock();
         waiting.balancer = Arc::clone(&self.balancer);
-        waiting.queue.set_len_max(len_max);
-        waiting.queue.set_target(target);
+        (waiting.len_max, waiting.target) = (len_max, target);
+        if let Some(queue) = &mut waiting.queue {
+            queue.set_len_max(len_max);
+            queue.set_target(target);
+        }
     }
 
     /// Who chooses.
@@ -152,7 +158,7 @@ impl<T> Admission<T> {
         let Wait { own, standing, now_ms, deadline_ms } = wait;
         let waiter = Waiter { hash: pick.hash, excluded: *pick.excluded, random: pick.random, own, item };
         let mut waiting = self.lock();
-        let entered = waiting.queue.push(waiter, standing, now_ms, deadline_ms);
+        let entered = waiting.queue().push(waiter, standing, now_ms, deadline_ms);
         let entered = entered.map_err(|full| Full(full.0.item))?;
         self.line.crowd.enter(own);
         let displaced = entered.displaced.map(|displaced| self.take_out(displaced.item));
@@ -183,13 +189,14 @@ impl<T> Admission<T> {
 
     /// Takes one out of the queue who gives up; `None` when it has left already.
     pub fn leave(&self, ticket: Ticket) -> Option<T> {
-        self.lock().queue.remove(ticket).map(|waiter| self.take_out(waiter.item))
+        self.lock().queue.as_mut()?.remove(ticket).map(|waiter| self.take_out(waiter.item))
     }
 
     /// Lets one who waited for a server of its own take any; whoever calls has to [`serve`](Self::serve) afterwards.
     pub fn unbind(&self, ticket: Ticket) {
         let mut waiting = self.lock();
-        if let Some(own) = waiting.queue.waiter_mut(ticket).and_then(|waiter| waiter.own.take()) {
+        let waiter = waiting.queue.as_mut().and_then(|queue| queue.waiter_mut(ticket));
+        if let Some(own) = waiter.and_then(|waiter| waiter.own.take()) {
             self.line.crowd.unbind(own);
         }
     }
@@ -216,7 +223,8 @@ impl<T> Admission<T> {
     /// whom there is no hope. `tell` says whether anybody took what it was told; a slot that nobody took goes to the
     /// next.
     pub fn serve(&self, now_ms: u64, mut tell: impl FnMut(T, Outcome) -> bool) {
-        let Waiting { queue, balancer } = &mut *self.lock();
+        let mut waiting = self.lock();
+        let Waiting { queue: Some(queue), balancer, .. } = &mut *waiting else { return };
         self.unbind_lost(queue, balancer);
         if !balancer.has_eligible() {
             // As those who come now: waiting does not help.
@@ -236,7 +244,7 @@ impl<T> Admission<T> {
 
     /// How long one more would wait, in milliseconds; see [`Queue::wait_expected_ms`].
     pub fn wait_expected_ms(&self, now_ms: u64) -> Option<u64> {
-        self.lock().queue.wait_expected_ms(now_ms)
+        self.lock().queue.as_ref()?.wait_expected_ms(now_ms)
     }
 
     fn choose(&self, arrival: &Arrival<'_>) -> Choice {
@@ -318,6 +326,13 @@ impl<T> Admission<T> {
     fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
         // A panic inside leaves a queue that is whole: its operations do not call out while they change it.
         self.line.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Waiting<T> {
+    fn queue(&mut self) -> &mut Queue<Waiter<T>> {
+        let (len_max, target) = (self.len_max, self.target);
+        self.queue.get_or_insert_with(|| Box::new(Queue::new(len_max, target)))
     }
 }
 

@@ -85,7 +85,7 @@ impl Balancer {
     pub fn candidates(&self, pick: &Pick<'_>) -> Vec<Candidate> {
         let mut primaries = self.primaries.ranked(pick);
         let primary_eligible = primaries.iter().any(|candidate| candidate.standing.is_taking_part());
-        let backups = self.backups.ranked(pick).into_iter().map(|candidate| {
+        let backups = self.backups.iter().flat_map(|backups| backups.ranked(pick)).map(|candidate| {
             let reserved = primary_eligible && candidate.standing.is_taking_part();
             let standing = if reserved { Standing::Reserve } else { candidate.standing };
             Candidate { backup: true, standing, ..candidate }

@@ -154,8 +154,8 @@ impl Group {
 #[derive(Debug)]
 pub struct Balancer {
     primaries: Group,
-    /// Asked only when no primary is eligible; full primaries are waited for.
-    backups: Group,
+    /// Asked only when no primary is eligible; full primaries are waited for. `None`: there are none.
+    backups: Option<Box<Group>>,
     states: Box<[Arc<ServerState>]>,
     hash_key: Option<HashKey>,
 }
@@ -173,7 +173,12 @@ impl Balancer {
     /// reload favours nobody.
     #[must_use]
     pub fn succeeded_by(&self, policy: &Policy, members: Vec<Member>, seed: u64) -> Balancer {
-        Balancer::with_clocks(policy, members, seed, [self.primaries.clock(), self.backups.clock()])
+        Balancer::with_clocks(
+            policy,
+            members,
+            seed,
+            [self.primaries.clock(), self.backups.as_ref().and_then(|backups| backups.clock())],
+        )
     }
 
     fn with_clocks(
@@ -198,7 +203,8 @@ impl Balancer {
         }
         Balancer {
             primaries: Group::new(policy, primaries.into(), Start { seed, clock: primary_clock }),
-            backups: Group::new(policy, backups.into(), Start { seed, clock: backup_clock }),
+            backups: (!backups.is_empty())
+                .then(|| Box::new(Group::new(policy, backups.into(), Start { seed, clock: backup_clock }))),
             states,
             hash_key,
         }
@@ -248,14 +254,18 @@ impl Balancer {
     /// What is left when no primary is eligible: a backup, or a server that was to be avoided.
     #[cold]
     fn choose_otherwise(&self, pick: &Pick<'_>, patience: Patience) -> Choice {
-        let backup = self.backups.choose(pick, patience);
+        let of_backups = |pick: &Pick<'_>| match &self.backups {
+            Some(backups) => backups.choose(pick, patience),
+            None => Choice::NoneEligible,
+        };
+        let backup = of_backups(pick);
         if backup != Choice::NoneEligible {
             return backup;
         }
         let Some(excluded) = pick.excluded.without_avoided() else { return Choice::NoneEligible };
         let pick = Pick { excluded: &excluded, ..*pick };
         match self.primaries.choose(&pick, patience) {
-            Choice::NoneEligible => self.backups.choose(&pick, patience),
+            Choice::NoneEligible => of_backups(&pick),
             choice => choice,
         }
     }
@@ -291,7 +301,8 @@ impl Balancer {
     /// Whether a server may be chosen, full or not, on which a request has not failed for good.
     pub fn has_eligible_but(&self, excluded: &Excluded) -> bool {
         let strict = excluded.without_avoided().unwrap_or(*excluded);
-        let mut seats = self.primaries.seats.iter().chain(&self.backups.seats);
+        let mut seats =
+            self.primaries.seats.iter().chain(self.backups.iter().flat_map(|backups| &backups.seats));
         seats.any(|seat| seat.state.is_eligible() && !strict.contains(seat.id))
     }
 

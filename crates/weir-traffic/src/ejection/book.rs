@@ -42,13 +42,31 @@ pub struct Ejections<C> {
 #[derive(Debug)]
 struct Seat<C> {
     member: Member,
+    /// Made when there is something to note: most servers never fail.
+    account: Option<Box<Account<C>>>,
+}
+
+#[derive(Debug)]
+struct Account<C> {
     record: Record<C>,
     fails: Fails,
 }
 
-impl<C> Seat<C> {
+impl<C: 'static> Seat<C> {
+    /// That of a server of which nothing is noted.
+    const CLEAN: &'static Record<C> = &Record::new();
+
     fn new(member: Member) -> Seat<C> {
-        Seat { member, record: Record::new(), fails: Fails::default() }
+        Seat { member, account: None }
+    }
+
+    fn record(&self) -> &Record<C> {
+        self.account.as_ref().map_or(Self::CLEAN, |account| &account.record)
+    }
+
+    fn account(&mut self) -> &mut Account<C> {
+        self.account
+            .get_or_insert_with(|| Box::new(Account { record: Record::new(), fails: Fails::default() }))
     }
 
     /// Whether the operator wants it to have requests.
@@ -59,11 +77,11 @@ impl<C> Seat<C> {
 
     /// Whether nothing speaks against giving it requests, nor is about to.
     fn is_reliable(&self) -> bool {
-        self.is_wanted() && self.member.state.health() == Health::Up && self.record.is_good()
+        self.is_wanted() && self.member.state.health() == Health::Up && self.record().is_good()
     }
 }
 
-impl<C> Ejections<C> {
+impl<C: 'static> Ejections<C> {
     /// A book in which nobody is out; `panic_percent` is the share of usable servers below which all get requests.
     pub fn new(
         rules: Option<Rules>,
@@ -100,8 +118,11 @@ impl<C> Ejections<C> {
         let mut before = std::mem::take(&mut self.seats).into_vec().into_iter();
         let seat = |member: Member| match before.next() {
             Some(known) if Arc::ptr_eq(&known.member.state, &member.state) => {
-                let fails = if is_same_sort { known.fails } else { Fails::default() };
-                Seat { member, record: known.record, fails }
+                let mut account = known.account;
+                if let Some(account) = account.as_mut().filter(|_| !is_same_sort) {
+                    account.fails = Fails::default();
+                }
+                Seat { member, account }
             }
             _ => Seat::new(member),
         };
@@ -124,17 +145,17 @@ impl<C> Ejections<C> {
 
     /// Remembers a failure, for whoever asks why.
     pub fn remember(&mut self, server: ServerId, failure: C, at_ms: u64) {
-        self.seats[server.index()].record.history.push(Outcome { at_ms, failure: Some(failure) });
+        self.seats[server.index()].account().record.history.push(Outcome { at_ms, failure: Some(failure) });
     }
 
     /// The last failures of a server.
     pub fn history(&self, server: ServerId) -> &History<C> {
-        &self.seats[server.index()].record.history
+        &self.seats[server.index()].record().history
     }
 
     /// How often a server was ejected, by [`Grounds::index`].
     pub fn ejections(&self, server: ServerId) -> [u64; Grounds::COUNT] {
-        self.seats[server.index()].record.ejections
+        self.seats[server.index()].record().ejections
     }
 
     /// Whether all servers get requests because so few are usable.
@@ -156,7 +177,7 @@ impl<C> Ejections<C> {
     pub fn begin(&mut self, server: ServerId, now_ms: u64) {
         let index = server.index();
         if let Some(Rules::MaxFails(rules)) = self.rules {
-            self.seats[index].fails.begin(rules, now_ms);
+            self.seats[index].account().fails.begin(rules, now_ms);
         }
         self.begin_trial(index, now_ms);
     }
@@ -164,15 +185,15 @@ impl<C> Ejections<C> {
     /// Takes in that a request has taken the trial of a server.
     fn begin_trial(&mut self, index: usize, now_ms: u64) {
         let seat = &mut self.seats[index];
-        if seat.record.place != Place::OnTrial || !seat.member.state.is_ejected() {
+        if seat.record().place != Place::OnTrial || !seat.member.state.is_ejected() {
             return;
         }
         let until_ms = match self.rules {
-            Some(Rules::MaxFails(rules)) => seat.fails.until_ms(rules),
-            Some(Rules::Outliers(rules)) => now_ms.saturating_add(seat.record.next_length_ms(&rules)),
+            Some(Rules::MaxFails(rules)) => seat.account().fails.until_ms(rules),
+            Some(Rules::Outliers(rules)) => now_ms.saturating_add(seat.record().next_length_ms(&rules)),
             None => now_ms,
         };
-        seat.record.place = Place::Trying { until_ms };
+        seat.account().record.place = Place::Trying { until_ms };
         seat.member.state.set_ejection(Ejection::Ejected);
     }
 
@@ -186,15 +207,15 @@ impl<C> Ejections<C> {
         match self.rules {
             None => return,
             Some(Rules::MaxFails(rules)) => {
-                let fails = seat.fails.fail(now_ms);
+                let fails = seat.account().fails.fail(now_ms);
                 if fails >= rules.max_fails.max(1) {
-                    let until_ms = seat.fails.until_ms(rules);
+                    let until_ms = seat.account().fails.until_ms(rules);
                     self.eject_until(index, until_ms, fails, now_ms);
                 } else {
                     seat.member.state.suspicion().watch(true);
                 }
             }
-            Some(Rules::Outliers(rules)) => match seat.record.place {
+            Some(Rules::Outliers(rules)) => match seat.record().place {
                 // What began before that says nothing about how it is now.
                 Place::Good { since_ms } if began_ms < since_ms => return,
                 Place::Good { .. } => {
@@ -203,7 +224,7 @@ impl<C> Ejections<C> {
                         self.eject_if_possible(index, Grounds::ConsecutiveFailures(failures), now_ms);
                     }
                 }
-                _ if seat.record.is_trial(began_ms) => self.eject_again(index, now_ms),
+                _ if seat.record().is_trial(began_ms) => self.eject_again(index, now_ms),
                 _ => return,
             },
         }
@@ -216,8 +237,8 @@ impl<C> Ejections<C> {
         let seat = &mut self.seats[index];
         let passed = match &self.rules {
             None => false,
-            Some(Rules::MaxFails(_)) => seat.fails.succeed(),
-            Some(Rules::Outliers(_)) => seat.record.is_trial(began_ms),
+            Some(Rules::MaxFails(_)) => seat.account().fails.succeed(),
+            Some(Rules::Outliers(_)) => seat.record().is_trial(began_ms),
         };
         if passed {
             self.bring_back(index, Return::TrialPassed, now_ms);
@@ -229,9 +250,9 @@ impl<C> Ejections<C> {
     /// its trial. nginx knows no such thing.
     pub fn withdraw(&mut self, server: ServerId, began_ms: u64, now_ms: u64) {
         let seat = &mut self.seats[server.index()];
-        let is_other = seat.record.place == Place::OnTrial || !seat.record.is_trial(began_ms);
+        let is_other = seat.record().place == Place::OnTrial || !seat.record().is_trial(began_ms);
         if matches!(self.rules, Some(Rules::Outliers(_))) && !is_other {
-            seat.record.place = Place::OnTrial;
+            seat.account().record.place = Place::OnTrial;
             seat.member.state.set_ejection(Ejection::OnTrial);
             self.tell(now_ms, Change::OnTrial { server });
         }
@@ -245,7 +266,7 @@ impl<C> Ejections<C> {
             .seats
             .iter()
             .zip(windows)
-            .map(|(seat, window)| match seat.record.place {
+            .map(|(seat, window)| match seat.record().place {
                 // One that was away for part of the time is not compared.
                 Place::Good { since_ms } if since_ms <= began_ms => Some(*window),
                 _ => None,
@@ -264,13 +285,14 @@ impl<C> Ejections<C> {
         for index in 0..self.seats.len() {
             // One that took the trial and then left before it began.
             self.begin_trial(index, now_ms);
-            let record = &mut self.seats[index].record;
-            if matches!(record.place, Place::Trying { until_ms } if until_ms <= now_ms) {
-                record.miss();
-            }
-            if let Place::Ejected { until_ms } | Place::Trying { until_ms } = record.place
+            let place = self.seats[index].record().place;
+            if let Place::Ejected { until_ms } | Place::Trying { until_ms } = place
                 && until_ms <= now_ms
             {
+                let record = &mut self.seats[index].account().record;
+                if matches!(place, Place::Trying { .. }) {
+                    record.miss();
+                }
                 record.place = Place::OnTrial;
                 self.seats[index].member.state.set_ejection(Ejection::OnTrial);
                 self.tell(now_ms, Change::OnTrial { server: ServerId(index as u32) });
@@ -283,11 +305,11 @@ impl<C> Ejections<C> {
     /// not what it was when it was ejected. nginx knows no such thing.
     pub fn recover(&mut self, server: ServerId, now_ms: u64) {
         let seat = &mut self.seats[server.index()];
-        let is_out = matches!(seat.record.place, Place::Ejected { .. } | Place::Trying { .. });
+        let is_out = matches!(seat.record().place, Place::Ejected { .. } | Place::Trying { .. });
         if is_out && matches!(self.rules, Some(Rules::Outliers(_))) {
-            seat.record.place = Place::OnTrial;
+            seat.account().record.place = Place::OnTrial;
             // What began before says nothing of it any more.
-            seat.record.ejected_ms = now_ms;
+            seat.account().record.ejected_ms = now_ms;
             seat.member.state.set_ejection(Ejection::OnTrial);
             self.tell(now_ms, Change::OnTrial { server });
         }
@@ -295,7 +317,7 @@ impl<C> Ejections<C> {
 
     /// When [`Ejections::advance`] next has something to do by time alone.
     pub fn next_ms(&self) -> Option<u64> {
-        let until = |seat: &Seat<C>| match seat.record.place {
+        let until = |seat: &Seat<C>| match seat.record().place {
             Place::Ejected { until_ms } | Place::Trying { until_ms } => Some(until_ms),
             Place::Good { .. } | Place::OnTrial => None,
         };
@@ -304,7 +326,7 @@ impl<C> Ejections<C> {
 
     /// Whether all is well and only a failure can change that.
     pub fn is_quiet(&self) -> bool {
-        self.panic_percent.is_none() && self.seats.iter().all(|seat| seat.record.is_good())
+        self.panic_percent.is_none() && self.seats.iter().all(|seat| seat.record().is_good())
     }
 
     /// Ejects a server that is good, unless too few would be left.
@@ -313,28 +335,28 @@ impl<C> Ejections<C> {
         let backup = self.seats[index].member.backup;
         let is_of_its_kind = |seat: &&Seat<C>| seat.member.backup == backup && !seat.member.leaving;
         let of_its_kind = || self.seats.iter().filter(is_of_its_kind);
-        let out = of_its_kind().filter(|seat| !seat.record.is_good()).count();
+        let out = of_its_kind().filter(|seat| !seat.record().is_good()).count();
         let out_max = (of_its_kind().count() * rules.servers_max_percent as usize / 100).max(1);
         let mut others = self.seats.iter().enumerate().filter(|(other, _)| *other != index);
         if out >= out_max || !others.any(|(_, seat)| seat.is_reliable()) {
             return;
         }
-        let (for_ms, times) = self.seats[index].record.lengthen(&rules, now_ms);
+        let (for_ms, times) = self.seats[index].account().record.lengthen(&rules, now_ms);
         self.eject(index, now_ms.saturating_add(for_ms), grounds, times, now_ms);
     }
 
     /// Ejects a server whose trial has failed: it was out before.
     fn eject_again(&mut self, index: usize, now_ms: u64) {
         let Some(Rules::Outliers(rules)) = self.rules else { return };
-        let (for_ms, times) = self.seats[index].record.lengthen(&rules, now_ms);
+        let (for_ms, times) = self.seats[index].account().record.lengthen(&rules, now_ms);
         self.eject(index, now_ms.saturating_add(for_ms), Grounds::Trial, times, now_ms);
     }
 
     /// Ejects a server as nginx does: whoever else is left, and anew with every failure of a request that was under way.
     fn eject_until(&mut self, index: usize, until_ms: u64, fails: u32, now_ms: u64) {
-        let grounds = match self.seats[index].record.place {
+        let grounds = match self.seats[index].record().place {
             Place::Ejected { .. } => {
-                self.seats[index].record.place = Place::Ejected { until_ms };
+                self.seats[index].account().record.place = Place::Ejected { until_ms };
                 return;
             }
             Place::Good { .. } => Grounds::MaxFails(fails),
@@ -345,9 +367,9 @@ impl<C> Ejections<C> {
 
     fn eject(&mut self, index: usize, until_ms: u64, grounds: Grounds, times: u32, now_ms: u64) {
         let seat = &mut self.seats[index];
-        seat.record.place = Place::Ejected { until_ms };
-        seat.record.ejected_ms = now_ms;
-        seat.record.ejections[grounds.index()] += 1;
+        seat.account().record.place = Place::Ejected { until_ms };
+        seat.account().record.ejected_ms = now_ms;
+        seat.account().record.ejections[grounds.index()] += 1;
         seat.member.state.suspicion().watch(true);
         seat.member.state.set_ejection(Ejection::Ejected);
         let for_ms = until_ms - now_ms;
@@ -357,10 +379,10 @@ impl<C> Ejections<C> {
     fn bring_back(&mut self, index: usize, how: Return, now_ms: u64) {
         let seat = &mut self.seats[index];
         seat.member.state.suspicion().watch(false);
-        if seat.record.is_good() {
+        if seat.record().is_good() {
             return;
         }
-        seat.record.place = Place::Good { since_ms: now_ms };
+        seat.account().record.place = Place::Good { since_ms: now_ms };
         if self.starts_slowly {
             // Before it is back, so that its first requests are few.
             seat.member.state.set_ramp(1);

@@ -96,13 +96,13 @@ pub(super) struct Record<C> {
 }
 
 impl<C> Record<C> {
-    pub(super) fn new() -> Record<C> {
+    pub(super) const fn new() -> Record<C> {
         Record {
             place: Place::Good { since_ms: 0 },
             ejected_ms: 0,
             times: 0,
             ejections: [0; Grounds::COUNT],
-            history: History::default(),
+            history: History::new(),
         }
     }
 

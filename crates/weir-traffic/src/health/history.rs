@@ -21,6 +21,10 @@ pub struct Outcome<C> {
 pub struct History<C>(VecDeque<Outcome<C>>);
 
 impl<C> History<C> {
+    pub(crate) const fn new() -> History<C> {
+        History(VecDeque::new())
+    }
+
     /// The outcomes, the oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Outcome<C>> + DoubleEndedIterator {
         self.0.iter()
@@ -41,6 +45,6 @@ impl<C> History<C> {
 
 impl<C> Default for History<C> {
     fn default() -> History<C> {
-        History(VecDeque::new())
+        History::new()
     }
 }

@@ -4,6 +4,7 @@
 //! seconds, so that the budget follows the traffic, plus a small allowance per second, so that a single
 //! failure on a quiet upstream is repeated. Lock-free; time is passed in.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Length of the window in seconds.
@@ -17,6 +18,13 @@ const SLOTS: usize = WINDOW_SECONDS as usize + 1;
 pub struct RetryBudget {
     share_percent: u32,
     allowance_per_second: u32,
+    /// Made with the first thing to count: most upstreams of a large config have no requests.
+    window: OnceLock<Box<Window>>,
+}
+
+/// The last seconds.
+#[derive(Debug, Default)]
+struct Window {
     requests: [Slot; SLOTS],
     retries: [Slot; SLOTS],
 }
@@ -34,12 +42,11 @@ impl RetryBudget {
 
     /// A budget of `share_percent` of the requests of the last ten seconds plus `allowance_per_second`.
     pub fn new(share_percent: u32, allowance_per_second: u32) -> RetryBudget {
-        RetryBudget {
-            share_percent,
-            allowance_per_second,
-            requests: Default::default(),
-            retries: Default::default(),
-        }
+        RetryBudget { share_percent, allowance_per_second, window: OnceLock::new() }
+    }
+
+    fn window(&self) -> &Window {
+        self.window.get_or_init(Box::default)
     }
 
     /// Counts a request (not a retry) at `now_ms`.
@@ -50,16 +57,17 @@ impl RetryBudget {
     /// Counts several at once, for callers that would rather not touch what all share at every request.
     pub fn record_requests(&self, count: u32, now_ms: u64) {
         let second = now_ms / 1_000;
-        slot_of(&self.requests, second).add(second, count);
+        slot_of(&self.window().requests, second).add(second, count);
     }
 
     /// Takes one retry from the budget at `now_ms`; false when it is used up. However many threads ask at
     /// once, the budget is not exceeded; threads that ask at the very end of it may all be refused.
     pub fn try_take(&self, now_ms: u64) -> bool {
         let second = now_ms / 1_000;
-        let slot = slot_of(&self.retries, second);
+        let window = self.window();
+        let slot = slot_of(&window.retries, second);
         slot.add(second, 1);
-        if sum(&self.retries, second) <= self.allowed(second) {
+        if sum(&window.retries, second) <= self.allowed(second) {
             return true;
         }
         slot.take_back(second);
@@ -69,11 +77,11 @@ impl RetryBudget {
     /// Retries that could still be taken at `now_ms`.
     pub fn left(&self, now_ms: u64) -> u64 {
         let second = now_ms / 1_000;
-        self.allowed(second).saturating_sub(sum(&self.retries, second))
+        self.allowed(second).saturating_sub(sum(&self.window().retries, second))
     }
 
     fn allowed(&self, second: u64) -> u64 {
-        let share = sum(&self.requests, second) * u64::from(self.share_percent) / 100;
+        let share = sum(&self.window().requests, second) * u64::from(self.share_percent) / 100;
         share + u64::from(self.allowance_per_second) * WINDOW_SECONDS
     }
 }

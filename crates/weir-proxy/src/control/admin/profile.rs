@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use weir_observe::{ListenerShard, ServerShard, UpstreamShard, WorkerShard};
+use weir_observe::{ListenerShard, PerWorker, ServerShard, UpstreamShard, WorkerShard};
 use weir_traffic::route::query_value;
 
 use super::Served;
@@ -154,7 +154,7 @@ fn classes(sources: &Sources) -> Vec<Class> {
         u64::try_from(all).unwrap_or(0)
     };
     let buffer_size = snapshot.process.buffer_size.as_usize();
-    let idle = snapshot.upstreams.iter().flat_map(|plan| plan.server_shards.iter().flatten());
+    let idle = snapshot.upstreams.iter().flat_map(|plan| plan.server_shards.iter().flat_map(PerWorker::used));
     let idle = idle.map(|shard| shard.connections_idle.value()).sum::<i64>();
     let exchanges = sum(|shard| shard.exchanges_open.value() + shard.exchanges_kept.value());
     let connection = size_of::<ServerConnection>() + size_of::<Connection>();
@@ -173,9 +173,9 @@ fn classes(sources: &Sources) -> Vec<Class> {
 fn counters(sources: &Sources, snapshot: &Snapshot) -> [Class; 4] {
     let count = |all: usize| u64::try_from(all).unwrap_or(u64::MAX);
     let listeners = snapshot.listeners.iter().map(|plan| plan.state.shards.len()).sum();
-    let upstreams = snapshot.upstreams.iter().map(|plan| plan.shards.len()).sum();
-    let servers =
-        snapshot.upstreams.iter().flat_map(|plan| plan.server_shards.iter().map(|shards| shards.len())).sum();
+    let upstreams = snapshot.upstreams.iter().map(|plan| plan.shards.used().count()).sum();
+    let servers = snapshot.upstreams.iter().flat_map(|plan| &plan.server_shards);
+    let servers = servers.map(|shards| shards.used().count()).sum();
     [
         Class::new("counters of workers", count(sources.shards.len()), size_of::<WorkerShard>()),
         Class::new("counters of listeners", count(listeners), size_of::<ListenerShard>()),

@@ -67,7 +67,7 @@ impl Seen {
         let rules = plan.config.ejection.as_ref().map(|ejection| ejection.rules);
         let measures = matches!(rules, Some(Rules::Outliers(rules)) if rules.latency.is_some());
         let mut total = Self { latency: measures.then(HistogramSnapshot::new), ..Self::default() };
-        for shard in &plan.server_shards[server] {
+        for shard in plan.server_shards[server].used() {
             total.attempts += shard.attempts.value();
             total.faults += shard.faults.value();
             if let Some(latency) = &mut total.latency {
