@@ -30,6 +30,7 @@ mod difference;
 // Back to text: the effective configuration, the reference, the schema.
 mod print;
 mod secrets;
+mod shown;
 mod reference;
 
 pub use certificate::{
@@ -43,14 +44,15 @@ pub use config::{
     IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
     ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, OnDown, PathForm, Paths, Probe, Process,
     Protocol, ProxyProtocol, ProxyVersion, Queue, QueuePriority, Recorder, Redirect, RedirectPart,
-    ReloadTrigger, RequestId, Retry, Route, RouteTimeouts, Secret, Server, ServerLeniency, Split, TlsVersion,
-    Traces, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits, UpstreamTimeouts, UpstreamTls,
-    WorkerCount,
+    ReloadTrigger, RequestId, Retry, Route, RouteSettings, RouteTimeouts, Secret, Server, ServerLeniency,
+    Split, TlsVersion, Traces, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
+    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, What};
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
 pub use reference::{elsewhere_markdown, json_schema, reference_markdown};
+pub use shown::ShownConfig;
 pub use value::{
     FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Share, Size,
     StatusRange, Token, ValueError, parse_duration, print_duration,

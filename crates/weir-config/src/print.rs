@@ -8,28 +8,44 @@ use crate::text::{Document, ListenerText};
 
 pub(crate) fn print(document: &Document) -> String {
     let mut text = String::new();
-    push_table(&mut text, "[process]", &document.process);
-    push_table(&mut text, "[log]", &document.log);
-    push_table(&mut text, "[access_log]", &document.access_log);
-    push_table(&mut text, "[dns]", &document.dns);
-    push_table(&mut text, "[admin]", &document.admin);
-    push_table(&mut text, "[recorder]", &document.recorder);
-    push_table(&mut text, "[traces]", &document.traces);
+    print_lines(document, &mut |line| {
+        text.push_str(line);
+        text.push('\n');
+    });
+    text
+}
+
+/// Prints line by line.
+pub(crate) fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
+    push_lines(print, "[process]", &lines_of(&document.process));
+    let sections = [
+        ("[log]", lines_of(&document.log)),
+        ("[access_log]", lines_of(&document.access_log)),
+        ("[dns]", lines_of(&document.dns)),
+        ("[admin]", lines_of(&document.admin)),
+        ("[recorder]", lines_of(&document.recorder)),
+        ("[traces]", lines_of(&document.traces)),
+    ];
+    for (header, lines) in &sections {
+        print("");
+        push_lines(print, header, lines);
+    }
     for (name, listener) in &document.listener.0 {
         let name = key(&name.value);
         let without_routes = ListenerText { route: Vec::new(), ..listener.value.clone() };
-        let mut lines = Vec::new();
-        without_routes.lines("", &mut lines);
+        let mut lines = lines_of(&without_routes);
         lines.retain(|line| !line.starts_with("route = "));
-        push_lines(&mut text, &format!("[listener.{name}]"), &lines);
+        print("");
+        push_lines(print, &format!("[listener.{name}]"), &lines);
         for route in &listener.value.route {
-            push_table(&mut text, &format!("[[listener.{name}.route]]"), route);
+            print("");
+            push_lines(print, &format!("[[listener.{name}.route]]"), &lines_of(route));
         }
     }
     for (name, upstream) in &document.upstream.0 {
-        push_table(&mut text, &format!("[upstream.{}]", key(&name.value)), upstream);
+        print("");
+        push_lines(print, &format!("[upstream.{}]", key(&name.value)), &lines_of(upstream));
     }
-    text
 }
 
 /// A key, in quotes where it needs them.
@@ -39,20 +55,13 @@ fn key(name: &str) -> String {
     if is_bare { name.to_owned() } else { Box::<str>::from(name).write() }
 }
 
-fn push_table(text: &mut String, header: &str, table: &impl Value) {
+fn lines_of(table: &impl Value) -> Vec<String> {
     let mut lines = Vec::new();
     table.lines("", &mut lines);
-    push_lines(text, header, &lines);
+    lines
 }
 
-fn push_lines(text: &mut String, header: &str, lines: &[String]) {
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    text.push_str(header);
-    text.push('\n');
-    for line in lines {
-        text.push_str(line);
-        text.push('\n');
-    }
+fn push_lines(print: &mut dyn FnMut(&str), header: &str, lines: &[String]) {
+    print(header);
+    lines.iter().for_each(|line| print(line));
 }

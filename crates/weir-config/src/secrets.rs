@@ -85,7 +85,7 @@ mod tests {
         "#;
         let checked = Checked::parse_alone(text, "weir.toml", &|_| None);
         assert!(checked.print().contains("hush-5"), "who runs `weir check --print` has the file");
-        let shown = checked.into_result().unwrap().shown;
+        let shown = checked.into_result().unwrap().shown.to_string();
         assert!(!shown.contains("hush"), "{shown}");
         assert_eq!(shown.matches("(a secret, left out)").count(), 7, "{shown}");
         assert!(shown.contains("red"), "{shown}");

@@ -285,7 +285,7 @@ impl Proxy {
             self.bind_admin(config, &runtime, &Arc::new(served))?;
         }
         self.listened_now.store(Arc::new(self.listened()));
-        runtime.spawn(keep_up(followings));
+        runtime.spawn(keep_up(followings, Arc::clone(&self.around.due_books)));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control = Some(control.spawn(move || {
@@ -522,7 +522,8 @@ fn surroundings(config: &Config) -> io::Result<Surroundings> {
         Some(name) => name.to_string(),
         None => format!("weir-{:08x}", seed as u32),
     };
-    Ok(Surroundings { via_name: via_name.into(), seed, workers: workers.get() })
+    let (via_name, due_books) = (via_name.into(), Arc::default());
+    Ok(Surroundings { via_name, seed, workers: workers.get(), due_books })
 }
 
 fn random_seed() -> io::Result<u64> {

@@ -32,7 +32,7 @@ pub(super) fn check(
     let upstream = value.upstream.as_ref().map(|name| Action::Upstream(upstreams.find(name, findings)));
     let split = value.split.as_ref().map(|parts| Action::Split(split(&parts.0, upstreams, findings)));
     let redirect = value.redirect.as_ref().map(|text| Action::Redirect(redirect(text, findings)));
-    let respond = value.respond.as_ref().map(|text| Action::Respond(respond(text, findings)));
+    let respond = value.respond.as_ref().map(|text| Action::Respond(Box::new(respond(text, findings))));
     upstream.or(split).or(redirect).or(respond).unwrap_or(Action::Upstream(UpstreamIndex(0)))
 }
 

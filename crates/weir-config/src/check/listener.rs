@@ -10,7 +10,7 @@ use weir_traffic::route::{RouteId, RouteTable};
 use super::{
     Surroundings, UpstreamNames, access_log, client_certificates, redirect, route, tls, warn_unreachable,
 };
-use crate::config::{Listener, Protocol, ProxyProtocol, Route};
+use crate::config::{Alike, Listener, Protocol, ProxyProtocol, Route};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::source::Span;
@@ -52,10 +52,13 @@ fn routes(
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<Span> = text.value.route.iter().map(|route| route.at).collect();
-    let mut routes: Vec<Route> =
-        text.value.route.iter().map(|route| route::check(route, &text.value, upstreams, findings)).collect();
+    let mut alike = Alike::default();
+    let mut check = |route| route::check(route, &text.value, upstreams, &mut alike, findings);
+    let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
-        routes.push(Route { body_size, ..Route::to_upstream("*", upstreams.find(upstream, findings)) });
+        let mut route = Route::to_upstream("*", upstreams.find(upstream, findings));
+        route.body_size = body_size;
+        routes.push(route);
         places.push(upstream.at);
     }
     if routes.is_empty() && text.is_missing("route") && text.is_missing("upstream") {

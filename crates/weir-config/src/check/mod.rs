@@ -32,11 +32,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, ConnectionLimit, UpstreamIndex};
+use crate::config::{Alike, Config, ConnectionLimit, UpstreamIndex};
 use crate::key::{Located, Sectional, Spanned};
 use crate::mistake::{Finding, MistakeKind, did_you_mean};
-use crate::print::print;
-use crate::secrets::without_secrets;
+use crate::shown::ShownConfig;
 use crate::text::Document;
 use crate::value::{is_name, print_duration};
 
@@ -51,9 +50,10 @@ pub(crate) fn check(text: &Located<Document>, files: &Files<'_>, findings: &mut 
         let around = Surroundings { document, files, upstreams: &upstream_names };
         listeners.push(Arc::new(listener::check(name, text, &around, findings)));
     }
-    let upstreams = document.upstream.0.iter();
-    let upstreams =
-        upstreams.map(|(name, text)| Arc::new(upstream::check(name, text, files, findings))).collect();
+    let (upstreams, mut alike) = (document.upstream.0.iter(), Alike::default());
+    let upstreams = upstreams
+        .map(|(name, text)| Arc::new(upstream::check(name, text, files, &mut alike, findings)))
+        .collect();
     for (name, _) in &document.upstream.0 {
         check_name(name, "upstream", findings);
     }
@@ -69,7 +69,7 @@ pub(crate) fn check(text: &Located<Document>, files: &Files<'_>, findings: &mut 
     access_log::check(&document.access_log, files, findings);
     let traces = traces::check(&document.traces, files, findings);
     let credentials = admin::check(&document.admin, files, findings);
-    let shown = print(&without_secrets(document)).into();
+    let shown = ShownConfig::of(document);
     let Document { process, log, dns, admin, recorder, .. } = document;
     Config {
         process: process.value.clone(),

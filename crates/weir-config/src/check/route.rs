@@ -4,7 +4,7 @@ use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::{UpstreamNames, action, check_name, headers};
-use crate::config::{Action, EncodedSlash, Protocol, Route};
+use crate::config::{Action, Alike, EncodedSlash, Protocol, Route, RouteSettings};
 use crate::key::{Located, Map, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::text::{ListenerText, RegexReplacement, RouteText, ValueRule};
@@ -14,6 +14,7 @@ pub(super) fn check(
     text: &Located<RouteText>,
     listener: &ListenerText,
     upstreams: &UpstreamNames<'_>,
+    alike: &mut Alike<RouteSettings>,
     findings: &mut Vec<Finding>,
 ) -> Route {
     let value = &text.value;
@@ -26,10 +27,8 @@ pub(super) fn check(
     if matches!(action, Action::Redirect(_) | Action::Respond(_)) {
         report_without_server(text, findings);
     }
-    Route {
-        name: route_name(value),
-        matches: matches(text, findings).into(),
-        action,
+    let matches = matches(text, findings).into();
+    let settings = RouteSettings {
         rewrite: rewrite(text, findings),
         request_headers: headers::check_request(&value.request_headers, findings),
         response_headers: headers::check_response(&value.response_headers, findings),
@@ -39,7 +38,8 @@ pub(super) fn check(
         upgrades: upgrades(&value.upgrades, findings),
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
-    }
+    };
+    Route { name: route_name(value), matches, action, settings: alike.share(settings) }
 }
 
 /// What a route is called in logs and metrics.

@@ -7,7 +7,7 @@ use weir_traffic::balance::{LoadFactor, Policy};
 
 use super::tls::Files;
 use super::{check_name, ejection, health, persistence, upstream_tls, warn_unreachable};
-use crate::config::{Server, Upstream};
+use crate::config::{Alike, Server, Upstream, UpstreamSettings};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
 use crate::text::{ServerMode, ServerText, UpstreamText};
@@ -17,6 +17,7 @@ pub(super) fn check(
     name: &Spanned<Box<str>>,
     text: &Located<UpstreamText>,
     files: &Files<'_>,
+    alike: &mut Alike<UpstreamSettings>,
     findings: &mut Vec<Finding>,
 ) -> Upstream {
     let servers = servers(name, &text.value, findings);
@@ -30,12 +31,9 @@ pub(super) fn check(
     let persistence = text.value.persistence.as_ref();
     let persistence = persistence.map(|text| persistence::check(&name.value, text, findings));
     let UpstreamText { timeouts, limits, allow, idle, queue, retry, .. } = text.value.clone();
-    Upstream {
-        name: name.value.clone(),
-        servers,
+    let settings = UpstreamSettings {
         balance: balance(text, findings),
         slow_start: text.value.slow_start,
-        tls,
         timeouts: timeouts.value,
         limits,
         allow,
@@ -48,7 +46,9 @@ pub(super) fn check(
         on_down: text.value.on_down,
         ejection,
         panic_threshold: text.value.panic_threshold,
-    }
+    };
+    let tls = tls.map(Box::new);
+    Upstream { name: name.value.clone(), servers, tls, settings: alike.share(settings) }
 }
 
 fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, findings: &mut Vec<Finding>) -> Vec<Server> {

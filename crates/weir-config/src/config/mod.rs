@@ -6,6 +6,7 @@
 
 mod process;
 mod access_log;
+mod alike;
 mod client_certificates;
 mod credentials;
 mod ejection;
@@ -21,7 +22,10 @@ mod upstream_tls;
 
 use std::sync::Arc;
 
+use crate::shown::ShownConfig;
+
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub(crate) use alike::Alike;
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use credentials::Credentials;
 pub use ejection::Ejection;
@@ -35,14 +39,14 @@ pub use process::{
     Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, Recorder, ReloadTrigger, WorkerCount,
 };
 pub use route::{
-    Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteTimeouts,
-    Split, UpstreamIndex,
+    Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteSettings,
+    RouteTimeouts, Split, UpstreamIndex,
 };
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, Traces};
 pub use upstream::{
     IdleConnections, OnDown, ProxyVersion, Queue, Retry, Server, ServerLeniency, Upstream, UpstreamLimits,
-    UpstreamTimeouts,
+    UpstreamSettings, UpstreamTimeouts,
 };
 pub use upstream_tls::UpstreamTls;
 
@@ -60,7 +64,7 @@ pub struct Config {
     /// Who may come in there.
     pub credentials: Credentials,
     /// Every key with the value that holds, as TOML; secrets are left out.
-    pub shown: Arc<str>,
+    pub shown: ShownConfig,
     /// What is kept of exchanges that are over.
     pub recorder: Recorder,
     /// What is traced; `None`: nothing.

@@ -1,5 +1,6 @@
 //! `[[listener.NAME.route]]`: which requests, and what happens to them.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,13 @@ pub struct Route {
     pub matches: Arc<RouteMatch>,
     /// What happens to a request of this route.
     pub action: Action,
+    /// The rest, which routes that say the same have in common: its fields are read and set as if they stood here.
+    pub settings: Arc<RouteSettings>,
+}
+
+/// What a route says besides which requests it takes and where they go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteSettings {
     /// What becomes of the path before the request goes to the server; `None` leaves it as it came.
     pub rewrite: Option<Rewrite>,
     /// Changes to the headers of the request before it goes to the server.
@@ -50,6 +58,28 @@ impl Route {
             name: name.into(),
             matches: Arc::default(),
             action: Action::Upstream(upstream),
+            settings: Arc::default(),
+        }
+    }
+}
+
+impl Deref for Route {
+    type Target = RouteSettings;
+
+    fn deref(&self) -> &RouteSettings {
+        &self.settings
+    }
+}
+
+impl DerefMut for Route {
+    fn deref_mut(&mut self) -> &mut RouteSettings {
+        Arc::make_mut(&mut self.settings)
+    }
+}
+
+impl Default for RouteSettings {
+    fn default() -> Self {
+        Self {
             rewrite: None,
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
@@ -96,7 +126,7 @@ pub enum Action {
     /// It is answered with a redirect.
     Redirect(Redirect),
     /// It is answered with this response.
-    Respond(Fixed),
+    Respond(Box<Fixed>),
 }
 
 /// One part of a weighted split.

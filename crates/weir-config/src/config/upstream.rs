@@ -1,5 +1,6 @@
 //! `[upstream.NAME]`: a named set of servers, and how long each step towards them may take.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,12 +22,19 @@ pub struct Upstream {
     pub name: Box<str>,
     /// The servers; at least one, names unique, not all of weight 0.
     pub servers: Vec<Server>,
+    /// How servers are spoken to in private; `None`: they are not.
+    pub tls: Option<Box<UpstreamTls>>,
+    /// The rest, which upstreams that say the same have in common: its fields are read and set as if they stood here.
+    pub settings: Arc<UpstreamSettings>,
+}
+
+/// What an upstream says besides what its servers are and how they prove it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpstreamSettings {
     /// How a server is chosen.
     pub balance: Policy,
     /// The time in which a server that comes back works its way up; `None`: it has its whole weight at once.
     pub slow_start: Option<Duration>,
-    /// How servers are spoken to in private; `None`: they are not.
-    pub tls: Option<UpstreamTls>,
     /// Time limits of each step towards a server.
     pub timeouts: UpstreamTimeouts,
     /// Size and count limits on what a server sends.
@@ -53,15 +61,25 @@ pub struct Upstream {
     pub panic_threshold: Option<Percent>,
 }
 
-impl Upstream {
-    /// An upstream with the defaults of the product.
-    pub fn new(name: &str, servers: Vec<Server>) -> Self {
+impl Deref for Upstream {
+    type Target = UpstreamSettings;
+
+    fn deref(&self) -> &UpstreamSettings {
+        &self.settings
+    }
+}
+
+impl DerefMut for Upstream {
+    fn deref_mut(&mut self) -> &mut UpstreamSettings {
+        Arc::make_mut(&mut self.settings)
+    }
+}
+
+impl Default for UpstreamSettings {
+    fn default() -> Self {
         Self {
-            name: name.into(),
-            servers,
             balance: Policy::default(),
             slow_start: None,
-            tls: None,
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
             allow: ServerLeniency::default(),
@@ -75,6 +93,13 @@ impl Upstream {
             ejection: Some(Ejection::default()),
             panic_threshold: None,
         }
+    }
+}
+
+impl Upstream {
+    /// An upstream with the defaults of the product.
+    pub fn new(name: &str, servers: Vec<Server>) -> Self {
+        Self { name: name.into(), servers, tls: None, settings: Arc::default() }
     }
 
     /// What keeps clients on their servers, ready for use.

@@ -36,7 +36,7 @@ fn secrets_come_from_files() {
     let config = checked.into_result().expect("it has no mistake");
     assert!(config.credentials.accept_user(b"ops", b"correct horse"));
     assert!(config.credentials.accept_token(b"0123456789abcdef"));
-    assert!(!config.shown.contains("horse") && !format!("{config:?}").contains("horse"));
+    assert!(!config.shown.to_string().contains("horse") && !format!("{config:?}").contains("horse"));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What holds when nothing is written, and what is printed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::{Checked, Config, Listener, Progress, Rate, Route, Server, Size, Upstream, UpstreamIndex};
+use weir_config::{
+    Checked, Config, Listener, Progress, Rate, Route, Server, ShownConfig, Size, Upstream, UpstreamIndex,
+};
 
 use crate::{checked, config, examples};
 
@@ -54,7 +55,7 @@ fn types_and_texts_have_the_same_defaults() {
     let built =
         Config { listeners: vec![listener.into()], upstreams: vec![upstream.into()], ..Config::default() };
     // What is shown of the text has none here.
-    let of_text = Config { shown: Arc::default(), ..config(MINIMAL) };
+    let of_text = Config { shown: ShownConfig::default(), ..config(MINIMAL) };
     assert_eq!(shown(&of_text), shown(&built));
 }
 

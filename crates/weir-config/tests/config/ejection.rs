@@ -20,7 +20,7 @@ fn upstream(more: &str) -> Upstream {
 }
 
 fn ejection(more: &str) -> Ejection {
-    upstream(more).ejection.expect("it is on")
+    upstream(more).ejection.clone().expect("it is on")
 }
 
 #[test]

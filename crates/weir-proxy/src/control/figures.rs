@@ -114,7 +114,7 @@ pub(super) fn collect_of(
 
 fn route(plan: &RoutePlan) -> RouteFigures {
     let mut figures = RouteFigures::named(&plan.config.name);
-    plan.shards.iter().for_each(|shard| figures.add(shard));
+    plan.shards.used().for_each(|shard| figures.add(shard));
     figures
 }
 

@@ -77,7 +77,7 @@ impl Modes {
         }
         let state = plan.balancer().state(ServerId(server_at as u32));
         state.set_mode(mode);
-        plan.standings[server_at].note(format!("an operator set the mode to {}", mode.name()));
+        plan.places[server_at].standing.note(format!("an operator set the mode to {}", mode.name()));
         plan.settle_ejections();
         let left = state.in_flight();
         tracing::info!(upstream, server, mode = mode.name(), left, "the mode of the server was changed");
@@ -244,7 +244,7 @@ impl Watch {
             return;
         }
         self.drain = self.drain.closed();
-        plan.standings[server].note("the deadline of the drain is over");
+        plan.places[server].standing.note("the deadline of the drain is over");
         plan.settle_ejections();
         plan.serve_queue();
         let ((upstream, server), seconds) = (&self.key, self.seconds());

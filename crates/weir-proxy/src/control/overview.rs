@@ -204,7 +204,7 @@ impl Sources {
     fn server(&self, plan: &UpstreamPlan, place: usize, figures: ServerFigures) -> ServerOverview {
         let (config, state) = (&plan.config.servers[place], &plan.balancer().states()[place]);
         let (rates, response_time) = self.pulse.server(&plan.config.name, &config.name);
-        let since = plan.standings[place].since();
+        let since = plan.places[place].standing.since();
         let now = clock::now();
         let leaves_in = plan.leaves_at[place].map(|at| at.saturating_duration_since(now));
         let drains_in = || self.modes.deadline_in(&plan.config.name, &config.name, plan.millis(now));
@@ -214,7 +214,7 @@ impl Sources {
             endpoints: plan.places[place].endpoints.load().iter().map(ToString::to_string).collect(),
             status: status_of(plan, place),
             since_ms: since.at_ms,
-            why: since.why,
+            why: since.why.into_owned(),
             weight: state.weight(),
             ramp_percent: state.ramp() * 100 / weir_traffic::RAMP_FULL,
             is_backup: config.backup,

@@ -31,7 +31,7 @@ pub(super) fn begin(plan: &Arc<UpstreamPlan>, index: usize) {
     let server = ServerId(index as u32);
     let mut now_ms = plan.millis(clock::now());
     let start = SlowStart::new(now_ms, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
-    plan.ascents[index].replace(None);
+    plan.places[index].ascent.replace(None);
     plan.balancer().state(server).set_ramp(start.ramp(now_ms));
     let rising = Arc::clone(plan.balancer().state(server));
     let epoch = plan.at_millis(0);
@@ -42,16 +42,16 @@ pub(super) fn begin(plan: &Arc<UpstreamPlan>, index: usize) {
             rising.set_ramp(start.ramp(now_ms));
         }
     });
-    plan.ascents[index].replace(Some(task.abort_handle()));
+    plan.places[index].ascent.replace(Some(task.abort_handle()));
 }
 
 /// Gives a server its whole share at once, however far it has come.
 pub(crate) fn forgo(plan: &UpstreamPlan, index: usize) {
-    plan.ascents[index].replace(None);
+    plan.places[index].ascent.replace(None);
     plan.balancer().state(ServerId(index as u32)).set_ramp(RAMP_FULL);
 }
 
 /// Ends the ascent of a server that is gone again.
 pub(super) fn stop(plan: &UpstreamPlan, index: usize) {
-    plan.ascents[index].replace(None);
+    plan.places[index].ascent.replace(None);
 }

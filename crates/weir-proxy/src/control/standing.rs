@@ -2,6 +2,7 @@
 //!
 //! Whoever changes a state says why, in the words of the log line about it.
 
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use crate::clock;
@@ -15,7 +16,7 @@ pub(crate) struct Standing(Mutex<Since>);
 pub(crate) struct Since {
     /// In milliseconds since 1970.
     pub(crate) at_ms: u64,
-    pub(crate) why: String,
+    pub(crate) why: Cow<'static, str>,
 }
 
 impl Default for Standing {
@@ -25,7 +26,7 @@ impl Default for Standing {
 }
 
 impl Since {
-    fn now(why: impl Into<String>) -> Self {
+    fn now(why: impl Into<Cow<'static, str>>) -> Self {
         let at_ms = u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX);
         Self { at_ms, why: why.into() }
     }
@@ -33,7 +34,7 @@ impl Since {
 
 impl Standing {
     /// Takes note of a change that has just happened.
-    pub(crate) fn note(&self, why: impl Into<String>) {
+    pub(crate) fn note(&self, why: impl Into<Cow<'static, str>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Since::now(why);
     }
 

@@ -1,4 +1,5 @@
-//! What runs on the control thread for each listener, upstream and server: one task for each, from its first config to its last.
+//! What runs on the control thread for each listener, upstream and server: one task for each, from its first config to its last; and one
+//! for the ejections of all upstreams.
 //!
 //! A reload leaves alone whatever is as before: a name that was just resolved is not asked for again, a comparison that has begun
 //! goes on. Must not hold a snapshot: it would never be freed.
@@ -8,14 +9,14 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use hickory_resolver::TokioResolver;
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::watch;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::Dns;
 
 use super::names::Name;
 use super::{certificates, ejection, names, trust};
 use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::upstream::ejection::DueBooks;
 
 /// A config that the tasks are to follow.
 pub(crate) struct Following {
@@ -25,8 +26,10 @@ pub(crate) struct Following {
 }
 
 /// Follows every config, until the task is dropped.
-pub(crate) async fn keep_up(mut configs: UnboundedReceiver<Following>) {
-    let mut upkeep = Upkeep::default();
+pub(crate) async fn keep_up(mut configs: UnboundedReceiver<Following>, due_books: Arc<DueBooks>) {
+    let (judged, next_judged) = unbounded_channel();
+    let _judge = Task::from(tokio::spawn(ejection::keep_judged(next_judged, due_books)));
+    let mut upkeep = Upkeep { judged, tasks: HashMap::new(), resolver: None };
     while let Some(Following { snapshot, asked }) = configs.recv().await {
         upkeep.follow(&snapshot, &asked);
     }
@@ -45,10 +48,10 @@ fn address<T>(thing: &Arc<T>) -> usize {
 }
 
 /// The tasks that run.
-#[derive(Default)]
 struct Upkeep {
     tasks: HashMap<Charge, Task>,
-    judged: HashMap<Box<str>, (watch::Sender<Arc<UpstreamPlan>>, Task)>,
+    /// Where the upstreams go that are judged.
+    judged: UnboundedSender<Vec<Arc<UpstreamPlan>>>,
     resolver: Option<(Dns, Arc<TokioResolver>)>,
 }
 
@@ -108,26 +111,10 @@ impl Upkeep {
     }
 
     /// Has every upstream judged whose servers may be ejected, or that has a panic threshold.
-    fn judge(&mut self, snapshot: &Snapshot) {
-        let mut before = std::mem::take(&mut self.judged);
-        for plan in &snapshot.upstreams {
-            if plan.config.servers.len() < 2 && plan.config.panic_threshold.is_none() {
-                continue;
-            }
-            let name = plan.config.name.clone();
-            let task = match before.remove(&name) {
-                Some((plans, task)) => {
-                    if !Arc::ptr_eq(&plans.borrow(), plan) {
-                        plans.send_replace(Arc::clone(plan));
-                    }
-                    (plans, task)
-                }
-                None => {
-                    let (plans, next) = watch::channel(Arc::clone(plan));
-                    (plans, tokio::spawn(ejection::keep_judged(next)).into())
-                }
-            };
-            self.judged.insert(name, task);
-        }
+    fn judge(&self, snapshot: &Snapshot) {
+        let is_judged = |plan: &&Arc<UpstreamPlan>| {
+            plan.config.servers.len() >= 2 || plan.config.panic_threshold.is_some()
+        };
+        let _ended = self.judged.send(snapshot.upstreams.iter().filter(is_judged).cloned().collect());
     }
 }

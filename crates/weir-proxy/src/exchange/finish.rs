@@ -56,7 +56,7 @@ fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announce
 /// Counts the exchange for the route that took it.
 fn count_route(record: &Record, view: &View, worker: usize) {
     let Some(route) = record.route else { return };
-    let shard = &view.snapshot.listeners[record.listener()].route_plans[route].shards[worker];
+    let shard = &view.snapshot.listeners[record.listener()].route_plans[route].shards.of(worker);
     shard.requests.increment();
     if record.status != 0 {
         shard.responses.record(record.status);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use weir_config::{Action, Listener, PathForm, Progress, Protocol, Route};
 use weir_http::{ChunkedLimits, EncodedSlash, FieldName, HeadLimits, Lenient, LenientChunks, PathRules};
-use weir_observe::{ListenerShard, RouteShard};
+use weir_observe::{ListenerShard, PerWorker, RouteShard};
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
@@ -102,7 +102,7 @@ pub(crate) struct RoutePlan {
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
     /// What each worker counts.
-    pub(crate) shards: Box<[Arc<RouteShard>]>,
+    pub(crate) shards: PerWorker<RouteShard>,
 }
 
 impl ListenerPlan {
@@ -302,10 +302,7 @@ impl RoutePlan {
             Action::Upstream(_) | Action::Redirect(_) | Action::Respond(_) => None,
         };
         Self {
-            shards: match before {
-                Some(before) => before.shards.clone(),
-                None => (0..around.workers).map(|_| Arc::default()).collect(),
-            },
+            shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
             split,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),

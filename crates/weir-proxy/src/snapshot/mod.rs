@@ -24,6 +24,7 @@ pub(crate) use self::traces::TracePlan;
 pub(crate) use self::upstream::{Place, UpstreamPlan};
 use crate::clock;
 use crate::tls::terms::Unusable;
+use crate::upstream::ejection::DueBooks;
 
 /// Why TLS cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +65,8 @@ pub(crate) struct Surroundings {
     /// Decides with which server each balancer begins.
     pub(crate) seed: u64,
     pub(crate) workers: usize,
+    /// The books of ejections that the control thread is to look at.
+    pub(crate) due_books: Arc<DueBooks>,
 }
 
 /// Counts a snapshot until the last who uses it is gone.

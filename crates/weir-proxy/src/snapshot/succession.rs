@@ -12,8 +12,8 @@ use weir_traffic::ServerState;
 use weir_traffic::admission::Admission;
 use weir_traffic::balance::{Balancer, Member};
 
-use super::UpstreamPlan;
 use super::upstream::{Place, delay_target};
+use super::{Surroundings, UpstreamPlan};
 use crate::control::health;
 use crate::upstream::admission::Waiter;
 use crate::upstream::ejection::Ejector;
@@ -40,22 +40,13 @@ impl<'a> Succession<'a> {
         servers.map(move |(index, server)| of(index, server, self.before.filter(|_| self.is_known[index])))
     }
 
-    /// What plans share of each server: that of the plan before, or what there is at first.
-    pub(super) fn shared<T: Default + 'a>(
-        self,
-        of: impl Fn(&'a UpstreamPlan) -> &'a [Arc<T>],
-    ) -> Box<[Arc<T>]> {
-        self.each(|index, _, before| before.map_or_else(Arc::default, |it| Arc::clone(&of(it)[index])))
-            .collect()
-    }
-
     /// Who judges the servers, and who chooses among them.
-    pub(super) fn balancing(self, seed: u64) -> (Ejector, Admission<Waiter>) {
-        let config = self.config;
+    pub(super) fn balancing(self, around: &Surroundings) -> (Ejector, Admission<Waiter>) {
+        let (config, seed) = (self.config, around.seed);
         match self.before {
             None => {
                 let balancer = Balancer::new(&config.balance, self.members(), seed);
-                let ejector = Ejector::new(config, self.leaves_at, &balancer);
+                let ejector = Ejector::new(config, self.leaves_at, &balancer, &around.due_books);
                 (ejector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
             }
             Some(before) => {

@@ -51,7 +51,7 @@ pub(crate) struct UpstreamPlan {
     pub(crate) persistence: Option<Persistence>,
     /// Whether requests that belong to a server wait for it when it is full.
     pub(crate) patience: Patience,
-    /// Where each server is.
+    /// Where each server is, and how it is doing.
     pub(crate) places: Box<[Arc<Place>]>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) chunked_limits: ChunkedLimits,
@@ -70,10 +70,6 @@ pub(crate) struct UpstreamPlan {
     pub(crate) probes: Box<[Option<Arc<ProbeShard>>]>,
     /// Who is ejected.
     pub(crate) ejector: Ejector,
-    /// Servers that work their way up.
-    pub(crate) ascents: Box<[Arc<Ascent>]>,
-    /// Since when what holds of each server holds.
-    pub(crate) standings: Box<[Arc<Standing>]>,
     /// What each worker counts of the upstream.
     pub(crate) shards: PerWorker<UpstreamShard>,
     /// What each worker counts of each server. Where there is something, there is something of the upstream too.
@@ -81,18 +77,27 @@ pub(crate) struct UpstreamPlan {
     epoch: Instant,
 }
 
-/// Where a server is, as far as is known.
+/// Where a server is, as far as is known, and what is seldom asked about it.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// Empty until the name is resolved.
     pub(crate) endpoints: ArcSwap<Vec<Endpoint>>,
     /// When an address last went away, by [`UpstreamPlan::millis`]; 0 for never.
     address_gone_ms: AtomicU64,
+    /// Its way up, when it has come back.
+    pub(crate) ascent: Ascent,
+    /// Since when what holds of it holds.
+    pub(crate) standing: Standing,
 }
 
 impl Place {
     pub(super) fn new(address: &ServerAddress) -> Self {
-        Self { endpoints: ArcSwap::from_pointee(known(address)), address_gone_ms: AtomicU64::new(0) }
+        Self {
+            endpoints: ArcSwap::from_pointee(known(address)),
+            address_gone_ms: AtomicU64::new(0),
+            ascent: Ascent::default(),
+            standing: Standing::default(),
+        }
     }
 
     /// Takes over new addresses at `now_ms`; whether they are other than before.
@@ -138,7 +143,7 @@ impl UpstreamPlan {
     ) -> Result<Self, TlsError> {
         let Seats { servers, leaves_at, is_known } = seats;
         let names = tls_names(asked, &servers, before);
-        let tls = asked.tls.clone().map(|tls| UpstreamTls { names, ..tls });
+        let tls = asked.tls.as_deref().map(|tls| Box::new(UpstreamTls { names, ..tls.clone() }));
         let config = if servers == asked.servers && tls == asked.tls {
             Arc::clone(asked)
         } else {
@@ -146,7 +151,7 @@ impl UpstreamPlan {
         };
         let config = &config;
         let succession = Succession { config, leaves_at: &leaves_at, is_known: &is_known, before };
-        let (ejector, admission) = succession.balancing(around.seed);
+        let (ejector, admission) = succession.balancing(around);
         let keeps_idle = succession.keeps_idle();
         Ok(Self {
             trust: trust(config, before)?,
@@ -168,8 +173,6 @@ impl UpstreamPlan {
             retry_methods: MethodSet::new(config.retry.methods.iter().map(Method::as_str)),
             retry_body_max: config.retry.body_size.as_usize(),
             probes: succession.probes(),
-            ascents: succession.shared(|before| &before.ascents),
-            standings: succession.shared(|before| &before.standings),
             shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
             server_shards: succession.server_shards(around.workers),
             epoch: before.map_or_else(clock::now, |before| before.epoch),
@@ -222,9 +225,9 @@ impl UpstreamPlan {
             let wanted = wanted.map_or(server.mode, |known| states[known].mode());
             state.set_mode(wanted);
             if wanted != server.mode {
-                self.standings[index].note(format!("an operator set the mode to {}", wanted.name()));
+                self.places[index].standing.note(format!("an operator set the mode to {}", wanted.name()));
             } else if was_there {
-                self.standings[index].note(format!("the config says {}", wanted.name()));
+                self.places[index].standing.note(format!("the config says {}", wanted.name()));
             }
         }
     }
@@ -239,7 +242,7 @@ impl UpstreamPlan {
             if self.leaves_at[index].is_some() {
                 state.set_mode(Mode::Maintenance);
                 if before.leaves_at.get(index).is_some_and(Option::is_none) {
-                    self.standings[index].note("the config does not name it any more");
+                    self.places[index].standing.note("the config does not name it any more");
                 }
                 continue;
             }
@@ -252,7 +255,7 @@ impl UpstreamPlan {
             }
             if known.mode != server.mode && before.leaves_at[index].is_none() {
                 state.set_mode(server.mode);
-                self.standings[index].note(format!("the config says {}", server.mode.name()));
+                self.places[index].standing.note(format!("the config says {}", server.mode.name()));
             }
             if known.health && !server.health
                 || before.config.health.is_some() && self.config.health.is_none()

@@ -4,6 +4,7 @@
 //! has failed too often, never for a request without trouble. What was decided is logged, and timed, by the control
 //! thread.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -33,8 +34,39 @@ pub(crate) struct Ejector {
 #[derive(Debug)]
 struct Book {
     ejections: Mutex<Ejections<Fault>>,
-    /// Told whenever the control thread has something to tell, or to time.
-    changed: Notify,
+    /// Tells it from all others.
+    number: u64,
+    /// Whether the control thread is to look at it.
+    is_due: AtomicBool,
+    due: Arc<DueBooks>,
+}
+
+/// The books that the control thread is to look at, since there is something to tell, or to time.
+#[derive(Debug, Default)]
+pub(crate) struct DueBooks {
+    numbers: Mutex<Vec<u64>>,
+    added: Notify,
+}
+
+impl DueBooks {
+    fn add(&self, number: u64) {
+        self.lock().push(number);
+        self.added.notify_one();
+    }
+
+    /// Waits until there are some.
+    pub(crate) async fn added(&self) {
+        self.added.notified().await;
+    }
+
+    /// Takes their numbers.
+    pub(crate) fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How an attempt ended, as far as the server is concerned.
@@ -78,11 +110,23 @@ fn members(config: &Upstream, leaves_at: &[Option<Instant>], balancer: &Balancer
 
 impl Ejector {
     /// An empty book for the servers of `balancer`, of which some may leave.
-    pub(crate) fn new(config: &Upstream, leaves_at: &[Option<Instant>], balancer: &Balancer) -> Self {
+    pub(crate) fn new(
+        config: &Upstream,
+        leaves_at: &[Option<Instant>],
+        balancer: &Balancer,
+        due: &Arc<DueBooks>,
+    ) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
         let Rulings { rules, panic_percent, starts_slowly } = Rulings::of(config);
         let members = members(config, leaves_at, balancer);
         let book = Ejections::new(rules, panic_percent, starts_slowly, members);
-        Self::with(config, Arc::new(Book { ejections: Mutex::new(book), changed: Notify::new() }))
+        let book = Book {
+            ejections: Mutex::new(book),
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            is_due: AtomicBool::new(false),
+            due: Arc::clone(due),
+        };
+        Self::with(config, Arc::new(book))
     }
 
     /// The same book under the rules of the next config, which hold once it is [changed](Self::change).
@@ -113,13 +157,21 @@ impl Ejector {
         self.tell_change();
     }
 
-    /// Waits until there is something to tell, or to time.
-    pub(crate) async fn changed(&self) {
-        self.shared.changed.notified().await;
+    /// The number of the book, the same in every config of the upstream.
+    pub(crate) fn number(&self) -> u64 {
+        self.shared.number
     }
 
+    /// The control thread is about to look at the book: it hears of what is entered from now on.
+    pub(crate) fn begin_look(&self) {
+        self.shared.is_due.store(false, Ordering::SeqCst);
+    }
+
+    /// Has the control thread look at the book.
     fn tell_change(&self) {
-        self.shared.changed.notify_one();
+        if !self.shared.is_due.swap(true, Ordering::SeqCst) {
+            self.shared.due.add(self.shared.number);
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Ejections<Fault>> {

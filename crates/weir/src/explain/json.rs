@@ -108,7 +108,7 @@ fn destination(explanation: &Explanation<'_>, destination: &Destination<'_>) -> 
             "mode": cookie.persistence.mode.name(),
             "server": cookie.server.map(|server| &destination.server(server).name),
         })),
-        "tls": destination.upstream.tls.as_ref().map(sentence::tls),
+        "tls": destination.upstream.tls.as_deref().map(sentence::tls),
         "health": destination.upstream.health.as_ref().map(|check| sentence::health(Some(check))),
         "servers": servers,
     })

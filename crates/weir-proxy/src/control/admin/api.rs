@@ -32,7 +32,7 @@ const REQUESTS_MAX: u64 = 10_000_000;
 
 /// `GET /api/config`: the config as its file has it, without its secrets.
 pub(super) fn config(served: &Served) -> Answer {
-    Answer::new(200, TOML, served.written.load().shown.as_bytes())
+    Answer::new(200, TOML, served.written.load().shown.to_string())
 }
 
 /// `POST /api/reload`.

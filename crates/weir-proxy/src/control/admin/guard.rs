@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use data_encoding::{BASE64, HEXLOWER};
-use weir_config::{Config, Credentials};
+use weir_config::{Config, Credentials, ShownConfig};
 use weir_http::Method;
 use weir_observe::{AdminFigures, AdminRefusal, AdminShard};
 use weir_traffic::limit::ClientKey;
@@ -52,7 +52,7 @@ struct Terms {
     changes: bool,
     socket_changes: bool,
     /// The whole of it, without secrets.
-    shown: Arc<str>,
+    shown: ShownConfig,
 }
 
 /// Whether everybody may ask that.
@@ -67,7 +67,7 @@ impl Terms {
             hosts: config.admin.hosts.clone(),
             changes: config.admin.changes,
             socket_changes: config.admin.allows_socket_changes(),
-            shown: Arc::clone(&config.shown),
+            shown: config.shown.clone(),
         }
     }
 }
@@ -154,8 +154,8 @@ impl Guard {
     }
 
     /// The config in use, without secrets.
-    pub(super) fn shown_config(&self) -> Arc<str> {
-        Arc::clone(&self.terms.load().shown)
+    pub(super) fn shown_config(&self) -> ShownConfig {
+        self.terms.load().shown.clone()
     }
 
     /// Whether anything may be changed at all.

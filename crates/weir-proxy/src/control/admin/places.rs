@@ -1,8 +1,8 @@
 //! What is where on the admin listener.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use weir_config::ShownConfig;
 use weir_http::Method;
 use weir_observe::overview::Overview;
 use weir_observe::status_page::{self, Shown};
@@ -108,10 +108,17 @@ fn status_page(overview: &Overview, served: &Served) -> Answer {
 }
 
 /// The lines of a config that a page shows.
-fn beginning(config: &str) -> Cow<'_, str> {
-    let Some(start) = config.as_bytes().get(..CONFIG_SHOWN_MAX) else { return config.into() };
-    let end = start.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    format!("{}# The config goes on: /api/config has the whole of it.\n", &config[..end]).into()
+fn beginning(config: &ShownConfig) -> String {
+    let mut text = String::new();
+    for line in config.lines() {
+        if text.len() + line.len() >= CONFIG_SHOWN_MAX {
+            text.push_str("# The config goes on: /api/config has the whole of it.\n");
+            break;
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
 }
 
 /// What a reason of failures means, by its code.

@@ -5,16 +5,20 @@
 
 mod report;
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::HistogramSnapshot;
 use weir_traffic::ejection::{Change, Rules, Window};
 
 use super::slow_start;
 use crate::clock;
 use crate::snapshot::UpstreamPlan;
+use crate::upstream::ejection::DueBooks;
 
 /// How often it is looked whether health or the operator left nobody but those who are out.
 const LOOK: Duration = Duration::from_secs(1);
@@ -22,38 +26,120 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The longest sleep when nothing is to be done by time.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// Keeps the times of an upstream, as its newest plan says, until the task is dropped.
-pub(super) async fn keep_judged(plans: watch::Receiver<Arc<UpstreamPlan>>) {
-    let judged = tokio::spawn(JudgedUpstream::new(plans).keep_judged());
-    let _end = AbortOnDrop(judged.abort_handle());
-    // The loop has no end; when it panics that must not go unnoticed, as nobody would come back.
-    if let Err(error) = judged.await {
-        tracing::error!(%error, "the ejection of servers has ended; those that are ejected stay so");
+/// Upstreams that are looked at before other tasks of the thread have their turn.
+const AT_ONCE: usize = 64;
+
+/// Keeps the times of the upstreams that come last through `plans`, until the task is dropped.
+pub(super) async fn keep_judged(
+    mut plans: UnboundedReceiver<Vec<Arc<UpstreamPlan>>>,
+    due_books: Arc<DueBooks>,
+) {
+    let mut court = Court::default();
+    loop {
+        let due = tokio::time::Instant::from_std(court.due(clock::now()));
+        tokio::select! {
+            Some(plans) = plans.recv() => court.follow(plans),
+            () = due_books.added() => {
+                for numbers in due_books.take().chunks(AT_ONCE) {
+                    numbers.iter().for_each(|number| court.look_at(*number));
+                    tokio::task::yield_now().await;
+                }
+            }
+            () = tokio::time::sleep_until(due) => {
+                let now = clock::now();
+                while court.look_at_due(now) {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
     }
 }
 
-/// A task that ends with whoever waits for it.
-struct AbortOnDrop(tokio::task::AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// The upstreams that are judged.
+#[derive(Default)]
+struct Court {
+    /// By the numbers of their books.
+    upstreams: HashMap<u64, JudgedUpstream>,
+    /// When which is looked at next. An entry that is not [`JudgedUpstream::look_at`] is outdated.
+    looks: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
 /// One upstream and what its servers had done at the last comparison.
 struct JudgedUpstream {
     plan: Arc<UpstreamPlan>,
-    /// Where the next plan comes from.
-    plans: watch::Receiver<Arc<UpstreamPlan>>,
-    /// How often servers are compared; `None`: never.
-    interval: Option<Duration>,
     compared_at: Instant,
-    seen: Vec<Seen>,
+    /// Nothing until the upstream is used.
+    seen: Box<[Seen]>,
+    /// The first of its looks to come.
+    look_at: Option<Instant>,
+}
+
+impl Court {
+    /// Goes on by the next plans, with what was seen of those that it has too.
+    fn follow(&mut self, plans: Vec<Arc<UpstreamPlan>>) {
+        let mut before = std::mem::take(&mut self.upstreams);
+        self.upstreams.reserve(plans.len());
+        let mut changed = Vec::new();
+        for plan in plans {
+            let number = plan.ejector.number();
+            let upstream = match before.remove(&number) {
+                Some(known) if Arc::ptr_eq(&known.plan, &plan) => known,
+                known => {
+                    changed.push(number);
+                    known.map_or_else(|| JudgedUpstream::new(&plan), |known| known.followed_by(&plan))
+                }
+            };
+            self.upstreams.insert(number, upstream);
+        }
+        changed.into_iter().for_each(|number| self.look_at(number));
+    }
+
+    /// When there is something to do by time alone.
+    fn due(&self, now: Instant) -> Instant {
+        self.looks.peek().map_or(now + SLEEP_MAX, |Reverse((at, _))| *at)
+    }
+
+    /// Looks at some of those whose time has come; whether there may be more.
+    fn look_at_due(&mut self, now: Instant) -> bool {
+        for _ in 0..AT_ONCE {
+            let Some(Reverse((at, number))) =
+                self.looks.peek().copied().filter(|Reverse((at, _))| *at <= now)
+            else {
+                return false;
+            };
+            self.looks.pop();
+            let upstream = self.upstreams.get_mut(&number).filter(|upstream| upstream.look_at == Some(at));
+            if let Some(upstream) = upstream {
+                upstream.look_at = None;
+                self.look_at(number);
+            }
+        }
+        true
+    }
+
+    /// Looks at an upstream, and sees to it that it is looked at again in time.
+    fn look_at(&mut self, number: u64) {
+        let Some(upstream) = self.upstreams.get_mut(&number) else { return };
+        let look = || {
+            upstream.look(clock::now());
+            upstream.due(clock::now())
+        };
+        // A panic must not end the ejections of all others.
+        let Ok(due) = catch_unwind(AssertUnwindSafe(look)) else {
+            let upstream = &*upstream.plan.config.name;
+            tracing::error!(upstream, "the ejection of servers has ended; those that are ejected stay so");
+            self.upstreams.remove(&number);
+            return;
+        };
+        if let Some(due) = due.filter(|due| upstream.look_at.is_none_or(|look_at| *due < look_at)) {
+            upstream.look_at = Some(due);
+            self.looks.push(Reverse((due, number)));
+        }
+    }
 }
 
 /// What a server had done at the last comparison.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Seen {
     attempts: u64,
     faults: u64,
@@ -62,11 +148,15 @@ struct Seen {
 }
 
 impl Seen {
-    /// What a server has done up to now.
-    fn of(plan: &UpstreamPlan, server: usize) -> Self {
+    fn nothing(plan: &UpstreamPlan) -> Self {
         let rules = plan.config.ejection.as_ref().map(|ejection| ejection.rules);
         let measures = matches!(rules, Some(Rules::Outliers(rules)) if rules.latency.is_some());
-        let mut total = Self { latency: measures.then(HistogramSnapshot::new), ..Self::default() };
+        Self { latency: measures.then(HistogramSnapshot::new), attempts: 0, faults: 0 }
+    }
+
+    /// What a server has done up to now.
+    fn of(plan: &UpstreamPlan, server: usize) -> Self {
+        let mut total = Self::nothing(plan);
         for shard in plan.server_shards[server].used() {
             total.attempts += shard.attempts.value();
             total.faults += shard.faults.value();
@@ -85,81 +175,84 @@ fn interval(plan: &UpstreamPlan) -> Option<Duration> {
 }
 
 impl JudgedUpstream {
-    fn new(mut plans: watch::Receiver<Arc<UpstreamPlan>>) -> Self {
-        let plan = Arc::clone(&plans.borrow_and_update());
-        let (interval, seen) = (interval(&plan), Vec::new());
-        Self { plan, plans, interval, compared_at: clock::now(), seen }
+    fn new(plan: &Arc<UpstreamPlan>) -> Self {
+        let plan = Arc::clone(plan);
+        let mut new = Self { plan, compared_at: clock::now(), seen: Box::default(), look_at: None };
+        if new.plan.shards.is_used() {
+            // It had requests before it was judged.
+            new.windows();
+        }
+        new
     }
 
     /// Goes on by the next plan, with what was seen of the servers that it has too.
-    fn follow(&mut self) {
-        let plan = Arc::clone(&self.plans.borrow_and_update());
-        for (index, state) in plan.balancer().states().iter().enumerate() {
-            let known = self.plan.balancer().states().get(index);
-            if index >= self.seen.len() {
-                self.seen.push(Seen::of(&plan, index));
-            } else if !known.is_some_and(|known| Arc::ptr_eq(known, state)) {
-                self.seen[index] = Seen::of(&plan, index);
-            }
-        }
-        self.interval = interval(&plan);
-        self.plan = plan;
-    }
-
-    async fn keep_judged(mut self) {
-        self.windows();
-        loop {
-            let due = tokio::time::Instant::from_std(self.due(clock::now()));
-            let plan = Arc::clone(&self.plan);
-            tokio::select! {
-                () = plan.ejector.changed() => {}
-                () = tokio::time::sleep_until(due) => {}
-                Ok(()) = self.plans.changed() => self.follow(),
-            }
-            let now = clock::now();
-            if self.interval.is_some_and(|interval| now >= self.compared_at + interval) {
-                self.compare(now);
-            }
-            let events = {
-                let mut book = self.plan.ejector.lock();
-                book.advance(self.plan.millis(now));
-                book.take_events()
-            };
-            for event in &events {
-                if let Change::Returned { server, .. } = event.change {
-                    slow_start::begin(&self.plan, server.index());
+    fn followed_by(self, plan: &Arc<UpstreamPlan>) -> Self {
+        let mut seen = self.seen.into_vec();
+        if !seen.is_empty() {
+            for (index, state) in plan.balancer().states().iter().enumerate() {
+                let known = self.plan.balancer().states().get(index);
+                if index >= seen.len() {
+                    seen.push(Seen::of(plan, index));
+                } else if !known.is_some_and(|known| Arc::ptr_eq(known, state)) {
+                    seen[index] = Seen::of(plan, index);
                 }
-                report::tell(&self.plan, event);
             }
-            if !events.is_empty() {
-                self.plan.serve_queue();
+        }
+        Self { plan: Arc::clone(plan), seen: seen.into(), ..self }
+    }
+
+    fn look(&mut self, now: Instant) {
+        self.plan.ejector.begin_look();
+        if interval(&self.plan).is_some_and(|interval| now >= self.compared_at + interval) {
+            self.compare(now);
+        }
+        let events = {
+            let mut book = self.plan.ejector.lock();
+            book.advance(self.plan.millis(now));
+            book.take_events()
+        };
+        for event in &events {
+            if let Change::Returned { server, .. } = event.change {
+                slow_start::begin(&self.plan, server.index());
             }
+            report::tell(&self.plan, event);
+        }
+        if !events.is_empty() {
+            self.plan.serve_queue();
         }
     }
 
-    /// When there is something to do by time alone.
-    fn due(&self, now: Instant) -> Instant {
+    /// When there is something to do by time alone; `None`: never, as far as is known.
+    fn due(&self, now: Instant) -> Option<Instant> {
         let (next_ms, is_quiet) = {
             let book = self.plan.ejector.lock();
             (book.next_ms(), book.is_quiet())
         };
         let next = next_ms.map(|next_ms| self.plan.at_millis(next_ms));
-        let compare = self.interval.map(|interval| self.compared_at + interval);
-        let look = now + if is_quiet { SLEEP_MAX } else { LOOK };
-        [next, compare].into_iter().flatten().fold(look, Instant::min)
+        let compare = interval(&self.plan).map(|interval| self.compared_at + interval);
+        let look = (!is_quiet).then(|| now + LOOK);
+        [next, compare, look].into_iter().flatten().min()
     }
 
     fn compare(&mut self, now: Instant) {
-        let windows = self.windows();
-        let (began_ms, now_ms) = (self.plan.millis(self.compared_at), self.plan.millis(now));
-        self.plan.ejector.lock().compare(&windows, began_ms, now_ms);
+        // Where nothing was ever used, there is nothing to compare.
+        if self.plan.shards.is_used() {
+            let windows = self.windows();
+            let (began_ms, now_ms) = (self.plan.millis(self.compared_at), self.plan.millis(now));
+            self.plan.ejector.lock().compare(&windows, began_ms, now_ms);
+        }
         self.compared_at = now;
     }
 
     /// What each server did since the last call.
     fn windows(&mut self) -> Vec<Window> {
         let plan = &self.plan;
-        self.seen.resize_with(plan.config.servers.len(), Seen::default);
+        let servers = plan.config.servers.len();
+        if self.seen.len() < servers {
+            let mut seen = std::mem::take(&mut self.seen).into_vec();
+            seen.resize_with(servers, || Seen::nothing(plan));
+            self.seen = seen.into();
+        }
         let of_server = |(index, seen): (usize, &mut Seen)| {
             let before = std::mem::replace(seen, Seen::of(plan, index));
             let latency = match (&seen.latency, &before.latency) {

@@ -14,7 +14,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
         Change::Ejected { server, grounds, for_ms, times } => {
             let history = history::describe(plan.ejector.lock().history(server));
             let (seconds, why) = (seconds(for_ms), why(grounds));
-            plan.standings[server.index()].note(format!("ejected for {seconds}: {why}"));
+            plan.places[server.index()].standing.note(format!("ejected for {seconds}: {why}"));
             let (reason, server) = (grounds.name(), name(server));
             tracing::warn!(
                 upstream,
@@ -36,7 +36,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
                 Return::LastOne => "no other is left",
                 Return::RulesChanged => "the rules of ejection have changed",
             };
-            plan.standings[server.index()].note(why);
+            plan.places[server.index()].standing.note(why);
             tracing::info!(
                 upstream,
                 server = name(server),

@@ -17,7 +17,7 @@ pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &
         Health::Down => {
             let failure = verdict.history().newest().and_then(|outcome| outcome.failure);
             let reason = failure.map(|failure| failure.to_string()).unwrap_or_default();
-            plan.standings[index].note(format!("{count} of {count} probes failed: {reason}"));
+            plan.places[index].standing.note(format!("{count} of {count} probes failed: {reason}"));
             tracing::warn!(
                 upstream,
                 server,
@@ -32,7 +32,7 @@ pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &
             }
         }
         Health::Up => {
-            plan.standings[index].note(format!("{count} of {count} probes passed"));
+            plan.places[index].standing.note(format!("{count} of {count} probes passed"));
             tracing::info!(
                 upstream,
                 server,

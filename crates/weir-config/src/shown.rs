@@ -1,0 +1,93 @@
+//! A configuration as it is shown, every key written out. Nearly all lines of a large one are those of another part, too: each is kept
+//! once, and a part is a row of numbers.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::print::print_lines;
+use crate::secrets::without_secrets;
+use crate::text::Document;
+
+/// Every key with the value that holds, as TOML; secrets are left out. Cheap to clone.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ShownConfig(Arc<Lines>);
+
+#[derive(Default, PartialEq, Eq)]
+struct Lines {
+    /// The lines that are different, one behind the other.
+    text: Box<str>,
+    /// Where each of them ends.
+    ends: Box<[usize]>,
+    /// The lines of the configuration.
+    lines: Box<[u32]>,
+}
+
+impl ShownConfig {
+    pub(crate) fn of(document: &Document) -> Self {
+        let (mut known, mut text, mut ends, mut lines) =
+            (HashMap::new(), String::new(), Vec::new(), Vec::new());
+        print_lines(&without_secrets(document), &mut |line| {
+            let number = known.get(line).copied().unwrap_or_else(|| {
+                text.push_str(line);
+                ends.push(text.len());
+                let number = u32::try_from(known.len()).expect("a file of so many lines is not read");
+                known.insert(Box::<str>::from(line), number);
+                number
+            });
+            lines.push(number);
+        });
+        Self(Arc::new(Lines { text: text.into(), ends: ends.into(), lines: lines.into() }))
+    }
+
+    /// The lines, without their ends.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.lines.iter().map(|number| {
+            let number = *number as usize;
+            let start = number.checked_sub(1).map_or(0, |before| self.0.ends[before]);
+            &self.0.text[start..self.0.ends[number]]
+        })
+    }
+}
+
+impl fmt::Display for ShownConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines().try_for_each(|line| writeln!(f, "{line}"))
+    }
+}
+
+impl fmt::Debug for ShownConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Checked;
+
+    fn config(upstreams: usize) -> Checked {
+        let mut text = "listener.web = { address = \":0\", upstream = \"u0\" }\n".to_owned();
+        for number in 0..upstreams {
+            text.push_str(&format!("upstream.u{number}.servers = [\"127.0.0.1:{}\"]\n", number + 1));
+        }
+        Checked::parse(&text, "weir.toml")
+    }
+
+    #[test]
+    fn it_is_the_whole_text() {
+        let checked = config(3);
+        let shown = checked.config.as_ref().expect("it has no mistake").shown.to_string();
+        assert_eq!(shown, checked.print());
+    }
+
+    #[test]
+    fn an_upstream_is_small() {
+        let bytes = |upstreams: usize| {
+            let shown = config(upstreams).config.expect("it has no mistake").shown;
+            shown.0.text.len() + size_of_val(&*shown.0.ends) + size_of_val(&*shown.0.lines)
+        };
+        let each = (bytes(40) - bytes(20)) / 20;
+        assert!(each < 300, "{each} bytes");
+    }
+}
