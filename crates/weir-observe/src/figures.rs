@@ -541,7 +541,7 @@ impl FailureFigures {
         Reason::all().map(|reason| (reason, self.count(reason))).filter(|(_, count)| *count > 0)
     }
 
-    fn add(&mut self, counters: &FailureCounters) {
+    pub(crate) fn add(&mut self, counters: &FailureCounters) {
         if counters.is_unused() {
             return;
         }

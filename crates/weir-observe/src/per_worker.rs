@@ -33,6 +33,13 @@ impl<T> PerWorker<T> {
     }
 }
 
+/// That of each worker, all of them used.
+impl<T> FromIterator<Arc<T>> for PerWorker<T> {
+    fn from_iter<I: IntoIterator<Item = Arc<T>>>(shards: I) -> PerWorker<T> {
+        PerWorker(shards.into_iter().map(OnceLock::from).collect())
+    }
+}
+
 impl<T> Clone for PerWorker<T> {
     fn clone(&self) -> PerWorker<T> {
         PerWorker(Arc::clone(&self.0))

@@ -281,7 +281,8 @@ impl Proxy {
             runtime.spawn(Arc::clone(&sources).keep_pulse());
             let (wishes, written, desk) =
                 (self.wishes.clone(), Arc::clone(&self.written), Arc::clone(&self.desk));
-            let served = admin::Served { sources, modes, desk, guard, wishes, written };
+            let scrapes = admin::Scrapes::default();
+            let served = admin::Served { sources, modes, desk, guard, wishes, written, scrapes };
             self.bind_admin(config, &runtime, &Arc::new(served))?;
         }
         self.listened_now.store(Arc::new(self.listened()));

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use weir_observe::overview::PageOverview;
-use weir_observe::{CertificateFigures, Figures, Names, RouteFigures, UpstreamNames, WorkerShard};
+use weir_observe::{
+    CertificateFigures, Figures, Names, ProbeShard, RouteFigures, ServerFigures, UpstreamNames, WorkerShard,
+};
 use weir_traffic::ejection::Grounds;
 use weir_traffic::{Health, ServerId};
 
@@ -12,6 +14,7 @@ use super::traces::TraceCounts;
 use super::{certificates, modes, own_log};
 use crate::reload::Reloads;
 use crate::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
+use crate::tls::terms::Terms;
 
 /// What the workers have counted, and what the health checks and the traffic say of the servers.
 pub(crate) fn collect(
@@ -67,49 +70,107 @@ pub(super) fn collect_of(
     reloads: &Reloads,
     traces: &TraceCounts,
 ) -> Figures {
-    let mut figures = Figures::named(&names_of(snapshot, shown));
-    figures.reload = reloads.figures(snapshot.generation, snapshot.alive());
-    figures.traces = traces.figures();
-    figures.own_log_lines_dropped = own_log::lines_dropped();
-    for shard in shards {
-        figures.add_worker(shard);
-    }
+    let Figures { listeners, upstreams, .. } = Figures::named(&names_of(snapshot, shown));
+    let of_process = of_process(shards, snapshot, reloads, traces);
+    let mut figures = Figures { listeners, upstreams, ..of_process };
     for (index, listener) in snapshot.listeners.iter().enumerate() {
         listener.state.shards.iter().for_each(|shard| figures.add_listener(index, shard));
         figures.note_routes(index, listener.route_plans.iter().map(route).collect());
     }
     for (index, tls) in snapshot.listeners.iter().map(|listener| &listener.tls).enumerate() {
         let Some(tls) = tls else { continue };
-        let in_use = tls.certificates.in_use();
-        let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateFigures {
-            file: certificate.files.certificate.display().to_string(),
-            expiry_seconds: certificates::seconds(certificate.not_after),
-        });
-        figures.note_certificates(index, in_use.collect(), tls.certificates.reloads());
-        if let Some(lists) = tls.trusted().and_then(|trusted| trusted.revocations.clone()) {
-            let (file, expiry_seconds) =
-                (lists.file.display().to_string(), certificates::seconds(lists.next_update));
-            figures.note_revocations(index, CertificateFigures { file, expiry_seconds });
+        figures.note_certificates(index, certificates_in_use(tls), tls.certificates.reloads());
+        if let Some(lists) = revocations(tls) {
+            figures.note_revocations(index, lists);
         }
     }
+    add_upstreams(&mut figures, shown, snapshot);
+    figures
+}
+
+/// The figures of one server alone.
+pub(super) fn of_server(snapshot: &Snapshot, upstream: usize, server: usize) -> Option<ServerFigures> {
+    let shown = vec![(upstream, vec![server])];
+    let mut figures =
+        Figures::named(&Names { listeners: Vec::new(), upstreams: upstream_names(snapshot, &shown) });
+    add_upstreams(&mut figures, &shown, snapshot);
+    figures.upstreams.pop()?.servers.pop()
+}
+
+fn add_upstreams(figures: &mut Figures, shown: &Shown, snapshot: &Snapshot) {
     for (upstream, (place, shown)) in shown.iter().enumerate() {
         let plan = &snapshot.upstreams[*place];
         plan.shards.used().for_each(|shard| figures.add_upstream(upstream, shard));
         for (server, place) in shown.iter().copied().enumerate() {
             plan.server_shards[place].used().for_each(|shard| figures.add_server(upstream, server, shard));
             let state = &plan.balancer().states()[place];
-            let is_leaving = plan.leaves_at[place].is_some();
-            let mode = if is_leaving { modes::LEAVING } else { state.mode().name() };
-            figures.note_mode(upstream, server, mode);
+            figures.note_mode(upstream, server, mode(plan, place));
             figures.note_in_flight(upstream, server, state.in_flight());
-            let shared = plan.shared_idle[place].as_ref().map_or(0, |shared| shared.len());
-            figures.note_shared_idle(upstream, server, shared);
-            let probes = plan.probes[place].as_deref().filter(|_| !is_leaving);
-            figures.note_health(upstream, server, state.health() == Health::Up, probes);
+            figures.note_shared_idle(upstream, server, idle_shared(plan, place));
+            figures.note_health(upstream, server, state.health() == Health::Up, probes(plan, place));
         }
-        note_ejections(&mut figures, upstream, plan, shown);
+        note_ejections(figures, upstream, plan, shown);
     }
+}
+
+/// The figures of the process and of its workers alone.
+pub(super) fn of_process(
+    shards: &[Arc<WorkerShard>],
+    snapshot: &Snapshot,
+    reloads: &Reloads,
+    traces: &TraceCounts,
+) -> Figures {
+    let mut figures = Figures {
+        reload: reloads.figures(snapshot.generation, snapshot.alive()),
+        traces: traces.figures(),
+        own_log_lines_dropped: own_log::lines_dropped(),
+        ..Figures::default()
+    };
+    shards.iter().for_each(|shard| figures.add_worker(shard));
     figures
+}
+
+/// The certificates that clients are shown now.
+pub(super) fn certificates_in_use(tls: &Terms) -> Vec<CertificateFigures> {
+    let in_use = tls.certificates.in_use();
+    let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateFigures {
+        file: certificate.files.certificate.display().to_string(),
+        expiry_seconds: certificates::seconds(certificate.not_after),
+    });
+    in_use.collect()
+}
+
+/// The lists of revoked certificates that clients are verified by.
+pub(super) fn revocations(tls: &Terms) -> Option<CertificateFigures> {
+    let lists = tls.trusted()?.revocations.clone()?;
+    let (file, expiry_seconds) = (lists.file.display().to_string(), certificates::seconds(lists.next_update));
+    Some(CertificateFigures { file, expiry_seconds })
+}
+
+/// What the operator wants of a server, or that the config does not name it any more.
+pub(super) fn mode(plan: &UpstreamPlan, server: usize) -> &'static str {
+    let is_leaving = plan.leaves_at[server].is_some();
+    if is_leaving { modes::LEAVING } else { plan.balancer().states()[server].mode().name() }
+}
+
+/// Idle connections to a server that belong to all workers together.
+pub(super) fn idle_shared(plan: &UpstreamPlan, server: usize) -> usize {
+    plan.shared_idle[server].as_ref().map_or(0, |shared| shared.len())
+}
+
+/// What is counted of the probes of a server; `None` when it is not probed.
+pub(super) fn probes(plan: &UpstreamPlan, server: usize) -> Option<&ProbeShard> {
+    plan.probes[server].as_deref().filter(|_| plan.leaves_at[server].is_none())
+}
+
+/// How often a server was ejected, by reason; nothing where it never is.
+pub(super) fn ejections(
+    plan: &UpstreamPlan,
+    server: usize,
+    counts: [u64; Grounds::COUNT],
+) -> Vec<(&'static str, u64)> {
+    let may_be = plan.config.ejection.is_some() && plan.config.servers[server].ejection;
+    Grounds::NAMES.into_iter().zip(counts).filter(|_| may_be).collect()
 }
 
 fn route(plan: &RoutePlan) -> RouteFigures {
@@ -136,26 +197,35 @@ pub(super) fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
     shown
 }
 
+/// The server that is shown by this name: that of the config, or one that something still runs on.
+pub(super) fn shown_server(plan: &UpstreamPlan, name: &str) -> Option<usize> {
+    let leaving = || shown_servers(plan).into_iter().find(|place| *plan.config.servers[*place].name == *name);
+    plan.in_service(name).or_else(leaving)
+}
+
 fn note_ejections(figures: &mut Figures, upstream: usize, plan: &UpstreamPlan, shown: &[usize]) {
     let book = plan.ejector.lock();
     figures.note_panic(upstream, book.is_in_panic());
     for (server, place) in shown.iter().copied().enumerate() {
         let counts = book.ejections(ServerId(place as u32));
-        let may_be = plan.config.ejection.is_some() && plan.config.servers[place].ejection;
-        let ejections = Grounds::NAMES.into_iter().zip(counts).filter(|_| may_be);
+        let ejections = ejections(plan, place, counts);
         figures.note_ejection(upstream, server, plan.balancer().states()[place].is_ejected(), ejections);
     }
 }
 
 fn names_of(snapshot: &Snapshot, shown: &Shown) -> Names {
+    Names {
+        listeners: snapshot.listeners.iter().map(|plan| plan.config.name.to_string()).collect(),
+        upstreams: upstream_names(snapshot, shown),
+    }
+}
+
+fn upstream_names(snapshot: &Snapshot, shown: &Shown) -> Vec<UpstreamNames> {
     let name = |plan: &UpstreamPlan, place: &usize| plan.config.servers[*place].name.to_string();
     let upstream = |(place, shown): &(usize, Vec<usize>)| {
         let plan = &snapshot.upstreams[*place];
         let servers = shown.iter().map(|place| name(plan, place)).collect();
         UpstreamNames { name: plan.config.name.to_string(), servers }
     };
-    Names {
-        listeners: snapshot.listeners.iter().map(|plan| plan.config.name.to_string()).collect(),
-        upstreams: shown.iter().map(upstream).collect(),
-    }
+    shown.iter().map(upstream).collect()
 }

@@ -23,6 +23,7 @@ pub(crate) mod admin;
 pub(crate) mod runtime;
 mod sessions;
 pub(crate) mod figures;
+mod metrics;
 pub(crate) mod overview;
 pub(crate) mod pulse;
 pub(crate) mod profile;

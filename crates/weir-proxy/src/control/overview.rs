@@ -19,7 +19,7 @@ use weir_traffic::{Health, Mode};
 
 use super::admin::Guard;
 use super::figures;
-use super::modes::Modes;
+use super::modes::{Modes, Unknown};
 use super::process;
 use super::pulse::{BEAT, Pulse};
 use super::traces::TraceCounts;
@@ -49,11 +49,6 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// What was counted so far.
-    pub(crate) fn figures(&self) -> Figures {
-        figures::collect(&self.shards, &self.current.load(), &self.reloads, &self.traces)
-    }
-
     /// Takes the pulse, until the task is dropped.
     pub(crate) async fn keep_pulse(self: Arc<Self>) {
         let mut beats = tokio::time::interval(BEAT);
@@ -76,12 +71,35 @@ impl Sources {
         Some(plan.balancer().states().iter().any(|state| state.is_eligible()))
     }
 
-    /// What was counted so far of one upstream, and of all listeners; `None`: there is no such upstream.
-    pub(crate) fn figures_of(&self, upstream: &str) -> Option<Figures> {
+    /// The weight of one server, now.
+    ///
+    /// # Errors
+    /// When there is no such server.
+    pub(crate) fn weight(&self, upstream: &str, server: &str) -> Result<u32, Unknown> {
         let snapshot = self.current.load();
-        let (place, plan) = snapshot.upstream(upstream)?;
-        let shown = vec![(place, figures::shown_servers(plan))];
-        Some(figures::collect_of(&shown, &self.shards, &snapshot, &self.reloads, &self.traces))
+        let (upstream, server) = find(&snapshot, upstream, server)?;
+        Ok(snapshot.upstreams[upstream].balancer().states()[server].weight())
+    }
+
+    /// One server, now.
+    ///
+    /// # Errors
+    /// When there is no such server.
+    pub(crate) fn server_overview(&self, upstream: &str, server: &str) -> Result<ServerOverview, Unknown> {
+        let snapshot = self.current.load();
+        let (upstream, place) = find(&snapshot, upstream, server)?;
+        let plan = &snapshot.upstreams[upstream];
+        let unknown = || Unknown::Server(plan.config.name.to_string(), server.to_owned());
+        let figures = figures::of_server(&snapshot, upstream, place).ok_or_else(unknown)?;
+        Ok(self.server(plan, place, figures))
+    }
+
+    /// Whether there is such a server.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn knows(&self, upstream: &str, server: &str) -> Result<(), Unknown> {
+        find(&self.current.load(), upstream, server).map(|_| ())
     }
 
     /// Everything, now.
@@ -241,6 +259,14 @@ impl Sources {
             figures,
         }
     }
+}
+
+/// The places of an upstream and of one of its servers, by their names.
+fn find(snapshot: &Snapshot, upstream: &str, server: &str) -> Result<(usize, usize), Unknown> {
+    let found = snapshot.upstream(upstream);
+    let (place, plan) = found.ok_or_else(|| Unknown::Upstream(upstream.to_owned()))?;
+    let unknown = || Unknown::Server(upstream.to_owned(), server.to_owned());
+    Ok((place, figures::shown_server(plan, server).ok_or_else(unknown)?))
 }
 
 /// What the probes of an upstream look at.

@@ -63,6 +63,7 @@ mod proxy_protocol;
 mod first_bytes;
 mod dns_names;
 mod prometheus;
+mod metrics_scrape;
 mod admin_guard;
 mod status_page;
 mod many_clients;

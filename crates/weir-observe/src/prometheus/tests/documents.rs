@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::{Family, read, rendered, small_figures};
+use super::{Family, read, rendered, small_fixture};
 
 const HEAD: &str = include_str!("metrics_head.md");
 
@@ -88,7 +88,7 @@ fn page(families: &[Family]) -> String {
 
 #[test]
 fn the_page_of_metrics_is_current() {
-    let text = rendered(&small_figures());
+    let text = rendered(&small_fixture());
     let families = read(&text);
     for family in &families {
         assert!(!family.samples.is_empty(), "{} has no sample here, so its labels stay unknown", family.name);
@@ -132,7 +132,7 @@ fn grouped_by(query: &str) -> BTreeSet<&str> {
 
 #[test]
 fn the_dashboard_asks_for_what_exists() {
-    let text = rendered(&small_figures());
+    let text = rendered(&small_fixture());
     let families: BTreeMap<String, Family> =
         read(&text).into_iter().map(|family| (family.name.clone(), family)).collect();
     let file = std::fs::read_to_string(docs().join("grafana/weir.json")).unwrap();

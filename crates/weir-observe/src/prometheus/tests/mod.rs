@@ -1,15 +1,22 @@
 //! The rendered text against a strict reader of the exposition format.
 
 mod documents;
+mod fixture;
+mod golden;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use self::fixture::Fixture;
 use super::*;
 use crate::failure::{Cause, Failure};
-use crate::figures::{CertificateFigures, Names, ProcessFigures, UpstreamNames};
-use crate::shard::{ProbeShard, ShardSizes, WorkerShard};
+use crate::figures::{CertificateFigures, ProcessFigures};
+use crate::per_worker::PerWorker;
+use crate::phase::Phase;
+use crate::shard::{RouteShard, ShardSizes, WorkerShard};
+use crate::traces::TraceFigures;
 
 /// One line `name{labels} value`.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,26 +147,18 @@ fn check_histogram(name: &str, samples: &[Sample]) {
     }
 }
 
-fn names(listeners: &[&str], upstreams: &[(&str, &[&str])]) -> Names {
-    Names {
-        listeners: listeners.iter().map(|name| (*name).to_owned()).collect(),
-        upstreams: upstreams
-            .iter()
-            .map(|(name, servers)| UpstreamNames {
-                name: (*name).to_owned(),
-                servers: servers.iter().map(|name| (*name).to_owned()).collect(),
-            })
-            .collect(),
-    }
+/// The whole text, from pieces.
+fn rendered(fixture: &Fixture) -> String {
+    filtered(fixture, &Filter::default())
 }
 
-fn rendered(figures: &Figures) -> String {
-    let mut text = String::new();
-    render(figures, &mut text);
+fn filtered(fixture: &Fixture, filter: &Filter) -> String {
+    let (mut text, mut scrape) = (String::new(), Scrape::new(fixture, filter));
+    while scrape.write_piece(&mut text) {}
     text
 }
 
-fn small_figures() -> Figures {
+fn small_fixture() -> Fixture {
     let shard = WorkerShard::new(ShardSizes { listeners: 1, servers: &[1] });
     shard.sessions_accepted.add(7);
     shard.sessions_handed_out.add(2);
@@ -169,49 +168,91 @@ fn small_figures() -> Figures {
     listener.responses.record(200);
     listener.responses.record(502);
     listener.failures.record(Failure::server(Phase::Connect, Cause::Refused));
-    shard.upstreams[0].failures.record(Failure::server(Phase::Connect, Cause::Refused));
+    [4, 3].into_iter().zip(&listener.tls_handshakes[1]).for_each(|(count, counter)| counter.add(count));
+    let upstream = &shard.upstreams[0];
+    upstream.requests.add(3);
+    upstream.failures.record(Failure::server(Phase::Connect, Cause::Refused));
     for status in [200, 200, 404] {
-        shard.upstreams[0].responses.record(status);
+        upstream.responses.record(status);
     }
-    shard.upstreams[0].persistence[0].increment();
-    shard.upstreams[0].exchange_time.record(2_000);
-    let server = &shard.upstreams[0].servers[0];
+    upstream.persistence[0].increment();
+    upstream.exchange_time.record(2_000);
+    upstream.queue_time.record(3);
+    let server = &upstream.servers[0];
+    server.attempts.add(4);
     server.connections_idle.set(5);
     server.failures.record(Phase::Connect);
     for micros in [100, 128, 1_000_000, 40_000_000] {
         server.response_time.record(micros);
     }
-    let mut figures = Figures::collect(&names(&["web"], &[("api", &["10.0.0.1:80"])]), [&shard]);
-    let probes = ProbeShard::default();
-    probes.passed.add(8);
-    probes.failures.record(Failure::server(Phase::Response, Cause::UnexpectedStatus));
-    probes.changes.increment();
-    probes.last_micros.set(2_001_500);
-    figures.note_health(0, 0, false, Some(&probes));
-    figures.note_ejection(0, 0, false, [("trial", 2)]);
-    figures.process = ProcessFigures {
+    server.connect_time.record(200);
+    let mut fixture = Fixture::of(&[shard], &["web"], &[("api", &["10.0.0.1:80"])]);
+    let server = &mut fixture.upstreams[0].servers[0];
+    (server.is_down, server.ejections) = (true, vec![("trial", 2)]);
+    server.probes = Some(golden::used_probes());
+    fixture.general.process = process_figures();
+    fixture.general.admin.refusals[0] = 3;
+    fixture.general.traces = TraceFigures { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
+    let listener = &mut fixture.listeners[0];
+    listener.routes = vec![("/api/".to_owned(), route_shard(9, 1, &[200]))];
+    note_certificates(listener);
+    fixture
+}
+
+fn process_figures() -> ProcessFigures {
+    ProcessFigures {
         cpu_micros: 12_340_000,
         open_fds: 12,
         max_fds: Some(1024),
         resident_bytes: 5 << 20,
         virtual_bytes: 1 << 30,
         started_micros: 1_800_000_000_500_000,
-    };
-    figures.admin.refusals[0] = 3;
-    figures.traces = TraceFigures { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
-    let route = RouteFigures { requests: 9, failures: 1, ..RouteFigures::named("/api/") };
-    figures.note_routes(0, vec![route]);
-    figures.listeners[0].tls_handshakes = [[0, 0], [4, 3]];
-    let certificate = CertificateFigures { file: "a.pem".to_owned(), expiry_seconds: 4_102_444_800 };
-    figures.note_certificates(0, vec![certificate], [2, 1]);
-    let lists = CertificateFigures { file: "revoked.pem".to_owned(), expiry_seconds: 1_800_000_000 };
-    figures.note_revocations(0, lists);
-    figures
+    }
+}
+
+fn route_shard(requests: u64, failures: u64, statuses: &[u16]) -> PerWorker<RouteShard> {
+    let shard = RouteShard::default();
+    shard.requests.add(requests);
+    shard.failures.add(failures);
+    statuses.iter().for_each(|status| shard.responses.record(*status));
+    [Arc::new(shard)].into_iter().collect()
+}
+
+fn note_certificates(listener: &mut fixture::Listener) {
+    let certificate =
+        |file: &str, expiry_seconds| CertificateFigures { file: file.to_owned(), expiry_seconds };
+    listener.certificates = vec![certificate("a.pem", 4_102_444_800)];
+    listener.certificate_reloads = [2, 1];
+    listener.revocations = Some(certificate("revoked.pem", 1_800_000_000));
+}
+
+/// `golden.txt` is what the renderer made of these figures that took them all at once; it had samples for everything unused as well.
+#[test]
+fn the_pieces_are_the_text_that_was_made_at_once() {
+    let upstreams: [(&str, &[&str]); 2] = [("app", &["a", "b"]), ("api", &["10.0.0.1:80"])];
+    let mut fixture = Fixture::of(&golden::used_shards(), &["web", "in \"quotes\"\\"], &upstreams);
+    let [a, b] = &mut fixture.upstreams[0].servers[..] else { panic!("two servers") };
+    (a.is_ejected, a.ejections, a.attempts_open) = (true, vec![("failures", 2), ("trial", 0)], 9);
+    (b.is_down, b.probes, b.idle_shared) = (true, Some(golden::used_probes()), 3);
+    fixture.upstreams[1].servers[0].mode = "draining";
+    fixture.upstreams[1].is_in_panic = true;
+    let general = &mut fixture.general;
+    general.process = process_figures();
+    (general.admin.requests, general.admin.refusals[0], general.own_log_lines_dropped) = (17, 3, 11);
+    general.traces = TraceFigures { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
+    let shard = route_shard(9, 1, &[200, 200, 200, 200, 200, 200, 200, 404]);
+    fixture.listeners[0].routes = vec![("/api/".to_owned(), shard)];
+    note_certificates(&mut fixture.listeners[0]);
+    let expected = include_str!("golden.txt").replace("VERSION", env!("CARGO_PKG_VERSION"));
+    for (found, expected) in rendered(&fixture).lines().zip(expected.lines()) {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(rendered(&fixture), expected);
 }
 
 #[test]
 fn figures_are_rendered_to_the_letter() {
-    let text = rendered(&small_figures());
+    let text = rendered(&small_fixture());
     check(&read(&text));
     for part in [
         "# HELP weir_worker_sessions_accepted_total Connections accepted by the worker.\n\
@@ -270,7 +311,7 @@ fn figures_are_rendered_to_the_letter() {
 
 #[test]
 fn every_counter_of_the_shards_is_shown() {
-    let text = rendered(&small_figures());
+    let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
         ("worker", 15),
@@ -289,34 +330,91 @@ fn every_counter_of_the_shards_is_shown() {
 
 #[test]
 fn nothing_counted_is_still_well_formed() {
-    check(&read(&rendered(&Figures::default())));
+    check(&read(&rendered(&Fixture::default())));
+}
+
+/// One upstream of this many servers that got no request.
+fn servers(count: usize) -> Fixture {
+    fixture_of_servers(WorkerShard::new(ShardSizes { listeners: 0, servers: &[count] }))
+}
+
+/// The same, each used once.
+fn used_servers(count: usize) -> Fixture {
+    let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[count] });
+    for server in &shard.upstreams[0].servers {
+        server.attempts.increment();
+        server.response_time.record(1);
+        server.connect_time.record(1);
+    }
+    fixture_of_servers(shard)
+}
+
+fn fixture_of_servers(shard: WorkerShard) -> Fixture {
+    let count = shard.upstreams[0].servers.len();
+    let names: Vec<String> = (0..count).map(|index| format!("10.0.0.{index}:80")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Fixture::of(&[shard], &[], &[("api", &names)])
 }
 
 /// Lines grow with the number of servers and with nothing else.
 #[test]
 fn cardinality_is_bounded_by_the_config() {
-    let lines = |servers: usize| {
-        let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[servers] });
-        let server_names: Vec<String> = (0..servers).map(|index| format!("s{index}")).collect();
-        let server_names: Vec<&str> = server_names.iter().map(String::as_str).collect();
-        rendered(&Figures::collect(&names(&[], &[("api", &server_names)]), [&shard])).lines().count()
-    };
-    let per_server = lines(1) - lines(0);
-    assert!(per_server < 80, "{per_server} lines per server");
-    assert_eq!(lines(50), lines(0) + 50 * per_server);
+    let lines = |fixture: &Fixture| rendered(fixture).lines().count();
+    let none = lines(&servers(0));
+    for (one, fifty, max) in [(servers(1), servers(50), 18), (used_servers(1), used_servers(50), 80)] {
+        let per_server = lines(&one) - none;
+        assert!(per_server <= max, "{per_server} lines per server");
+        assert_eq!(lines(&fifty), none + 50 * per_server);
+    }
 }
 
-/// Lines are put together in place: what is allocated belongs to a server, not to each of its lines.
+/// What is allocated belongs to a server's histograms, not to each of its lines; what is held is one piece.
 #[test]
-fn a_thousand_servers_take_few_allocations() {
-    let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[1000] });
-    let server_names: Vec<String> = (0..1000).map(|index| format!("10.0.0.{index}:80")).collect();
-    let server_names: Vec<&str> = server_names.iter().map(String::as_str).collect();
-    let figures = Figures::collect(&names(&[], &[("api", &server_names)]), [&shard]);
-    let mut lines = 0;
-    let allocated = allocation_counter::measure(|| lines = rendered(&figures).lines().count());
-    assert!(lines > 70_000, "{lines} lines");
+fn a_scrape_holds_one_piece_however_many_servers_there_are() {
+    let (fixture, filter) = (used_servers(2_000), Filter::default());
+    let (mut lines, mut bytes) = (0, 0);
+    let allocated = allocation_counter::measure(|| {
+        let (mut piece, mut scrape) = (String::new(), Scrape::new(&fixture, &filter));
+        while scrape.write_piece(&mut piece) {
+            lines += piece.lines().count();
+            bytes += piece.len();
+            piece.clear();
+        }
+    });
+    assert!(lines > 140_000 && bytes > 10_000_000, "{lines} lines, {bytes} bytes");
+    assert!(allocated.bytes_max < 3 * PIECE_BYTES as u64, "{} bytes at once", allocated.bytes_max);
     assert!(allocated.count_total < 10_000, "{} allocations", allocated.count_total);
+}
+
+/// Families without samples take their time too: others are let in between.
+#[test]
+fn a_piece_may_be_empty_but_ends() {
+    let fixture = servers(100_000);
+    let filter = Filter::by_prefix(vec!["weir_server_failures_total".to_owned()]).expect("it exists");
+    let mut scrape = Scrape::new(&fixture, &filter);
+    let mut pieces = Vec::new();
+    loop {
+        let mut piece = String::new();
+        let goes_on = scrape.write_piece(&mut piece);
+        pieces.push(piece);
+        if !goes_on {
+            break;
+        }
+    }
+    assert!(pieces.len() > 20, "{} pieces", pieces.len());
+    assert_eq!(read(&pieces.concat()).len(), 1);
+}
+
+#[test]
+fn families_are_filtered_by_what_their_names_begin_with() {
+    let wanted = ["weir_server_up", "weir_config_"].map(str::to_owned).to_vec();
+    let filter = Filter::by_prefix(wanted).expect("there are such");
+    let families = read(&filtered(&small_fixture(), &filter));
+    let names: Vec<&str> = families.iter().map(|family| &*family.name).collect();
+    assert_eq!(names.len(), 6, "{names:?}");
+    assert_eq!(names.last(), Some(&"weir_server_up"));
+    let vain = Filter::by_prefix(vec!["weir_".to_owned(), "weir_x".to_owned()]);
+    assert_eq!(vain, Err(NoSuchFamily("weir_x".to_owned())));
 }
 
 proptest! {
@@ -331,7 +429,7 @@ proptest! {
         for value in micros {
             shard.upstreams[0].servers[0].response_time.record(value);
         }
-        let families = read(&rendered(&Figures::collect(&names(&[&name], &[(&name, &[&name])]), [&shard])));
+        let families = read(&rendered(&Fixture::of(&[shard], &[&name], &[(&name, &[&name])])));
         check(&families);
         let requests = families.iter().find(|family| family.name == "weir_listener_requests_total").unwrap();
         prop_assert_eq!(&requests.samples[0].labels["listener"], &name);

@@ -51,15 +51,11 @@ impl Answer {
         self
     }
 
+    /// The head and, unless it was a HEAD that asked, the body.
     pub(super) fn into_bytes(self, with_body: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.body.len() + 768);
-        write::status_line(&mut out, Version::Http11, self.status, status_text(self.status).as_bytes());
-        write::field(&mut out, b"Content-Type", self.content_type.as_bytes());
+        head_begins(&mut out, self.status, self.content_type);
         write::decimal_field(&mut out, b"Content-Length", self.body.len() as u64);
-        write::field(&mut out, b"Cache-Control", b"no-store");
-        for (name, value) in SAFETY {
-            write::field(&mut out, name.as_bytes(), value.as_bytes());
-        }
         for (name, value) in &self.fields {
             write::field(&mut out, name.as_bytes(), value.as_bytes());
         }
@@ -69,5 +65,15 @@ impl Answer {
             out.extend_from_slice(&self.body);
         }
         out
+    }
+}
+
+/// Appends what the head of every response begins with.
+pub(super) fn head_begins(out: &mut Vec<u8>, status: u16, content_type: &str) {
+    write::status_line(out, Version::Http11, status, status_text(status).as_bytes());
+    write::field(out, b"Content-Type", content_type.as_bytes());
+    write::field(out, b"Cache-Control", b"no-store");
+    for (name, value) in SAFETY {
+        write::field(out, name.as_bytes(), value.as_bytes());
     }
 }

@@ -105,23 +105,24 @@ pub(super) async fn change_server(request: &Request, served: &Arc<Served>, peer:
     if let Some((mode, deadline)) = mode
         && let Err(unknown) = served.modes.set(upstream, server, mode, deadline)
     {
-        return match unknown {
-            Unknown::Upstream(name) => refused(&Unfulfilled::NoUpstream(name)),
-            Unknown::Server(upstream, name) => refused(&Unfulfilled::NoServer(upstream, name)),
-        };
+        return no_such(unknown);
     }
     shown(upstream, server, served)
 }
 
 /// The server as it is now.
 fn shown(upstream: &str, server: &str, served: &Served) -> Answer {
-    let overview = served.sources.overview();
-    let mut of_upstream =
-        overview.upstreams.iter().filter(|one| one.name == upstream).flat_map(|one| &one.servers);
-    match of_upstream.find(|one| one.name == server) {
-        Some(server) => Answer::json(200, server),
-        None => refused(&Unfulfilled::NoServer(upstream.to_owned(), server.to_owned())),
+    match served.sources.server_overview(upstream, server) {
+        Ok(server) => Answer::json(200, &server),
+        Err(unknown) => no_such(unknown),
     }
+}
+
+fn no_such(unknown: Unknown) -> Answer {
+    refused(&match unknown {
+        Unknown::Upstream(name) => Unfulfilled::NoUpstream(name),
+        Unknown::Server(upstream, name) => Unfulfilled::NoServer(upstream, name),
+    })
 }
 
 /// A mode, and how long a drain may take.

@@ -7,6 +7,7 @@ mod answer;
 mod api;
 mod exchanges;
 mod guard;
+mod metrics;
 mod places;
 mod profile;
 mod query;
@@ -19,6 +20,7 @@ mod story;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +31,8 @@ use weir_observe::AdminRefusal;
 use self::answer::Answer;
 use self::guard::Refused;
 pub(crate) use self::guard::{Guard, Peer};
+pub(crate) use self::metrics::Scrapes;
+use self::places::Reply;
 use self::request::Received;
 use self::reserve::Reserve;
 pub(crate) use self::story::{Narrator, client, unix_micros};
@@ -60,6 +64,7 @@ pub(crate) struct Served {
     pub(crate) written: Written,
     /// Where the recorders of the workers are asked.
     pub(crate) desk: Arc<Desk>,
+    pub(crate) scrapes: Scrapes,
 }
 
 /// Binds the admin address.
@@ -102,7 +107,7 @@ pub(crate) async fn serve(listener: std::net::TcpListener, served: Arc<Served>) 
 
 /// Answers the one request of a connection, whose first bytes may have been read already.
 pub(crate) async fn serve_one(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut stream: impl AsyncRead + AsyncWrite + AsFd + Unpin,
     first: Vec<u8>,
     served: &Arc<Served>,
     peer: Peer,
@@ -118,37 +123,55 @@ pub(crate) async fn serve_one(
             Ok(Received::Whole(request)) => {
                 let with_body = request.method() != weir_http::Method::Head;
                 let outcome = match served.guard.check(&request, peer) {
-                    Ok(()) => places::answer(&request, served, peer).await,
+                    Ok(()) => places::reply(&request, served, peer).await,
                     Err(refused) => Err(refused),
                 };
                 (outcome, with_body)
             }
         };
-    let (answer, was_refused) = match outcome {
-        Ok(answer) => {
+    match outcome {
+        Ok(Reply::Whole(answer)) => {
             served.guard.count_answer();
-            (answer, false)
+            send(&mut stream, answer.into_bytes(with_body), served, peer).await
+        }
+        Ok(Reply::Metrics(scraping)) => {
+            served.guard.count_answer();
+            let sent = scraping.send(&mut stream, with_body).await;
+            if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+                served.guard.count_refusal(AdminRefusal::TooSlow, peer);
+            }
+            sent
         }
         Err(refused) => {
             served.guard.count_refusal(refused.refusal, peer);
             if refused.guessed {
                 tokio::time::sleep(GUESS_TIME).await;
             }
-            (refused.answer, true)
+            let sent = send(&mut stream, refused.answer.into_bytes(with_body), served, peer).await;
+            let _elapsed = tokio::time::timeout(LINGER_TIME, linger(&mut stream)).await;
+            sent
         }
-    };
+    }
+}
+
+/// Sends a whole answer, and closes.
+async fn send(
+    stream: &mut (impl AsyncWrite + Unpin),
+    answer: Vec<u8>,
+    served: &Served,
+    peer: Peer,
+) -> io::Result<()> {
     let send = async {
-        stream.write_all(&answer.into_bytes(with_body)).await?;
+        stream.write_all(&answer).await?;
         stream.shutdown().await
     };
-    let sent = tokio::time::timeout(ANSWER_TIME, send).await;
-    if sent.is_err() {
-        served.guard.count_refusal(AdminRefusal::TooSlow, peer);
+    match tokio::time::timeout(ANSWER_TIME, send).await {
+        Ok(sent) => sent,
+        Err(elapsed) => {
+            served.guard.count_refusal(AdminRefusal::TooSlow, peer);
+            Err(elapsed.into())
+        }
     }
-    if was_refused {
-        let _elapsed = tokio::time::timeout(LINGER_TIME, linger(&mut stream)).await;
-    }
-    sent?
 }
 
 /// Reads on until the client has closed too.

@@ -10,10 +10,10 @@ use weir_traffic::route::query_value;
 
 use super::answer::Answer;
 use super::guard::{Peer, Refused};
+use super::metrics::{self, Scraping};
 use super::query::decoded;
 use super::request::Request;
 use super::{Served, api, exchanges, profile, ready, servers, sessions};
-use crate::control::process;
 
 /// Bytes of the config that the status page shows.
 const CONFIG_SHOWN_MAX: usize = 1 << 18;
@@ -24,7 +24,22 @@ const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everyt
     /api/sessions, the last failures at /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
+/// What is sent.
+pub(super) enum Reply {
+    Whole(Answer),
+    /// Piece by piece.
+    Metrics(Box<Scraping>),
+}
+
 /// Answers a request that the guard has let in.
+pub(super) async fn reply(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Reply, Refused> {
+    match request.method() {
+        Method::Get | Method::Head if request.path() == b"/metrics" => metrics::begin(request, served).await,
+        _ => answer(request, served, peer).await.map(Reply::Whole),
+    }
+}
+
+/// Answers whatever is answered at once.
 pub(super) async fn answer(request: &Request, served: &Arc<Served>, peer: Peer) -> Result<Answer, Refused> {
     match request.method() {
         Method::Get | Method::Head if request.path() == b"/api/raw" => {
@@ -53,7 +68,6 @@ async fn show(request: &Request, served: &Served) -> Answer {
         b"/failures" => Answer::new(200, HTML, status_page::failures_page()),
         path if path.starts_with(b"/failures/") => failure_page(&path[b"/failures/".len()..]),
         path if path.starts_with(b"/why/") => Answer::new(200, HTML, status_page::why_page()),
-        b"/metrics" => metrics(request, served),
         b"/ready" => ready::answer(request, served),
         b"/api/overview" => {
             page(request, served).map_or_else(|answer| answer, |overview| Answer::json(200, &overview))
@@ -127,22 +141,6 @@ fn failure_page(code: &[u8]) -> Answer {
         Some(page) => Answer::new(200, HTML, page),
         None => Answer::plain(404, "There is no such reason: /failures lists them all.\n"),
     }
-}
-
-/// All metrics, or with `upstream` those of one upstream beside those that belong to none.
-fn metrics(request: &Request, served: &Served) -> Answer {
-    let upstream = query_value(request.query(), b"upstream").map(decoded);
-    let figures = match &upstream {
-        None => Some(served.sources.figures()),
-        Some(upstream) => served.sources.figures_of(upstream),
-    };
-    let Some(mut figures) = figures else { return Answer::plain(404, "There is no such upstream.\n") };
-    figures.admin = served.guard.figures();
-    // Not with all figures: the pulse takes those every second, and this counts every descriptor.
-    figures.process = process::figures();
-    let mut text = String::new();
-    weir_observe::prometheus::render(&figures, &mut text);
-    Answer::new(200, weir_observe::prometheus::CONTENT_TYPE, text)
 }
 
 fn nothing_here() -> Answer {

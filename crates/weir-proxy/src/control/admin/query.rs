@@ -1,5 +1,7 @@
 //! The parameters of a query.
 
+use weir_traffic::route::query_value;
+
 /// The text of a parameter (RFC 3986 section 2.1). A percent sign without two digits stands for itself.
 pub(super) fn decoded(value: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(value.len());
@@ -18,6 +20,12 @@ pub(super) fn decoded(value: &[u8]) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The texts of all parameters of this name.
+pub(super) fn all_values(query: &[u8], name: &str) -> Vec<String> {
+    let parameters = query.split(|&byte| byte == b'&');
+    parameters.filter_map(|parameter| query_value(parameter, name.as_bytes())).map(decoded).collect()
 }
 
 /// Whether a query has these parameters only.
@@ -43,5 +51,11 @@ mod tests {
         for (text, expected) in [("a%2Fb", "a/b"), ("%", "%"), ("%4", "%4"), ("%zz", "%zz"), ("%41%", "A%")] {
             assert_eq!(decoded(text.as_bytes()), expected);
         }
+    }
+
+    #[test]
+    fn a_parameter_may_be_there_more_than_once() {
+        assert_eq!(all_values(b"a=1&b=2&a=%33&ab=4&a", "a"), ["1", "3", ""]);
+        assert_eq!(all_values(b"", "a"), Vec::<String>::new());
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use weir_http::{HeadLimits, Method, Progress, RequestBody, RequestHead, Rule};
+use weir_http::{HeadLimits, Method, Progress, RequestBody, RequestHead, Rule, Version};
 use weir_observe::{AdminRefusal, Cause, Failure, Phase};
 
 use super::guard::Refused;
@@ -32,6 +32,10 @@ pub(super) enum Received {
 impl Request {
     pub(crate) fn method(&self) -> Method {
         self.head.method()
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.head.version()
     }
 
     /// The path as the client wrote it.

@@ -16,6 +16,7 @@ use super::query::{decoded, only_known};
 use super::request::Request;
 use super::story::{Narrator, millis, rfc3339};
 use crate::clock;
+use crate::control::modes::Unknown;
 use crate::control::sessions::{self, TOLD_MAX, shown};
 use crate::recorder::RunningFound;
 use crate::running::{Question, Running, SessionId};
@@ -84,12 +85,11 @@ async fn end_all(request: &Request, served: &Served, peer: Peer) -> Answer {
     let (Some(upstream), Some(server)) = (value("upstream"), value("server")) else {
         return bad("`upstream` and `server` are both needed: the sessions of one server are ended");
     };
-    let overview = served.sources.overview();
-    let Some(known) = overview.upstreams.iter().find(|known| known.name == upstream) else {
-        return Answer::json(404, &json!({ "errors": [format!("there is no upstream `{upstream}`")] }));
-    };
-    if !known.servers.iter().any(|known| known.name == server) {
-        let what = format!("upstream `{upstream}` has no server `{server}`");
+    if let Err(unknown) = served.sources.knows(&upstream, &server) {
+        let what = match unknown {
+            Unknown::Upstream(upstream) => format!("there is no upstream `{upstream}`"),
+            Unknown::Server(upstream, server) => format!("upstream `{upstream}` has no server `{server}`"),
+        };
         return Answer::json(404, &json!({ "errors": [what] }));
     }
     ended(&sessions::end_all(&served.desk, &upstream, &server, &peer.to_string()).await)

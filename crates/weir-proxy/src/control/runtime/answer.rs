@@ -140,12 +140,8 @@ async fn shutdown(id: Option<SessionId>, served: &Served, peer: Peer) -> String 
 }
 
 async fn shutdown_all(name: &ServerName, served: &Served, peer: Peer) -> String {
-    let overview = served.sources.overview();
-    let Some(upstream) = overview.upstreams.iter().find(|upstream| upstream.name == name.upstream) else {
-        return line("No such backend.");
-    };
-    if !upstream.servers.iter().any(|server| server.name == name.server) {
-        return line("No such server.");
+    if let Err(unknown) = served.sources.knows(&name.upstream, &name.server) {
+        return no_such(&unknown);
     }
     sessions::end_all(&served.desk, &name.upstream, &name.server, &peer.to_string()).await;
     String::new()
@@ -170,10 +166,14 @@ fn change(name: &ServerName) -> ServerChange {
 }
 
 fn set_mode(name: &ServerName, mode: Mode, served: &Served) -> String {
-    match served.modes.set(&name.upstream, &name.server, mode, None) {
-        Ok(()) => String::new(),
-        Err(Unknown::Upstream(_)) => line("No such backend."),
-        Err(Unknown::Server(..)) => line("No such server."),
+    let set = served.modes.set(&name.upstream, &name.server, mode, None);
+    set.map_or_else(|unknown| no_such(&unknown), |()| String::new())
+}
+
+fn no_such(unknown: &Unknown) -> String {
+    match unknown {
+        Unknown::Upstream(_) => line("No such backend."),
+        Unknown::Server(..) => line("No such server."),
     }
 }
 
@@ -186,19 +186,16 @@ async fn set_weight(name: &ServerName, weight: Weight, served: &Served, peer: Pe
 }
 
 fn get_weight(name: &ServerName, served: &Served) -> String {
-    let overview = served.sources.overview();
-    let Some(upstream) = overview.upstreams.iter().find(|upstream| upstream.name == name.upstream) else {
-        return line("No such backend.");
-    };
-    let Some(server) = upstream.servers.iter().find(|server| server.name == name.server) else {
-        return line("No such server.");
+    let weight = match served.sources.weight(&name.upstream, &name.server) {
+        Ok(weight) => weight,
+        Err(unknown) => return no_such(&unknown),
     };
     let written = served.written.load();
     let of_upstream = written.upstreams.iter().find(|upstream| *upstream.name == *name.upstream);
     let written =
         of_upstream.and_then(|upstream| upstream.servers.iter().find(|server| *server.name == *name.server));
-    let initial = written.map_or(server.weight, |server| u32::from(server.weight));
-    format!("{} (initial {initial})\n", server.weight)
+    let initial = written.map_or(weight, |server| u32::from(server.weight));
+    format!("{weight} (initial {initial})\n")
 }
 
 async fn set_addr(name: &ServerName, ip: IpAddr, port: Option<u16>, served: &Served, peer: Peer) -> String {

@@ -9,6 +9,7 @@ mod rows;
 mod session;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -94,7 +95,7 @@ pub(crate) async fn serve(bound: Bound, served: Arc<Served>) -> io::Result<()> {
 }
 
 fn begin(
-    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + AsFd + Unpin + Send + 'static,
     permit: tokio::sync::OwnedSemaphorePermit,
     served: &Arc<Served>,
     peer: Peer,

@@ -4,6 +4,7 @@
 //! `prompt`, one line is answered and the connection is closed.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ struct Session {
 
 /// Serves a connection until its end.
 pub(super) async fn serve(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut stream: impl AsyncRead + AsyncWrite + AsFd + Unpin,
     served: &Arc<Served>,
     peer: Peer,
 ) -> io::Result<()> {

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use super::client::Client;
+use super::client::{Client, Response};
 use super::message::latin1;
 
 /// The label of the server `name`.
@@ -21,7 +21,11 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Scrapes `/metrics` at `admin`.
     pub(crate) fn scrape(admin: SocketAddr) -> Metrics {
-        let response = Client::get_by_address(admin, "/metrics");
+        Metrics::of(&Client::get_by_address(admin, "/metrics"))
+    }
+
+    /// What a scrape has brought.
+    pub(crate) fn of(response: &Response) -> Metrics {
         assert_eq!(response.status, 200, "{response:?}");
         let text = response.text();
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -232,11 +232,20 @@ impl Weir {
 
     /// Resident memory now, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most resident memory that it ever had, in bytes.
+    pub(crate) fn resident_peak_bytes(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, key: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))
             .expect("the process runs and /proc is mounted");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("every process has VmRSS");
+        let line = status.lines().find(|line| line.starts_with(key)).expect("every process has it");
         let kib = line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
-        kib.expect("VmRSS is a number of KiB") * 1024
+        kib.expect("it is a number of KiB") * 1024
     }
 
     /// Waits for the last words of a process that has ended.

@@ -1,0 +1,84 @@
+//! Families of the listeners and of their routes.
+
+use super::{Family, Kind, Samples, Write, families, level, sum, sums, write_classes, write_reasons};
+use crate::prometheus::source::ListenerPart;
+use crate::shard::TLS_VERSIONS;
+
+pub(super) const FAMILIES: &[Family] = families! {
+    "weir_listener_sessions_total" Counter Listener, "Client connections begun.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.sessions.value()));
+    "weir_listener_sessions_open" Gauge Listener, "Client connections open.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.sessions_open.level()).now);
+    "weir_listener_sessions_peak" Gauge Listener, "Most client connections open at once; the sum of what each worker had, so an upper bound.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.sessions_open.level()).peak);
+    "weir_listener_proxy_headers_total" Counter Listener, "Client connections that began with a valid PROXY protocol header.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.proxy_headers.value()));
+    "weir_listener_requests_total" Counter Listener, "Requests received.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.requests.value()));
+    "weir_listener_received_bytes_total" Counter Listener, "Bytes received from clients.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.bytes_in.value()));
+    "weir_listener_sent_bytes_total" Counter Listener, "Bytes sent to clients.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.bytes_out.value()));
+    "weir_listener_tunnels_total" Counter Listener, "Tunnels begun: upgrades, and connections of TCP listeners.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.tunnels.value()));
+    "weir_listener_tunnels_open" Gauge Listener, "Tunnels open.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.tunnels_open.level()).now);
+    "weir_listener_tunnels_peak" Gauge Listener, "Most tunnels open at once; the sum of what each worker had, so an upper bound.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.tunnels_open.level()).peak);
+    "weir_listener_responses_total" Counter Listener, "Responses sent to clients, by class of status.",
+        |samples, listener| write_classes(samples, sums(listener.shards(), |shard| shard.responses.values()));
+    "weir_listener_tls_handshakes_total" Counter Listener, "TLS handshakes with clients that were completed, by version and whether a session was resumed.",
+        write_handshakes;
+    "weir_listener_certificate_expiry_timestamp_seconds" Gauge Listener, "Until when a certificate in use is valid, in seconds since 1970.",
+        |samples, listener| {
+            for certificate in listener.certificates() {
+                samples.named("certificate", &certificate.file, certificate.expiry_seconds);
+            }
+        };
+    "weir_listener_certificate_reloads_total" Counter Listener, "Files of certificates that had changed, by whether they were taken over or could not be used.",
+        |samples, listener| {
+            if listener.certificates().is_empty() {
+                return;
+            }
+            for (outcome, count) in ["loaded", "failed"].into_iter().zip(listener.certificate_reloads()) {
+                samples.labelled(&[("outcome", outcome)], count);
+            }
+        };
+    "weir_listener_crl_expiry_timestamp_seconds" Gauge Listener, "When the first of the lists of revoked certificates in a file is outdated, in seconds since 1970.",
+        |samples, listener| {
+            if let Some(lists) = listener.revocations() {
+                samples.named("crl", &lists.file, lists.expiry_seconds);
+            }
+        };
+    "weir_listener_failures_total" Counter Listener, "Exchanges that ended badly, by reason code and party.",
+        |samples, listener| write_reasons(samples, listener.shards().iter().map(|shard| &shard.failures));
+};
+
+pub(super) const ROUTE_FAMILIES: &[Family] = families! {
+    "weir_route_requests_total" Counter Route, "Requests, and connections of TCP listeners, that the route took.",
+        |samples, shards| samples.value(sum(shards.used(), |shard| shard.requests.value()));
+    "weir_route_failures_total" Counter Route, "Requests and connections that the route took and that ended badly.",
+        |samples, shards| samples.value(sum(shards.used(), |shard| shard.failures.value()));
+    "weir_route_responses_total" Counter Route, "Responses to requests that the route took, by class of status.",
+        |samples, shards| {
+            if sum(shards.used(), |shard| shard.requests.value()) > 0 {
+                write_classes(samples, sums(shards.used(), |shard| shard.responses.values()));
+            }
+        };
+};
+
+/// Only of listeners that have seen any: the others would show four zeros each.
+fn write_handshakes(samples: &mut Samples<'_>, listener: &dyn ListenerPart) {
+    let handshakes = |version: usize| {
+        sums(listener.shards(), |shard| [0, 1].map(|resumed| shard.tls_handshakes[version][resumed].value()))
+    };
+    let counts: [[u64; 2]; TLS_VERSIONS.len()] = std::array::from_fn(handshakes);
+    if counts.as_flattened().iter().all(|count| *count == 0) {
+        return;
+    }
+    for (version, counts) in TLS_VERSIONS.into_iter().zip(counts) {
+        for (resumed, count) in ["no", "yes"].into_iter().zip(counts) {
+            samples.labelled(&[("version", version), ("resumed", resumed)], count);
+        }
+    }
+}

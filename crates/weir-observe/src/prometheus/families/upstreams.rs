@@ -1,0 +1,100 @@
+//! Families of the upstreams.
+
+use std::collections::BTreeMap;
+
+use super::{Family, Kind, Samples, Write, families, level, sum, sums, times, write_classes, write_reasons};
+use crate::counter::Counter;
+use crate::kept::Kept;
+use crate::per_worker::PerWorker;
+use crate::prometheus::source::UpstreamPart;
+use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
+use crate::shard::UpstreamShard;
+
+pub(super) const FAMILIES: &[Family] = families! {
+    "weir_upstream_requests_total" Counter Upstream, "Exchanges that a route sent to the upstream.",
+        |samples, upstream| samples.value(sum(upstream.shards().used(), |shard| shard.requests.value()));
+    "weir_upstream_queued_total" Counter Upstream, "Exchanges that waited for a server.",
+        |samples, upstream| samples.value(sum(upstream.shards().used(), |shard| shard.queued.value()));
+    "weir_upstream_queue_length" Gauge Upstream, "Exchanges that wait for a server.",
+        |samples, upstream| samples.value(level(upstream.shards().used(), |shard| shard.queue_length.level()).now);
+    "weir_upstream_queue_length_peak" Gauge Upstream, "Most exchanges that waited at once; the sum of what each worker had, so an upper bound.",
+        |samples, upstream| samples.value(level(upstream.shards().used(), |shard| shard.queue_length.level()).peak);
+    "weir_upstream_panic" Gauge Upstream, "Whether all servers get requests because too few are usable (1) or not (0).",
+        |samples, upstream| samples.value(u8::from(upstream.is_in_panic()));
+    "weir_upstream_responses_total" Counter Upstream, "Responses that clients received from the upstream, by class of status.",
+        |samples, upstream| {
+            if is_used(upstream) {
+                write_classes(samples, classes(upstream.shards()));
+            }
+        };
+    "weir_upstream_status_responses_total" Counter Upstream, "Responses that clients received from the upstream, by status; one outside 100 to 599 counts as 599.",
+        |samples, upstream| {
+            // Only statuses that occurred: an upstream has a dozen of them, of 500 that are possible.
+            for (status, count) in statuses(upstream.shards()) {
+                samples.labelled(&[("status", itoa::Buffer::new().format(status))], count);
+            }
+        };
+    "weir_upstream_failures_total" Counter Upstream, "Exchanges of the upstream that ended badly, by reason code and party.",
+        |samples, upstream| write_reasons(samples, upstream.shards().used().map(|shard| &shard.failures));
+    "weir_upstream_retries_total" Counter Upstream, "Attempts beyond the first of an exchange, by how the one before had failed.",
+        |samples, upstream| {
+            let retries = || sums(upstream.shards().used(), |shard| values(&shard.retries));
+            write_by(samples, upstream, "cause", RETRY_CAUSES, retries);
+        };
+    "weir_upstream_retries_refused_total" Counter Upstream, "Failed attempts that were not repeated, by what was against it.",
+        |samples, upstream| {
+            let refused = || sums(upstream.shards().used(), |shard| values(&shard.retries_refused));
+            write_by(samples, upstream, "reason", RETRY_REFUSALS, refused);
+        };
+    "weir_upstream_persistence_total" Counter Upstream, "Responses under persistence, by whether the client was kept on its server, moved to another, or came new.",
+        |samples, upstream| {
+            let counts = sums(upstream.shards().used(), |shard| values(&shard.persistence));
+            // Only of upstreams that have it: the others would show three zeros each.
+            if counts != [0; Kept::ALL.len()] {
+                write_by(samples, upstream, "outcome", Kept::ALL.map(Kept::name), || counts);
+            }
+        };
+    "weir_upstream_queue_time_seconds" Histogram Upstream, "Time that exchanges waited for a server, of those that waited.",
+        |samples, upstream| samples.histogram(&times(upstream.shards().used(), |shard| &shard.queue_time));
+    "weir_upstream_exchange_time_seconds" Histogram Upstream, "Time from the first byte of the request to the last of the response, of exchanges that were answered.",
+        |samples, upstream| samples.histogram(&times(upstream.shards().used(), |shard| &shard.exchange_time));
+};
+
+/// Whether it ever got a request. One that did not has no samples of how requests ended.
+fn is_used(upstream: &dyn UpstreamPart) -> bool {
+    upstream.shards().used().any(|shard| shard.requests.value() > 0)
+}
+
+fn write_by<const N: usize>(
+    samples: &mut Samples<'_>,
+    upstream: &dyn UpstreamPart,
+    label: &str,
+    words: [&str; N],
+    counts: impl Fn() -> [u64; N],
+) {
+    if is_used(upstream) {
+        for (word, count) in words.into_iter().zip(counts()) {
+            samples.labelled(&[(label, word)], count);
+        }
+    }
+}
+
+fn statuses(shards: &PerWorker<UpstreamShard>) -> BTreeMap<u16, u64> {
+    let mut statuses = BTreeMap::new();
+    for (status, count) in shards.used().flat_map(|shard| shard.responses.occurred()) {
+        *statuses.entry(status).or_default() += count;
+    }
+    statuses
+}
+
+fn classes(shards: &PerWorker<UpstreamShard>) -> [u64; 5] {
+    let mut classes = [0; 5];
+    for (status, count) in shards.used().flat_map(|shard| shard.responses.occurred()) {
+        classes[usize::from(status / 100 - 1)] += count;
+    }
+    classes
+}
+
+fn values<const N: usize>(counters: &[Counter; N]) -> [u64; N] {
+    std::array::from_fn(|index| counters[index].value())
+}

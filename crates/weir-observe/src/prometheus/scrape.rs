@@ -1,0 +1,118 @@
+//! One scrape: where it stands, and the next piece of its text.
+
+use super::families::{Family, Write};
+use super::filter::Filter;
+use super::source::Source;
+use super::text::{Samples, bounds, write_head, write_label};
+
+/// A piece of the text is ended by the first part that makes it longer than this.
+pub const PIECE_BYTES: usize = 64 * 1024;
+
+/// Parts that are passed for one piece: most have no sample in the families of what goes wrong, and others wait meanwhile.
+const PIECE_PARTS: usize = 4_096;
+
+/// The text of all metrics, piece by piece.
+#[derive(Debug)]
+pub struct Scrape<S> {
+    source: S,
+    families: Vec<&'static Family>,
+    bounds: Vec<String>,
+    at: Position,
+    /// The labels of the part that is written.
+    labels: String,
+}
+
+/// Where a scrape stands.
+#[derive(Debug, Clone, Copy, Default)]
+struct Position {
+    family: usize,
+    /// Whether the head of the family is written.
+    is_begun: bool,
+    /// The listener or upstream, or what else there is one after the other.
+    outer: usize,
+    /// The route or server in it.
+    inner: usize,
+}
+
+impl<S: Source> Scrape<S> {
+    /// Shows what the filter lets pass.
+    pub fn new(source: S, filter: &Filter) -> Scrape<S> {
+        let families = filter.families();
+        Scrape { source, families, bounds: bounds(), at: Position::default(), labels: String::new() }
+    }
+
+    /// Appends the next piece, which may be empty; false: it was the last one.
+    pub fn write_piece(&mut self, out: &mut String) -> bool {
+        let end = out.len() + PIECE_BYTES;
+        for _ in 0..PIECE_PARTS {
+            let Some(family) = self.families.get(self.at.family).copied() else { return false };
+            if !self.at.is_begun {
+                write_head(out, family.name, family.kind, family.help);
+                self.at.is_begun = true;
+            }
+            if !self.write_part(family, out) {
+                self.at = Position { family: self.at.family + 1, ..Position::default() };
+            }
+            if out.len() >= end {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Appends the samples of the next part of a family; false: there is none.
+    fn write_part(&mut self, family: &'static Family, out: &mut String) -> bool {
+        let Self { source, at, labels, bounds, .. } = self;
+        let (index, inner) = (at.outer, at.inner);
+        labels.clear();
+        at.outer += 1;
+        macro_rules! samples {
+            () => {
+                &mut Samples { out, name: family.name, labels, bounds }
+            };
+        }
+        match family.write {
+            Write::Process(write) if index == 0 => write(samples!(), source.general()),
+            Write::Worker(write) if index < source.general().workers.len() => {
+                write_label(labels, "worker", itoa::Buffer::new().format(index));
+                write(samples!(), &source.general().workers[index]);
+            }
+            Write::Listener(write) if index < source.listeners() => {
+                let listener = source.listener(index);
+                write_label(labels, "listener", listener.name());
+                write(samples!(), listener);
+            }
+            Write::Upstream(write) if index < source.upstreams() => {
+                let upstream = source.upstream(index);
+                write_label(labels, "upstream", upstream.name());
+                write(samples!(), upstream);
+            }
+            Write::Route(write) if index < source.listeners() => {
+                let listener = source.listener(index);
+                if inner < listener.routes() {
+                    (at.outer, at.inner) = (index, inner + 1);
+                    write_label(labels, "listener", listener.name());
+                    labels.push(',');
+                    write_label(labels, "route", listener.route_name(inner));
+                    write(samples!(), listener.route_shards(inner));
+                } else {
+                    at.inner = 0;
+                }
+            }
+            Write::Server(write) if index < source.upstreams() => {
+                let upstream = source.upstream(index);
+                if let Some(&server) = source.servers(index).get(inner) {
+                    (at.outer, at.inner) = (index, inner + 1);
+                    write_label(labels, "upstream", upstream.name());
+                    labels.push(',');
+                    write_label(labels, "server", upstream.server_name(server));
+                    write(samples!(), upstream, server);
+                } else {
+                    at.inner = 0;
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+}

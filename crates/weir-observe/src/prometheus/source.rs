@@ -1,0 +1,97 @@
+//! Where a scrape reads: the shards of the workers, and what else is known of listeners, upstreams and servers.
+//!
+//! Read while it is written, so that no scrape copies the figures of all servers. What is shown does not change during a
+//! scrape: a list that changed would show a series twice.
+
+use std::sync::Arc;
+
+use crate::figures::{CertificateFigures, Figures};
+use crate::per_worker::PerWorker;
+use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard};
+
+/// Everything that a scrape shows.
+pub trait Source {
+    /// The figures of the process and of its workers; what it has of listeners and upstreams is not read.
+    fn general(&self) -> &Figures;
+
+    /// How many listeners are shown.
+    fn listeners(&self) -> usize;
+
+    /// One of the listeners that are shown.
+    fn listener(&self, index: usize) -> &dyn ListenerPart;
+
+    /// How many upstreams are shown.
+    fn upstreams(&self) -> usize;
+
+    /// One of the upstreams that are shown.
+    fn upstream(&self, index: usize) -> &dyn UpstreamPart;
+
+    /// The servers of this upstream that are shown, as places in it.
+    fn servers(&self, upstream: usize) -> &[usize];
+}
+
+/// A listener and its routes.
+pub trait ListenerPart {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// What each worker counts.
+    fn shards(&self) -> &[Arc<ListenerShard>];
+
+    /// The certificates that clients are shown now.
+    fn certificates(&self) -> Vec<CertificateFigures>;
+
+    /// Changed files of certificates that were taken over, and such that could not be used.
+    fn certificate_reloads(&self) -> [u64; 2];
+
+    /// The lists of revoked certificates that clients are verified by.
+    fn revocations(&self) -> Option<CertificateFigures>;
+
+    /// How many routes it has.
+    fn routes(&self) -> usize;
+
+    /// The name of a route.
+    fn route_name(&self, route: usize) -> &str;
+
+    /// What each worker counts for a route.
+    fn route_shards(&self, route: usize) -> &PerWorker<RouteShard>;
+}
+
+/// An upstream and its servers, by their places in it.
+pub trait UpstreamPart {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// What each worker counts.
+    fn shards(&self) -> &PerWorker<UpstreamShard>;
+
+    /// Whether all servers get requests because too few are usable.
+    fn is_in_panic(&self) -> bool;
+
+    /// The name of a server.
+    fn server_name(&self, server: usize) -> &str;
+
+    /// What each worker counts for a server.
+    fn server_shards(&self, server: usize) -> &PerWorker<ServerShard>;
+
+    /// Attempts that run on a server or wait for a connection to it.
+    fn attempts_open(&self, server: usize) -> u32;
+
+    /// Idle connections to a server that belong to all workers together.
+    fn idle_shared(&self, server: usize) -> usize;
+
+    /// What the operator wants of a server, in the word of the config.
+    fn mode(&self, server: usize) -> &'static str;
+
+    /// Whether the health checks of a server have nothing against it.
+    fn is_up(&self, server: usize) -> bool;
+
+    /// What its probes came to; `None` when it is not probed.
+    fn probes(&self, server: usize) -> Option<&ProbeShard>;
+
+    /// Whether a server gets no requests because of those that failed.
+    fn is_ejected(&self, server: usize) -> bool;
+
+    /// How often a server was ejected, by reason; empty when it never is.
+    fn ejections(&self, server: usize) -> Vec<(&'static str, u64)>;
+}

@@ -1,0 +1,202 @@
+//! Something to scrape: workers, and what else is known of their listeners, upstreams and servers.
+
+use std::sync::Arc;
+
+use crate::figures::{CertificateFigures, Figures};
+use crate::per_worker::PerWorker;
+use crate::prometheus::{ListenerPart, Source, UpstreamPart};
+use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard};
+
+#[derive(Default)]
+pub(super) struct Fixture {
+    pub(super) general: Figures,
+    pub(super) listeners: Vec<Listener>,
+    pub(super) upstreams: Vec<Upstream>,
+}
+
+#[derive(Default)]
+pub(super) struct Listener {
+    name: String,
+    shards: Vec<Arc<ListenerShard>>,
+    pub(super) certificates: Vec<CertificateFigures>,
+    pub(super) certificate_reloads: [u64; 2],
+    pub(super) revocations: Option<CertificateFigures>,
+    pub(super) routes: Vec<(String, PerWorker<RouteShard>)>,
+}
+
+pub(super) struct Upstream {
+    name: String,
+    shards: PerWorker<UpstreamShard>,
+    pub(super) is_in_panic: bool,
+    pub(super) servers: Vec<Server>,
+    shown: Vec<usize>,
+}
+
+pub(super) struct Server {
+    name: String,
+    shards: PerWorker<ServerShard>,
+    pub(super) attempts_open: u32,
+    pub(super) idle_shared: usize,
+    pub(super) mode: &'static str,
+    pub(super) is_down: bool,
+    pub(super) probes: Option<ProbeShard>,
+    pub(super) is_ejected: bool,
+    pub(super) ejections: Vec<(&'static str, u64)>,
+}
+
+impl Fixture {
+    /// What these workers have counted, by these names; everything else is as usual.
+    pub(super) fn of(shards: &[WorkerShard], listeners: &[&str], upstreams: &[(&str, &[&str])]) -> Self {
+        let mut general = Figures::default();
+        shards.iter().for_each(|shard| general.add_worker(shard));
+        let listener = |(index, name): (usize, &&str)| Listener {
+            name: (*name).to_owned(),
+            shards: shards.iter().map(|shard| Arc::clone(&shard.listeners[index])).collect(),
+            ..Listener::default()
+        };
+        let upstream = |(index, (name, servers)): (usize, &(&str, &[&str]))| {
+            let of_upstream: Vec<_> =
+                shards.iter().map(|shard| Arc::clone(&shard.upstreams[index])).collect();
+            Upstream {
+                name: (*name).to_owned(),
+                servers: servers
+                    .iter()
+                    .enumerate()
+                    .map(|(at, name)| server(name, at, &of_upstream))
+                    .collect(),
+                shown: (0..servers.len()).collect(),
+                shards: of_upstream.into_iter().collect(),
+                is_in_panic: false,
+            }
+        };
+        Self {
+            general,
+            listeners: listeners.iter().enumerate().map(listener).collect(),
+            upstreams: upstreams.iter().enumerate().map(upstream).collect(),
+        }
+    }
+}
+
+fn server(name: &str, at: usize, of_upstream: &[Arc<UpstreamShard>]) -> Server {
+    Server {
+        name: name.to_owned(),
+        shards: of_upstream.iter().map(|shard| Arc::clone(&shard.servers[at])).collect(),
+        attempts_open: 0,
+        idle_shared: 0,
+        mode: "serving",
+        is_down: false,
+        probes: None,
+        is_ejected: false,
+        ejections: Vec::new(),
+    }
+}
+
+impl Source for &Fixture {
+    fn general(&self) -> &Figures {
+        &self.general
+    }
+
+    fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+
+    fn listener(&self, index: usize) -> &dyn ListenerPart {
+        &self.listeners[index]
+    }
+
+    fn upstreams(&self) -> usize {
+        self.upstreams.len()
+    }
+
+    fn upstream(&self, index: usize) -> &dyn UpstreamPart {
+        &self.upstreams[index]
+    }
+
+    fn servers(&self, upstream: usize) -> &[usize] {
+        &self.upstreams[upstream].shown
+    }
+}
+
+impl ListenerPart for Listener {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn shards(&self) -> &[Arc<ListenerShard>] {
+        &self.shards
+    }
+
+    fn certificates(&self) -> Vec<CertificateFigures> {
+        self.certificates.clone()
+    }
+
+    fn certificate_reloads(&self) -> [u64; 2] {
+        self.certificate_reloads
+    }
+
+    fn revocations(&self) -> Option<CertificateFigures> {
+        self.revocations.clone()
+    }
+
+    fn routes(&self) -> usize {
+        self.routes.len()
+    }
+
+    fn route_name(&self, route: usize) -> &str {
+        &self.routes[route].0
+    }
+
+    fn route_shards(&self, route: usize) -> &PerWorker<RouteShard> {
+        &self.routes[route].1
+    }
+}
+
+impl UpstreamPart for Upstream {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn shards(&self) -> &PerWorker<UpstreamShard> {
+        &self.shards
+    }
+
+    fn is_in_panic(&self) -> bool {
+        self.is_in_panic
+    }
+
+    fn server_name(&self, server: usize) -> &str {
+        &self.servers[server].name
+    }
+
+    fn server_shards(&self, server: usize) -> &PerWorker<ServerShard> {
+        &self.servers[server].shards
+    }
+
+    fn attempts_open(&self, server: usize) -> u32 {
+        self.servers[server].attempts_open
+    }
+
+    fn idle_shared(&self, server: usize) -> usize {
+        self.servers[server].idle_shared
+    }
+
+    fn mode(&self, server: usize) -> &'static str {
+        self.servers[server].mode
+    }
+
+    fn is_up(&self, server: usize) -> bool {
+        !self.servers[server].is_down
+    }
+
+    fn probes(&self, server: usize) -> Option<&ProbeShard> {
+        self.servers[server].probes.as_ref()
+    }
+
+    fn is_ejected(&self, server: usize) -> bool {
+        self.servers[server].is_ejected
+    }
+
+    fn ejections(&self, server: usize) -> Vec<(&'static str, u64)> {
+        self.servers[server].ejections.clone()
+    }
+}
