@@ -37,13 +37,13 @@ pub use certificate::{
     Authorities, Certificate, CertificateError, CertificateFiles, Identity, OcspResponse, RevocationLists,
 };
 pub use config::{
-    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, CipherSuite,
+    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, Buckets, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
     CollectorUrl, Config, ConnectionLimit, CookieMode, CookiePersistence, Credentials, Dialogue, Dns,
     Ejection, EncodedSlash, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe,
     IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
-    ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, OnDown, PathForm, Paths, Probe, Process,
-    Protocol, ProxyProtocol, ProxyVersion, Queue, QueuePriority, Recorder, Redirect, RedirectPart,
+    ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Metrics, OnDown, PathForm, Paths, Probe,
+    Process, Protocol, ProxyProtocol, ProxyVersion, Queue, QueuePriority, Recorder, Redirect, RedirectPart,
     ReloadTrigger, RequestId, Retry, Route, RouteSettings, RouteTimeouts, Secret, Server, ServerLeniency,
     Split, TlsVersion, Traces, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
     UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,

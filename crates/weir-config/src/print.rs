@@ -24,6 +24,7 @@ pub(crate) fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
         ("[dns]", lines_of(&document.dns)),
         ("[admin]", lines_of(&document.admin)),
         ("[recorder]", lines_of(&document.recorder)),
+        ("[metrics]", lines_of(&document.metrics)),
         ("[traces]", lines_of(&document.traces)),
     ];
     for (header, lines) in &sections {

@@ -4,7 +4,6 @@
 //! middle of its bucket is off by at most 6.25 % ([`Histogram::ERROR_MAX`]). Values of 2^30 µs (17.9 minutes) and more share
 //! the last bucket. Fixed size: 225 counts and a sum, 1.8 KiB, of which all but 24 bytes are taken with the first value.
 
-use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -181,18 +180,29 @@ impl HistogramSnapshot {
         None
     }
 
-    /// How many values lie below 2 to the power of each exponent, in microseconds; exact for exponents up to 30.
+    /// How many values lie below each of these bounds, which ascend, in microseconds: exact where a bound is that of a bucket, as all powers of
+    /// two are; in a bucket that a bound divides, the values are taken to be spread evenly.
     ///
     /// As values are whole microseconds rounded down, this is what Prometheus calls the count of the bucket with that
     /// upper bound.
-    pub fn counts_below_powers(&self, exponents: RangeInclusive<u32>) -> impl Iterator<Item = u64> + '_ {
+    pub fn counts_below(&self, bounds: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
         let (mut start, mut below) = (0, 0);
-        exponents.map(move |exponent| {
-            let end = if exponent >= VALUE_BITS { OVERFLOW } else { bucket_of(1 << exponent) };
+        bounds.map(move |bound| {
+            let end = bucket_of(bound);
             below += self.counts()[start..end].iter().sum::<u64>();
             start = end;
-            below
+            below + self.part_below(end, bound)
         })
+    }
+
+    /// How many of the values in a bucket lie below a bound in it.
+    fn part_below(&self, bucket: usize, bound: u64) -> u64 {
+        if bucket == OVERFLOW {
+            return 0;
+        }
+        let (first, next) = (lower_bound(bucket), lower_bound(bucket + 1));
+        let part = u128::from(self.counts()[bucket]) * u128::from(bound - first) / u128::from(next - first);
+        part as u64
     }
 
     /// Every bucket that is not empty: its smallest value, its largest, and the count. The last one has no upper end.
@@ -265,8 +275,8 @@ mod tests {
         assert_eq!(snapshot.quantile(1.0), Some(1 << 30));
         assert_eq!(snapshot.quantile(f64::NAN), Some(0));
         assert_eq!(snapshot.buckets().last(), Some((1 << 30, None, 2)));
-        assert_eq!(snapshot.counts_below_powers(0..=3).collect::<Vec<_>>(), [1, 2, 4, 8]);
-        assert_eq!(snapshot.counts_below_powers(29..=40).last(), Some(8));
+        assert_eq!(snapshot.counts_below([1, 2, 4, 8].into_iter()).collect::<Vec<_>>(), [1, 2, 4, 8]);
+        assert_eq!(snapshot.counts_below([1 << 29, u64::MAX].into_iter()).last(), Some(8));
     }
 
     fn micros() -> impl Strategy<Value = u64> {
@@ -291,10 +301,34 @@ mod tests {
         fn powers_count_exactly(values in prop::collection::vec(micros(), 0..200)) {
             let histogram = Histogram::new();
             values.iter().for_each(|value| histogram.record(*value));
-            let counts: Vec<u64> = histogram.snapshot().counts_below_powers(4..=30).collect();
+            let counts: Vec<u64> = histogram.snapshot().counts_below((4..=30).map(|power| 1 << power)).collect();
             let expected: Vec<u64> =
                 (4..=30).map(|power| values.iter().filter(|value| **value < 1 << power).count() as u64).collect();
             prop_assert_eq!(counts, expected);
+        }
+
+        /// As the bounds of a config are: no count is wrong by values further from the bound than a bucket is wide, none falls from one bound to the
+        /// next, and none falls when more is recorded.
+        #[test]
+        fn any_bound_counts_what_is_not_near_it(
+            values in prop::collection::vec(micros(), 0..200),
+            mut bounds in prop::collection::vec(1u64..(1 << 30), 1..20),
+        ) {
+            bounds.sort_unstable();
+            let histogram = Histogram::new();
+            let mut before = vec![0; bounds.len()];
+            for half in values.chunks(values.len().div_ceil(2).max(1)) {
+                half.iter().for_each(|value| histogram.record(*value));
+                let counts: Vec<u64> = histogram.snapshot().counts_below(bounds.iter().copied()).collect();
+                prop_assert!(counts.is_sorted(), "{counts:?}");
+                prop_assert!(counts.iter().zip(&before).all(|(now, before)| now >= before));
+                before = counts;
+            }
+            for (bound, count) in bounds.iter().zip(before) {
+                let below = |limit: f64| values.iter().filter(|value| (**value as f64) < limit).count() as u64;
+                let (least, most) = (below(*bound as f64 * 0.875), below(*bound as f64 * 1.125 + 1.0));
+                prop_assert!((least..=most).contains(&count), "{least} to {most} below {bound}, not {count}");
+            }
         }
 
         #[test]

@@ -70,7 +70,7 @@ pub(crate) fn check(text: &Located<Document>, files: &Files<'_>, findings: &mut 
     let traces = traces::check(&document.traces, files, findings);
     let credentials = admin::check(&document.admin, files, findings);
     let shown = ShownConfig::of(document);
-    let Document { process, log, dns, admin, recorder, .. } = document;
+    let Document { process, log, dns, admin, recorder, metrics, .. } = document;
     Config {
         process: process.value.clone(),
         log: log.clone(),
@@ -79,6 +79,7 @@ pub(crate) fn check(text: &Located<Document>, files: &Files<'_>, findings: &mut 
         credentials,
         shown,
         recorder: recorder.clone(),
+        metrics: metrics.clone(),
         traces,
         listeners,
         upstreams,

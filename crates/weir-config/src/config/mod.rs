@@ -12,6 +12,7 @@ mod credentials;
 mod ejection;
 mod health;
 mod listener;
+mod metrics;
 mod persistence;
 mod route;
 mod tls;
@@ -34,6 +35,7 @@ pub use listener::{
     EncodedSlash, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, PathForm, Paths, Protocol,
     ProxyProtocol, RequestId, Trust, TrustedProxies,
 };
+pub use metrics::{Buckets, Metrics};
 pub use persistence::{CookieMode, CookiePersistence, Secret};
 pub use process::{
     Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, Recorder, ReloadTrigger, WorkerCount,
@@ -67,6 +69,8 @@ pub struct Config {
     pub shown: ShownConfig,
     /// What is kept of exchanges that are over.
     pub recorder: Recorder,
+    /// How the metrics are written.
+    pub metrics: Metrics,
     /// What is traced; `None`: nothing.
     pub traces: Option<Traces>,
     /// The listeners, at least one, in the order of the text; names are unique.

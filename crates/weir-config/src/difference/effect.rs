@@ -125,7 +125,7 @@ pub(super) fn of_key(part: &Part, key: &str, learned: bool) -> Effect {
         Part::Process if RESTART_KEYS.contains(&first) => Effect::Restart,
         Part::Admin if ["address", "socket", "socket_mode"].contains(&first) => Effect::Restart,
         Part::Log | Part::Recorder => Effect::Restart,
-        Part::Admin | Part::Process | Part::AccessLog | Part::Dns => Effect::AtOnce,
+        Part::Admin | Part::Process | Part::AccessLog | Part::Dns | Part::Metrics => Effect::AtOnce,
         Part::Listener(_) => of_listener_key(first),
         Part::Route(..) | Part::Traces => Effect::NextRequest,
         Part::Upstream(_) => match first {

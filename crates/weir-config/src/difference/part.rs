@@ -25,6 +25,8 @@ pub enum Part {
     Admin,
     /// `[recorder]`.
     Recorder,
+    /// `[metrics]`.
+    Metrics,
     /// `[traces]`.
     Traces,
     /// `[listener.NAME]` without its routes.
@@ -47,6 +49,7 @@ impl Part {
             Self::Dns => "dns",
             Self::Admin => "admin",
             Self::Recorder => "recorder",
+            Self::Metrics => "metrics",
             Self::Traces => "traces",
             Self::Listener(_) => "listener",
             Self::Route(..) => "route",
@@ -66,6 +69,7 @@ impl fmt::Display for Part {
             | Self::Dns
             | Self::Admin
             | Self::Recorder
+            | Self::Metrics
             | Self::Traces => f.write_str(self.kind()),
             Self::Listener(name) => write!(f, "listener `{name}`"),
             Self::Route(listener, route) => write!(f, "listener `{listener}`, route `{route}`"),
@@ -127,6 +131,7 @@ pub(super) fn parts<'a>(document: &Document, tree: Option<&'a Node>) -> Vec<Flat
         whole(Part::Dns, &|lines| document.dns.lines("", lines)),
         whole(Part::Admin, &|lines| document.admin.lines("", lines)),
         whole(Part::Recorder, &|lines| document.recorder.lines("", lines)),
+        whole(Part::Metrics, &|lines| document.metrics.lines("", lines)),
         whole(Part::Traces, &|lines| document.traces.lines("", lines)),
     ];
     let listeners = child("listener");

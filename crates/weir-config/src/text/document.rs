@@ -1,7 +1,7 @@
 //! The whole document.
 
 use super::{ListenerText, TracesText, UpstreamText};
-use crate::config::{AccessLog, Admin, Dns, Log, Process, Recorder};
+use crate::config::{AccessLog, Admin, Dns, Log, Metrics, Process, Recorder};
 use crate::key::{Located, Map, OneOrMany, section};
 
 section! {
@@ -23,6 +23,8 @@ section! {
         admin: Located<Admin> = {};
         /// What is kept of exchanges that are over.
         recorder: Recorder = {};
+        /// The metrics for Prometheus.
+        metrics: Metrics = {};
         /// Traces by OpenTelemetry.
         traces: Located<TracesText> = {}, like "nginx `ngx_otel_module`, HAProxy `filter opentracing`";
         /// Where clients connect, by name.

@@ -4,6 +4,7 @@
 //! Each kind parses from text and prints as the text that parses to it again. Nothing here knows a key.
 
 mod address;
+mod bucket;
 mod duration;
 mod file_mode;
 mod header;
@@ -30,6 +31,7 @@ pub use share::Share;
 pub use size::Size;
 pub use status::StatusRange;
 
+pub(crate) use bucket::{parse_bucket, print_bucket};
 pub(crate) use duration::MILLISECONDS_MAX;
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};

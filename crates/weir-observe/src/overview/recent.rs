@@ -96,7 +96,7 @@ impl Moment {
         (self.p50_us, self.p99_us) = (times.quantile(0.5), times.quantile(0.99));
         let mut before = 0;
         let each = |below: u64| below - std::mem::replace(&mut before, below);
-        self.heat = times.counts_below_powers(Moment::HEAT_POWERS).map(each).collect();
+        self.heat = times.counts_below(Moment::HEAT_POWERS.map(|power| 1 << power)).map(each).collect();
         self
     }
 }

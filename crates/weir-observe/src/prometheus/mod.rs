@@ -5,6 +5,7 @@
 //! becomes a label. All samples of a family stand together, so the servers are passed once for each family; each pass reads
 //! from the shards what it writes, and a scrape holds one piece of the text.
 
+mod buckets;
 mod families;
 mod filter;
 mod scrape;
@@ -13,6 +14,7 @@ mod source;
 mod tests;
 mod text;
 
+pub use self::buckets::Buckets;
 pub use self::filter::{Filter, NoSuchFamily};
 pub use self::scrape::{PIECE_BYTES, Scrape};
 pub use self::source::{ListenerPart, Source, UpstreamPart};

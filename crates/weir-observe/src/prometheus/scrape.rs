@@ -3,7 +3,7 @@
 use super::families::{Family, Write};
 use super::filter::Filter;
 use super::source::Source;
-use super::text::{Samples, bounds, write_head, write_label};
+use super::text::{Samples, write_head, write_label};
 
 /// A piece of the text is ended by the first part that makes it longer than this.
 pub const PIECE_BYTES: usize = 64 * 1024;
@@ -16,7 +16,6 @@ const PIECE_PARTS: usize = 4_096;
 pub struct Scrape<S> {
     source: S,
     families: Vec<&'static Family>,
-    bounds: Vec<String>,
     at: Position,
     /// The labels of the part that is written.
     labels: String,
@@ -38,7 +37,7 @@ impl<S: Source> Scrape<S> {
     /// Shows what the filter lets pass.
     pub fn new(source: S, filter: &Filter) -> Scrape<S> {
         let families = filter.families();
-        Scrape { source, families, bounds: bounds(), at: Position::default(), labels: String::new() }
+        Scrape { source, families, at: Position::default(), labels: String::new() }
     }
 
     /// Appends the next piece, which may be empty; false: it was the last one.
@@ -62,13 +61,13 @@ impl<S: Source> Scrape<S> {
 
     /// Appends the samples of the next part of a family; false: there is none.
     fn write_part(&mut self, family: &'static Family, out: &mut String) -> bool {
-        let Self { source, at, labels, bounds, .. } = self;
+        let Self { source, at, labels, .. } = self;
         let (index, inner) = (at.outer, at.inner);
         labels.clear();
         at.outer += 1;
         macro_rules! samples {
             () => {
-                &mut Samples { out, name: family.name, labels, bounds }
+                &mut Samples { out, name: family.name, labels, buckets: source.buckets() }
             };
         }
         match family.write {

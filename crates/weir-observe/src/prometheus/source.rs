@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::Buckets;
 use crate::figures::{CertificateFigures, Figures};
 use crate::per_worker::PerWorker;
 use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard};
@@ -13,6 +14,9 @@ use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamS
 pub trait Source {
     /// The figures of the process and of its workers; what it has of listeners and upstreams is not read.
     fn general(&self) -> &Figures;
+
+    /// The bounds of the buckets of histograms.
+    fn buckets(&self) -> &Buckets;
 
     /// How many listeners are shown.
     fn listeners(&self) -> usize;

@@ -1,9 +1,7 @@
 //! The lines of the text format: what a family is called, and its samples.
 
+use super::Buckets;
 use crate::histogram::HistogramSnapshot;
-
-/// Upper bounds of the exported buckets: 2^7 µs (128 µs) to 2^25 µs (33.6 s), each twice the one before.
-const BUCKET_POWERS: std::ops::RangeInclusive<u32> = 7..=25;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -40,11 +38,6 @@ pub(super) fn write_label(out: &mut String, name: &str, value: &str) {
     out.push('"');
 }
 
-/// The bounds of the buckets as the label `le` has them.
-pub(super) fn bounds() -> Vec<String> {
-    BUCKET_POWERS.map(|power| format!("{}", (1u64 << power) as f64 / 1e6)).collect()
-}
-
 /// Takes the samples of one part of a family: of a server, say.
 pub(super) struct Samples<'a> {
     pub(super) out: &'a mut String,
@@ -52,7 +45,7 @@ pub(super) struct Samples<'a> {
     pub(super) name: &'static str,
     /// The labels of the part, ready to be written.
     pub(super) labels: &'a str,
-    pub(super) bounds: &'a [String],
+    pub(super) buckets: &'a Buckets,
 }
 
 impl Samples<'_> {
@@ -89,7 +82,7 @@ impl Samples<'_> {
         if snapshot.count() == 0 {
             return;
         }
-        for (bound, count) in self.bounds.iter().zip(snapshot.counts_below_powers(BUCKET_POWERS)) {
+        for (bound, count) in self.buckets.labels().zip(snapshot.counts_below(self.buckets.micros())) {
             self.line_begins("_bucket", &[("le", bound)]);
             self.line_ends(count);
         }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use weir_observe::prometheus::{ListenerPart, Source, UpstreamPart};
+use weir_observe::prometheus::{Buckets, ListenerPart, Source, UpstreamPart};
 use weir_observe::{
     CertificateFigures, Figures, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, UpstreamShard,
 };
@@ -82,6 +82,10 @@ fn places(
 impl Source for Reading {
     fn general(&self) -> &Figures {
         &self.general
+    }
+
+    fn buckets(&self) -> &Buckets {
+        &self.snapshot.buckets
     }
 
     fn listeners(&self) -> usize {

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use weir_config::{Config, Dns, Process};
+use weir_observe::prometheus::Buckets;
 
 pub use self::listener::head_limits;
 pub(crate) use self::listener::{ListenerPlan, ListenerState, RoutePlan};
@@ -47,6 +48,8 @@ pub(crate) struct Snapshot {
     /// The places of both by name.
     listeners_by_name: HashMap<Box<str>, usize>,
     upstreams_by_name: HashMap<Box<str>, usize>,
+    /// The bounds of the buckets of histograms at `/metrics`.
+    pub(crate) buckets: Buckets,
     /// What is traced; `None`: nothing.
     pub(crate) traces: Option<TracePlan>,
     /// When the first one was made: where clocks begin that all workers share.
@@ -127,6 +130,10 @@ impl Snapshot {
             dns: config.dns.clone(),
             listeners: listeners.collect::<Result<_, _>>()?,
             upstreams: upstreams.collect::<Result<_, _>>()?,
+            buckets: match &config.metrics.buckets {
+                weir_config::Buckets::Auto => Buckets::default(),
+                weir_config::Buckets::Micros(bounds) => Buckets::new(bounds.iter().copied()),
+            },
             traces: None,
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             alive: Alive::new(&count),

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::harness::metrics::Metrics;
+use crate::harness::origin::ok;
 use crate::harness::watchdog::now;
-use crate::harness::{Client, Weir, eventually};
+use crate::harness::{Client, Origin, Weir, eventually};
 
 const SERVERS: usize = 20_000;
 
@@ -147,4 +148,38 @@ fn a_scrape_shows_what_it_is_asked_for() {
     client.send("HEAD /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     assert_eq!(client.response_to("HEAD").status, 200);
     client.assert_closed();
+}
+
+#[test]
+fn buckets_are_those_of_the_config_and_of_the_next_one() {
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send(ok("answer"))?;
+        }
+    });
+    let config = |buckets: &str| {
+        format!(
+            "admin.address = \"127.0.0.1:0\"\nmetrics.buckets = {buckets}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
+             upstream = \"app\"\n[upstream.app]\nservers = [\"{}\"]\n",
+            origin.address()
+        )
+    };
+    let weir = Weir::start(&config("[\"1us\", \"10s\", \"15m\"]"));
+    for _ in 0..3 {
+        assert_eq!(Client::get(weir.web(), "/").text(), "answer");
+    }
+    let buckets = || {
+        let query = "/metrics?metrics=weir_upstream_exchange_time";
+        let text = Client::get_by_address(weir.address("admin"), query).text();
+        let lines = text.lines().filter_map(|line| line.split_once("le=\""));
+        lines.map(|(_, rest)| rest.replace("\"} ", " ")).collect::<Vec<_>>()
+    };
+    eventually("all are counted", || buckets() == ["0.000001 0", "10 3", "900 3", "+Inf 3"]);
+    weir.reload(&config("[\"20s\"]"));
+    assert_eq!(buckets(), ["20 3", "+Inf 3"]);
+    weir.reload_in_vain(&config("[\"20s\", \"20s\"]"));
+    weir.reload(&config("\"auto\""));
+    assert_eq!(buckets().len(), 20);
+    assert!(buckets()[0].starts_with("0.000128 "));
 }

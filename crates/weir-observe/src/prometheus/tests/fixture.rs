@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use crate::figures::{CertificateFigures, Figures};
 use crate::per_worker::PerWorker;
-use crate::prometheus::{ListenerPart, Source, UpstreamPart};
+use crate::prometheus::{Buckets, ListenerPart, Source, UpstreamPart};
 use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard};
 
 #[derive(Default)]
 pub(super) struct Fixture {
     pub(super) general: Figures,
+    pub(super) buckets: Buckets,
     pub(super) listeners: Vec<Listener>,
     pub(super) upstreams: Vec<Upstream>,
 }
@@ -71,6 +72,7 @@ impl Fixture {
         };
         Self {
             general,
+            buckets: Buckets::default(),
             listeners: listeners.iter().enumerate().map(listener).collect(),
             upstreams: upstreams.iter().enumerate().map(upstream).collect(),
         }
@@ -94,6 +96,10 @@ fn server(name: &str, at: usize, of_upstream: &[Arc<UpstreamShard>]) -> Server {
 impl Source for &Fixture {
     fn general(&self) -> &Figures {
         &self.general
+    }
+
+    fn buckets(&self) -> &Buckets {
+        &self.buckets
     }
 
     fn listeners(&self) -> usize {

@@ -406,6 +406,24 @@ fn a_piece_may_be_empty_but_ends() {
 }
 
 #[test]
+fn histograms_have_the_buckets_that_are_asked_for() {
+    let mut fixture = small_fixture();
+    fixture.buckets = Buckets::new([100, 500_000, 1_000_000, 60_000_000]);
+    let text = rendered(&fixture);
+    check(&read(&text));
+    let buckets: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("weir_server_response_time_seconds_bucket"))
+        .collect();
+    let of_server = |rest: &str| format!("{{upstream=\"api\",server=\"10.0.0.1:80\",le=\"{rest}");
+    // One value of 100 us is not below 100 us, which divides its bucket of 96 to 103 in the middle.
+    assert_eq!(
+        buckets,
+        [("0.0001\"} 0"), ("0.5\"} 2"), ("1\"} 2"), ("60\"} 4"), ("+Inf\"} 4")].map(of_server)
+    );
+}
+
+#[test]
 fn families_are_filtered_by_what_their_names_begin_with() {
     let wanted = ["weir_server_up", "weir_config_"].map(str::to_owned).to_vec();
     let filter = Filter::by_prefix(wanted).expect("there are such");
