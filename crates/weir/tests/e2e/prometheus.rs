@@ -222,7 +222,7 @@ fn prometheus_answers_every_query_of_the_dashboard() {
         weir.address("admin")
     ));
     let queries = queries_of_the_dashboard();
-    assert!(queries.len() > 30, "{queries:?}");
+    assert!(queries.len() > 45, "{queries:?}");
     for query in queries {
         // There are none of these here: failures, a certificate, and requests that wait.
         let may_be_empty = ["> 0", "certificate", "queue_time"].iter().any(|word| query.contains(word));

@@ -139,11 +139,19 @@ fn the_dashboard_asks_for_what_exists() {
     let dashboard: serde_json::Value = serde_json::from_str(&file).unwrap();
     let mut found = Vec::new();
     queries(&dashboard, &mut found);
-    assert!(found.len() > 20, "only {} queries", found.len());
+    assert!(found.len() > 45, "only {} queries", found.len());
+    for family in [
+        "weir_upstream_status_responses_total",
+        "process_open_fds",
+        "weir_worker_local_failures_total",
+        "weir_log_lines_dropped_total",
+    ] {
+        assert!(found.iter().any(|query| query.contains(family)), "{family} is not shown");
+    }
     for query in found {
         let mut known: BTreeSet<&str> = BTreeSet::from(["le", "instance", "job"]);
         let mut asked = 0;
-        for word in words(query).filter(|word| word.starts_with("weir_")) {
+        for word in words(query).filter(|word| word.starts_with("weir_") || word.starts_with("process_")) {
             let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix));
             let histogram =
                 base.and_then(|base| families.get(base)).filter(|family| family.kind == "histogram");
