@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use weir_config::{Config, ConnectionLimit, ServerAddress};
+use weir_config::{Config, ConnectionLimit, ServerAddress, Upstream};
 use weir_observe::{Cause, Failure, Party};
 
 use crate::clock;
@@ -77,6 +77,8 @@ pub struct DescriptorBudget {
     pub dns: u32,
     /// Workers, traces, files of the config, standard streams.
     pub own: u32,
+    /// How many workers there are.
+    workers: u32,
 }
 
 impl DescriptorBudget {
@@ -105,7 +107,20 @@ impl DescriptorBudget {
         let for_pipes = (traffic - clients.min(clients_served) * 2).max(least_for_pipes);
         let pipes = (for_pipes / 2).min(clients.saturating_mul(2));
         let servers = (traffic - clients).saturating_sub(2 * pipes).max(1);
-        Self { limit, clients, clients_served, servers, pipes, probes, listening, admin, logs, dns, own }
+        Self {
+            limit,
+            clients,
+            clients_served,
+            servers,
+            pipes,
+            probes,
+            listening,
+            admin,
+            logs,
+            dns,
+            own,
+            workers,
+        }
     }
 
     /// Makes the shares hold from now on.
@@ -140,6 +155,7 @@ impl DescriptorBudget {
                 note(format!("listener.{}.connections_max", listener.name), wanted, self.clients);
             }
         }
+        warnings.extend(self.idle_warning(config));
         if limit <= LOW && warnings.is_empty() {
             warnings.push(format!(
                 "the limit on open files is {limit}, which is enough for {} client connections: raise it (`LimitNOFILE=` in systemd, \
@@ -150,6 +166,45 @@ impl DescriptorBudget {
         }
         warnings
     }
+}
+
+impl DescriptorBudget {
+    /// About the upstream that wants to keep the most idle connections to one of its servers, if they are more than there may be to all.
+    fn idle_warning(&self, config: &Config) -> Option<String> {
+        let Self { limit, servers, workers, .. } = *self;
+        let wanted = config.upstreams.iter().map(|upstream| (idle_wanted(upstream, workers), upstream));
+        let too_many = wanted.filter(|(wanted, _)| *wanted > servers);
+        let (wanted, upstream) = too_many.max_by_key(|(wanted, _)| *wanted)?;
+        let ConnectionLimit::Exactly(kept) = upstream.idle.connections_max else { return None };
+        let needed = self.limit_for_servers(config, wanted);
+        Some(format!(
+            "`upstream.{}.idle.connections_max = {kept}` cannot be had: over {workers} workers that is {wanted} connections to one server; the limit on \
+             open files is {limit}, of which {servers} are for all servers. Raise it to {needed} (`LimitNOFILE=` in systemd, `ulimit -n`)",
+            upstream.name
+        ))
+    }
+
+    /// The least limit on open files that leaves so many connections to servers.
+    fn limit_for_servers(&self, config: &Config, wanted: u32) -> u64 {
+        let is_enough = |limit: u64| Self::new(limit, config, self.workers as usize).servers >= wanted;
+        let (mut low, mut high) = (self.limit, self.limit.max(1) * 2);
+        while !is_enough(high) && high < u64::from(u32::MAX) {
+            (low, high) = (high, high * 2);
+        }
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if is_enough(middle) { high = middle } else { low = middle }
+        }
+        high
+    }
+}
+
+/// The most idle connections that an upstream lets one of its servers have.
+fn idle_wanted(upstream: &Upstream, workers: u32) -> u32 {
+    let ConnectionLimit::Exactly(kept) = upstream.idle.connections_max else { return 0 };
+    let of_server =
+        |max_requests: Option<u32>| kept.saturating_mul(workers).min(max_requests.unwrap_or(u32::MAX));
+    upstream.servers.iter().map(|server| of_server(server.max_requests)).max().unwrap_or(0)
 }
 
 /// The sum in one line.
@@ -331,6 +386,19 @@ mod tests {
                 &["`listener.b.connections_max = 30000`"],
             ),
             (256, "process.connections_max = 1000", &["`process.connections_max = 1000` cannot be had"]),
+            (20_000, "upstream.b = { servers = ['127.0.0.1:3'], idle.connections_max = 4_000 }", &[]),
+            (
+                20_000,
+                "upstream.b = { servers = ['127.0.0.1:3'], idle.connections_max = 6_000 }",
+                &[
+                    "`upstream.b.idle.connections_max = 6000` cannot be had: over 2 workers that is 12000 connections",
+                ],
+            ),
+            (
+                20_000,
+                "upstream.b = { servers = ['127.0.0.1:3'], idle.connections_max = 6_000, max_requests = 100 }",
+                &[],
+            ),
         ] {
             let (budget, config) = budget(limit, settings);
             let warnings = budget.warnings(&config);
@@ -344,7 +412,16 @@ mod tests {
 
     #[test]
     fn the_limit_that_a_warning_names_is_enough() {
-        let (low, config) = budget(1024, "process.connections_max = 3000");
+        for settings in [
+            "process.connections_max = 3000",
+            "upstream.b = { servers = ['127.0.0.1:3'], idle.connections_max = 3000 }",
+        ] {
+            assert_named_limit_is_enough(settings);
+        }
+    }
+
+    fn assert_named_limit_is_enough(settings: &str) {
+        let (low, config) = budget(1024, settings);
         let warning = low.warnings(&config).remove(0);
         let named = warning.split("Raise it to ").nth(1).and_then(|rest| rest.split(' ').next());
         let named: u64 = named.and_then(|number| number.parse().ok()).expect("it names a number");

@@ -25,6 +25,23 @@ pub fn check_status(layer: CheckLayer, last: Option<Result<(), Reason>>) -> &'st
     }
 }
 
+/// The same word in the numbers of HAProxy's `srv_check_status` and `srv_check_result`: 0 not known yet, 2 failed, 3 passed.
+pub(super) fn check_numbers(word: &str) -> (u8, u8) {
+    match word {
+        "L4OK" => (6, 3),
+        "L4TOUT" => (7, 2),
+        "L4CON" => (8, 2),
+        "L6OK" => (9, 3),
+        "L6RSP" => (11, 2),
+        "L7TOUT" => (12, 2),
+        "L7RSP" => (13, 2),
+        "L7OK" => (15, 3),
+        "L7STS" => (17, 2),
+        // Also of a server that is not checked at all.
+        _ => (1, 0),
+    }
+}
+
 fn failed(reason: Reason) -> &'static str {
     let connects = reason.phases().contains(&Phase::Connect);
     match reason.cause() {
@@ -67,6 +84,9 @@ mod tests {
             (CheckLayer::Answer, server(Phase::Response, Cause::UnexpectedAnswer), "L7RSP"),
         ] {
             assert_eq!(check_status(layer, last), word, "{layer:?} {last:?}");
+            let (status, result) = check_numbers(word);
+            let expected = last.map_or(0, |last| if last.is_ok() { 3 } else { 2 });
+            assert_eq!((result, status > 1), (expected, last.is_some()), "{word}");
         }
     }
 }

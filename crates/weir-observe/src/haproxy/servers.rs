@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::check::check_numbers;
 use super::rows::{upstreams, whole};
 use crate::overview::{Overview, ServerOverview, ServerStatus, UpstreamOverview};
 
@@ -18,14 +19,10 @@ pub fn servers_state(overview: &Overview, upstream: Option<&str>) -> Option<Stri
         let (state, admin) = states(server);
         let since = overview.process.at_ms.saturating_sub(server.since_ms) / 1000;
         let (weight, is_up) = (server.weight, server.figures.is_up);
-        let result = match &server.probes {
-            None => 0,
-            Some(_) if is_up => 3,
-            Some(_) => 2,
-        };
+        let (status, result) = check_numbers(server.probes.as_ref().map_or("INI", |probes| probes.check));
         let (checked, health) = (if server.probes.is_some() { 6 } else { 0 }, u8::from(is_up));
         text.push_str(&format!(
-            "{proxy_id} {} {server_id} {} {addr} {state} {admin} {weight} {weight} {since} 0 {result} {health} {checked} 0 0 0 {name} \
+            "{proxy_id} {} {server_id} {} {addr} {state} {admin} {weight} {weight} {since} {status} {result} {health} {checked} 0 0 0 {name} \
              {port} - {} 0 - - 0\n",
             upstream.name,
             server.name,
