@@ -23,6 +23,7 @@ mod certificate;
 mod check;
 mod config;
 mod load;
+mod reread;
 
 // Two configurations side by side.
 mod difference;
@@ -52,6 +53,7 @@ pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, 
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
 pub use reference::{elsewhere_markdown, json_schema, reference_markdown};
+pub use reread::ConfigFile;
 pub use shown::ShownConfig;
 pub use value::{
     FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Share, Size,

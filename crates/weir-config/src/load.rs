@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::check::{Files, check};
+use crate::check::{Files, NamedFiles, check};
 use crate::config::{Admin, Config};
 use crate::key::{Bounds, Located, Many, Map, OneOrMany, Reader, Spanned, Value};
 use crate::mistake::{Finding, MistakeKind, Mistakes};
@@ -21,6 +21,8 @@ pub struct Checked {
     document: Document,
     /// What the document was read from.
     tree: Option<Node>,
+    /// The files that it names, if they are all that the check has read.
+    named: Option<NamedFiles>,
 }
 
 impl Checked {
@@ -75,7 +77,7 @@ impl Checked {
             config: None,
             mistakes: Mistakes::new(sources, findings),
             document: document.value,
-            tree: None,
+            ..Self::default()
         }
     }
 
@@ -85,10 +87,12 @@ impl Checked {
         may_read: bool,
         mut findings: Vec<Finding>,
     ) -> Self {
-        let config = check(&document, &Files::new(&sources, may_read), &mut findings);
+        let files = Files::new(&sources, may_read);
+        let config = check(&document, &files, &mut findings);
+        let named = files.into_named();
         let mistakes = Mistakes::new(sources, findings);
         let works = mistakes.errors().next().is_none();
-        Self { config: works.then_some(config), mistakes, document: document.value, tree: None }
+        Self { config: works.then_some(config), mistakes, document: document.value, named, tree: None }
     }
 
     /// The configuration or the mistakes; warnings are lost in the first case.
@@ -107,6 +111,10 @@ impl Checked {
 
     pub(crate) fn tree(&self) -> Option<&Node> {
         self.tree.as_ref()
+    }
+
+    pub(crate) fn named_files(&self) -> Option<&NamedFiles> {
+        self.named.as_ref()
     }
 
     /// The whole configuration as one TOML document: files joined, variables replaced, every default written out.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::print::print_lines;
@@ -40,13 +41,53 @@ impl ShownConfig {
         Self(Arc::new(Lines { text: text.into(), ends: ends.into(), lines: lines.into() }))
     }
 
+    /// The same with the tables of the upstreams that `others` has; nothing when one of them is not here.
+    pub(crate) fn with_upstreams(&self, others: &Self) -> Option<Self> {
+        let (mut text, mut ends) = (String::from(&*self.0.text), self.0.ends.to_vec());
+        let mut known: HashMap<&str, Option<u32>> = others.lines().map(|line| (line, None)).collect();
+        for (number, line) in self.distinct().enumerate() {
+            known.entry(line).and_modify(|known| *known = Some(number as u32));
+        }
+        let mut number_of = |line| {
+            *known.get_mut(line).expect("all lines are in it").get_or_insert_with(|| {
+                text.push_str(line);
+                ends.push(text.len());
+                u32::try_from(ends.len() - 1).expect("a file of so many lines is not read")
+            })
+        };
+        let others_lines: Vec<u32> = others.lines().map(&mut number_of).collect();
+        let empty = number_of("");
+        let mut lines = self.0.lines.to_vec();
+        for (start, _) in others.lines().enumerate().filter(|(_, line)| line.starts_with("[upstream.")) {
+            let place = lines.iter().position(|line| *line == others_lines[start])?;
+            lines.splice(
+                table(&lines, place, empty),
+                others_lines[table(&others_lines, start, empty)].iter().copied(),
+            );
+        }
+        Some(Self(Arc::new(Lines { text: text.into(), ends: ends.into(), lines: lines.into() })))
+    }
+
+    fn distinct(&self) -> impl Iterator<Item = &str> {
+        (0..self.0.ends.len()).map(|number| self.0.line(number))
+    }
+
     /// The lines, without their ends.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
-        self.0.lines.iter().map(|number| {
-            let number = *number as usize;
-            let start = number.checked_sub(1).map_or(0, |before| self.0.ends[before]);
-            &self.0.text[start..self.0.ends[number]]
-        })
+        self.0.lines.iter().map(|number| self.0.line(*number as usize))
+    }
+}
+
+/// The lines of the table whose header is at `start`: up to the next empty line.
+fn table(lines: &[u32], start: usize, empty: u32) -> Range<usize> {
+    let len = lines[start..].iter().position(|line| *line == empty).unwrap_or(lines.len() - start);
+    start..start + len
+}
+
+impl Lines {
+    fn line(&self, number: usize) -> &str {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start..self.ends[number]]
     }
 }
 

@@ -135,6 +135,11 @@ impl Proxy {
         reloaded
     }
 
+    /// The config of the last start or reload, without what was changed of servers since. It shares its parts with what is in use.
+    pub fn config_of_file(&self) -> Config {
+        Config::clone(&self.written.load())
+    }
+
     /// Changes a server of the config in use, as a reload would; gives it as it was and as it is. The next reload takes what its file says.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! The log says what came of it, with every mistake: nobody sees the standard error of a service but there. Must not stop the process,
 //! whatever the config says.
 
-use weir_config::{Checked, Config};
+use weir_config::{Config, ConfigFile, Mistakes};
 use weir_proxy::{Proxy, Reloaded};
 
 use crate::log;
@@ -16,33 +16,35 @@ use crate::watch::Watch;
 /// Every mistake, a line for each; then nothing has changed.
 pub(crate) fn run(
     proxy: &mut Proxy,
-    origin: Origin<'_>,
+    file: Option<&mut ConfigFile>,
     watch: &Watch,
 ) -> Result<(Reloaded, Config), Vec<String>> {
-    let Origin::File(file) = origin else {
+    let Some(file) = file else {
         let what = "there is no config to read again: the addresses are on the command line";
         tracing::warn!("{what}");
         return Err(vec![what.to_owned()]);
     };
-    let reading = watch.before_reading(file);
-    let checked = Checked::load(file);
-    for warning in checked.mistakes.warnings() {
-        tracing::warn!("{warning}");
-    }
-    let Some(config) = checked.config else {
-        watch.note_refusal(reading, &checked.mistakes);
-        proxy.count_failed_reload();
-        for mistake in checked.mistakes.errors() {
-            tracing::error!("{mistake}");
+    let reading = watch.before_reading(file.path());
+    let (config, warnings) = match file.read() {
+        Ok(read) => read,
+        Err(mistakes) => {
+            warn(&mistakes);
+            watch.note_refusal(reading, &mistakes);
+            proxy.count_failed_reload();
+            for mistake in mistakes.errors() {
+                tracing::error!("{mistake}");
+            }
+            let count = mistakes.errors().count();
+            tracing::error!(file = %file.path().display(), mistakes = count, "the config was not reloaded: that of before stays in use");
+            return Err(mistakes.errors().map(ToString::to_string).collect());
         }
-        let mistakes = checked.mistakes.errors().count();
-        tracing::error!(file = %file.display(), mistakes, "the config was not reloaded: that of before stays in use");
-        return Err(checked.mistakes.errors().map(ToString::to_string).collect());
     };
+    warn(&warnings);
     let before = proxy.listened();
     match proxy.reload(&config) {
         Ok(reloaded) => {
-            watch.follow(reading, config.process.reload, &checked.mistakes);
+            watch.follow(reading, config.process.reload, &warnings);
+            file.follow(proxy.config_of_file());
             for key in &reloaded.needs_restart {
                 tracing::warn!(key, "a change of this key holds only after a restart");
             }
@@ -50,7 +52,7 @@ pub(crate) fn run(
                 log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
             }
             let generation = reloaded.generation;
-            tracing::info!(file = %file.display(), generation, "the config was reloaded");
+            tracing::info!(file = %file.path().display(), generation, "the config was reloaded");
             proxy
                 .descriptor_budget()
                 .warnings(&config)
@@ -59,11 +61,19 @@ pub(crate) fn run(
             Ok((reloaded, config))
         }
         Err(error) => {
-            watch.note_refusal(reading, &checked.mistakes);
-            let help = start::help(&error, origin).map(|help| format!(" ({help})")).unwrap_or_default();
+            watch.note_refusal(reading, &warnings);
+            let help = start::help(&error, Origin::File(file.path()))
+                .map(|help| format!(" ({help})"))
+                .unwrap_or_default();
             tracing::error!("{error}{help}");
-            tracing::error!(file = %file.display(), mistakes = 1, "the config was not reloaded: that of before stays in use");
+            tracing::error!(file = %file.path().display(), mistakes = 1, "the config was not reloaded: that of before stays in use");
             Err(vec![format!("{error}{help}")])
         }
+    }
+}
+
+fn warn(mistakes: &Mistakes) {
+    for warning in mistakes.warnings() {
+        tracing::warn!("{warning}");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use weir_config::{Checked, Config, Mistakes};
+use weir_config::{Config, ConfigFile, Mistakes};
 use weir_proxy::{Proxy, Unfulfilled, Wanted, Wish};
 
 use crate::command_line::with_exit_codes;
@@ -66,7 +66,8 @@ pub(crate) struct ServeArguments {
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
     let watch = Watch::default();
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
-    let (config, warnings) = load(arguments)?;
+    let mut file = arguments.file.as_deref().map(ConfigFile::new);
+    let (config, warnings) = load(arguments, file.as_mut())?;
     if !warnings.is_empty() {
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));
     }
@@ -74,30 +75,31 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
     if let Some(reading) = reading {
         watch.follow(reading, config.process.reload, &warnings);
     }
-    serve(&config, arguments.file.as_deref().map_or(Origin::Arguments, Origin::File), &watch)
+    serve(config, file, &watch)
 }
 
-fn load(arguments: &ServeArguments) -> Result<(Config, Mistakes), CommandError> {
-    match &arguments.file {
-        Some(file) => {
-            let checked = Checked::load(file);
-            match checked.config {
-                Some(config) => Ok((config, checked.mistakes)),
-                None => Err(CommandError::Config(checked.mistakes)),
-            }
-        }
+fn load(
+    arguments: &ServeArguments,
+    file: Option<&mut ConfigFile>,
+) -> Result<(Config, Mistakes), CommandError> {
+    let loaded = match file {
+        Some(file) => file.read(),
         None => Config::from_arguments(&arguments.listen, &arguments.to)
-            .map(|config| (config, Mistakes::default()))
-            .map_err(CommandError::Config),
-    }
+            .map(|config| (config, Mistakes::default())),
+    };
+    loaded.map_err(CommandError::Config)
 }
 
-fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode, CommandError> {
+fn serve(config: Config, mut file: Option<ConfigFile>, watch: &Watch) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
     let events = Events::start(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
-    let mut proxy = start::proxy(config, origin, events.wishes())?;
+    let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
+    let mut proxy = start::proxy(&config, origin, events.wishes())?;
     watch.start()?;
-    let mut times = StopTimes::of(config);
+    let mut times = StopTimes::of(&config);
+    if let Some(file) = &mut file {
+        file.follow(config);
+    }
     for listened in proxy.listened() {
         log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
@@ -105,7 +107,7 @@ fn serve(config: &Config, origin: Origin<'_>, watch: &Watch) -> Result<ExitCode,
     supervisor::tell_ready();
     let mut reload = |proxy: &mut Proxy| {
         supervisor::tell_reloading();
-        let outcome = reload::run(proxy, origin, watch);
+        let outcome = reload::run(proxy, file.as_mut(), watch);
         supervisor::tell_ready();
         let (reloaded, config) = outcome?;
         times = StopTimes::of(&config);

@@ -25,7 +25,8 @@ mod upstream;
 mod upstream_tls;
 
 pub(crate) use route::route_name;
-pub(crate) use tls::Files;
+pub(crate) use tls::{Files, NamedFiles};
+pub(crate) use upstream::check as check_upstream;
 
 use std::cell::Cell;
 use std::collections::HashMap;

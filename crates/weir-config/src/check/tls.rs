@@ -1,6 +1,7 @@
 //! TLS: files that can be used, versions and suites that fit each other.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -19,11 +20,32 @@ pub(crate) struct Files<'a> {
     pub(super) may_read: bool,
     /// Those that the system trusts, once somebody has asked.
     system: OnceCell<Result<Arc<Authorities>, CertificateError>>,
+    named: RefCell<NamedFiles>,
+}
+
+/// The files that a config names, as they were right before they were read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NamedFiles(Vec<(PathBuf, Option<FileMark>)>);
+
+/// Device, inode, length and time of the last change: what tells that a file is another than before.
+type FileMark = [i64; 5];
+
+impl NamedFiles {
+    /// Whether none of them has changed.
+    pub(crate) fn are_the_same(&self) -> bool {
+        self.0.iter().all(|(path, mark)| file_mark(path) == *mark)
+    }
+}
+
+fn file_mark(path: &Path) -> Option<FileMark> {
+    let file = std::fs::metadata(path).ok()?;
+    let number = |number: u64| number.cast_signed();
+    Some([number(file.dev()), number(file.ino()), number(file.len()), file.mtime(), file.mtime_nsec()])
 }
 
 impl<'a> Files<'a> {
     pub(crate) fn new(sources: &'a Sources, may_read: bool) -> Self {
-        Self { sources, may_read, system: OnceCell::new() }
+        Self { sources, may_read, system: OnceCell::new(), named: RefCell::default() }
     }
 
     /// The authorities that the system trusts, read once for all upstreams.
@@ -34,7 +56,14 @@ impl<'a> Files<'a> {
     /// The path of a file, relative to the file of the config that names it.
     pub(super) fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
         let folder = Path::new(&self.sources.file(text.at.file).name).parent();
-        folder.unwrap_or(Path::new("")).join(&*text.value)
+        let path = folder.unwrap_or(Path::new("")).join(&*text.value);
+        self.named.borrow_mut().0.push((path.clone(), file_mark(&path).filter(|_| self.may_read)));
+        path
+    }
+
+    /// The files that were asked for; nothing where the authorities of the system were, which are in many.
+    pub(crate) fn into_named(self) -> Option<NamedFiles> {
+        self.system.get().is_none().then(|| self.named.into_inner())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::mistake::{Finding, MistakeKind};
 use crate::text::{ServerMode, ServerText, UpstreamText};
 use crate::value::print_duration;
 
-pub(super) fn check(
+pub(crate) fn check(
     name: &Spanned<Box<str>>,
     text: &Located<UpstreamText>,
     files: &Files<'_>,

@@ -51,6 +51,11 @@ impl<T> Located<T> {
         self.keys.iter().find(|(known, _)| known == key).map(|(_, at)| *at)
     }
 
+    /// The keys that the text sets, in its order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|(key, _)| &**key)
+    }
+
     /// Whether the text does not even try to set a key.
     pub(crate) fn is_missing(&self, key: &str) -> bool {
         self.written(key).is_none() && !self.misspelt.contains(&key)

@@ -27,7 +27,11 @@ fn is_ejected(weir: &Weir, server: &str) -> bool {
 }
 
 fn ejections(weir: &Weir, server: &str, reason: &str) -> f64 {
-    weir.metrics().sum("weir_server_ejections_total", &[&of_server(server), &format!("reason=\"{reason}\"")])
+    // A server that had no request yet has no sample.
+    weir.metrics()
+        .all("weir_server_ejections_total", &[&of_server(server), &format!("reason=\"{reason}\"")])
+        .iter()
+        .sum()
 }
 
 /// Whatever a server does wrong, clients of requests that can be repeated see nothing of it, and soon it gets no more of them. When it is well

@@ -41,7 +41,7 @@ pub(super) const FAMILIES: &[Family] = families! {
     "weir_server_sent_bytes_total" Counter Server, "Bytes sent to the server.", counted!(bytes_out);
     "weir_server_responses_total" Counter Server, "Responses received from the server, by class of status.",
         |samples, upstream, server| {
-            if is_used(upstream, server) {
+            if upstream.server_shards(server).is_used() {
                 write_classes(samples, sums(upstream.server_shards(server).used(), |shard| shard.responses.values()));
             }
         };
@@ -77,7 +77,7 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, upstream, server| samples.value(u8::from(upstream.is_ejected(server)));
     "weir_server_ejections_total" Counter Server, "Times that the server was ejected, by reason.",
         |samples, upstream, server| {
-            if is_used(upstream, server) {
+            if upstream.server_shards(server).is_used() {
                 for (reason, count) in upstream.ejections(server) {
                     samples.labelled(&[("reason", reason)], count);
                 }
@@ -85,13 +85,9 @@ pub(super) const FAMILIES: &[Family] = families! {
         };
 };
 
-/// Whether it ever got a request. One that did not has no samples of how attempts ended.
-fn is_used(upstream: &dyn UpstreamPart, server: usize) -> bool {
-    upstream.server_shards(server).used().any(|shard| shard.attempts.value() > 0)
-}
-
+/// Nothing for a server that never had a request: it has no samples of how attempts ended.
 fn write_failures(samples: &mut Samples<'_>, upstream: &dyn UpstreamPart, server: usize) {
-    if !is_used(upstream, server) {
+    if !upstream.server_shards(server).is_used() {
         return;
     }
     let counts = sums(upstream.server_shards(server).used(), |shard| shard.failures.values());

@@ -23,7 +23,7 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, upstream| samples.value(u8::from(upstream.is_in_panic()));
     "weir_upstream_responses_total" Counter Upstream, "Responses that clients received from the upstream, by class of status.",
         |samples, upstream| {
-            if is_used(upstream) {
+            if upstream.shards().is_used() {
                 write_classes(samples, classes(upstream.shards()));
             }
         };
@@ -60,11 +60,7 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, upstream| samples.histogram(&times(upstream.shards().used(), |shard| &shard.exchange_time));
 };
 
-/// Whether it ever got a request. One that did not has no samples of how requests ended.
-fn is_used(upstream: &dyn UpstreamPart) -> bool {
-    upstream.shards().used().any(|shard| shard.requests.value() > 0)
-}
-
+/// Nothing for an upstream that never had a request: it has no samples of how requests ended.
 fn write_by<const N: usize>(
     samples: &mut Samples<'_>,
     upstream: &dyn UpstreamPart,
@@ -72,7 +68,7 @@ fn write_by<const N: usize>(
     words: [&str; N],
     counts: impl Fn() -> [u64; N],
 ) {
-    if is_used(upstream) {
+    if upstream.shards().is_used() {
         for (word, count) in words.into_iter().zip(counts()) {
             samples.labelled(&[(label, word)], count);
         }

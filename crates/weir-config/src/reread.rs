@@ -1,0 +1,404 @@
+//! Reading a config again: where nothing but servers of some upstreams changed, only the tables of those are parsed and checked, for
+//! the rest is the text that was checked before. So a reload costs what has changed.
+//!
+//! Must not judge by itself: what it finds is what reading the whole file would. In every case of doubt the whole file is read: another
+//! key changed, a name, a file that the config names; there was a warning, an `include`, or TLS towards the servers of the upstream.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::check::{Files, NamedFiles, check_upstream};
+use crate::config::{Alike, Config, Upstream};
+use crate::key::{Bounds, Located, Reader, Spanned, Value as _};
+use crate::load::Checked;
+use crate::mistake::Mistakes;
+use crate::shown::ShownConfig;
+use crate::source::{Loading, Sources, Tree, load};
+use crate::text::{Document, UpstreamText};
+
+/// A config file that is read again and again.
+#[derive(Debug)]
+pub struct ConfigFile {
+    path: PathBuf,
+    /// The config in use and its text, where parts of it can be taken over.
+    in_use: Option<Read>,
+    /// What was read since and is not in use yet.
+    read: Option<Read>,
+}
+
+impl ConfigFile {
+    /// A file that was not read yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), in_use: None, read: None }
+    }
+
+    /// Its path, as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file and all that it includes, with the environment of the process; gives the warnings with the config.
+    ///
+    /// # Errors
+    /// Every mistake, if there is one that is more than a warning.
+    pub fn read(&mut self) -> Result<(Config, Mistakes), Mistakes> {
+        self.read = None;
+        if let Some(read) = self.in_use.as_ref().and_then(|in_use| in_use.again(&self.path)) {
+            let mistakes = Mistakes::new(read.sources(&self.path), Vec::new());
+            let config = read.config.clone();
+            self.read = Some(read);
+            return Ok((config, mistakes));
+        }
+        let checked = Checked::load(&self.path);
+        self.read = Read::of(&checked);
+        match checked.config {
+            Some(config) => Ok((config, checked.mistakes)),
+            None => Err(checked.mistakes),
+        }
+    }
+
+    /// What was read last is in use, as `config`, which may share its parts with the one before.
+    pub fn follow(&mut self, config: Config) {
+        self.in_use = self.read.take().map(|read| Read { config, ..read });
+    }
+}
+
+/// A config without a mistake or a warning, and the one file that it was read from.
+#[derive(Debug)]
+struct Read {
+    text: String,
+    config: Config,
+    /// Where the line `[upstream.NAME]` of an upstream begins, in the order of the text.
+    headers: Vec<usize>,
+    named: NamedFiles,
+    /// How often parts were read since the whole was.
+    parts: u32,
+}
+
+/// After so many parts the whole is read again: the shown config keeps every line that it ever had until then.
+const PARTS_MAX: u32 = 1000;
+
+/// A text that is read fast anyway; from here on parts of more than a half are not worth reading twice, as they were and as they are.
+const SMALL: usize = 64 * 1024;
+
+/// How the header of an upstream begins.
+const HEADER: &str = "[upstream.";
+
+impl Read {
+    /// Nothing where no part could be taken over later.
+    fn of(checked: &Checked) -> Option<Self> {
+        let sources = checked.mistakes.sources();
+        let (true, 1) = (checked.mistakes.is_empty(), sources.len()) else { return None };
+        let text = sources.files().next()?.text.clone();
+        let headers = headers(checked.document(), &text);
+        let named = checked.named_files()?.clone();
+        Some(Self { text, config: checked.config.clone()?, headers, named, parts: 0 })
+    }
+
+    fn sources(&self, path: &Path) -> Sources {
+        let mut sources = Sources::default();
+        sources.add(path.display().to_string(), self.text.clone());
+        sources
+    }
+
+    /// Reads the file again, if nothing changed but servers.
+    fn again(&self, path: &Path) -> Option<Self> {
+        if self.parts >= PARTS_MAX || !self.named.are_the_same() {
+            return None;
+        }
+        let text = std::fs::read_to_string(path).ok()?;
+        self.with_text(text, path)
+    }
+
+    fn with_text(&self, text: String, path: &Path) -> Option<Self> {
+        let (mut config, named, parts) = (self.config.clone(), self.named.clone(), self.parts + 1);
+        if text == self.text {
+            return Some(Self { text, config, headers: self.headers.clone(), named, parts });
+        }
+        let (old, new) = self.change(&text)?;
+        let (before, after) = (tables(&self.text[old.clone()], path)?, tables(&text[new.clone()], path)?);
+        for (place, upstream) in changed_servers(&before, &after, &config)? {
+            config.upstreams[place] = Arc::new(upstream);
+        }
+        config.shown = config.shown.with_upstreams(&ShownConfig::of(&after.document))?;
+        let moved = |header: &usize| header - old.end + new.end;
+        let headers = self.headers.iter().copied().take_while(|header| *header < old.start);
+        let headers = headers
+            .chain(
+                self::headers(&after.document, &text[new.clone()])
+                    .into_iter()
+                    .map(|header| header + new.start),
+            )
+            .chain(self.headers.iter().filter(|header| **header >= old.end).map(moved))
+            .collect();
+        Some(Self { text, config, headers, named, parts })
+    }
+
+    /// The bytes that differ from those of `text`, there and there, extended to whole tables: from the header of an upstream to that of
+    /// the next part.
+    fn change(&self, text: &str) -> Option<(Range<usize>, Range<usize>)> {
+        let (old, new) = (self.text.as_bytes(), text.as_bytes());
+        let same_start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+        let rest = old.len().min(new.len()) - same_start;
+        let same_end =
+            old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(old, new)| old == new).count();
+        let headers_before = self.headers.partition_point(|header| *header <= same_start);
+        let start = self.headers[headers_before.checked_sub(1)?];
+        let kept = old.len() - same_end;
+        let end = self.table_end(kept);
+        let new_end = new.len() - (old.len() - end);
+        // Where the line before the next header ends is part of the change, or the same.
+        let has_few = (end - start) + (new_end - start) < new.len() / 2 || new.len() < SMALL;
+        let is_whole = new_end == new.len() || new[..new_end].ends_with(b"\n");
+        (is_whole && has_few).then_some((start..end, start..new_end))
+    }
+
+    /// Where the first line at or behind `from` is that begins with a bracket and goes on with another part, an upstream or something else:
+    /// tables such as `[upstream.NAME.health]` belong to the one before.
+    fn table_end(&self, from: usize) -> usize {
+        let mut lines =
+            (from.max(1)..self.text.len()).filter(|at| self.text.as_bytes()[at - 1..].starts_with(b"\n["));
+        let is_inner = |at: usize| {
+            let line = &self.text.as_bytes()[at..];
+            line.starts_with(HEADER.as_bytes()) || line.starts_with(b"[[upstream.")
+        };
+        lines.find(|at| self.headers.binary_search(at).is_ok() || !is_inner(*at)).unwrap_or(self.text.len())
+    }
+}
+
+/// Where the headers of upstreams begin in the text that a document was read from. Upstreams that are written in another way have none.
+fn headers(document: &Document, text: &str) -> Vec<usize> {
+    let start = |at: usize| {
+        let before = text.get(..at)?;
+        let start = before.strip_suffix(HEADER)?.len();
+        (start == 0 || text.as_bytes()[start - 1] == b'\n').then_some(start)
+    };
+    let mut headers: Vec<usize> =
+        document.upstream.0.iter().filter_map(|(name, _)| start(name.at.start)).collect();
+    headers.sort_unstable();
+    headers
+}
+
+/// Tables of upstreams that were cut out of a text.
+struct Tables {
+    document: Document,
+    /// What each means, without anything in another file.
+    upstreams: Vec<Upstream>,
+}
+
+/// Reads text that holds whole tables of upstreams, and nothing else, without a mistake.
+fn tables(text: &str, path: &Path) -> Option<Tables> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let mut loading = Loading::new(&environment, false);
+    let node = load(&mut loading, &path.display().to_string(), text.to_owned());
+    let Tree::Table(root) = &node.tree else { return None };
+    if root.entries.iter().any(|entry| entry.key != "upstream") {
+        return None;
+    }
+    let mut findings = loading.findings;
+    let document: Document =
+        Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings)).map(|document| document.value)?;
+    let files = Files::new(&loading.sources, false);
+    let mut alike = Alike::default();
+    let mut check = |(name, text): &(Spanned<Box<str>>, Located<UpstreamText>)| {
+        check_upstream(name, text, &files, &mut alike, &mut findings)
+    };
+    let upstreams = document.upstream.0.iter().map(&mut check).collect();
+    findings.is_empty().then_some(Tables { document, upstreams })
+}
+
+/// The upstreams of the tables with their places in the config, if the old tables are all that it has of them and the new ones say nothing
+/// else but what their servers are.
+fn changed_servers(before: &Tables, after: &Tables, config: &Config) -> Option<Vec<(usize, Upstream)>> {
+    let (old, new) = (&before.document.upstream.0, &after.document.upstream.0);
+    let have_the_same_keys = |(old, new): (&(_, Located<UpstreamText>), &(_, Located<UpstreamText>))| {
+        old.1.keys().eq(new.1.keys()) && new.1.value.tls.is_none()
+    };
+    if old.len() != new.len() || !old.iter().zip(new).all(have_the_same_keys) {
+        return None;
+    }
+    let first = before.upstreams.first()?;
+    // In the config they are one behind the other, as in the text.
+    let first = config.upstreams.iter().position(|upstream| upstream.name == first.name)?;
+    let mut changed = Vec::new();
+    for (place, (before, after)) in (first..).zip(before.upstreams.iter().zip(&after.upstreams)) {
+        let known = config.upstreams.get(place)?;
+        if **known != *before || after.name != before.name || after.settings != before.settings {
+            return None;
+        }
+        let settings = Arc::clone(&known.settings);
+        changed.push((place, Upstream { settings, ..after.clone() }));
+    }
+    Some(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"process.workers = 2
+[listener.web]
+address = "127.0.0.1:8080"
+[[listener.web.route]]
+host = "a.test"
+upstream = "a"
+[[listener.web.route]]
+upstream = "b"
+[upstream.a]
+servers = ["127.0.0.1:1001", "127.0.0.1:1002"]
+[upstream.b]
+# the big ones
+balance = "round-robin"
+servers = [
+  { address = "127.0.0.1:1003", weight = 2 },
+  "127.0.0.1:1004",
+]
+[listener.tcp]
+address = "127.0.0.1:9090"
+protocol = "tcp"
+upstream = "c"
+[upstream.c]
+servers = ["127.0.0.1:1005"]
+[upstream.c.health]
+interval = "5s"
+[[upstream.d.servers]]
+address = "127.0.0.1:1006"
+[[listener.web.route]]
+host = "d.test"
+upstream = "d"
+"#;
+
+    /// A file that is read again after each change, beside what reading the whole of it gives.
+    struct Pair {
+        folder: tempfile::TempDir,
+        file: ConfigFile,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let file = ConfigFile::new(folder.path().join("weir.toml"));
+            let mut pair = Self { folder, file };
+            assert!(!pair.read(CONFIG), "the first time it is read as a whole");
+            pair
+        }
+
+        /// Reads this text, compares, and tells whether only a part was read.
+        fn read(&mut self, text: &str) -> bool {
+            let path = self.folder.path().join("weir.toml");
+            std::fs::write(&path, text).unwrap();
+            let whole = match Checked::load(&path) {
+                Checked { config: Some(config), mistakes, .. } => Ok((config, mistakes)),
+                checked => Err(checked.mistakes),
+            };
+            let read = self.file.read();
+            let told = |result: &Result<(Config, Mistakes), Mistakes>| match result {
+                Ok((config, warnings)) => format!("{config:#?}\n{warnings:#?}"),
+                Err(mistakes) => format!("{mistakes:#?}"),
+            };
+            assert_eq!(told(&read), told(&whole), "{text}");
+            let is_part = self.file.read.as_ref().is_some_and(|read| read.parts > 0);
+            if let Ok((config, _)) = read {
+                self.file.follow(config);
+            }
+            is_part
+        }
+    }
+
+    #[test]
+    fn changes_of_servers_are_read_alone() {
+        let mut pair = Pair::new();
+        let mut text = CONFIG.to_owned();
+        let changes = [
+            ("127.0.0.1:1001", "127.0.0.1:2001"),
+            ("weight = 2", "weight = 30"),
+            ("\"127.0.0.1:1004\",\n", "\"127.0.0.1:1004\", \"127.0.0.1:3001\",\n  \"127.0.0.1:3002\",\n"),
+            (", \"127.0.0.1:1002\"", ""),
+            ("[\"127.0.0.1:1005\"]", "[\"127.0.0.1:1005\", { address = \"10.0.0.1:1\", backup = true }]"),
+            ("# the big ones\n", ""),
+            ("127.0.0.1:2001", "127.0.0.1:1001"),
+            ("127.0.0.1:1006", "127.0.0.1:1007"),
+        ];
+        for (from, to) in changes {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, to);
+            assert!(pair.read(&text), "{from} -> {to}");
+            assert!(pair.read(&text), "nothing has changed");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_read_as_a_whole() {
+        let changes = [
+            ("[upstream.b]", "[upstream.e]"),
+            ("balance = \"round-robin\"", "balance = \"random\""),
+            ("balance = \"round-robin\"\n", ""),
+            ("[upstream.a]\n", "[upstream.a]\nslow_start = \"9s\"\n"),
+            ("\"127.0.0.1:1001\"", "\"127.0.0.1:1001"),
+            ("\"127.0.0.1:1001\"", "\"127.0.0.1:1002\""),
+            ("interval = \"5s\"", "interval = \"6s\""),
+            ("workers = 2", "workers = 3"),
+            ("host = \"a.test\"", "host = \"b.test\""),
+            ("[upstream.b]\n", "x = 1\n[upstream.b]\n"),
+            ("[upstream.a]\n", "[upstream.new]\nservers = [\"127.0.0.1:4\"]\n[upstream.a]\n"),
+            ("servers = [\"127.0.0.1:1001\", \"127.0.0.1:1002\"]\n", ""),
+            ("[upstream.c.health]\n", "[upstream.a.health]\n"),
+            ("\"127.0.0.1:1002\"]\n", "\"127.0.0.1:1002\"]"),
+            (
+                "servers = [\"127.0.0.1:1001\", \"127.0.0.1:1002\"]",
+                "servers = [\"127.0.0.1:1001\"]\n[listener.web.limits]\nhead_size = \"8KiB\"",
+            ),
+        ];
+        for (from, to) in changes {
+            assert!(CONFIG.contains(from), "{from}");
+            assert!(!Pair::new().read(&CONFIG.replace(from, to)), "{from} -> {to}");
+        }
+    }
+
+    /// A file that the config names is read again when it has changed.
+    #[test]
+    fn files_that_are_named_count() {
+        let mut pair = Pair::new();
+        let text = format!("admin = {{ address = \"127.0.0.1:1\", token_file = \"token\" }}\n{CONFIG}");
+        let token = pair.folder.path().join("token");
+        let write = |secret: &str| {
+            std::fs::write(&token, secret).unwrap();
+            rustix::fs::chmod(&token, rustix::fs::Mode::RUSR).unwrap();
+        };
+        write("0123456789012345678901234567890123456789\n");
+        assert!(!pair.read(&text));
+        assert!(pair.read(&text.replace(":1001", ":2001")));
+        write("9876543210987654321098765432109876543210-\n");
+        assert!(!pair.read(&text.replace(":1001", ":3001")));
+    }
+
+    /// Bytes cut, doubled and moved anywhere: what is read is what reading the whole gives, again and again from what was in use.
+    #[test]
+    fn any_change_reads_as_the_whole_does() {
+        let mut pair = Pair::new();
+        let mut random = fastrand::Rng::with_seed(7);
+        let lines: Vec<&str> = CONFIG.split_inclusive('\n').collect();
+        let mut parts = 0;
+        for _ in 0..600 {
+            let mut text: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            for _ in 0..random.usize(1..3) {
+                let (from, to) = (random.usize(..text.len()), random.usize(..text.len()));
+                match random.u8(..5) {
+                    0 => drop(text.remove(from)),
+                    1 => text.insert(to, text[from].clone()),
+                    2 => text.swap(from, to),
+                    _ => {
+                        text[from] =
+                            text[from].replace("127.0.0.1:1", &format!("127.0.0.1:{}", random.u8(1..60)))
+                    }
+                }
+            }
+            parts += u32::from(pair.read(&text.concat()));
+            if random.u8(..4) == 0 {
+                pair.read(CONFIG);
+            }
+        }
+        assert!(parts > 50, "{parts} of 600");
+    }
+}
