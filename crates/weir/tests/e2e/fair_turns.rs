@@ -25,7 +25,7 @@ fn a_client_that_pipelines_has_one_answer_per_turn() {
     // Both connections are known to the event loop, which then tells of them in the order of their requests.
     greedy.write_all(b"GET /first HTTP/1.1\r\nHost: a.test\r\n\r\n").expect("there is room");
     assert!(taker.read(&mut [0; 65_536]).is_ok_and(|len| len > 0));
-    weir.signal(Signal::STOP);
+    weir.pause();
     greedy
         .write_all("GET /greedy HTTP/1.1\r\nHost: a.test\r\n\r\n".repeat(REQUESTS).as_bytes())
         .expect("the kernel has room for a tenth of that");

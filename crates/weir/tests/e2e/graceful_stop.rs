@@ -237,7 +237,7 @@ fn requests_that_have_arrived_are_answered() {
         client.send_get("/first");
         assert_eq!(client.response().text(), "/first");
     }
-    weir.signal(Signal::STOP);
+    weir.pause();
     clients.iter_mut().for_each(|client| client.send_get("/second"));
     weir.signal(Signal::TERM);
     weir.signal(Signal::CONT);

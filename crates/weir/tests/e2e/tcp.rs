@@ -383,7 +383,7 @@ fn a_reset_before_the_first_byte_is_a_reset() {
         Some(())
     });
     let weir = Weir::start(&config(&[&address(&server)], "", ""));
-    weir.signal(rustix::process::Signal::STOP);
+    weir.pause();
     Client::connect(weir.web()).reset();
     weir.signal(rustix::process::Signal::CONT);
     let line = log_lines(&weir, 1).remove(0);

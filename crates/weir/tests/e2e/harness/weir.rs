@@ -217,6 +217,19 @@ impl Weir {
         kill_process(self.pid(), signal).expect("the process runs");
     }
 
+    /// Stops the process as SIGSTOP does, and waits until each of its threads stands still: the signal alone takes its time on a busy machine.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let stands_still = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        eventually("every thread stands still", || {
+            std::fs::read_dir(&tasks).expect("the process is there").flatten().all(stands_still)
+        });
+    }
+
     /// Waits until the process ends, and says how; all that it wrote to stderr has been read then.
     pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
         let status = wait_for_exit(&mut self.process)
