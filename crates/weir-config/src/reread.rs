@@ -389,8 +389,8 @@ upstream = "d"
                     1 => text.insert(to, text[from].clone()),
                     2 => text.swap(from, to),
                     _ => {
-                        text[from] =
-                            text[from].replace("127.0.0.1:1", &format!("127.0.0.1:{}", random.u8(1..60)))
+                        let port = format!("127.0.0.1:{}", random.u8(1..60));
+                        text[from] = text[from].replace("127.0.0.1:1", &port);
                     }
                 }
             }

@@ -6,10 +6,11 @@
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
 
+use crate::clock::Instant;
 use crate::timers::{NEVER, Tick, Timer, Timers};
 
 /// Why every wait is over.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
@@ -17,7 +17,7 @@ use weir_config::{Config, WorkerCount};
 use weir_observe::{Figures, ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::control::access_log::{AccessLogs, LogBatches};
 use crate::control::admin;
 use crate::control::doors::{Doors, Opened};

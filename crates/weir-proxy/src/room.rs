@@ -7,11 +7,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::downstream::listener::Door;
 use crate::snapshot::ListenerState;
 use crate::view::LocalListener;

@@ -7,10 +7,11 @@
 use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_observe::{ListenerShard, ServerShard, UpstreamShard};
 
+use crate::clock::Instant;
 use crate::control::access_log::LogBatches;
 use crate::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan};
 use crate::upstream::idle::{IdleConnections, ServerConnection};

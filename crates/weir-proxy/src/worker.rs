@@ -3,12 +3,13 @@
 //! Nothing on the request path takes a lock that another worker normally holds. What workers share stands in
 //! [`Shared`]; everything else here belongs to one thread and is reached through an `Rc`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -17,7 +18,7 @@ use weir_traffic::limit::ConnectionLimit;
 
 use crate::allowance::Allowance;
 use crate::buffer::BufferStock;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::descriptors::{self, ServerPlace};
 use crate::downstream::listener::OpenDoor;
 use crate::downstream::session::{Peer, Session};
@@ -139,7 +140,42 @@ pub(crate) struct Worker {
 /// When the event loop cannot be made.
 pub(crate) fn run(start: WorkerStart) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve(start))
+    tokio::task::LocalSet::new().block_on(&runtime, as_task(serve(start)))
+}
+
+/// Runs `future` as a task of its own. What the event loop is started with is polled in each of its turns, a task only when it has news.
+async fn as_task<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
+    let outcome = Rc::new(Outcome { output: Cell::new(None), waiting: OnceCell::new() });
+    let told = Told(Rc::clone(&outcome));
+    tokio::task::spawn_local(async move {
+        let output = future.await;
+        told.0.output.set(Some(output));
+    });
+    std::future::poll_fn(|cx| {
+        if Rc::strong_count(&outcome) > 1 {
+            outcome.waiting.get_or_init(|| cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(outcome.output.take().expect("the task did not panic"))
+    })
+    .await
+}
+
+/// What becomes of a task, and the one that waits for it.
+struct Outcome<T> {
+    output: Cell<Option<T>>,
+    waiting: OnceCell<Waker>,
+}
+
+/// The task's side of its outcome, until it is over.
+struct Told<T>(Rc<Outcome<T>>);
+
+impl<T> Drop for Told<T> {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.waiting.get() {
+            waker.wake_by_ref();
+        }
+    }
 }
 
 async fn serve(start: WorkerStart) -> std::io::Result<()> {

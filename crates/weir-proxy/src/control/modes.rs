@@ -7,13 +7,13 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use weir_traffic::drain::{Drain, Step};
 use weir_traffic::{Health, Mode, ServerId, ServerState};
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::snapshot::{Current, Snapshot, UpstreamPlan};
 
 /// How often a server that leaves service is looked at.

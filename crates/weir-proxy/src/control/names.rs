@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::{Resolver, TokioResolver};
 use weir_config::{Dns, ServerAddress};
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::snapshot::{Place, UpstreamPlan, millis_between};
 use crate::upstream::connect::Endpoint;
 
@@ -75,12 +75,11 @@ impl Name {
         let mut asked = Some(asked);
         let mut failing = false;
         loop {
-            let now = clock::now();
             let wait = match resolver.lookup_ip(&*self.host).await {
                 Ok(answer) => {
                     failing = false;
                     self.publish(answer.iter().map(|ip| Endpoint::Inet((ip, self.port).into())).collect());
-                    until(answer.valid_until(), now)
+                    clock::until(answer.valid_until())
                 }
                 Err(error) => {
                     if !failing {
@@ -116,8 +115,4 @@ impl Name {
             );
         }
     }
-}
-
-fn until(end: Instant, now: Instant) -> Duration {
-    end.saturating_duration_since(now)
 }

@@ -11,9 +11,9 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::clock;
+use crate::clock::{self, Instant};
 
 /// Lines that wait to be written.
 const LINES_MAX: usize = 1_000;

@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_observe::overview::{History, Moment, Quantiles, Rate, Rates};
 use weir_observe::{HistogramSnapshot, ListenerShard, PerWorker, ServerShard, UpstreamShard, WorkerShard};
 
 use super::figures::shown_servers;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::snapshot::Snapshot;
 
 /// How often figures are taken.

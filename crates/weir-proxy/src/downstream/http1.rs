@@ -4,13 +4,13 @@
 //! body and a repeated attempt finds the head untouched.
 
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_http::{HeadLimits, Progress};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::exchange::failure::of_io;
 use crate::exchange::{Ended, Exchange};
 use crate::running::Doing;

@@ -9,14 +9,14 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_config::Protocol;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
 use super::proxy_header::{self, Proxied};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::connection::Connection;
 use crate::control::access_log::LogBatches;
 use crate::deadline::Deadline;

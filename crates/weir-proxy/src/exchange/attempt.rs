@@ -7,7 +7,6 @@ use std::future::Future as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use weir_config::Protocol;
 use weir_http::{Progress, RequestBody, Version};
@@ -18,7 +17,7 @@ use super::failure::{of_io, of_request_body};
 use super::patience::Awaited;
 use super::retry::{Failed, Kind, Tried};
 use super::{Exchange, choose, fields, private};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::connection::Connection;
 use crate::descriptors::{self, ServerPlace};
 use crate::downstream::session::Session;
@@ -108,7 +107,7 @@ pub(crate) async fn run(
         RequestBody::Chunked => Framing::Chunked,
         RequestBody::None | RequestBody::Length(_) => Framing::Plain,
     };
-    exchange.patience.begin_attempt();
+    exchange.patience.begin_attempt(session.now);
     let sent_before = exchange.to_server.sent;
     let mut send_failed = None;
     let outcome = std::future::poll_fn(|cx| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::deadline::Deadline;
 use crate::relay::pace::{Pace, PaceLimit};
 
@@ -43,11 +43,13 @@ pub(crate) struct Patience {
     response: Option<Duration>,
     paces: [Option<Pace>; 4],
     awaited: Option<(Awaited, u64)>,
+    /// Until the attempt has waited for the first time.
+    attempt_began: Option<Instant>,
 }
 
 impl Patience {
     pub(crate) const fn new() -> Self {
-        Self { response: None, paces: [None; 4], awaited: None }
+        Self { response: None, paces: [None; 4], awaited: None, attempt_began: None }
     }
 
     /// Full credit for everybody.
@@ -59,8 +61,8 @@ impl Patience {
     }
 
     /// The deadline was used for something else meanwhile: the next wait sets it anew.
-    pub(crate) fn begin_attempt(&mut self) {
-        self.awaited = None;
+    pub(crate) fn begin_attempt(&mut self, now: Instant) {
+        (self.awaited, self.attempt_began) = (None, Some(now));
     }
 
     /// Waits for `awaited`, who has moved `moved` bytes so far; ready when the time is up.
@@ -71,7 +73,9 @@ impl Patience {
         moved: u64,
     ) -> Poll<Failure> {
         if self.awaited != Some((awaited, moved)) {
-            let now = clock::now();
+            // The response to a request that was sent at once: nothing has taken time since the attempt began.
+            let began = self.attempt_began.take().filter(|_| awaited == Awaited::ResponseHead);
+            let now = began.unwrap_or_else(clock::now);
             if let Some((before, moved_before)) = self.awaited
                 && before != awaited
                 && let Some(pace) = self.pace(before)

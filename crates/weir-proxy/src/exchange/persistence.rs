@@ -1,8 +1,6 @@
 //! Cookies that keep a client on its server: read from the request, taken out or unmarked on the way to the server, set
 //! or marked on the way back. Which server a cookie stands for is known in weir-traffic alone.
 
-use std::time::Instant;
-
 use weir_http::{Field, FieldName, write};
 use weir_observe::Kept;
 use weir_traffic::ServerId;
@@ -11,6 +9,7 @@ use weir_traffic::persistence::Persistence;
 use super::Exchange;
 use super::attempt::Plans;
 use super::fields::leave;
+use crate::clock::Instant;
 use crate::snapshot::UpstreamPlan;
 
 /// Notes where the request belongs.

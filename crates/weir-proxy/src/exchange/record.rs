@@ -1,12 +1,11 @@
 //! What is known about an exchange when it is over: for the counters and the access log.
 
 use std::rc::Rc;
-use std::time::Instant;
 
 use weir_observe::{Failure, Kept, Party, Phase, PhaseTimes};
 
 use super::trace::Trace;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::downstream::session::Session;
 use crate::view::View;
 
@@ -157,8 +156,7 @@ impl Record {
 
     /// Counts the time since the last call as spent in `phase`.
     pub(crate) fn spend(&mut self, phase: Phase, now: Instant) {
-        let micros = now.saturating_duration_since(self.accounted).as_micros();
-        self.times.add(phase, u64::try_from(micros).unwrap_or(u64::MAX));
+        self.times.add(phase, now.micros_since(self.accounted));
         self.accounted = now;
     }
 }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 
@@ -14,7 +14,7 @@ use super::attempt::Plans;
 use super::failure::of_io;
 use super::record::Record;
 use super::{After, Exchange, finish};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::downstream::session::Session;
 use crate::recorder::Told;
 use crate::relay::throttle::Throttle;

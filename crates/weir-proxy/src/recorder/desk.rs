@@ -4,7 +4,7 @@
 //! a moment is left out, and that is said.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::entry::{Entry, Flight, NONE};
 use super::names::NamesKept;
 use super::{Recorder, Rings};
+use crate::clock::Instant;
 use crate::deadline::Cut;
 use crate::running::{self, Question, Running, SessionId};
 

@@ -1,12 +1,12 @@
 //! What is kept of one exchange that is over: numbers and a few words, of a fixed size.
 
 use std::net::IpAddr;
-use std::time::Instant;
 
 use weir_observe::{Failure, Kept, Party, PhaseTimes};
 
 use super::story::{TRIES_KEPT, Try};
 use super::words::Words;
+use crate::clock::Instant;
 use crate::downstream::session::Peer;
 
 /// Stands for what there is none of.

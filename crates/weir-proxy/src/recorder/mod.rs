@@ -11,14 +11,13 @@ mod names;
 mod desk;
 
 use std::cell::RefCell;
-use std::time::Instant;
 
 use weir_config::Protocol;
 use weir_observe::{Failure, Phase};
 
 use self::ring::Ring;
 use self::words::PackedWords;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::{Exchange, forwarded};
 use crate::view::View;
@@ -148,8 +147,7 @@ impl Flight {
         let mut flight = Self::blank(now);
         flight.set(session, exchange, exchange.record.ground()?);
         let (entry, record) = (&mut flight.entry, &exchange.record);
-        let spent = now.saturating_duration_since(record.accounted).as_micros();
-        entry.times.add(phase, u64::try_from(spent).unwrap_or(u64::MAX));
+        entry.times.add(phase, now.micros_since(record.accounted));
         entry.ended = now;
         entry.bytes_in += exchange.request_body.received() + record.tunnelled.map_or(0, |(up, _)| up);
         Some(flight)

@@ -3,14 +3,13 @@
 //! Part of the exchange and reused with it. Copies numbers only: what they mean is told when somebody asks. Must not allocate.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use weir_observe::Failure;
 use weir_traffic::retry::Reason;
 use weir_traffic::{Glance, ServerId, ServerState};
 
 use super::entry::NONE;
-use crate::clock;
+use crate::clock::{self, Instant};
 
 /// Attempts of one exchange that are noted; of more, the first ones and the last.
 pub(crate) const TRIES_KEPT: usize = 4;

@@ -3,7 +3,9 @@
 //! Every byte a peer moves earns it time at the minimum rate, up to a bounded credit; waiting for that peer spends
 //! it. A large upload over a slow line lives, a peer that sends one byte now and then dies. Time is passed in.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::clock::Instant;
 
 /// The limits of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,12 +7,11 @@
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use super::pipe::{Moved, Pipe, Stopped};
 use super::throttle::Throttle;
 use crate::buffer::{Buffer, BufferStock};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::connection::Connection;
 use crate::quantum::Quantum;
 use crate::socket::Behind;

@@ -9,11 +9,10 @@ mod id;
 mod question;
 mod roll;
 
-use std::time::Instant;
-
 use weir_config::Protocol;
 use weir_observe::Phase;
 
+use crate::clock::Instant;
 use crate::downstream::session::{Peer, Session};
 use crate::exchange::Exchange;
 use crate::recorder::{Flight, NONE};

@@ -13,7 +13,6 @@ mod traces;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use weir_config::{Config, Dns, Process};
@@ -23,7 +22,7 @@ pub use self::listener::head_limits;
 pub(crate) use self::listener::{ListenerPlan, ListenerState, RoutePlan};
 pub(crate) use self::traces::TracePlan;
 pub(crate) use self::upstream::{Place, UpstreamPlan};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::tls::terms::Unusable;
 use crate::upstream::ejection::DueBooks;
 
@@ -208,6 +207,5 @@ fn is_same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
 
 /// Milliseconds from a moment to a later one.
 pub(crate) fn millis_between(epoch: Instant, at: Instant) -> u64 {
-    let since: Duration = at.saturating_duration_since(epoch);
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    at.nanos_since(epoch) / 1_000_000
 }

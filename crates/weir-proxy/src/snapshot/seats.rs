@@ -5,11 +5,11 @@
 //! when nothing runs on it any more; then a new server may have it. Pure: looks at loads, changes nothing.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
 
 use weir_config::{Server, Upstream};
 
 use super::UpstreamPlan;
+use crate::clock::Instant;
 
 /// The servers of an upstream by their places.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use weir_config::{Server, Upstream};
 use weir_observe::{PerWorker, ProbeShard, ServerShard};
@@ -14,6 +13,7 @@ use weir_traffic::balance::{Balancer, Member};
 
 use super::upstream::{Place, delay_target};
 use super::{Surroundings, UpstreamPlan};
+use crate::clock::Instant;
 use crate::control::health;
 use crate::upstream::admission::Waiter;
 use crate::upstream::ejection::Ejector;

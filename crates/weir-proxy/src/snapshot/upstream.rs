@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use weir_config::{ConnectionLimit, Server, ServerAddress, Upstream, UpstreamTls};
@@ -21,7 +20,7 @@ use weir_traffic::{Mode, ServerId};
 use super::seats::Seats;
 use super::succession::Succession;
 use super::{Surroundings, TlsError, millis_between};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::control::slow_start::{self, Ascent};
 use crate::control::standing::Standing;
 use crate::descriptors::ServerPlace;

@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CertificateError, PeerIncompatible, ServerConfig};
@@ -16,7 +16,7 @@ use super::clients::ClientCertificate;
 use super::records::Records;
 use super::session::Session as TlsSession;
 use super::terms::Terms;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::downstream::session::Session;
 use crate::exchange::failure::of_io;
 use crate::running::Doing;

@@ -6,7 +6,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use tokio::sync::oneshot;
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
@@ -16,7 +15,7 @@ use weir_traffic::balance::{Excluded, Patience, Pick};
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{Standing, Ticket};
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::downstream::session::Session;
 use crate::exchange::attempt::Plans;
 use crate::exchange::{Ended, Exchange, forwarded};

@@ -6,7 +6,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use tokio::sync::Notify;
 use weir_config::{Server, Upstream};
@@ -14,7 +13,7 @@ use weir_traffic::balance::Balancer;
 use weir_traffic::ejection::{Ejections, Member, Rules};
 use weir_traffic::{ServerId, ServerState};
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::exchange::failure::Fault;
 use crate::snapshot::UpstreamPlan;
 

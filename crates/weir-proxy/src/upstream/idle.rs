@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_observe::ServerShard;
 
+use crate::clock::Instant;
 use crate::connection::Connection;
 use crate::descriptors::ServerPlace;
 use crate::socket::Socket;

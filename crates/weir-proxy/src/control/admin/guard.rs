@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use data_encoding::{BASE64, HEXLOWER};
@@ -18,7 +18,7 @@ use weir_traffic::limit::ClientKey;
 
 use super::answer::Answer;
 use super::request::Request;
-use crate::clock;
+use crate::clock::{self, Instant};
 
 /// Connections that may be open; what comes beyond is refused.
 const CONNECTIONS_MAX: usize = 64;

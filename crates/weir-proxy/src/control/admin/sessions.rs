@@ -3,7 +3,7 @@
 //! `GET /api/sessions?listener=&upstream=&server=&min_age=&limit=`, `GET /api/sessions/ID`, `POST /api/sessions/ID/end`,
 //! `POST /api/sessions/end?upstream=&server=`. JSON; keys are only added, never renamed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use weir_config::{Protocol, parse_duration};
@@ -15,7 +15,7 @@ use super::guard::Peer;
 use super::query::{decoded, only_known};
 use super::request::Request;
 use super::story::{Narrator, millis, rfc3339};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::control::modes::Unknown;
 use crate::control::sessions::{self, TOLD_MAX, shown};
 use crate::recorder::RunningFound;

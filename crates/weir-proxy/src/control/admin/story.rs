@@ -1,13 +1,13 @@
 //! An exchange as JSON: a line of a list, or its whole story. Names are looked up in the config that the exchange ran on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use weir_observe::access_log::UnixMicros;
 use weir_observe::{Failure, Party, Phase};
 use weir_traffic::balance::Standing;
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::control::sessions::shown;
 use crate::recorder::{
     Decision, Desk, Entry, EntryKind, Flight, ListenerNames, NONE, Names, TRIES_KEPT, Try,

@@ -9,14 +9,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::HistogramSnapshot;
 use weir_traffic::ejection::{Change, Rules, Window};
 
 use super::slow_start;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::snapshot::UpstreamPlan;
 use crate::upstream::ejection::DueBooks;
 
@@ -36,7 +36,8 @@ pub(super) async fn keep_judged(
 ) {
     let mut court = Court::default();
     loop {
-        let due = tokio::time::Instant::from_std(court.due(clock::now()));
+        let now = clock::now();
+        let wait = court.due(now) - now;
         tokio::select! {
             Some(plans) = plans.recv() => court.follow(plans),
             () = due_books.added() => {
@@ -45,7 +46,7 @@ pub(super) async fn keep_judged(
                     tokio::task::yield_now().await;
                 }
             }
-            () = tokio::time::sleep_until(due) => {
+            () = tokio::time::sleep(wait) => {
                 let now = clock::now();
                 while court.look_at_due(now) {
                     tokio::task::yield_now().await;

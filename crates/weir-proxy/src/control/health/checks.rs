@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Semaphore, watch};
@@ -19,7 +19,7 @@ use super::probe::Probe;
 use super::thread::{Following, Rest};
 use super::{CheckedServer, Random};
 use crate::buffer::BufferStock;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::descriptors::probes_max;
 use crate::exchange::failure::Fault;
 use crate::proxy::open_files_max;

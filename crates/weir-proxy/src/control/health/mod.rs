@@ -16,7 +16,7 @@ mod report;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 use weir_config::OnDown;
@@ -27,7 +27,7 @@ use weir_traffic::{Health, ServerId, ServerState};
 use self::probe::Probe;
 pub(crate) use self::thread::CheckThread;
 use super::{sessions, slow_start};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::descriptors;
 use crate::exchange::failure::Fault;
 use crate::recorder::Desk;
@@ -66,7 +66,7 @@ impl CheckedServer {
         let mut due_ms = self.schedule.first(self.millis(clock::now()), self.random.next());
         loop {
             let due = self.epoch + Duration::from_millis(due_ms);
-            tokio::time::sleep_until(tokio::time::Instant::from_std(due)).await;
+            tokio::time::sleep(due - clock::now()).await;
             let put_off = self.wait_for_turn();
             if !put_off.is_zero() {
                 tokio::time::sleep(put_off).await;

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_config::{Dialogue, HealthCheck, Server};
 use weir_observe::{Cause, Failure, Phase};
@@ -14,7 +14,7 @@ use super::conversation;
 use super::request::{Kept, write_request};
 use super::response::{Expected, Source};
 use crate::buffer::BufferStock;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::connection::Connection;
 use crate::exchange::failure::Fault;
 use crate::snapshot::UpstreamPlan;

@@ -1,12 +1,11 @@
 //! Running sessions and the last failures as rows of `show sess` and `show errors`.
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use weir_config::Protocol;
 use weir_observe::haproxy::{ErrorRow, SessionRow};
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::control::admin::{Narrator, client, unix_micros};
 use crate::control::sessions::shown;
 use crate::downstream::session::Peer;

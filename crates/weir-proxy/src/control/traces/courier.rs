@@ -4,7 +4,7 @@
 //! Says once what is wrong and what can be changed, and once that it is over. Must not know what the bytes mean, apart from the answer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
@@ -16,7 +16,7 @@ use weir_config::Collector;
 use weir_observe::TraceLoss;
 
 use super::{Queue, TraceCounts};
-use crate::clock;
+use crate::clock::{self, Instant};
 
 /// How long is waited before a request is made again: at first, and at most.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);

@@ -12,12 +12,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_config::{Collector, Config};
 use weir_observe::{TraceFigures, TraceLoss};
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::downstream::session::Session;
 use crate::exchange::Exchange;
 use crate::exchange::trace::Own;

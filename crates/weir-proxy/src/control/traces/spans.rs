@@ -4,7 +4,7 @@
 //! nowhere, as in the recorder. Pure: names and times come in.
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
@@ -13,7 +13,7 @@ use weir_config::ServerAddress;
 use weir_observe::{Failure, Party, Phase};
 
 use super::Sampled;
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::downstream::session::Peer;
 use crate::recorder::{Decision, Entry, EntryKind, NONE, Names, TRIES_KEPT, Try};
 
@@ -152,7 +152,7 @@ impl Told<'_> {
         // Whoever was given no server is noted at the beginning of the wait.
         let first = self.sampled.flight.tries().next().filter(|noted| noted.server != NONE);
         let end = first.map_or(entry.ended, |noted| noted.began);
-        let begin = end.checked_sub(waited).unwrap_or(end);
+        let begin = end - waited;
         let (id, parent) = (own.queue_id(), own.traceparent.span_id);
         let mut span = self.blank(id, parent, SpanKind::Internal, (begin, end));
         span.name = "queue".into();
