@@ -77,6 +77,14 @@ impl Fixture {
             upstreams: upstreams.iter().enumerate().map(upstream).collect(),
         }
     }
+
+    /// The same before any worker has counted something of a server.
+    pub(super) fn with_unused_servers(mut self) -> Self {
+        for server in self.upstreams.iter_mut().flat_map(|upstream| &mut upstream.servers) {
+            server.shards = PerWorker::new(1);
+        }
+        self
+    }
 }
 
 fn server(name: &str, at: usize, of_upstream: &[Arc<UpstreamShard>]) -> Server {

@@ -335,7 +335,7 @@ fn nothing_counted_is_still_well_formed() {
 
 /// One upstream of this many servers that got no request.
 fn servers(count: usize) -> Fixture {
-    fixture_of_servers(WorkerShard::new(ShardSizes { listeners: 0, servers: &[count] }))
+    fixture_of_servers(WorkerShard::new(ShardSizes { listeners: 0, servers: &[count] })).with_unused_servers()
 }
 
 /// The same, each used once.
