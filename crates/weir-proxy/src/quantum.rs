@@ -8,8 +8,8 @@ use std::future::Future as _;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-/// Bytes of one turn: some 50 to 100 us of work, beside which the way to the back (1 to 2 us) does not count.
-const BYTES: usize = 128 * 1024;
+/// Bytes of one turn: some 25 to 50 us of work, beside which the way to the back (1 to 2 us) does not count.
+const BYTES: usize = 64 * 1024;
 
 /// What a step costs beside its bytes, as so many bytes.
 const STEP_BYTES: usize = 256;
