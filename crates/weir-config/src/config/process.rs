@@ -22,7 +22,8 @@ section! {
         /// leaves when every client needs a server connection too; the log says at the start how it is shared out.
         connections_max: ConnectionLimit = "auto", in 1..=100_000_000,
             like "nginx `worker_connections` (per worker), HAProxy `maxconn`";
-        /// The size of one buffer. A usual head and a small answer fit in one of the default.
+        /// The size of one buffer. A usual head and a small answer fit in one of the default. A worker has 16 of 64 KiB besides,
+        /// for peers that send more at a time.
         buffer_size: Size = "16KiB", in 4096..=1_048_576, like "nginx `proxy_buffer_size`, HAProxy `tune.bufsize`";
         /// Buffers over all workers, which bounds the memory of all bodies under way: 1 GiB with the defaults. An exchange
         /// that finds none waits for one, in the order of arrival and as long as a request head may take
