@@ -1,7 +1,7 @@
 #!/bin/sh
 # The rows of README's table against current releases, one run each, on this machine: some three hours. The host's name goes into
 # the folder, since rows of two hosts are kept apart.
-#   lab/runs/2026-11-23-current-peers/measure.sh epyc
+#   lab/runs/2026-11-24-current-peers/measure.sh epyc
 set -eu
 host=${1:?a short name for this host, such as epyc}
 cd "$(git rev-parse --show-toplevel)"
