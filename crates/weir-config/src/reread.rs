@@ -1,8 +1,9 @@
 //! Reading a config again: where nothing but servers of some upstreams changed, only the tables of those are parsed and checked, for
 //! the rest is the text that was checked before. So a reload costs what has changed.
 //!
-//! Must not judge by itself: what it finds is what reading the whole file would. In every case of doubt the whole file is read: another
-//! key changed, a name, a file that the config names; there was a warning, an `include`, or TLS towards the servers of the upstream.
+//! Must not judge by itself: what it makes of the text is what reading the whole would. In every case of doubt the whole file is read:
+//! another key changed, a name, a file that the config names; there was a warning, an `include`, or TLS towards the servers of the
+//! upstream. What only time changes, such as a certificate that has expired since, is not looked at again.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::load::Checked;
 use crate::mistake::Mistakes;
 use crate::shown::ShownConfig;
 use crate::source::{Loading, Sources, Tree, load};
-use crate::text::{Document, UpstreamText};
+use crate::text::{Document, PersistenceText, UpstreamText};
 
 /// A config file that is read again and again.
 #[derive(Debug)]
@@ -72,11 +73,13 @@ struct Read {
     /// Where the line `[upstream.NAME]` of an upstream begins, in the order of the text.
     headers: Vec<usize>,
     named: NamedFiles,
+    /// How long the lines of the shown config may get, which keeps every one that it had since the whole was read.
+    shown_bytes_max: usize,
     /// How often parts were read since the whole was.
     parts: u32,
 }
 
-/// After so many parts the whole is read again: the shown config keeps every line that it ever had until then.
+/// After so many parts the whole is read again.
 const PARTS_MAX: u32 = 1000;
 
 /// A text that is read fast anyway; from here on parts of more than a half are not worth reading twice, as they were and as they are.
@@ -89,11 +92,14 @@ impl Read {
     /// Nothing where no part could be taken over later.
     fn of(checked: &Checked) -> Option<Self> {
         let sources = checked.mistakes.sources();
-        let (true, 1) = (checked.mistakes.is_empty(), sources.len()) else { return None };
+        if !checked.mistakes.is_empty() || checked.document().include.is_some() {
+            return None;
+        }
         let text = sources.files().next()?.text.clone();
         let headers = headers(checked.document(), &text);
-        let named = checked.named_files()?.clone();
-        Some(Self { text, config: checked.config.clone()?, headers, named, parts: 0 })
+        let (named, config) = (checked.named_files()?.clone(), checked.config.clone()?);
+        let shown_bytes_max = 2 * config.shown.bytes().max(SMALL);
+        Some(Self { text, config, headers, named, shown_bytes_max, parts: 0 })
     }
 
     fn sources(&self, path: &Path) -> Sources {
@@ -113,15 +119,17 @@ impl Read {
 
     fn with_text(&self, text: String, path: &Path) -> Option<Self> {
         let (mut config, named, parts) = (self.config.clone(), self.named.clone(), self.parts + 1);
+        let shown_bytes_max = self.shown_bytes_max;
         if text == self.text {
-            return Some(Self { text, config, headers: self.headers.clone(), named, parts });
+            return Some(Self { text, config, headers: self.headers.clone(), named, shown_bytes_max, parts });
         }
         let (old, new) = self.change(&text)?;
         let (before, after) = (tables(&self.text[old.clone()], path)?, tables(&text[new.clone()], path)?);
         for (place, upstream) in changed_servers(&before, &after, &config)? {
             config.upstreams[place] = Arc::new(upstream);
         }
-        config.shown = config.shown.with_upstreams(&ShownConfig::of(&after.document))?;
+        config.shown =
+            config.shown.with_upstreams(&ShownConfig::of(&after.document), self.shown_bytes_max)?;
         let moved = |header: &usize| header - old.end + new.end;
         let headers = self.headers.iter().copied().take_while(|header| *header < old.start);
         let headers = headers
@@ -132,7 +140,7 @@ impl Read {
             )
             .chain(self.headers.iter().filter(|header| **header >= old.end).map(moved))
             .collect();
-        Some(Self { text, config, headers, named, parts })
+        Some(Self { text, config, headers, named, shown_bytes_max, parts })
     }
 
     /// The bytes that differ from those of `text`, there and there, extended to whole tables: from the header of an upstream to that of
@@ -193,6 +201,10 @@ fn tables(text: &str, path: &Path) -> Option<Tables> {
     let mut loading = Loading::new(&environment, false);
     let node = load(&mut loading, &path.display().to_string(), text.to_owned());
     let Tree::Table(root) = &node.tree else { return None };
+    // It may be written once, wherever that is.
+    if text.lines().any(|line| line.trim_start().starts_with("[upstream]")) {
+        return None;
+    }
     if root.entries.iter().any(|entry| entry.key != "upstream") {
         return None;
     }
@@ -213,7 +225,13 @@ fn tables(text: &str, path: &Path) -> Option<Tables> {
 fn changed_servers(before: &Tables, after: &Tables, config: &Config) -> Option<Vec<(usize, Upstream)>> {
     let (old, new) = (&before.document.upstream.0, &after.document.upstream.0);
     let have_the_same_keys = |(old, new): (&(_, Located<UpstreamText>), &(_, Located<UpstreamText>))| {
-        old.1.keys().eq(new.1.keys()) && new.1.value.tls.is_none()
+        let persistence = |text: &Located<UpstreamText>| {
+            let keys = |text: &Located<PersistenceText>| text.keys().map(str::to_owned).collect::<Vec<_>>();
+            text.value.persistence.as_ref().map(keys)
+        };
+        old.1.keys().eq(new.1.keys())
+            && persistence(&old.1) == persistence(&new.1)
+            && new.1.value.tls.is_none()
     };
     if old.len() != new.len() || !old.iter().zip(new).all(have_the_same_keys) {
         return None;
@@ -364,13 +382,56 @@ upstream = "d"
         let token = pair.folder.path().join("token");
         let write = |secret: &str| {
             std::fs::write(&token, secret).unwrap();
-            rustix::fs::chmod(&token, rustix::fs::Mode::RUSR).unwrap();
+            rustix::fs::chmod(&token, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
         };
         write("0123456789012345678901234567890123456789\n");
         assert!(!pair.read(&text));
         assert!(pair.read(&text.replace(":1001", ":2001")));
         write("9876543210987654321098765432109876543210-\n");
         assert!(!pair.read(&text.replace(":1001", ":3001")));
+        assert!(pair.read(&text.replace(":1001", ":4001")));
+        let everybody = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR | rustix::fs::Mode::ROTH;
+        rustix::fs::chmod(&token, everybody).unwrap();
+        assert!(!pair.read(&text.replace(":1001", ":5001")), "the secret is everybody's now");
+    }
+
+    /// A folder of an access log that goes away is a mistake, a file that begins to be included is read.
+    #[test]
+    fn what_comes_and_goes_beside_the_file_counts() {
+        let mut pair = Pair::new();
+        let folder = pair.folder.path().join("logs");
+        std::fs::create_dir(&folder).unwrap();
+        let log = format!(
+            "access_log = {{ format = \"json\", output = \"file:{}/access.log\" }}",
+            folder.display()
+        );
+        let text = format!("{log}\n{CONFIG}");
+        assert!(!pair.read(&text));
+        assert!(pair.read(&text.replace(":1001", ":2001")));
+        std::fs::remove_dir(&folder).unwrap();
+        assert!(!pair.read(&text.replace(":1001", ":3001")));
+
+        let mut pair = Pair::new();
+        let text = format!("include = \"d/*.toml\"\n{CONFIG}");
+        assert!(!pair.read(&text));
+        std::fs::create_dir(pair.folder.path().join("d")).unwrap();
+        std::fs::write(pair.folder.path().join("d/a.toml"), "process.name = \"other\"\n").unwrap();
+        assert!(!pair.read(&text));
+    }
+
+    /// The shown config does not grow for ever, and tables far behind each other are found in one walk.
+    #[test]
+    fn many_changes_of_long_lists() {
+        let mut pair = Pair::new();
+        let servers = |seed: usize| {
+            let servers: Vec<String> =
+                (0..900).map(|at| format!("\"10.{seed}.{}.{}:80\"", at / 250, at % 250)).collect();
+            CONFIG.replace("\"127.0.0.1:1001\"", &servers.join(", "))
+        };
+        let parts = (0..20).filter(|seed| pair.read(&servers(*seed))).count();
+        assert!((5..19).contains(&parts), "{parts} of 20");
+        let bytes = pair.file.in_use.as_ref().map(|read| read.config.shown.bytes());
+        assert!(bytes.is_some_and(|bytes| bytes <= 2 * SMALL.max(20_000)), "{bytes:?}");
     }
 
     /// Bytes cut, doubled and moved anywhere: what is read is what reading the whole gives, again and again from what was in use.

@@ -41,8 +41,14 @@ impl ShownConfig {
         Self(Arc::new(Lines { text: text.into(), ends: ends.into(), lines: lines.into() }))
     }
 
-    /// The same with the tables of the upstreams that `others` has; nothing when one of them is not here.
-    pub(crate) fn with_upstreams(&self, others: &Self) -> Option<Self> {
+    /// The bytes of the lines that are different, those included that were shown before.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.text.len()
+    }
+
+    /// The same with the tables of the upstreams that `others` has, which are in the same order; nothing when one of them is not here, or
+    /// when its lines would take more than `bytes_max`.
+    pub(crate) fn with_upstreams(&self, others: &Self, bytes_max: usize) -> Option<Self> {
         let (mut text, mut ends) = (String::from(&*self.0.text), self.0.ends.to_vec());
         let mut known: HashMap<&str, Option<u32>> = others.lines().map(|line| (line, None)).collect();
         for (number, line) in self.distinct().enumerate() {
@@ -57,13 +63,17 @@ impl ShownConfig {
         };
         let others_lines: Vec<u32> = others.lines().map(&mut number_of).collect();
         let empty = number_of("");
-        let mut lines = self.0.lines.to_vec();
+        let mut lines = Vec::with_capacity(self.0.lines.len());
+        let mut rest = &*self.0.lines;
         for (start, _) in others.lines().enumerate().filter(|(_, line)| line.starts_with("[upstream.")) {
-            let place = lines.iter().position(|line| *line == others_lines[start])?;
-            lines.splice(
-                table(&lines, place, empty),
-                others_lines[table(&others_lines, start, empty)].iter().copied(),
-            );
+            let place = rest.iter().position(|line| *line == others_lines[start])?;
+            lines.extend_from_slice(&rest[..place]);
+            lines.extend_from_slice(&others_lines[table(&others_lines, start, empty)]);
+            rest = &rest[table(rest, place, empty).end..];
+        }
+        lines.extend_from_slice(rest);
+        if text.len() > bytes_max {
+            return None;
         }
         Some(Self(Arc::new(Lines { text: text.into(), ends: ends.into(), lines: lines.into() })))
     }

@@ -99,10 +99,11 @@ impl BufferStock {
         self.alive.set(self.alive.get() - over);
     }
 
-    /// Buffers that are taken, and buffers that are free.
+    /// Buffers that are taken, and buffers that are free, large ones included.
     pub(crate) fn counts(&self) -> [usize; 2] {
         let free = self.free.borrow().len();
-        [self.alive.get() - free, free]
+        let [taken, free_large] = self.large.as_ref().map_or([0; 2], |large| large.counts());
+        [self.alive.get() - free + taken, free + free_large]
     }
 
     /// Says whether tasks that run from now on may take no buffer for more bytes.
@@ -279,14 +280,14 @@ mod tests {
         let stock = BufferStock::new(8);
         let mut taken: Vec<Buffer> = (0..=LARGE_MAX).map(|_| stock.take_large()).collect();
         let large = |taken: &[Buffer]| taken.iter().filter(|buffer| buffer.bytes.len() == LARGE).count();
-        assert_eq!((large(&taken), stock.counts()), (LARGE_MAX, [1, 0]));
+        assert_eq!((large(&taken), stock.counts()), (LARGE_MAX, [LARGE_MAX + 1, 0]));
         taken.remove(0);
         taken.push(stock.take_large());
         assert_eq!(large(&taken), LARGE_MAX, "one that was given back is taken again");
         taken.clear();
-        assert_eq!(stock.large.as_ref().map(|large| large.counts()), Some([0, LARGE_MAX]));
+        assert_eq!(stock.counts(), [0, LARGE_MAX + 1]);
         stock.shrink();
-        assert_eq!(stock.large.as_ref().map(|large| large.counts()), Some([0, 0]));
+        assert_eq!(stock.counts(), [0, 1]);
         assert_eq!(BufferStock::new(LARGE).take_large().bytes.len(), LARGE);
     }
 

@@ -19,11 +19,16 @@ pub(super) fn check(text: &Located<AccessLog>, files: &Files<'_>, findings: &mut
     if !files.may_read {
         return;
     }
+    files.note(folder_of(path));
     if let Some(finding) = doubt(path) {
         let what = format!("`{}`: {}", path.display(), finding.what);
         let hint = finding.hint;
         findings.push(Finding::new(finding.kind, text.key_at("output"), what).hint(hint));
     }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 struct Doubt {
@@ -34,10 +39,7 @@ struct Doubt {
 
 /// Why the file cannot be appended to. Whether it may be is asked for the user of this process, who may be another one than at the start.
 fn doubt(path: &Path) -> Option<Doubt> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     let mistake = |what, hint| Some(Doubt { kind: MistakeKind::BadValue, what, hint });
     let asked = if path.exists() { path } else { folder };
     if !folder.is_dir() {

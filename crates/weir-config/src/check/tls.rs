@@ -27,8 +27,8 @@ pub(crate) struct Files<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NamedFiles(Vec<(PathBuf, Option<FileMark>)>);
 
-/// Device, inode, length and time of the last change: what tells that a file is another than before.
-type FileMark = [i64; 5];
+/// Device, inode, length and the times of the last change of the file and of what is known of it, such as its owner.
+type FileMark = [i64; 7];
 
 impl NamedFiles {
     /// Whether none of them has changed.
@@ -40,7 +40,13 @@ impl NamedFiles {
 fn file_mark(path: &Path) -> Option<FileMark> {
     let file = std::fs::metadata(path).ok()?;
     let number = |number: u64| number.cast_signed();
-    Some([number(file.dev()), number(file.ino()), number(file.len()), file.mtime(), file.mtime_nsec()])
+    let (dev, ino) = (number(file.dev()), number(file.ino()));
+    if file.is_dir() {
+        // What comes and goes in a folder is another matter.
+        return Some([dev, ino, 0, 0, 0, 0, 0]);
+    }
+    let len = number(file.len());
+    Some([dev, ino, len, file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()])
 }
 
 impl<'a> Files<'a> {
@@ -57,8 +63,13 @@ impl<'a> Files<'a> {
     pub(super) fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
         let folder = Path::new(&self.sources.file(text.at.file).name).parent();
         let path = folder.unwrap_or(Path::new("")).join(&*text.value);
-        self.named.borrow_mut().0.push((path.clone(), file_mark(&path).filter(|_| self.may_read)));
+        self.note(&path);
         path
+    }
+
+    /// Takes note of a file that the outcome of the check hangs on.
+    pub(super) fn note(&self, path: &Path) {
+        self.named.borrow_mut().0.push((path.to_owned(), file_mark(path).filter(|_| self.may_read)));
     }
 
     /// The files that were asked for; nothing where the authorities of the system were, which are in many.

@@ -15,26 +15,42 @@ const HEADER: usize = 5;
 /// The tag behind the ciphertext, in all suites of TLS 1.3.
 const TAG: usize = 16;
 
-/// The length of the whole records in `wire`, if the session has skipped them all and waits for more; otherwise 0.
+/// Whether records of a handshake may be skipped. As long as they may, rustls is given one at a time.
 ///
-/// A record that could not be decrypted is all zeros but for its tag: the cryptography leaves nothing of it. One that could be, such as the
-/// first part of a long message, has at least the byte that tells its type, so it is never taken for one that was skipped.
-pub(super) fn skipped(wire: &[u8]) -> usize {
-    let mut end = 0;
-    while let Some(record) = whole_record(&wire[end..]) {
-        if !is_skipped(record) {
+/// Once it has kept a whole record, the first part of a long message, none is skipped any more: rustls moves the parts of a message
+/// together where they are, and keeps count of bytes from the first of them on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Skips {
+    May,
+    Never,
+}
+
+impl Skips {
+    /// How much of `wire` rustls is to be given: the first record, if it is whole and may have to be skipped; otherwise everything.
+    pub(super) fn alone(self, wire: &[u8]) -> Option<usize> {
+        if self == Self::Never {
+            return None;
+        }
+        let &[_, _, _, high, low] = wire.first_chunk::<HEADER>()?;
+        let len = HEADER + usize::from(u16::from_be_bytes([high, low]));
+        (len <= wire.len()).then_some(len)
+    }
+
+    /// How many bytes of `record` can go, which rustls was given alone, has looked at, and of which it wants `kept` to stay.
+    pub(super) fn judge(&mut self, record: &[u8], kept: usize) -> usize {
+        if kept == 0 {
             return 0;
         }
-        end += record.len();
+        if kept == record.len() && is_skipped(record) {
+            return kept;
+        }
+        *self = Self::Never;
+        0
     }
-    end
 }
 
-fn whole_record(wire: &[u8]) -> Option<&[u8]> {
-    let &[_, _, _, high, low] = wire.first_chunk::<HEADER>()?;
-    wire.get(..HEADER + usize::from(u16::from_be_bytes([high, low])))
-}
-
+/// Whether rustls has skipped it. A record that could not be decrypted is all zeros but for its tag: the cryptography leaves nothing of
+/// it. One that could be, and was alone, has at least the byte that tells its type.
 fn is_skipped(record: &[u8]) -> bool {
     let (header, body) = record.split_at(HEADER);
     let Some(sealed) = body.len().checked_sub(TAG) else { return false };
@@ -59,16 +75,27 @@ mod tests {
         fragment[39] = 22;
         let fragment = record(APPLICATION_DATA, &fragment);
 
-        assert_eq!(skipped(&skipped_one), skipped_one.len());
-        assert_eq!(skipped(&[&skipped_one[..], &skipped_one].concat()), 2 * skipped_one.len());
-        // The rest of a record is still to come.
-        assert_eq!(skipped(&[&skipped_one[..], &skipped_one[..30]].concat()), skipped_one.len());
-        // rustls counts from the start of what it was given: as soon as it keeps anything of it, all of it stays.
-        assert_eq!(skipped(&[&skipped_one[..], &fragment].concat()), 0);
-        assert_eq!(skipped(&fragment), 0);
-        assert_eq!(skipped(&record(22, &zeros)), 0);
-        assert_eq!(skipped(&record(APPLICATION_DATA, &[0; TAG])), 0);
-        assert_eq!(skipped(&[]), 0);
-        assert_eq!(skipped(&skipped_one[..HEADER]), 0);
+        let judged = |record: &[u8], kept: usize| {
+            let mut skips = Skips::May;
+            (skips.judge(record, kept), skips)
+        };
+        let len = skipped_one.len();
+        assert_eq!(judged(&skipped_one, len), (len, Skips::May));
+        assert_eq!(judged(&skipped_one, 0), (0, Skips::May), "it was taken in");
+        assert_eq!(judged(&skipped_one, len - 1), (0, Skips::Never));
+        assert_eq!(judged(&fragment, len), (0, Skips::Never));
+        assert_eq!(judged(&record(22, &zeros), len), (0, Skips::Never));
+        let nothing = record(APPLICATION_DATA, &[0; TAG]);
+        assert_eq!(judged(&nothing, nothing.len()), (0, Skips::Never));
+    }
+
+    #[test]
+    fn whole_records_are_given_one_at_a_time() {
+        let first = record(22, b"hello");
+        let wire = [&first[..], &record(APPLICATION_DATA, &[1; 40])].concat();
+        assert_eq!(Skips::May.alone(&wire), Some(first.len()));
+        assert_eq!(Skips::Never.alone(&wire), None);
+        assert_eq!(Skips::May.alone(&first[..first.len() - 1]), None);
+        assert_eq!(Skips::May.alone(&first[..HEADER - 1]), None);
     }
 }

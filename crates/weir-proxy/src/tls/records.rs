@@ -14,6 +14,7 @@ use weir_observe::access_log::TlsRecord;
 
 use super::certificates;
 use super::clients::ClientCertificate;
+use super::early_data::Skips;
 use super::session::{Session, Turn};
 use super::terms::suite_name;
 use crate::buffer::{Buffer, BufferStock};
@@ -53,6 +54,8 @@ struct Scratch {
 #[derive(Debug)]
 pub(crate) struct Records {
     session: Session,
+    /// Whether refused early data may still come.
+    skips: Skips,
     /// Received and not yet taken in; absent when empty, as it is unless decrypted bytes wait to be read or a record is incomplete.
     wire: Option<Buffer>,
     /// Whether all that is whole in `wire` has been taken in.
@@ -85,8 +88,11 @@ pub(crate) struct Records {
 impl Records {
     /// The records of `session`, of which `received` has arrived already.
     pub(crate) fn new(session: Session, received: Option<Buffer>) -> Self {
+        // Only clients send early data.
+        let skips = if matches!(session, Session::Server(_)) { Skips::May } else { Skips::Never };
         Self {
             session,
+            skips,
             wire: received,
             exhausted: false,
             record: 0,
@@ -362,7 +368,7 @@ impl Records {
         let mut nothing = [];
         let is_handshaking = self.session.is_handshaking();
         let wire = self.wire.as_mut().map_or(&mut nothing[..], Buffer::filled_mut);
-        let (taken, turn) = self.session.advance(wire, &mut self.unsent);
+        let (taken, turn) = self.session.advance(wire, &mut self.unsent, &mut self.skips);
         if turn.is_err() {
             self.session.say_why(&mut wire[taken..], &mut self.unsent);
             self.is_over = true;

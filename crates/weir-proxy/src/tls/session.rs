@@ -10,7 +10,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
 use rustls::{CommonState, Error};
 
-use super::early_data;
+use super::early_data::Skips;
 
 /// Room for one alert and what may go before it.
 const ALERT_MAX: usize = 256;
@@ -39,20 +39,27 @@ impl Session {
         &mut self,
         wire: &mut [u8],
         outgoing: &mut Vec<u8>,
+        skips: &mut Skips,
     ) -> (usize, Result<Turn, Error>) {
         let mut taken = 0;
         loop {
             let rest = &mut wire[taken..];
+            let alone = if self.is_handshaking() { skips.alone(rest) } else { None };
+            let given = alone.unwrap_or(rest.len());
             let (discard, turn) = match self {
-                Self::Server(session) => step(session.process_tls_records(rest), outgoing),
-                Self::Client(session) => step(session.process_tls_records(rest), outgoing),
+                Self::Server(session) => step(session.process_tls_records(&mut rest[..given]), outgoing),
+                Self::Client(session) => step(session.process_tls_records(&mut rest[..given]), outgoing),
             };
             taken += discard;
-            if let Some(turn) = turn.transpose() {
-                if matches!(turn, Ok(Turn::Open)) && self.is_handshaking() {
-                    taken += early_data::skipped(&wire[taken..]);
+            let Some(turn) = turn.transpose() else { continue };
+            match (&turn, alone) {
+                (Ok(Turn::Open), Some(len)) => {
+                    taken += skips.judge(&rest[..len], len - discard);
+                    if taken == wire.len() {
+                        return (taken, turn);
+                    }
                 }
-                return (taken, turn);
+                _ => return (taken, turn),
             }
         }
     }

@@ -2,12 +2,15 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustls::client::{ClientSessionMemoryCache, Resumption};
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, cipher_suite};
+use rustls::crypto::cipher::{AeadKey, Iv, MessageEncrypter, OutboundChunks, OutboundPlainMessage};
+use rustls::crypto::tls13::{OkmBlock, expand};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ClientConnection, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, ContentType, KeyLog, ProtocolVersion, ServerConnection};
 
 use super::Site;
 use crate::harness::Origin;
@@ -110,7 +113,7 @@ fn refused_early_data_is_skipped() {
         cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
     ] {
         let provider = aws_lc_rs::default_provider();
-        let provider = rustls::crypto::CryptoProvider { cipher_suites: vec![suite], ..provider };
+        let provider = CryptoProvider { cipher_suites: vec![suite], ..provider };
         let mut config = site.authority.client_with(provider, &[&TLS13]);
         config.enable_early_data = true;
         config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(64)));
@@ -136,4 +139,90 @@ fn endless_early_data_ends_the_handshake() {
     before.visit(&config);
     assert!(try_early(&site, &config, 100, 5).is_err());
     site.connect().assert_alive();
+}
+
+/// The secret that a client encrypts the rest of its handshake with.
+#[derive(Debug, Default)]
+struct HandshakeSecret(Mutex<Vec<u8>>);
+
+impl KeyLog for HandshakeSecret {
+    fn log(&self, label: &str, _: &[u8], secret: &[u8]) {
+        if label == "CLIENT_HANDSHAKE_TRAFFIC_SECRET" {
+            *self.0.lock().expect("nothing panics with it") = secret.to_vec();
+        }
+    }
+}
+
+/// A client that has the server's whole flight, and what encrypts records as its next ones.
+fn before_finished(site: &Site) -> (TcpStream, Box<dyn MessageEncrypter>) {
+    let suite = cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
+    let provider = CryptoProvider { cipher_suites: vec![suite], ..aws_lc_rs::default_provider() };
+    let mut config = site.authority.client_with(provider, &[&TLS13]);
+    let secret = Arc::new(HandshakeSecret::default());
+    config.key_log = Arc::clone(&secret) as Arc<dyn KeyLog>;
+    let mut session = ClientConnection::new(Arc::new(config), name()).expect("sound settings");
+    let mut tcp = TcpStream::connect(site.weir.web()).expect("the listener accepts");
+    tcp.set_nodelay(true).expect("it is open");
+    while session.is_handshaking() {
+        while session.wants_write() {
+            session.write_tls(&mut tcp).expect("it is open");
+        }
+        session.read_tls(&mut tcp).expect("the server answers");
+        session.process_new_packets().expect("the server keeps to the protocol");
+    }
+    let suite = suite.tls13().expect("it is one of TLS 1.3");
+    let secret = secret.0.lock().expect("nothing panics with it").clone();
+    let expander = suite.hkdf_provider.expander_for_okm(&OkmBlock::new(&secret));
+    let key: [u8; 32] = expand(&*expander, &[&[0, 32], &[9], b"tls13 key", &[0]]);
+    let iv: [u8; 12] = expand(&*expander, &[&[0, 12], &[8], b"tls13 iv", &[0]]);
+    (tcp, suite.aead_alg.encrypter(AeadKey::from(key), Iv::from(iv)))
+}
+
+/// Parts of handshake messages that come together, with bytes that look like the header of a record: what rustls keeps of them and where
+/// is its own affair. Such a client is refused or waited for, and nothing else happens.
+#[test]
+fn parts_of_messages_are_not_taken_for_early_data() {
+    let origin = Origin::serving("x");
+    let site = Site::start(&origin);
+    // Long messages of a type that does not exist, in two or three parts; zeros in front where a first part may be.
+    let long = |len: usize, header_at: Option<usize>| {
+        let mut part = vec![0; len];
+        if let Some(at) = header_at {
+            part[at..at + 5].copy_from_slice(&[23, 3, 3, 0xff, 0xff]);
+        }
+        part
+    };
+    let mut cases: Vec<Vec<Vec<u8>>> = Vec::new();
+    for first in [vec![0], vec![0, 0], vec![20, 0, 0x10, 0]] {
+        for header_at in (8..28).map(Some).chain([None]) {
+            let mut second = [&[0, 0x10, 0][..], &long(200, header_at)].concat();
+            cases.push(vec![first.clone(), second.clone()]);
+            second.truncate(60);
+            cases.push(vec![first.clone(), second, vec![0; 30]]);
+        }
+    }
+    for (number, parts) in cases.into_iter().enumerate() {
+        let (mut tcp, mut encrypter) = before_finished(&site);
+        let records: Vec<u8> = parts
+            .iter()
+            .zip(0..)
+            .flat_map(|(part, sequence)| {
+                let payload = OutboundChunks::Single(part);
+                let (typ, version) = (ContentType::Handshake, ProtocolVersion::TLSv1_2);
+                let plain = OutboundPlainMessage { typ, version, payload };
+                encrypter.encrypt(plain, sequence).expect("it is short").encode()
+            })
+            .collect();
+        tcp.write_all(&records).expect("it is open");
+        // What comes later is put behind what was kept.
+        pause();
+        let _refused = tcp.write_all(&[23, 3, 3]);
+        let _refused = tcp.shutdown(std::net::Shutdown::Write);
+        let _refused = std::io::copy(&mut tcp, &mut std::io::sink());
+        if number % 40 == 0 {
+            site.connect().assert_alive();
+        }
+    }
+    let stderr = site.weir.stderr();
+    assert!(!stderr.contains("panic"), "{stderr}");
 }
