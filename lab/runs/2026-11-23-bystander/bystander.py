@@ -8,13 +8,16 @@ times are those of the proxy. Each request goes to a server, on connections that
 delay the next one. Rounds are interleaved: every load runs beside each proxy in turn.
 """
 import os, selectors, socket, subprocess, sys, tempfile, threading, time
-from multiprocessing import Process
+from multiprocessing import Process, Value
 
 SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 8
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
 GET = b"GET /%s HTTP/1.1\r\nHost: a.test\r\n\r\n"
 CHUNKS = b"1\r\nx\r\n" * 20_000
 POST = b"POST /sink HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+# Bytes that the greedy clients have taken.
+TAKEN = Value("q", 0)
 
 
 def serve(conn):
@@ -68,8 +71,9 @@ def greedy(port, once, forever):
 
     if forever:
         threading.Thread(target=send, daemon=True).start()
-    while sock.recv(1 << 18):
-        pass
+    while part := sock.recv(1 << 18):
+        with TAKEN.get_lock():
+            TAKEN.value += len(part)
 
 
 def bystander(port, seconds):
@@ -145,7 +149,7 @@ def main():
         Process(target=origin, args=(listener, priority), daemon=True).start()
     proxies = {"weir": sys.argv[1], "haproxy": "haproxy"}
     proxies.update(pair.split("=", 1) for pair in sys.argv[3:])
-    print("round,load,proxy,answers,p50_ms,p99_ms,max_ms")
+    print("round,load,proxy,answers,p50_ms,p99_ms,max_ms,taken_mib_per_s")
     for round_ in range(ROUNDS):
         for load, (count, once, forever) in LOADS.items():
             for name, program in proxies.items():
@@ -164,14 +168,16 @@ def main():
                     client.start()
                 time.sleep(0.5 if count else 0)
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+                TAKEN.value, began = 0, time.monotonic()
                 times = sorted(bystander(port, SECONDS))
+                rate = TAKEN.value / (time.monotonic() - began) / 2**20
                 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
                 for client in clients:
                     client.kill()
                 proxy.terminate()
                 proxy.wait()
                 at = lambda share: times[min(len(times) - 1, int(len(times) * share))]
-                print(f"{round_},{load},{name},{len(times)},{at(.5):.2f},{at(.99):.2f},{times[-1]:.1f}", flush=True)
+                print(f"{round_},{load},{name},{len(times)},{at(.5):.2f},{at(.99):.2f},{times[-1]:.1f},{rate:.0f}", flush=True)
 
 
 main()
