@@ -23,7 +23,7 @@ mod certificate;
 mod check;
 mod config;
 mod load;
-mod reread;
+mod config_file;
 
 // Two configurations side by side.
 mod difference;
@@ -49,11 +49,11 @@ pub use config::{
     Split, TlsVersion, Traces, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
     UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
+pub use config_file::ConfigFile;
 pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, What};
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
 pub use reference::{elsewhere_markdown, json_schema, reference_markdown};
-pub use reread::ConfigFile;
 pub use shown::ShownConfig;
 pub use value::{
     FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Share, Size,

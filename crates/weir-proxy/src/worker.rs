@@ -145,11 +145,11 @@ pub(crate) fn run(start: WorkerStart) -> std::io::Result<()> {
 
 /// Runs `future` as a task of its own. What the event loop is started with is polled in each of its turns, a task only when it has news.
 async fn as_task<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
-    let outcome = Rc::new(Outcome { output: Cell::new(None), waiting: OnceCell::new() });
-    let told = Told(Rc::clone(&outcome));
+    let outcome = Rc::new(TaskOutput { output: Cell::new(None), waiting: OnceCell::new() });
+    let guard = TaskGuard(Rc::clone(&outcome));
     tokio::task::spawn_local(async move {
         let output = future.await;
-        told.0.output.set(Some(output));
+        guard.0.output.set(Some(output));
     });
     std::future::poll_fn(|cx| {
         if Rc::strong_count(&outcome) > 1 {
@@ -162,15 +162,15 @@ async fn as_task<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
 }
 
 /// What becomes of a task, and the one that waits for it.
-struct Outcome<T> {
+struct TaskOutput<T> {
     output: Cell<Option<T>>,
     waiting: OnceCell<Waker>,
 }
 
 /// The task's side of its outcome, until it is over.
-struct Told<T>(Rc<Outcome<T>>);
+struct TaskGuard<T>(Rc<TaskOutput<T>>);
 
-impl<T> Drop for Told<T> {
+impl<T> Drop for TaskGuard<T> {
     fn drop(&mut self) {
         if let Some(waker) = self.0.waiting.get() {
             waker.wake_by_ref();

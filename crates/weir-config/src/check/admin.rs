@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::tls::Files;
+use super::Files;
 use crate::config::{Admin, Credentials};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::headers;
-use super::tls::{self, Files};
+use super::{Files, tls};
 use crate::certificate::{Authorities, RevocationLists};
 use crate::config::{ClientCertificateHeaders, ClientCertificates, Protocol};
 use crate::key::{Located, Spanned};

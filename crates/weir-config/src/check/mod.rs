@@ -10,6 +10,7 @@ mod admin;
 mod client_certificates;
 mod dialogue;
 mod ejection;
+mod files;
 mod headers;
 mod health;
 mod listener;
@@ -24,8 +25,8 @@ mod traces;
 mod upstream;
 mod upstream_tls;
 
+pub(crate) use files::{Files, NamedFiles};
 pub(crate) use route::route_name;
-pub(crate) use tls::{Files, NamedFiles};
 pub(crate) use upstream::check as check_upstream;
 
 use std::cell::Cell;

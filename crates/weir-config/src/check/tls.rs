@@ -1,82 +1,16 @@
 //! TLS: files that can be used, versions and suites that fit each other.
 
-use std::cell::{OnceCell, RefCell};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::client_certificates;
-use crate::certificate::{Authorities, Certificate, CertificateError, CertificateFiles, OcspResponse};
+use super::{Files, client_certificates};
+use crate::certificate::{Certificate, CertificateError, CertificateFiles, OcspResponse};
 use crate::config::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 use crate::key::{Located, Many, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::source::{Sources, Span};
+use crate::source::Span;
 use crate::text::{CertificateText, ListenerTlsText};
-
-/// The files that a config names: where their paths begin, and whether they may be read at all.
-pub(crate) struct Files<'a> {
-    sources: &'a Sources,
-    pub(super) may_read: bool,
-    /// Those that the system trusts, once somebody has asked.
-    system: OnceCell<Result<Arc<Authorities>, CertificateError>>,
-    named: RefCell<NamedFiles>,
-}
-
-/// The files that a config names, as they were right before they were read.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NamedFiles(Vec<(PathBuf, Option<FileMark>)>);
-
-/// Device, inode, length and the times of the last change of the file and of what is known of it, such as its owner.
-type FileMark = [i64; 7];
-
-impl NamedFiles {
-    /// Whether none of them has changed.
-    pub(crate) fn are_the_same(&self) -> bool {
-        self.0.iter().all(|(path, mark)| file_mark(path) == *mark)
-    }
-}
-
-fn file_mark(path: &Path) -> Option<FileMark> {
-    let file = std::fs::metadata(path).ok()?;
-    let number = |number: u64| number.cast_signed();
-    let (dev, ino) = (number(file.dev()), number(file.ino()));
-    if file.is_dir() {
-        // What comes and goes in a folder is another matter.
-        return Some([dev, ino, 0, 0, 0, 0, 0]);
-    }
-    let len = number(file.len());
-    Some([dev, ino, len, file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()])
-}
-
-impl<'a> Files<'a> {
-    pub(crate) fn new(sources: &'a Sources, may_read: bool) -> Self {
-        Self { sources, may_read, system: OnceCell::new(), named: RefCell::default() }
-    }
-
-    /// The authorities that the system trusts, read once for all upstreams.
-    pub(super) fn authorities_of_system(&self) -> Result<Arc<Authorities>, CertificateError> {
-        self.system.get_or_init(Authorities::of_system).clone()
-    }
-
-    /// The path of a file, relative to the file of the config that names it.
-    pub(super) fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
-        let folder = Path::new(&self.sources.file(text.at.file).name).parent();
-        let path = folder.unwrap_or(Path::new("")).join(&*text.value);
-        self.note(&path);
-        path
-    }
-
-    /// Takes note of a file that the outcome of the check hangs on.
-    pub(super) fn note(&self, path: &Path) {
-        self.named.borrow_mut().0.push((path.to_owned(), file_mark(path).filter(|_| self.may_read)));
-    }
-
-    /// The files that were asked for; nothing where the authorities of the system were, which are in many.
-    pub(crate) fn into_named(self) -> Option<NamedFiles> {
-        self.system.get().is_none().then(|| self.named.into_inner())
-    }
-}
 
 pub(super) fn check(
     text: &Located<ListenerTlsText>,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::tls::{self, Files};
+use super::{Files, tls};
 use super::{admin, headers};
 use crate::certificate::Authorities;
 use crate::config::{Collector, CollectorHeaders, CollectorUrl, Traces};

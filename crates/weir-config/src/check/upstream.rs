@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::tls::Files;
-use super::{check_name, ejection, health, persistence, upstream_tls, warn_unreachable};
+use super::{Files, check_name, ejection, health, persistence, upstream_tls, warn_unreachable};
 use crate::config::{Alike, Server, Upstream, UpstreamSettings};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};

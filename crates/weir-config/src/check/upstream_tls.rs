@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls_pki_types::ServerName;
 
 use super::client_certificates;
-use super::tls::{self, Files};
+use super::{Files, tls};
 use crate::certificate::{Authorities, Certificate, RevocationLists};
 use crate::config::{Server, UpstreamTls};
 use crate::key::{Located, Spanned};

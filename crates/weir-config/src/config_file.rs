@@ -23,9 +23,9 @@ use crate::text::{Document, PersistenceText, UpstreamText};
 pub struct ConfigFile {
     path: PathBuf,
     /// The config in use and its text, where parts of it can be taken over.
-    in_use: Option<Read>,
+    in_use: Option<LastRead>,
     /// What was read since and is not in use yet.
-    read: Option<Read>,
+    read: Option<LastRead>,
 }
 
 impl ConfigFile {
@@ -52,7 +52,7 @@ impl ConfigFile {
             return Ok((config, mistakes));
         }
         let checked = Checked::load(&self.path);
-        self.read = Read::of(&checked);
+        self.read = LastRead::of(&checked);
         match checked.config {
             Some(config) => Ok((config, checked.mistakes)),
             None => Err(checked.mistakes),
@@ -61,13 +61,13 @@ impl ConfigFile {
 
     /// What was read last is in use, as `config`, which may share its parts with the one before.
     pub fn follow(&mut self, config: Config) {
-        self.in_use = self.read.take().map(|read| Read { config, ..read });
+        self.in_use = self.read.take().map(|read| LastRead { config, ..read });
     }
 }
 
 /// A config without a mistake or a warning, and the one file that it was read from.
 #[derive(Debug)]
-struct Read {
+struct LastRead {
     text: String,
     config: Config,
     /// Where the line `[upstream.NAME]` of an upstream begins, in the order of the text.
@@ -88,7 +88,7 @@ const SMALL: usize = 64 * 1024;
 /// How the header of an upstream begins.
 const HEADER: &str = "[upstream.";
 
-impl Read {
+impl LastRead {
     /// Nothing where no part could be taken over later.
     fn of(checked: &Checked) -> Option<Self> {
         let sources = checked.mistakes.sources();
@@ -130,17 +130,22 @@ impl Read {
         }
         config.shown =
             config.shown.with_upstreams(&ShownConfig::of(&after.document), self.shown_bytes_max)?;
-        let moved = |header: &usize| header - old.end + new.end;
-        let headers = self.headers.iter().copied().take_while(|header| *header < old.start);
-        let headers = headers
-            .chain(
-                self::headers(&after.document, &text[new.clone()])
-                    .into_iter()
-                    .map(|header| header + new.start),
-            )
-            .chain(self.headers.iter().filter(|header| **header >= old.end).map(moved))
-            .collect();
+        let headers = self.headers_with(&after.document, &text, &old, &new);
         Some(Self { text, config, headers, named, shown_bytes_max, parts })
+    }
+
+    /// Where the headers are after `new` of `text`, which is read as `document`, has taken the place of `old`.
+    fn headers_with(
+        &self,
+        document: &Document,
+        text: &str,
+        old: &Range<usize>,
+        new: &Range<usize>,
+    ) -> Vec<usize> {
+        let before = self.headers.iter().copied().filter(|header| *header < old.start);
+        let inside = headers(document, &text[new.clone()]).into_iter().map(|header| header + new.start);
+        let behind = self.headers.iter().filter(|header| **header >= old.end);
+        before.chain(inside).chain(behind.map(|header| header - old.end + new.end)).collect()
     }
 
     /// The bytes that differ from those of `text`, there and there, extended to whole tables: from the header of an upstream to that of
