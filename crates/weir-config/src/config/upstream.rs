@@ -97,6 +97,11 @@ impl Default for UpstreamSettings {
 }
 
 impl Upstream {
+    /// Whether the health checks of the upstream probe one of its servers.
+    pub fn probes(&self, server: &Server) -> bool {
+        self.health.is_some() && server.health
+    }
+
     /// An upstream with the defaults of the product.
     pub fn new(name: &str, servers: Vec<Server>) -> Self {
         Self { name: name.into(), servers, tls: None, settings: Arc::default() }

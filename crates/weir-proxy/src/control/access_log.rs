@@ -23,11 +23,12 @@ use weir_http::{ResponseHead, Version};
 use weir_observe::access_log::syslog::{Facility, Framing, Severity};
 use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, LogFormat, TlsRecord, UnixMicros};
 
-use crate::clock;
+use crate::net::clock;
 use crate::control::profile::threads;
-use crate::downstream::session::{Peer, Session};
+use crate::downstream::session::Session;
+use crate::net::peer::Peer;
 use crate::exchange::Exchange;
-use crate::view::View;
+use crate::state::view::View;
 
 /// A batch goes to the writer when it is this large, or when the worker sweeps.
 const BATCH_BYTES: usize = 32 * 1024;

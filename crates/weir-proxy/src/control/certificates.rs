@@ -13,9 +13,9 @@ use weir_config::{Certificate, CertificateError, CertificateFiles, Listener, Lis
 
 use super::clients;
 use super::stapling::Responses;
-use crate::clock;
-use crate::snapshot::ListenerPlan;
-use crate::tls::certificates::Certificates;
+use crate::net::clock;
+use crate::state::snapshot::ListenerPlan;
+use crate::net::tls::certificates::Certificates;
 
 /// How often the date is compared where files are not looked at.
 pub(super) const DATE_INTERVAL: Duration = Duration::from_secs(3600);

@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_config::{Authorities, CertificateError, Listener, ListenerTls, RevocationLists};
 
 use super::certificates::{DATE_INTERVAL, Mark, mark, seconds};
-use crate::clock;
-use crate::snapshot::ListenerPlan;
-use crate::tls::clients::Trusted;
-use crate::tls::terms::Terms;
+use crate::net::clock;
+use crate::state::snapshot::ListenerPlan;
+use crate::net::tls::clients::Trusted;
+use crate::net::tls::terms::Terms;
 
 /// Keeps what the clients of one listener are verified by current, if they are, until the task is dropped.
 pub(super) async fn keep_current(plan: &ListenerPlan) {

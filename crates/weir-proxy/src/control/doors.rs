@@ -10,9 +10,9 @@ use std::sync::{Arc, Weak};
 use weir_config::{Config, ListenAddress, Listener};
 
 use crate::downstream::listener::{self, BoundAddress, SocketFile};
-use crate::proxy::{Listened, StartError};
-use crate::sys;
-use crate::turn::DoorTurn;
+use crate::control::proxy::{Listened, StartError};
+use crate::net::sys;
+use crate::worker::apply_config::DoorTurn;
 
 /// All addresses in use.
 #[derive(Debug, Default)]

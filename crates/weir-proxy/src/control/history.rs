@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use weir_traffic::health::History;
 
-use crate::exchange::failure::Fault;
+use crate::net::failure::Fault;
 
 /// The outcomes, the oldest first, each with its age: `passed 2.0s ago, response-timeout 0.5s ago, connect-refused now`.
 pub(super) fn describe(history: &History<Fault>) -> String {

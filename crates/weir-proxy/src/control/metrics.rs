@@ -14,7 +14,7 @@ use weir_traffic::{Health, ServerId};
 use super::figures::{self, Shown};
 use super::overview::Sources;
 use super::process;
-use crate::snapshot::{ListenerPlan, Snapshot, UpstreamPlan};
+use crate::state::snapshot::{ListenerPlan, Snapshot, UpstreamPlan};
 
 /// What one scrape shows.
 pub(crate) struct Reading {

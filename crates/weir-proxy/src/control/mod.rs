@@ -4,6 +4,9 @@
 //!
 //! Must not make a worker wait.
 
+pub(crate) mod proxy;
+pub(crate) mod reload;
+pub(crate) mod commands;
 pub(crate) mod doors;
 pub(crate) mod upkeep;
 pub(crate) mod access_log;
@@ -28,4 +31,3 @@ pub(crate) mod overview;
 pub(crate) mod pulse;
 pub(crate) mod profile;
 pub(crate) mod process;
-pub(crate) mod standing;

@@ -13,8 +13,8 @@ use tokio::task::AbortHandle;
 use weir_traffic::drain::{Drain, Step};
 use weir_traffic::{Health, Mode, ServerId, ServerState};
 
-use crate::clock::{self, Instant};
-use crate::snapshot::{Current, Snapshot, UpstreamPlan};
+use crate::net::clock::{self, Instant};
+use crate::state::snapshot::{Current, Snapshot, UpstreamPlan};
 
 /// How often a server that leaves service is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -77,7 +77,7 @@ impl Modes {
         }
         let state = plan.balancer().state(ServerId(server_at as u32));
         state.set_mode(mode);
-        plan.places[server_at].standing.note(format!("an operator set the mode to {}", mode.name()));
+        plan.live[server_at].last_change.record(format!("an operator set the mode to {}", mode.name()));
         plan.settle_ejections();
         let left = state.in_flight();
         tracing::info!(upstream, server, mode = mode.name(), left, "the mode of the server was changed");
@@ -244,7 +244,7 @@ impl Watch {
             return;
         }
         self.drain = self.drain.closed();
-        plan.places[server].standing.note("the deadline of the drain is over");
+        plan.live[server].last_change.record("the deadline of the drain is over");
         plan.settle_ejections();
         plan.serve_queue();
         let ((upstream, server), seconds) = (&self.key, self.seconds());

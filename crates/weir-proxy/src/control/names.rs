@@ -13,9 +13,10 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::{Resolver, TokioResolver};
 use weir_config::{Dns, ServerAddress};
 
-use crate::clock::{self, Instant};
-use crate::snapshot::{Place, UpstreamPlan, millis_between};
-use crate::upstream::connect::Endpoint;
+use crate::net::clock::{self, Instant};
+use crate::state::snapshot::{LiveServer, UpstreamPlan};
+use crate::state::surroundings::millis_between;
+use crate::net::endpoint::Endpoint;
 
 /// Who is asked for names, as the config says; the log tells when there is nobody.
 pub(super) fn resolver(dns: &Dns) -> Option<Arc<TokioResolver>> {
@@ -49,7 +50,7 @@ fn new_resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetEr
 /// The name of one server.
 pub(super) struct Name {
     upstream: Box<str>,
-    place: Arc<Place>,
+    place: Arc<LiveServer>,
     /// Zero of the clock of the place.
     epoch: Instant,
     host: Box<str>,
@@ -62,7 +63,7 @@ impl Name {
         let ServerAddress::Name { host, port } = &plan.config.servers[server].address else { return None };
         Some(Self {
             upstream: plan.config.name.clone(),
-            place: Arc::clone(&plan.places[server]),
+            place: Arc::clone(&plan.live[server]),
             epoch: plan.at_millis(0),
             host: host.clone(),
             port: *port,

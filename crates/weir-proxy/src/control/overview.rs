@@ -23,10 +23,10 @@ use super::modes::{Modes, Unknown};
 use super::process;
 use super::pulse::{BEAT, Pulse};
 use super::traces::TraceCounts;
-use crate::clock;
-use crate::proxy::{Listened, open_files_max};
-use crate::reload::Reloads;
-use crate::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};
+use crate::net::clock;
+use crate::control::proxy::{Listened, open_files_max};
+use crate::control::reload::Reloads;
+use crate::state::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};
 use crate::worker::Shared;
 
 /// The addresses in use, for those who show them.
@@ -222,14 +222,14 @@ impl Sources {
     fn server(&self, plan: &UpstreamPlan, place: usize, figures: ServerFigures) -> ServerOverview {
         let (config, state) = (&plan.config.servers[place], &plan.balancer().states()[place]);
         let (rates, response_time) = self.pulse.server(&plan.config.name, &config.name);
-        let since = plan.places[place].standing.since();
+        let since = plan.live[place].last_change.get();
         let now = clock::now();
         let leaves_in = plan.leaves_at[place].map(|at| at.saturating_duration_since(now));
         let drains_in = || self.modes.deadline_in(&plan.config.name, &config.name, plan.millis(now));
         ServerOverview {
             name: config.name.to_string(),
             address: config.address.to_string(),
-            endpoints: plan.places[place].endpoints.load().iter().map(ToString::to_string).collect(),
+            endpoints: plan.live[place].endpoints.load().iter().map(ToString::to_string).collect(),
             status: status_of(plan, place),
             since_ms: since.at_ms,
             why: since.why.into_owned(),

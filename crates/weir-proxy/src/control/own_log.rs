@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 
 /// Lines that wait to be written.
 const LINES_MAX: usize = 1_000;

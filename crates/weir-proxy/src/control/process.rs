@@ -4,7 +4,7 @@ use std::fs;
 
 use weir_observe::ProcessFigures;
 
-use crate::proxy::open_files_max;
+use crate::control::proxy::open_files_max;
 
 /// Microseconds of a second.
 const SECOND: u64 = 1_000_000;

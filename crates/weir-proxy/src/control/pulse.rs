@@ -12,8 +12,8 @@ use weir_observe::overview::{History, Moment, Quantiles, Rate, Rates};
 use weir_observe::{HistogramSnapshot, ListenerShard, PerWorker, ServerShard, UpstreamShard, WorkerShard};
 
 use super::figures::shown_servers;
-use crate::clock::{self, Instant};
-use crate::snapshot::Snapshot;
+use crate::net::clock::{self, Instant};
+use crate::state::snapshot::Snapshot;
 
 /// How often figures are taken.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);

@@ -1,10 +1,10 @@
 //! Sessions that are to end because somebody asks for it: which ones, and a line in the log about who it was. Must not
 //! decide who may ask: that is for the doors they come in by.
 
-use crate::deadline::Cut;
-use crate::downstream::session::Peer;
-use crate::recorder::{Desk, RunningFound};
-use crate::running::{Question, SessionId};
+use crate::net::deadline::Cut;
+use crate::net::peer::Peer;
+use crate::state::recorder::{Desk, RunningFound};
+use crate::state::running::{Question, SessionId};
 
 /// Sessions that one answer tells at most.
 pub(crate) const TOLD_MAX: usize = 1000;

@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use weir_config::{CertificateError, ListenerCertificate, OcspResponse};
 
 use super::certificates::{Mark, mark};
-use crate::clock;
+use crate::net::clock;
 
 /// The responses of one listener, in the order of its certificates.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_config::{Authorities, Certificate, CertificateError, RevocationLists, UpstreamTls};
 
 use super::certificates::{DATE_INTERVAL, Mark, days_to_tell, mark, read_if_changed, seconds};
-use crate::clock;
-use crate::snapshot::UpstreamPlan;
-use crate::tls::trust::{Material, Trust};
+use crate::net::clock;
+use crate::state::snapshot::UpstreamPlan;
+use crate::net::tls::trust::{Material, Trust};
 
 /// Keeps what TLS with the servers of an upstream is based on current until the task is dropped.
 pub(super) async fn keep_current(plan: Arc<UpstreamPlan>) {

@@ -15,7 +15,7 @@ use weir_config::Dns;
 
 use super::names::Name;
 use super::{certificates, ejection, names, trust};
-use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::state::snapshot::{Snapshot, UpstreamPlan};
 use crate::upstream::ejection::DueBooks;
 
 /// A config that the tasks are to follow.
@@ -102,7 +102,7 @@ impl Upkeep {
         let Some((dns, resolver)) = &self.resolver else { return };
         for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
             let Some(name) = Name::of(plan, server) else { continue };
-            let charge = Charge::Name(address(&plan.places[server]));
+            let charge = Charge::Name(address(&plan.live[server]));
             let start =
                 || tokio::spawn(name.keep_resolved(Arc::clone(resolver), dns.clone(), asked.clone())).into();
             let task = before.remove(&charge).unwrap_or_else(start);

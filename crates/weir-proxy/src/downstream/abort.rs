@@ -10,9 +10,9 @@ use weir_config::Protocol;
 use weir_observe::Cause;
 
 use super::session::{LOOK_INTERVAL, Session};
-use crate::clock;
+use crate::net::clock;
 use crate::relay::reframe::Incoming;
-use crate::socket::PeerState;
+use crate::net::socket::PeerState;
 
 /// How long an abort may go unnoticed, once per connection: see [`Session::poll_aborted`].
 const FIRST_LOOK: Duration = Duration::from_millis(10);

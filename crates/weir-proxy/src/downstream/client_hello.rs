@@ -9,10 +9,10 @@ use weir_http::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloProgress};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
-use crate::clock;
-use crate::exchange::failure::of_io;
+use crate::net::clock;
+use crate::net::failure::of_io;
 use crate::exchange::{Ended, Exchange};
-use crate::running::Doing;
+use crate::state::running::Doing;
 
 /// Reads the name into the exchange; it stays empty when the client names none or does not speak TLS.
 ///

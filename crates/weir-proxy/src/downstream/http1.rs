@@ -10,10 +10,10 @@ use weir_http::{HeadLimits, Progress};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
-use crate::clock::{self, Instant};
-use crate::exchange::failure::of_io;
+use crate::net::clock::{self, Instant};
+use crate::net::failure::of_io;
 use crate::exchange::{Ended, Exchange};
-use crate::running::Doing;
+use crate::state::running::Doing;
 
 /// Reads one request head into the exchange.
 ///

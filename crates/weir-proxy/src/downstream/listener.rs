@@ -21,9 +21,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use weir_config::{ListenAddress, Listener};
 
-use super::session::Peer;
-use crate::sys;
-use crate::view::LocalListener;
+use crate::net::peer::Peer;
+use crate::net::sys;
+use crate::state::view::LocalListener;
 use crate::worker::{Accepted, Worker};
 
 /// Connections taken in one turn of the event loop, so that accepting does not starve the sessions.

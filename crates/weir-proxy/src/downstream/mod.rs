@@ -2,6 +2,7 @@
 
 pub(crate) mod listener;
 pub(crate) mod session;
+mod tls;
 mod abort;
 pub(crate) mod proxy_header;
 pub(crate) mod client_hello;

@@ -11,9 +11,10 @@ use weir_config::ProxyProtocol;
 use weir_http::proxy_protocol::{Endpoints, Fault, Header, Progress, parse};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::session::{Peer, Session};
-use crate::clock;
-use crate::running::Doing;
+use super::session::Session;
+use crate::net::peer::Peer;
+use crate::net::clock;
+use crate::state::running::Doing;
 
 /// What a header said of a connection beside the client, who took the place of the peer.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! request means.
 
 use std::future::Future as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,18 +16,19 @@ use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
 use super::proxy_header::{self, Proxied};
-use crate::clock::{self, Instant};
-use crate::connection::Connection;
+use crate::net::clock::{self, Instant};
+use crate::net::connection::Connection;
 use crate::control::access_log::LogBatches;
-use crate::deadline::Deadline;
+use crate::net::deadline::Deadline;
+use crate::net::peer::Peer;
 use crate::exchange::After;
 use crate::exchange::carrier::{Carrier, future_bytes};
-use crate::running::Doing;
-use crate::socket::Socket;
-use crate::tls::clients::ClientCertificate;
-use crate::tls::handshake::{self, Refused};
+use crate::state::running::Doing;
+use crate::net::socket::Socket;
+use crate::net::tls::clients::ClientCertificate;
+use super::tls::{self, Refused};
 use crate::upstream::idle::OwnIdle;
-use crate::view::LocalListener;
+use crate::state::view::LocalListener;
 use crate::worker::{Accepted, Worker};
 
 /// How long a stop waits for the first request of a connection.
@@ -35,30 +36,6 @@ const FIRST_REQUEST_TIME: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether a client is gone whose request cannot be read yet.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Who is at the other end of a client connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// An IP address and port; IPv4 addresses are never mapped into IPv6.
-    Inet(SocketAddr),
-    /// A process on this machine, over a Unix socket.
-    Unix,
-}
-
-impl Peer {
-    /// The address, if there is one.
-    pub(crate) fn ip(self) -> Option<IpAddr> {
-        match self {
-            Peer::Inet(addr) => Some(addr.ip()),
-            Peer::Unix => None,
-        }
-    }
-
-    /// The address that stands for this peer where one must be given: the loopback address for a Unix socket.
-    pub(crate) fn ip_or_local(self) -> IpAddr {
-        self.ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
-    }
-}
 
 /// One client connection.
 pub(crate) struct Session {
@@ -273,7 +250,7 @@ impl Session {
     async fn begin_tls(&mut self) -> bool {
         let Some(tls) = self.listener.plan().tls.clone() else { return true };
         // On the heap, since it is short and would make every session larger.
-        match Box::pin(handshake::accept(self, &tls)).await {
+        match Box::pin(tls::accept(self, &tls)).await {
             Ok(()) => true,
             Err(Refused::Failed(failure)) => {
                 self.refused = Some(failure);

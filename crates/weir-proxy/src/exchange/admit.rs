@@ -6,7 +6,7 @@ use weir_observe::{Cause, Failure, Phase};
 use super::{Ended, Exchange, forwarded};
 use crate::downstream::session::Session;
 use crate::relay::reframe::Incoming;
-use crate::snapshot::ListenerPlan;
+use crate::state::snapshot::ListenerPlan;
 
 /// Prepares the exchange for the request it holds.
 ///

@@ -14,8 +14,8 @@ use super::{After, Ended, Exchange, fields, forwarded, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::{Sink as _, Source as _};
-use crate::running::Doing;
-use crate::snapshot::RoutePlan;
+use crate::state::running::Doing;
+use crate::state::snapshot::RoutePlan;
 
 /// What becomes of the fields of an answer that no route has a say in.
 static UNCHANGED: HeaderChanges = HeaderChanges { remove: Vec::new(), set: Vec::new(), add: Vec::new() };
@@ -226,7 +226,7 @@ async fn send(session: &mut Session, exchange: &mut Exchange, status: u16) -> Re
             }
             match sink.poll_write(cx, &[]) {
                 Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(super::failure::of_response_body(&error))),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(crate::relay::failure::of_response_body(&error))),
                 Poll::Pending => {
                     let sent = exchange.to_client.sent;
                     session.tell(Doing::ClientTakes, Some(exchange));

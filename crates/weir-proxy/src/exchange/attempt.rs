@@ -13,26 +13,27 @@ use weir_http::{Progress, RequestBody, Version};
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
-use super::failure::{of_io, of_request_body};
 use super::patience::Awaited;
 use super::retry::{Failed, Kind, Tried};
 use super::{Exchange, choose, fields, private};
-use crate::clock::{self, Instant};
-use crate::connection::Connection;
-use crate::descriptors::{self, ServerPlace};
+use crate::net::clock::{self, Instant};
+use crate::net::connection::Connection;
+use crate::net::descriptors::{self, ServerPlace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
-use crate::running::Doing;
-use crate::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
-use crate::socket::Behind;
+use crate::state::running::Doing;
+use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
+use crate::net::socket::Behind;
 use crate::upstream::admission::Slot;
 use crate::upstream::ejection::Outcome;
-use crate::upstream::handshake::{self, Opening, of_server};
+use crate::upstream::handshake::{self, Opening};
+use crate::net::failure::{of_io, of_server};
+use crate::relay::failure::of_request_body;
 use crate::upstream::idle::ServerConnection;
 use crate::upstream::proxy_header;
-use crate::view::{LocalServer, View};
+use crate::state::view::{LocalServer, View};
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
@@ -505,7 +506,7 @@ async fn open(
     plans: Plans<'_>,
     server: usize,
 ) -> Result<Connection, AttemptError> {
-    let endpoints = plans.upstream.places[server].endpoints.load_full();
+    let endpoints = plans.upstream.live[server].endpoints.load_full();
     // Who connects to a port of TCP may wait for the server to speak first.
     let speaks_now = session.protocol == Protocol::Http || session.client.has_input();
     let behind = if speaks_now { Behind::More } else { Behind::Unknown };

@@ -10,7 +10,7 @@ use weir_traffic::route::RouteRequest;
 use super::tcp::Connecting;
 use super::{Ended, Exchange, forwarded};
 use crate::downstream::session::Session;
-use crate::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
 pub(crate) struct Asked<'a> {

@@ -14,7 +14,7 @@ use super::attempt::Plans;
 use super::{Exchange, choose, forwarded, persistence, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::Framing;
-use crate::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::upstream::idle::ServerConnection;
 
 /// A set of known field names, one bit each.

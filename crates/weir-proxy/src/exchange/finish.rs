@@ -8,10 +8,10 @@ use weir_observe::Phase;
 use super::attempt::{Plans, Serving};
 use super::record::Record;
 use super::{After, Exchange};
-use crate::clock;
+use crate::net::clock;
 use crate::control::{access_log, traces};
 use crate::downstream::session::Session;
-use crate::view::View;
+use crate::state::view::View;
 
 /// Gives the server connection back if it can be used again; tells what becomes of the client's.
 pub(crate) fn run(

@@ -12,7 +12,7 @@ use super::Exchange;
 use super::fields::leave;
 use super::record::REQUEST_ID_LEN;
 use crate::downstream::session::Session;
-use crate::snapshot::ListenerPlan;
+use crate::state::snapshot::ListenerPlan;
 
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_TAKEN_MAX: usize = 128;

@@ -21,7 +21,6 @@ pub(crate) mod tcp;
 pub(crate) mod tunnelled;
 mod answer;
 mod finish;
-pub(crate) mod failure;
 pub(crate) mod patience;
 
 use weir_http::{RequestHead, ResponseHead};
@@ -30,7 +29,7 @@ use weir_traffic::persistence::Bond;
 
 use crate::downstream::http1::read_request;
 use crate::downstream::session::Session;
-use crate::recorder::{Story, Told};
+use crate::state::recorder::{Story, Told};
 use crate::relay::Relay;
 use crate::relay::reframe::{Incoming, Outgoing};
 use crate::relay::replay::Kept;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::clock::{self, Instant};
-use crate::deadline::Deadline;
-use crate::relay::pace::{Pace, PaceLimit};
+use crate::net::clock::{self, Instant};
+use crate::net::deadline::Deadline;
+use crate::net::pace::{Pace, PaceLimit};
 
 /// Whom an exchange can wait for once it has a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

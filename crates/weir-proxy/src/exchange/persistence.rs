@@ -9,8 +9,8 @@ use weir_traffic::persistence::Persistence;
 use super::Exchange;
 use super::attempt::Plans;
 use super::fields::leave;
-use crate::clock::Instant;
-use crate::snapshot::UpstreamPlan;
+use crate::net::clock::Instant;
+use crate::state::snapshot::UpstreamPlan;
 
 /// Notes where the request belongs.
 pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) {

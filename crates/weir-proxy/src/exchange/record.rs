@@ -5,9 +5,9 @@ use std::rc::Rc;
 use weir_observe::{Failure, Kept, Party, Phase, PhaseTimes};
 
 use super::trace::Trace;
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 use crate::downstream::session::Session;
-use crate::view::View;
+use crate::state::view::View;
 
 /// Bytes of a request id that Weir makes: 128 random bits in hexadecimal.
 pub(crate) const REQUEST_ID_LEN: usize = 32;

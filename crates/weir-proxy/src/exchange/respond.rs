@@ -6,10 +6,10 @@ use weir_http::ResponseBody;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::attempt::{Plans, Serving};
-use super::failure::{of_request_body, of_response_body};
+use crate::relay::failure::{of_request_body, of_response_body};
 use super::patience::Awaited;
 use super::{Ended, Exchange, fields, persistence, private};
-use crate::clock;
+use crate::net::clock;
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Incoming, Reader, Writer};
 use crate::relay::replay::Replay;

@@ -8,11 +8,11 @@ use weir_traffic::retry::{self, FailedAttempt, NextServer, Verdict};
 
 use super::attempt::{Plans, Serving};
 use super::{Ended, Exchange};
-use crate::clock;
-use crate::descriptors;
+use crate::net::clock;
+use crate::net::descriptors;
 use crate::downstream::session::Session;
-use crate::recorder::Decision;
-use crate::snapshot::UpstreamPlan;
+use crate::state::recorder::Decision;
+use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::admission::Slot;
 
 /// What the attempts of one exchange have met so far.

@@ -9,7 +9,7 @@ use super::attempt::{self, Plans};
 use super::retry::{self, Tried};
 use super::tunnelled::Tunnelled;
 use super::{After, Ended, Exchange, choose, finish};
-use crate::clock;
+use crate::net::clock;
 use crate::downstream::client_hello;
 use crate::downstream::session::Session;
 use crate::upstream::admission;

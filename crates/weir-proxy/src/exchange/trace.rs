@@ -10,8 +10,8 @@ use weir_observe::Phase;
 use super::Exchange;
 use super::fields::{NameSet, leave};
 use crate::downstream::session::Session;
-use crate::snapshot::{ListenerPlan, TracePlan};
-use crate::view::View;
+use crate::state::snapshot::{ListenerPlan, TracePlan};
+use crate::state::view::View;
 
 /// What an exchange knows of its trace; nothing, when traces are off.
 #[derive(Debug, Clone, Copy)]

@@ -11,17 +11,17 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 
 use super::attempt::Plans;
-use super::failure::of_io;
+use crate::net::failure::of_io;
 use super::record::Record;
 use super::{After, Exchange, finish};
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 use crate::downstream::session::Session;
-use crate::recorder::Told;
+use crate::state::recorder::Told;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::{Broken, Side, Tunnel};
-use crate::running::Doing;
+use crate::state::running::Doing;
 use crate::upstream::admission::Slot;
-use crate::upstream::handshake::of_server;
+use crate::net::failure::of_server;
 use crate::upstream::idle::ServerConnection;
 
 /// How much earlier than the process a tunnel ends, so that its last bytes and the end itself still reach both sides.

@@ -4,7 +4,7 @@
 //! protocols and framings can be joined. It reads the next bytes only when the last ones are written: a slow reader
 //! holds one buffer, whatever the size of the body. Must not decide what a failure means.
 
-pub(crate) mod pace;
+pub(crate) mod failure;
 pub(crate) mod pipe;
 pub(crate) mod reframe;
 pub(crate) mod replay;
@@ -18,9 +18,9 @@ use std::task::{Context, Poll, ready};
 use weir_http::Rule;
 
 use self::pipe::{BULK_MIN, Moved, Pipe, Stopped};
-use crate::buffer::BufferStock;
-use crate::quantum::Quantum;
-use crate::socket::Socket;
+use crate::net::buffer::BufferStock;
+use crate::net::quantum::Quantum;
+use crate::net::socket::Socket;
 
 /// Where body bytes come from, with the framing of the wire removed.
 pub(crate) trait Source {

@@ -5,38 +5,18 @@
 //! its bytes. A pipe is taken when there is something to move and goes back to the worker when it is empty.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
 
-use rustix::pipe::{PipeFlags, pipe_with};
-
-use crate::buffer::BufferStock;
-use crate::descriptors::PipePlace;
-use crate::socket::Socket;
+use crate::net::buffer::BufferStock;
+use crate::net::pipe::PipeEnds;
+use crate::net::socket::Socket;
 
 /// What is asked for at a time: all that a pipe of the usual size takes.
 const CHUNK_MAX: usize = 64 * 1024;
 
 /// The least that is worth a pipe.
 pub(crate) const BULK_MIN: u64 = 64 * 1024;
-
-/// The two ends of a pipe.
-#[derive(Debug)]
-pub(crate) struct Ends {
-    pub(crate) read: OwnedFd,
-    pub(crate) write: OwnedFd,
-    _place: PipePlace,
-}
-
-impl Ends {
-    /// A new pipe; `None` when pipes have their share of the descriptors, or the system has none to give.
-    pub(crate) fn new() -> Option<Self> {
-        let place = PipePlace::take()?;
-        let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).ok()?;
-        Some(Self { read, write, _place: place })
-    }
-}
 
 /// The place of a pipe in a relay: one is on loan from the worker as long as there is something to move.
 #[derive(Debug)]
@@ -49,7 +29,7 @@ pub(crate) struct Pipe {
 /// A pipe and where it came from.
 #[derive(Debug)]
 struct Lent {
-    ends: Ends,
+    ends: PipeEnds,
     stock: Weak<BufferStock>,
 }
 

@@ -11,10 +11,10 @@ use std::task::{Context, Poll, ready};
 use weir_http::{ChunkedDecoder, ChunkedLimits, write};
 
 use super::{RelayError, Sink, Source};
-use crate::buffer::BufferStock;
-use crate::connection::Connection;
+use crate::net::buffer::BufferStock;
+use crate::net::connection::Connection;
 use crate::exchange::withheld::Withheld;
-use crate::socket::{Behind, Socket};
+use crate::net::socket::{Behind, Socket};
 
 /// Data up to this length is copied behind the head, so that both leave in one write without a second slice.
 const COPY_MAX: usize = 4 * 1024;

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use super::reframe::Reader;
 use super::{RelayError, Source};
-use crate::buffer::BufferStock;
-use crate::socket::Socket;
+use crate::net::buffer::BufferStock;
+use crate::net::socket::Socket;
 
 /// The part of a body that was taken from its connection.
 #[derive(Debug, Default)]

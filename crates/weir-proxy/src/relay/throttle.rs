@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::net::clock::Instant;
 
 /// What the bucket holds, as a share of a second: longer makes bursts, shorter makes small writes.
 const BUCKET: Duration = Duration::from_millis(125);
@@ -72,7 +72,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::clock;
+    use crate::net::clock;
 
     #[test]
     fn a_bucket_begins_full_and_fills_at_the_rate() {

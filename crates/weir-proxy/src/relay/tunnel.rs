@@ -10,11 +10,11 @@ use std::task::{Context, Poll, ready};
 
 use super::pipe::{Moved, Pipe, Stopped};
 use super::throttle::Throttle;
-use crate::buffer::{Buffer, BufferStock};
-use crate::clock::{self, Instant};
-use crate::connection::Connection;
-use crate::quantum::Quantum;
-use crate::socket::Behind;
+use crate::net::buffer::{Buffer, BufferStock};
+use crate::net::clock::{self, Instant};
+use crate::net::connection::Connection;
+use crate::net::quantum::Quantum;
+use crate::net::socket::Behind;
 
 /// What a move has to come to for the next to be worth it.
 const BUSY_MIN: usize = 4 * 1024;

@@ -15,13 +15,13 @@ use weir_traffic::balance::{Excluded, Patience, Pick};
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{Standing, Ticket};
 
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 use crate::downstream::session::Session;
 use crate::exchange::attempt::Plans;
 use crate::exchange::{Ended, Exchange, forwarded};
-use crate::running::Doing;
-use crate::snapshot::UpstreamPlan;
-use crate::view::View;
+use crate::state::running::Doing;
+use crate::state::snapshot::UpstreamPlan;
+use crate::state::view::View;
 
 /// One exchange in the queue of an upstream: where the server that becomes free is announced, or why there will be none.
 pub(crate) type Waiter = oneshot::Sender<Result<ServerId, Cause>>;

@@ -6,7 +6,6 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -14,8 +13,9 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use crate::socket::Socket;
-use crate::timers::Timers;
+use crate::net::endpoint::Endpoint;
+use crate::net::socket::Socket;
+use crate::net::timers::Timers;
 
 /// How long one address may be silent before the next is tried beside it (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -25,24 +25,6 @@ type Attempt = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
 
 /// What the next one waits for.
 type Delay = Pin<Box<dyn Future<Output = ()>>>;
-
-/// Where a server can be reached: one resolved address.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Endpoint {
-    /// IPv4 or IPv6 address and port.
-    Inet(SocketAddr),
-    /// Path of a Unix stream socket.
-    Unix(PathBuf),
-}
-
-impl std::fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Endpoint::Inet(addr) => addr.fmt(f),
-            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
 
 /// Connects to the first of `endpoints` that answers; `first` rotates where the attempts begin. `timers` are those of the worker,
 /// outside of workers those of the event loop.

@@ -13,9 +13,9 @@ use weir_traffic::balance::Balancer;
 use weir_traffic::ejection::{Ejections, Member, Rules};
 use weir_traffic::{ServerId, ServerState};
 
-use crate::clock::{self, Instant};
-use crate::exchange::failure::Fault;
-use crate::snapshot::UpstreamPlan;
+use crate::net::clock::{self, Instant};
+use crate::net::failure::Fault;
+use crate::state::snapshot::UpstreamPlan;
 
 /// The book of an upstream and what the data path needs to know of it.
 #[derive(Debug)]

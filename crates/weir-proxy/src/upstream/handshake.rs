@@ -8,20 +8,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustls::client::UnbufferedClientConnection;
-use rustls::{AlertDescription, CertificateError, Error};
-use weir_observe::{Cause, Failure, Party, Phase};
+use weir_observe::{Cause, Failure, Phase};
 
-use super::connect::Endpoint;
+use crate::net::endpoint::Endpoint;
 use super::proxy_header::{self, Header};
-use crate::buffer::BufferStock;
-use crate::connection::Connection;
-use crate::exchange::failure::{of_connect, of_io};
-use crate::socket::{Behind, Socket};
-use crate::timers::Timers;
-use crate::tls::handshake::of_rustls;
-use crate::tls::records::Records;
-use crate::tls::session::Session;
-use crate::tls::trust::Introduction;
+use crate::net::buffer::BufferStock;
+use crate::net::connection::Connection;
+use crate::net::failure::{of_connect, of_server};
+use crate::net::socket::{Behind, Socket};
+use crate::net::timers::Timers;
+use crate::net::tls::records::Records;
+use crate::net::tls::session::Session;
+use crate::net::tls::trust::Introduction;
 
 /// What a new connection to a server begins with, in this order; each is left out where it is not wanted.
 #[derive(Debug, Clone, Copy)]
@@ -75,26 +73,4 @@ fn refused(introduction: &Introduction, error: &io::Error) -> Failure {
     let name = introduction.name.to_str();
     tracing::debug!(%name, reason = failure.reason(), %error, "no TLS with a server");
     failure
-}
-
-/// The failure behind an I/O error with a server, by TLS or not.
-pub(crate) fn of_server(phase: Phase, error: &io::Error) -> Failure {
-    let cause = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
-        None => return of_io(phase, Party::Server, error),
-        Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => Cause::TlsCertificateMissing,
-        Some(Error::AlertReceived(AlertDescription::UnrecognisedName)) => Cause::TlsNameUnknown,
-        // A client of TLS 1.2 hears no more than that nothing fits.
-        Some(Error::AlertReceived(
-            AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion,
-        )) => Cause::TlsNothingInCommon,
-        Some(Error::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        )) => Cause::TlsCertificateOtherName,
-        Some(error) => match of_rustls(error) {
-            // Whoever the server is: the lists are what is wrong.
-            cause @ Cause::TlsRevocationUnknown => return Failure::weir(phase, cause),
-            cause => cause,
-        },
-    };
-    Failure::server(phase, cause)
 }

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use weir_observe::ServerShard;
 
-use crate::clock::Instant;
-use crate::connection::Connection;
-use crate::descriptors::ServerPlace;
-use crate::socket::Socket;
-use crate::tls::records::Records;
-use crate::tls::session::Session;
-use crate::view::LocalServer;
+use crate::net::clock::Instant;
+use crate::net::connection::Connection;
+use crate::net::descriptors::ServerPlace;
+use crate::net::socket::Socket;
+use crate::net::tls::records::Records;
+use crate::net::tls::session::Session;
+use crate::state::view::LocalServer;
 
 /// How many idle connections are kept, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -376,7 +376,7 @@ mod tests {
 
     /// How many of `count` connections are kept that become idle together, and whether the last of them is the first to be used again.
     fn kept(count: usize, limits: &IdleLimits) -> (usize, bool) {
-        let now = crate::clock::now();
+        let now = crate::net::clock::now();
         let (connections, mut theirs) = connections(count, now);
         let mut idle = IdleConnections::default();
         for connection in connections {
@@ -403,7 +403,7 @@ mod tests {
     fn a_worker_keeps_to_its_share_of_the_files() {
         let limits = IdleLimits { open_max: 10, ..UNLIMITED };
         assert_eq!(kept(60, &limits), (10, true));
-        let now = crate::clock::now();
+        let now = crate::net::clock::now();
         let (mut first, _ends) = connections(12, now);
         let (mut one, mut other) = (IdleConnections::default(), IdleConnections::default());
         // Six of twelve are in use: four of the others may stay, whichever server they lead to.

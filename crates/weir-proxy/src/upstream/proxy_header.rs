@@ -9,13 +9,15 @@ use std::rc::Rc;
 use weir_config::ProxyVersion;
 use weir_http::proxy_protocol::{Claims, Endpoints, Ssl, write_v1, write_v2};
 
-use super::connect::{self, Endpoint};
-use crate::downstream::session::{Peer, Session};
+use super::connect;
+use crate::net::endpoint::Endpoint;
+use crate::downstream::session::Session;
+use crate::net::peer::Peer;
 use crate::exchange::Exchange;
-use crate::snapshot::UpstreamPlan;
-use crate::socket::{Behind, Socket};
-use crate::timers::Timers;
-use crate::tls::records::Records;
+use crate::state::snapshot::UpstreamPlan;
+use crate::net::socket::{Behind, Socket};
+use crate::net::timers::Timers;
+use crate::net::tls::records::Records;
 
 /// A header as it is sent.
 #[derive(Debug)]

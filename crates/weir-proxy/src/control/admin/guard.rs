@@ -18,7 +18,7 @@ use weir_traffic::limit::ClientKey;
 
 use super::answer::Answer;
 use super::request::Request;
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 
 /// Connections that may be open; what comes beyond is refused.
 const CONNECTIONS_MAX: usize = 64;

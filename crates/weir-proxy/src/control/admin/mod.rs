@@ -38,8 +38,8 @@ use self::reserve::Reserve;
 pub(crate) use self::story::{Narrator, client, unix_micros};
 use super::modes::Modes;
 use super::overview::Sources;
-use crate::recorder::Desk;
-use crate::wishes::{Wishes, Written};
+use crate::state::recorder::Desk;
+use crate::control::commands::{Wishes, Written};
 
 /// How long one request may take from its first byte to its last.
 const REQUEST_TIME: Duration = Duration::from_secs(10);

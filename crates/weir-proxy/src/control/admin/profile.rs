@@ -15,13 +15,13 @@ use super::Served;
 use super::answer::Answer;
 use super::query::decoded;
 use super::request::Request;
-use crate::connection::Connection;
+use crate::net::connection::Connection;
 use crate::control::overview::Sources;
 use crate::control::profile::cpu::{self, CpuProfile, NoProfile};
 use crate::control::profile::memory::{Class, MemoryProfile};
 use crate::downstream::session::Session;
 use crate::exchange::carrier::Carrier;
-use crate::snapshot::Snapshot;
+use crate::state::snapshot::Snapshot;
 use crate::upstream::idle::ServerConnection;
 
 /// Where profiles are.

@@ -15,11 +15,11 @@ use super::guard::Peer;
 use super::query::{decoded, only_known};
 use super::request::Request;
 use super::story::{Narrator, millis, rfc3339};
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 use crate::control::modes::Unknown;
 use crate::control::sessions::{self, TOLD_MAX, shown};
-use crate::recorder::RunningFound;
-use crate::running::{Question, Running, SessionId};
+use crate::state::recorder::RunningFound;
+use crate::state::running::{Question, Running, SessionId};
 
 /// What the path of all sessions is, and what that of one begins with.
 pub(super) const ALL: &[u8] = b"/api/sessions";

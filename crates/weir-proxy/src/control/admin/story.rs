@@ -7,12 +7,12 @@ use weir_observe::access_log::UnixMicros;
 use weir_observe::{Failure, Party, Phase};
 use weir_traffic::balance::Standing;
 
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 use crate::control::sessions::shown;
-use crate::recorder::{
+use crate::state::recorder::{
     Decision, Desk, Entry, EntryKind, Flight, ListenerNames, NONE, Names, TRIES_KEPT, Try,
 };
-use crate::running::SessionId;
+use crate::state::running::SessionId;
 
 /// Where each failure is described.
 const FAILURES: &str = "docs/failures.md";

@@ -16,8 +16,8 @@ use weir_observe::HistogramSnapshot;
 use weir_traffic::ejection::{Change, Rules, Window};
 
 use super::slow_start;
-use crate::clock::{self, Instant};
-use crate::snapshot::UpstreamPlan;
+use crate::net::clock::{self, Instant};
+use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::ejection::DueBooks;
 
 /// How often it is looked whether health or the operator left nobody but those who are out.

@@ -4,7 +4,7 @@ use weir_traffic::ejection::{Change, Event, Grounds, Return};
 use weir_traffic::{Health, ServerId};
 
 use crate::control::history;
-use crate::snapshot::UpstreamPlan;
+use crate::state::snapshot::UpstreamPlan;
 
 /// Writes the line about something that was decided.
 pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
@@ -14,7 +14,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
         Change::Ejected { server, grounds, for_ms, times } => {
             let history = history::describe(plan.ejector.lock().history(server));
             let (seconds, why) = (seconds(for_ms), why(grounds));
-            plan.places[server.index()].standing.note(format!("ejected for {seconds}: {why}"));
+            plan.live[server.index()].last_change.record(format!("ejected for {seconds}: {why}"));
             let (reason, server) = (grounds.name(), name(server));
             tracing::warn!(
                 upstream,
@@ -36,7 +36,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
                 Return::LastOne => "no other is left",
                 Return::RulesChanged => "the rules of ejection have changed",
             };
-            plan.places[server.index()].standing.note(why);
+            plan.live[server.index()].last_change.record(why);
             tracing::info!(
                 upstream,
                 server = name(server),

@@ -18,13 +18,13 @@ use weir_traffic::health::{Pacer, Schedule, Verdict};
 use super::probe::Probe;
 use super::thread::{Following, Rest};
 use super::{CheckedServer, Random};
-use crate::buffer::BufferStock;
-use crate::clock::{self, Instant};
-use crate::descriptors::probes_max;
-use crate::exchange::failure::Fault;
-use crate::proxy::open_files_max;
-use crate::recorder::Desk;
-use crate::snapshot::{Snapshot, UpstreamPlan};
+use crate::net::buffer::BufferStock;
+use crate::net::clock::{self, Instant};
+use crate::net::descriptors::probes_max;
+use crate::net::failure::Fault;
+use crate::control::proxy::open_files_max;
+use crate::state::recorder::Desk;
+use crate::state::snapshot::{Snapshot, UpstreamPlan};
 
 /// How many probes the config asks for.
 pub(super) fn probes_per_second(snapshot: &Snapshot) -> f64 {

@@ -11,9 +11,9 @@ use weir_observe::{Cause, Failure, Phase};
 use super::probe::send;
 use super::protocols::{self, Judgement};
 use super::response::{Source, read};
-use crate::buffer::BufferStock;
-use crate::connection::Connection;
-use crate::exchange::failure::Fault;
+use crate::net::buffer::BufferStock;
+use crate::net::connection::Connection;
+use crate::net::failure::Fault;
 
 /// How much of what the server says is looked at: a greeting or an answer, no transfer.
 const RECEIVED_MAX: usize = 16 * 1024;

@@ -27,16 +27,11 @@ use weir_traffic::{Health, ServerId, ServerState};
 use self::probe::Probe;
 pub(crate) use self::thread::CheckThread;
 use super::{sessions, slow_start};
-use crate::clock::{self, Instant};
-use crate::descriptors;
-use crate::exchange::failure::Fault;
-use crate::recorder::Desk;
-use crate::snapshot::UpstreamPlan;
-
-/// Whether the config has a server probed.
-pub(crate) fn is_asked_for(config: &weir_config::Upstream, server: &weir_config::Server) -> bool {
-    config.health.is_some() && server.health
-}
+use crate::net::clock::{self, Instant};
+use crate::net::descriptors;
+use crate::net::failure::Fault;
+use crate::state::recorder::Desk;
+use crate::state::snapshot::UpstreamPlan;
 
 /// One server and everything that its probes need.
 struct CheckedServer {
@@ -74,7 +69,7 @@ impl CheckedServer {
             let began = clock::now();
             self.plan = Arc::clone(&self.plans.borrow_and_update());
             // Where the server is now, by the latest answer of DNS.
-            let endpoints = self.plan.places[self.index].endpoints.load_full();
+            let endpoints = self.plan.live[self.index].endpoints.load_full();
             // Those that keep connections have a place each.
             let place = self.places.acquire().await;
             let failure = self.probe.run(endpoints, self.random.next() as usize).await.err();

@@ -13,15 +13,16 @@ use weir_observe::{Cause, Failure, Phase};
 use super::conversation;
 use super::request::{Kept, write_request};
 use super::response::{Expected, Source};
-use crate::buffer::BufferStock;
-use crate::clock::{self, Instant};
-use crate::connection::Connection;
-use crate::exchange::failure::Fault;
-use crate::snapshot::UpstreamPlan;
-use crate::socket::Behind;
-use crate::tls::trust::{Introduction, Trust};
-use crate::upstream::connect::Endpoint;
-use crate::upstream::handshake::{self, Opening, of_server};
+use crate::net::buffer::BufferStock;
+use crate::net::clock::{self, Instant};
+use crate::net::connection::Connection;
+use crate::net::failure::Fault;
+use crate::state::snapshot::UpstreamPlan;
+use crate::net::socket::Behind;
+use crate::net::tls::trust::{Introduction, Trust};
+use crate::net::endpoint::Endpoint;
+use crate::upstream::handshake::{self, Opening};
+use crate::net::failure::of_server;
 use crate::upstream::proxy_header::{self, Header};
 
 /// How one server is probed.

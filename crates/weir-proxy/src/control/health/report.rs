@@ -4,8 +4,8 @@ use weir_traffic::Health;
 use weir_traffic::health::{Change, Verdict};
 
 use crate::control::history;
-use crate::exchange::failure::Fault;
-use crate::snapshot::UpstreamPlan;
+use crate::net::failure::Fault;
+use crate::state::snapshot::UpstreamPlan;
 
 /// Writes the line about a verdict that has just changed.
 pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &Verdict<Fault>) {
@@ -17,7 +17,7 @@ pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &
         Health::Down => {
             let failure = verdict.history().newest().and_then(|outcome| outcome.failure);
             let reason = failure.map(|failure| failure.to_string()).unwrap_or_default();
-            plan.places[index].standing.note(format!("{count} of {count} probes failed: {reason}"));
+            plan.live[index].last_change.record(format!("{count} of {count} probes failed: {reason}"));
             tracing::warn!(
                 upstream,
                 server,
@@ -32,7 +32,7 @@ pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &
             }
         }
         Health::Up => {
-            plan.places[index].standing.note(format!("{count} of {count} probes passed"));
+            plan.live[index].last_change.record(format!("{count} of {count} probes passed"));
             tracing::info!(
                 upstream,
                 server,

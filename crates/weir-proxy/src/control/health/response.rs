@@ -10,11 +10,11 @@ use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Method, Progress, Res
 use weir_observe::{Cause, Failure, Phase};
 
 use super::request::Kept;
-use crate::buffer::BufferStock;
-use crate::connection::Connection;
-use crate::exchange::failure::Fault;
-use crate::snapshot::UpstreamPlan;
-use crate::upstream::handshake::of_server;
+use crate::net::buffer::BufferStock;
+use crate::net::connection::Connection;
+use crate::net::failure::Fault;
+use crate::state::snapshot::UpstreamPlan;
+use crate::net::failure::of_server;
 
 /// Responses of the class 1xx before the final one; a probe asks for none.
 const INTERIM_MAX: u32 = 8;

@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::checks::{keep_checked, probes_per_second};
-use crate::clock;
+use crate::net::clock;
 use crate::control::profile::threads;
-use crate::recorder::Desk;
-use crate::snapshot::Snapshot;
+use crate::state::recorder::Desk;
+use crate::state::snapshot::Snapshot;
 
 /// Probes per second from which the thread rests between its looks.
 const BUSY: f64 = 200.0;

@@ -13,8 +13,8 @@ use super::images::Image;
 use super::symbols::Symbols;
 use super::threads::enrolled;
 use super::unwind::{Stack, Unwinder};
-use crate::clock;
-use crate::sys::sampling::{SampledThread, Sampler};
+use crate::net::clock;
+use crate::net::sys::sampling::{SampledThread, Sampler};
 
 /// Samples per second of CPU time of each thread: few enough that what they cost is not seen, and no divisor of the kernel's ticks.
 const PER_SECOND: u32 = 99;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::sys::sampling::SampledThread;
+use crate::net::sys::sampling::SampledThread;
 
 /// The threads that run. Locked when one begins or ends, and when somebody profiles.
 static ENROLLED: Mutex<Vec<Enrolled>> = Mutex::new(Vec::new());

@@ -12,9 +12,9 @@ use super::rows::{error_row, session_row};
 use crate::control::admin::{Narrator, Peer, Served};
 use crate::control::modes::Unknown;
 use crate::control::sessions::{self, TOLD_MAX};
-use crate::recorder::Wanted;
-use crate::running::{Question, SessionId};
-use crate::wishes::{ServerChange, Unfulfilled};
+use crate::state::recorder::Wanted;
+use crate::state::running::{Question, SessionId};
+use crate::control::commands::{ServerChange, Unfulfilled};
 
 /// Failures that `show errors` tells one by one.
 const ERRORS_TOLD: usize = 100;

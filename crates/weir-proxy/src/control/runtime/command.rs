@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_observe::haproxy::{Form, ProxyName, StatFilter};
 use weir_traffic::Mode;
 
-use crate::running::SessionId;
+use crate::state::running::SessionId;
 
 /// Bytes of a line; the buffer of HAProxy.
 pub(crate) const LINE_BYTES_MAX: usize = 16 * 1024;

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use weir_config::Protocol;
 use weir_observe::haproxy::{ErrorRow, SessionRow};
 
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 use crate::control::admin::{Narrator, client, unix_micros};
 use crate::control::sessions::shown;
-use crate::downstream::session::Peer;
-use crate::recorder::{Entry, Flight};
-use crate::running::Running;
+use crate::net::peer::Peer;
+use crate::state::recorder::{Entry, Flight};
+use crate::state::running::Running;
 
 /// A session that runs.
 pub(super) fn session_row(running: &Running, narrator: &Narrator) -> SessionRow {

@@ -16,7 +16,7 @@ use weir_config::Collector;
 use weir_observe::TraceLoss;
 
 use super::{Queue, TraceCounts};
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 
 /// How long is waited before a request is made again: at first, and at most.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);

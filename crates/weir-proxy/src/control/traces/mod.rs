@@ -17,13 +17,13 @@ use std::time::Duration;
 use weir_config::{Collector, Config};
 use weir_observe::{TraceFigures, TraceLoss};
 
-use crate::clock::{self, Instant};
+use crate::net::clock::{self, Instant};
 use crate::downstream::session::Session;
 use crate::exchange::Exchange;
 use crate::exchange::trace::Own;
-use crate::recorder::{Desk, Flight};
-use crate::snapshot::TracePlan;
-use crate::view::View;
+use crate::state::recorder::{Desk, Flight};
+use crate::state::snapshot::TracePlan;
+use crate::state::view::View;
 
 /// Longest path that is told of what a server got.
 const PATH_BYTES_MAX: usize = 256;

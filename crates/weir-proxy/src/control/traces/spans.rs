@@ -13,9 +13,9 @@ use weir_config::ServerAddress;
 use weir_observe::{Failure, Party, Phase};
 
 use super::Sampled;
-use crate::clock::{self, Instant};
-use crate::downstream::session::Peer;
-use crate::recorder::{Decision, Entry, EntryKind, NONE, Names, TRIES_KEPT, Try};
+use crate::net::clock::{self, Instant};
+use crate::net::peer::Peer;
+use crate::state::recorder::{Decision, Entry, EntryKind, NONE, Names, TRIES_KEPT, Try};
 
 /// One moment on both clocks, from which times of exchanges are reckoned.
 pub(super) struct Moment {

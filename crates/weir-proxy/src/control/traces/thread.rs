@@ -17,9 +17,9 @@ use weir_observe::TraceLoss;
 use super::courier::{Courier, Outcome};
 use super::spans::{Moment, spans_of};
 use super::{Message, Queue, Sampled, TraceCounts};
-use crate::clock;
+use crate::net::clock;
 use crate::control::profile::threads;
-use crate::recorder::Desk;
+use crate::state::recorder::Desk;
 
 /// How long exchanges are gathered into a batch, from the first.
 const GATHER_TIME: Duration = Duration::from_millis(200);

@@ -11,8 +11,9 @@ use weir_traffic::sampling::{SHARE_WHOLE, Share};
 
 use super::*;
 use crate::exchange::trace::Own;
-use crate::recorder::{Flight, NamesKept, Words};
-use crate::snapshot::{Snapshot, Surroundings};
+use crate::state::recorder::{Flight, NamesKept, Words};
+use crate::state::snapshot::Snapshot;
+use crate::state::surroundings::Surroundings;
 
 const CONFIG: &str = r#"
 listener.web.address = "127.0.0.1:0"

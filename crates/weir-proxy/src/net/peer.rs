@@ -1,0 +1,27 @@
+//! Who is at the other end of a client connection.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Who is at the other end of a client connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// An IP address and port; IPv4 addresses are never mapped into IPv6.
+    Inet(SocketAddr),
+    /// A process on this machine, over a Unix socket.
+    Unix,
+}
+
+impl Peer {
+    /// The address, if there is one.
+    pub(crate) fn ip(self) -> Option<IpAddr> {
+        match self {
+            Peer::Inet(addr) => Some(addr.ip()),
+            Peer::Unix => None,
+        }
+    }
+
+    /// The address that stands for this peer where one must be given: the loopback address for a Unix socket.
+    pub(crate) fn ip_or_local(self) -> IpAddr {
+        self.ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+}

@@ -1,0 +1,324 @@
+//! The timers of a worker's sessions, one each, and the wakers of their tasks.
+//!
+//! All of them together use one timer of the kernel: a wait begins and ends without touching it. Times are ticks of
+//! 1 ms since the worker started, and a timer never fires early. Must not decide what a passed deadline means.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use slab::Slab;
+
+use crate::net::alarm::Alarm;
+use crate::net::clock::{self, Instant};
+use crate::net::idleness::{Idleness, Mark, Marked};
+use crate::net::wheel::{Link, Links, Wheel};
+
+/// A moment as number of ticks.
+pub(crate) type Tick = u64;
+
+/// The moment that never comes.
+pub(crate) const NEVER: Tick = Tick::MAX;
+
+/// Which of the timers; one more than its place among the sleepers, so that an `Option` of it is as small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timer(NonZeroU32);
+
+impl Timer {
+    fn at(place: usize) -> Self {
+        let number = u32::try_from(place + 1).ok().and_then(NonZeroU32::new);
+        Self(number.expect("there are fewer sessions than 2^32"))
+    }
+
+    /// By which the wheel knows it.
+    fn number(self) -> u32 {
+        self.0.get() - 1
+    }
+
+    fn place(self) -> usize {
+        self.number() as usize
+    }
+}
+
+/// All timers of one worker.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    began: Instant,
+    state: RefCell<State>,
+    alarm: Alarm,
+    /// The tick that the alarm is set for.
+    awaited: Cell<Tick>,
+    /// How many timers are not of sessions.
+    naps: Cell<usize>,
+}
+
+#[derive(Debug)]
+struct State {
+    wheel: Wheel,
+    sleepers: Slab<Sleeper>,
+    idleness: Idleness,
+}
+
+/// A task that has a timer.
+#[derive(Debug)]
+struct Sleeper {
+    waker: Waker,
+    link: Link,
+    mark: Mark,
+}
+
+impl Marked for Sleeper {
+    fn mark(&mut self) -> &mut Mark {
+        &mut self.mark
+    }
+
+    fn marked(&self) -> Mark {
+        self.mark
+    }
+}
+
+impl Links for Slab<Sleeper> {
+    fn link(&mut self, timer: u32) -> &mut Link {
+        &mut self[timer as usize].link
+    }
+}
+
+impl Timers {
+    /// No timers yet; in the event loop of this thread.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub(crate) fn new() -> io::Result<Rc<Self>> {
+        Ok(Rc::new(Self {
+            began: clock::now(),
+            state: RefCell::new(State {
+                wheel: Wheel::new(),
+                sleepers: Slab::new(),
+                idleness: Idleness::default(),
+            }),
+            alarm: Alarm::new()?,
+            awaited: Cell::new(NEVER),
+            naps: Cell::new(0),
+        }))
+    }
+
+    /// The first tick at or after `at`.
+    pub(crate) fn tick(&self, at: Instant) -> Tick {
+        at.nanos_since(self.began).div_ceil(1_000_000)
+    }
+
+    /// Gives the task behind `waker` a timer, not set.
+    pub(crate) fn add(&self, waker: Waker) -> Timer {
+        Timer::at(self.state.borrow_mut().sleepers.insert(Sleeper {
+            waker,
+            link: Link::NEW,
+            mark: Mark::BUSY,
+        }))
+    }
+
+    /// Removes a timer.
+    pub(crate) fn remove(&self, timer: Timer) {
+        let State { wheel, sleepers, idleness } = &mut *self.state.borrow_mut();
+        wheel.remove(sleepers, timer.number());
+        idleness.end(&mut sleepers.remove(timer.place()).mark);
+    }
+
+    /// The session behind `timer` waits for its next request; whether it is to end, to make room for a new connection.
+    pub(crate) fn begin_idle(&self, timer: Timer, listener: u16) -> bool {
+        let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
+        idleness.begin(&mut sleepers[timer.place()].mark, listener)
+    }
+
+    /// Its request has come.
+    pub(crate) fn end_idle(&self, timer: Timer) {
+        let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
+        idleness.end(&mut sleepers[timer.place()].mark);
+    }
+
+    /// Has the session end that waits longest for its next request, of a listener or of all; whether there is one.
+    pub(crate) fn displace_idle(&self, listener: Option<u16>) -> bool {
+        let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
+        let displaced = idleness.displace(sleepers, listener);
+        displaced.inspect(|key| sleepers[*key].waker.wake_by_ref()).is_some()
+    }
+
+    /// How many sessions have one, set or not.
+    pub(crate) fn len(&self) -> usize {
+        self.state.borrow().sleepers.len() - self.naps.get()
+    }
+
+    /// Has the task woken at `due`, unless its timer fires earlier anyway; `false` when `due` has come.
+    pub(crate) fn wake_by(&self, timer: Timer, due: Tick) -> bool {
+        let State { wheel, sleepers, .. } = &mut *self.state.borrow_mut();
+        if due <= wheel.now() {
+            return false;
+        }
+        if sleepers[timer.place()].link.due().is_none_or(|set_for| due < set_for) {
+            let due = wheel.set(sleepers, timer.number(), due);
+            if due < self.awaited.get() {
+                self.awaken_at(due);
+            }
+        }
+        true
+    }
+
+    /// Waits for `length`.
+    pub(crate) fn nap(self: &Rc<Self>, length: Duration) -> Nap {
+        Nap { due: self.tick(clock::now() + length), timers: Rc::clone(self), timer: None }
+    }
+
+    fn awaken_at(&self, tick: Tick) {
+        self.awaited.set(tick);
+        let at = self.began + Duration::from_millis(tick);
+        self.alarm.set(at.saturating_duration_since(clock::now()));
+    }
+
+    /// Wakes every task.
+    pub(crate) fn wake_all(&self) {
+        for (_, sleeper) in &self.state.borrow().sleepers {
+            sleeper.waker.wake_by_ref();
+        }
+    }
+
+    /// Wakes the tasks behind `count` timers in a row; gives where the next ones begin, if there are more.
+    pub(crate) fn wake_some(&self, from: usize, count: usize) -> Option<usize> {
+        let sleepers = &self.state.borrow().sleepers;
+        let end = from.saturating_add(count);
+        for sleeper in (from..end.min(sleepers.capacity())).filter_map(|key| sleepers.get(key)) {
+            sleeper.waker.wake_by_ref();
+        }
+        (end < sleepers.capacity()).then_some(end)
+    }
+
+    /// Wakes tasks when their time has come, for as long as it is polled.
+    pub(crate) async fn run(&self) {
+        loop {
+            self.alarm.rung().await;
+            self.wake_due();
+            match self.state.borrow().wheel.next() {
+                None => self.awaited.set(NEVER),
+                Some(next) => self.awaken_at(next),
+            }
+        }
+    }
+
+    fn wake_due(&self) {
+        // The last tick that has begun.
+        let now = clock::now().saturating_duration_since(self.began).as_millis() as Tick;
+        let State { wheel, sleepers, .. } = &mut *self.state.borrow_mut();
+        wheel.advance(sleepers, now, |sleepers, timer| sleepers[timer as usize].waker.wake_by_ref());
+    }
+}
+
+/// A wait of something that is no session.
+#[derive(Debug)]
+pub(crate) struct Nap {
+    timers: Rc<Timers>,
+    due: Tick,
+    timer: Option<Timer>,
+}
+
+impl Future for Nap {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = match self.timer {
+            Some(timer) => {
+                self.timers.state.borrow_mut().sleepers[timer.place()].waker.clone_from(cx.waker());
+                timer
+            }
+            None => {
+                self.timers.naps.update(|naps| naps + 1);
+                self.timers.add(cx.waker().clone())
+            }
+        };
+        self.timer = Some(timer);
+        if self.timers.wake_by(timer, self.due) { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+impl Drop for Nap {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            self.timers.remove(timer);
+            self.timers.naps.update(|naps| naps - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `work` in an event loop like that of a worker, with timers that fire.
+    fn with_timers<F: Future<Output = ()>>(work: impl FnOnce(Rc<Timers>) -> F) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it can be made");
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let timers = Timers::new().expect("there are descriptors");
+            let firing = Rc::clone(&timers);
+            let clockwork = tokio::task::spawn_local(async move { firing.run().await });
+            work(timers).await;
+            clockwork.abort();
+        });
+    }
+
+    #[test]
+    fn naps_last_as_long_as_they_should_and_end_in_their_order() {
+        with_timers(async |timers| {
+            let began = clock::now();
+            let order = Rc::new(RefCell::new(Vec::new()));
+            let naps = [40, 0, 20, 30].map(|millis| {
+                let (nap, order) = (timers.nap(Duration::from_millis(millis)), Rc::clone(&order));
+                tokio::task::spawn_local(async move {
+                    nap.await;
+                    assert!((clock::now() - began) >= Duration::from_millis(millis), "never early");
+                    order.borrow_mut().push(millis);
+                })
+            });
+            for nap in naps {
+                nap.await.expect("no nap panics");
+            }
+            assert_eq!(*order.borrow(), [0, 20, 30, 40]);
+            assert_eq!(
+                (timers.len(), timers.state.borrow().sleepers.len()),
+                (0, 0),
+                "nothing is left of them"
+            );
+        });
+    }
+
+    #[test]
+    fn an_earlier_wait_is_not_held_up_by_a_later_one() {
+        with_timers(async |timers| {
+            let began = clock::now();
+            tokio::select! {
+                () = timers.nap(Duration::from_secs(3600)) => panic!("an hour has not passed"),
+                () = timers.nap(Duration::from_millis(5)) => {}
+            }
+            assert!((clock::now() - began) >= Duration::from_millis(5));
+            // The alarm is still set for the long one, or for nothing: it goes on either way.
+            timers.nap(Duration::from_millis(5)).await;
+        });
+    }
+
+    #[test]
+    fn naps_are_not_counted_as_sessions() {
+        with_timers(async |timers| {
+            let waker = std::task::Waker::noop();
+            let session = timers.add(waker.clone());
+            let mut nap = Box::pin(timers.nap(Duration::from_secs(1)));
+            assert!(nap.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+            assert_eq!(timers.len(), 1);
+            timers.remove(session);
+            assert_eq!(timers.len(), 0);
+            drop(nap);
+            assert_eq!(timers.len(), 0);
+        });
+    }
+}

@@ -1,0 +1,39 @@
+//! From an error of rustls to the cause of a failure.
+
+use rustls::{CertificateError, PeerIncompatible};
+use weir_observe::Cause;
+
+/// The cause behind an error of rustls.
+pub(crate) fn of_rustls(error: &rustls::Error) -> Cause {
+    use rustls::Error;
+    match error {
+        Error::AlertReceived(_) => Cause::TlsAlert,
+        Error::NoCertificatesPresented => Cause::TlsCertificateMissing,
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::InvalidCertRevocationList(_) => Cause::TlsRevocationUnknown,
+        Error::PeerIncompatible(PeerIncompatible::ServerRejectedEncryptedClientHello(_)) => {
+            Cause::TlsHandshakeFailed
+        }
+        // The general one is that no certificate fits the signatures that the client knows.
+        Error::PeerIncompatible(_) | Error::NoApplicationProtocol | Error::General(_) => {
+            Cause::TlsNothingInCommon
+        }
+        _ => Cause::TlsHandshakeFailed,
+    }
+}
+
+/// The cause behind a certificate that is not taken.
+fn of_certificate(error: &CertificateError) -> Cause {
+    use CertificateError as Error;
+    match error {
+        Error::Expired
+        | Error::ExpiredContext { .. }
+        | Error::NotValidYet
+        | Error::NotValidYetContext { .. } => Cause::TlsCertificateExpired,
+        Error::Revoked => Cause::TlsCertificateRevoked,
+        Error::UnknownRevocationStatus
+        | Error::ExpiredRevocationList
+        | Error::ExpiredRevocationListContext { .. } => Cause::TlsRevocationUnknown,
+        _ => Cause::TlsCertificateRejected,
+    }
+}

@@ -1,0 +1,313 @@
+//! A listener of the config with its rules in the form the data path uses, and what it keeps from one config to the next.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use weir_config::{Action, Listener, PathForm, Progress, Protocol, Route};
+use weir_http::{ChunkedLimits, EncodedSlash, FieldName, HeadLimits, Lenient, LenientChunks, PathRules};
+use weir_observe::{ListenerShard, PerWorker, RouteShard};
+use weir_traffic::limit::{ClientLimit, ConnectionLimit};
+use weir_traffic::rewrite::Rewrite;
+use weir_traffic::route::RouteTable;
+use weir_traffic::split::Split;
+
+use super::surroundings::{Surroundings, TlsError, is_same};
+use super::upstream::UpstreamPlan;
+use crate::net::peer::Peer;
+use crate::exchange::fields::{NameSet, REQUEST_OWN};
+use crate::exchange::patience::WaitLimits;
+use crate::exchange::withheld::Withheld;
+use crate::net::pace::PaceLimit;
+use crate::net::tls::clients::lines_without;
+use crate::net::tls::terms::Terms;
+
+/// Client addresses that are counted at most, for each listener that limits connections per client.
+const CLIENTS_MAX: usize = 1 << 20;
+
+/// What a listener has gathered, whatever the config says of it: its connections and its figures.
+#[derive(Debug)]
+pub(crate) struct ListenerState {
+    /// Tells it from others; of more than 65 536 since the start, two have the same.
+    pub(crate) number: u16,
+    pub(crate) connections: ConnectionLimit,
+    /// Sessions per client address, once they were limited.
+    clients: OnceLock<ClientLimit>,
+    /// What each worker counts.
+    pub(crate) shards: Box<[Arc<ListenerShard>]>,
+}
+
+impl ListenerState {
+    fn new(config: &Listener, around: &Surroundings) -> Self {
+        static NUMBER: AtomicU16 = AtomicU16::new(0);
+        let state = Self {
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            connections: ConnectionLimit::new(u32::MAX),
+            clients: OnceLock::new(),
+            shards: (0..around.workers).map(|_| Arc::default()).collect(),
+        };
+        state.limit(config, around.seed);
+        state
+    }
+
+    /// Goes by the limits of this config.
+    fn limit(&self, config: &Listener, seed: u64) {
+        self.connections.set_count_max(config.connections_max.unwrap_or(u32::MAX));
+        if let Some(max) = config.connections_per_client_max {
+            self.clients.get_or_init(|| ClientLimit::new(max, CLIENTS_MAX, seed)).set_count_max(max);
+        }
+    }
+
+    /// Sessions per client address, if they are counted.
+    pub(crate) fn clients(&self) -> Option<&ClientLimit> {
+        self.clients.get()
+    }
+}
+
+/// A listener, its rules in the form the data path uses.
+#[derive(Debug)]
+pub(crate) struct ListenerPlan {
+    pub(crate) config: Arc<Listener>,
+    /// What goes on in the next config.
+    pub(crate) state: Arc<ListenerState>,
+    seed: u64,
+    pub(crate) head_limits: HeadLimits,
+    pub(crate) chunked_limits: ChunkedLimits,
+    /// What the clients of a listener with TLS are offered.
+    pub(crate) tls: Option<Arc<Terms>>,
+    pub(crate) routes: RouteTable,
+    /// Whether a route of a TCP listener depends on the server name of TLS.
+    pub(crate) asks_for_sni: bool,
+    pub(crate) route_plans: Vec<RoutePlan>,
+    /// Known request fields that are not copied, whoever sends them.
+    pub(crate) request_drop: NameSet,
+    /// Headers by which some listener of the config tells servers about certificates.
+    told: Box<[Box<str>]>,
+    /// Fields that only Weir may send to servers.
+    withheld: Option<Arc<Withheld>>,
+    /// What servers are told of a client without a certificate; `None` where nobody is asked for one.
+    pub(crate) lines_without_certificate: Option<Box<[u8]>>,
+    /// What Weir calls itself in `Via`.
+    pub(crate) via_name: Box<str>,
+    pub(crate) logs_response_fields: bool,
+    trusts_nobody: bool,
+    /// The request-id field when it is not the usual one, which is among the known names.
+    own_id_header: Option<Box<[u8]>>,
+}
+
+/// A route, ready for use.
+#[derive(Debug)]
+pub(crate) struct RoutePlan {
+    pub(crate) config: Arc<Route>,
+    pub(crate) split: Option<Split>,
+    pub(crate) rewrite: Option<Rewrite>,
+    pub(crate) body_bytes_max: u64,
+    /// What each worker counts.
+    pub(crate) shards: PerWorker<RouteShard>,
+}
+
+impl ListenerPlan {
+    /// `told`: headers by which some listener tells servers about certificates. `before`: the listener of this name in the config
+    /// of before.
+    ///
+    /// # Errors
+    /// When TLS cannot be offered.
+    pub(super) fn new(
+        config: &Arc<Listener>,
+        around: &Surroundings,
+        told: &[Box<str>],
+        before: Option<&ListenerPlan>,
+    ) -> Result<Self, TlsError> {
+        let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
+        let mut withheld = told.to_vec();
+        withheld.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
+        let tls = terms(config, before)?;
+        let limits = &config.limits;
+        let state = before.map(|before| Arc::clone(&before.state));
+        let usual_id = FieldName::XRequestId.as_str();
+        let id = config.request_id.header.as_deref();
+        let own_id = id.filter(|name| !name.eq_ignore_ascii_case(usual_id));
+        let mut replaced = Vec::new();
+        if config.forwarded.via {
+            replaced.push(FieldName::Via);
+        }
+        if config.forwarded.x_forwarded {
+            replaced.push(FieldName::XForwardedFor);
+        }
+        if config.forwarded.rfc7239 {
+            replaced.push(FieldName::Forwarded);
+        }
+        if id.is_some() && own_id.is_none() {
+            replaced.push(FieldName::XRequestId);
+        }
+        if !config.allow.underscore_names {
+            replaced.push(FieldName::Underscored);
+        }
+        Ok(Self {
+            state: state.unwrap_or_else(|| Arc::new(ListenerState::new(config, around))),
+            seed: around.seed,
+            tls,
+            head_limits: head_limits(config),
+            chunked_limits: ChunkedLimits {
+                extension_bytes_max: limits.chunk_extension_size.as_usize(),
+                trailer_bytes_max: limits.trailer_size.as_usize(),
+                trailer_fields_max: limits.headers,
+                lenient: LenientChunks {
+                    padded_size: config.allow.padded_chunk_size,
+                    empty_extension: config.allow.empty_chunk_extension,
+                },
+            },
+            route_plans: route_plans(config, around, before),
+            routes: config.route_table(),
+            asks_for_sni: config.protocol == Protocol::Tcp
+                && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
+            request_drop: REQUEST_OWN.with(NameSet::of(&replaced)),
+            withheld: Withheld::new(withheld).map(Arc::new),
+            lines_without_certificate: clients.map(|clients| lines_without(&clients.headers)),
+            via_name: around.via_name.clone(),
+            logs_response_fields: config
+                .access_log
+                .format
+                .as_ref()
+                .is_some_and(|format| format.format().response_fields().next().is_some()),
+            trusts_nobody: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
+            own_id_header: own_id.map(|name| name.as_bytes().into()),
+            told: told.into(),
+            config: Arc::clone(config),
+        })
+    }
+
+    /// Whether a plan of this listener of another config, among others that tell servers by these headers, would be the same.
+    pub(super) fn is_as(&self, config: &Arc<Listener>, told: &[Box<str>]) -> bool {
+        *self.told == *told && is_same(&self.config, config)
+    }
+
+    /// The place of the route of this name.
+    pub(crate) fn route_named(&self, name: &str) -> Option<usize> {
+        self.route_plans.iter().position(|route| *route.config.name == *name)
+    }
+
+    /// Makes its limits hold for the connections that the listener has.
+    pub(super) fn take_effect(&self) {
+        self.state.limit(&self.config, self.seed);
+    }
+
+    /// Whether the word of this peer on the origin of a request is believed.
+    pub(crate) fn trusts(&self, peer: Peer) -> bool {
+        !self.trusts_nobody && self.config.trusted_proxies.contains(peer.ip())
+    }
+
+    /// Fields that this peer may not send. Where Weir asks for certificates itself, it knows better than a trusted proxy.
+    pub(crate) fn withheld(&self, peer: Peer) -> Option<&Arc<Withheld>> {
+        self.withheld.as_ref().filter(|_| self.lines_without_certificate.is_some() || !self.trusts(peer))
+    }
+
+    /// The field in which clients get the id of a request, if they do.
+    pub(crate) fn id_of_responses(&self) -> Option<&[u8]> {
+        let id = &self.config.request_id;
+        id.header.as_ref().filter(|_| id.respond).map(|header| header.as_bytes())
+    }
+
+    /// The request-id field when it is not `X-Request-Id`.
+    pub(crate) fn own_id_header(&self) -> Option<&[u8]> {
+        self.own_id_header.as_deref()
+    }
+
+    /// How long each party may keep an exchange waiting that goes to `upstream`.
+    pub(crate) fn wait_limits(&self, upstream: &UpstreamPlan) -> WaitLimits {
+        let timeouts = &upstream.config.timeouts;
+        WaitLimits {
+            request_body: self.config.timeouts.request_body.map(pace),
+            send: timeouts.send.map(pace),
+            response: timeouts.response,
+            relay: timeouts.relay.map(pace),
+            client_send: self.config.timeouts.send.map(pace),
+        }
+    }
+
+    /// How long the client may take for an answer that Weir gives itself.
+    pub(crate) fn client_wait_limits(&self) -> WaitLimits {
+        WaitLimits { client_send: self.config.timeouts.send.map(pace), ..WaitLimits::default() }
+    }
+}
+
+fn route_plans(config: &Listener, around: &Surroundings, before: Option<&ListenerPlan>) -> Vec<RoutePlan> {
+    let before = before.iter().flat_map(|before| &before.route_plans);
+    let before: HashMap<&str, &RoutePlan> = before.map(|plan| (&*plan.config.name, plan)).collect();
+    let plan = |route: &Arc<Route>| RoutePlan::new(route, around, before.get(&*route.name).copied());
+    config.routes.iter().map(plan).collect()
+}
+
+/// What clients are offered. As long as the config asks for the same with the same files, that of before stays: with the keys of its
+/// tickets, so that sessions go on.
+fn terms(config: &Listener, before: Option<&ListenerPlan>) -> Result<Option<Arc<Terms>>, TlsError> {
+    let Some(tls) = &config.tls else { return Ok(None) };
+    let unchanged = before.filter(|before| {
+        before.config.tls.as_ref() == Some(tls) && before.config.protocol == config.protocol
+    });
+    if let Some(terms) = unchanged.and_then(|before| before.tls.clone()) {
+        return Ok(Some(terms));
+    }
+    let terms = Terms::new(tls, config.protocol);
+    let terms = terms.map_err(|error| TlsError { place: format!("listener `{}`", config.name), error })?;
+    Ok(Some(Arc::new(terms)))
+}
+
+/// What a listener allows the head of a request to be.
+pub fn head_limits(listener: &Listener) -> HeadLimits {
+    let (limits, allow) = (&listener.limits, &listener.allow);
+    HeadLimits {
+        head_bytes_max: limits.head_size.as_usize(),
+        target_bytes_max: limits.target_size.as_usize(),
+        fields_max: limits.headers,
+        paths: PathRules {
+            encoded_slash: encoded_slash(listener.paths.encoded_slash),
+            refuse_other_forms: listener.paths.forward == PathForm::Refused,
+        },
+        lenient: Lenient {
+            bare_lf: allow.bare_lf,
+            obs_fold: allow.obs_fold,
+            unencoded_target: allow.unencoded_target,
+            unsafe_target: allow.unsafe_target,
+            repeated_equal_length: allow.repeated_length,
+            padded_length: allow.padded_length,
+            ..Lenient::default()
+        },
+        refuse_encoded_nul: !allow.encoded_nul,
+    }
+}
+
+const fn encoded_slash(rule: weir_config::EncodedSlash) -> EncodedSlash {
+    match rule {
+        weir_config::EncodedSlash::Keep => EncodedSlash::Keep,
+        weir_config::EncodedSlash::Decode => EncodedSlash::Decode,
+        weir_config::EncodedSlash::Refuse => EncodedSlash::Refuse,
+    }
+}
+
+fn pace(progress: Progress) -> PaceLimit {
+    PaceLimit {
+        credit_max: progress.credit,
+        rate_bytes_min: progress.rate_min.map_or(0, weir_config::Rate::bytes_per_second),
+    }
+}
+
+impl RoutePlan {
+    /// Goes on counting where `before`, the route of this name, left off.
+    fn new(config: &Arc<Route>, around: &Surroundings, before: Option<&RoutePlan>) -> Self {
+        let split = match &config.action {
+            Action::Split(parts) => {
+                let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
+                Some(Split::new(&weights).expect("the config check has seen the weights"))
+            }
+            Action::Upstream(_) | Action::Redirect(_) | Action::Respond(_) => None,
+        };
+        Self {
+            shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
+            split,
+            rewrite: config.rewrite.clone(),
+            body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
+            config: Arc::clone(config),
+        }
+    }
+}

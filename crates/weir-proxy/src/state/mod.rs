@@ -1,0 +1,15 @@
+//! What of the config is ready for the data path, and what lives on when the config changes.
+//!
+//! Plans are immutable and shared by all workers; live state is behind an `Arc` that the next plan takes over.
+
+pub(crate) mod allowance;
+pub(crate) mod running;
+pub(crate) mod recorder;
+pub(crate) mod view;
+pub(crate) mod snapshot;
+mod listener;
+mod upstream;
+mod traces;
+pub(crate) mod ramp;
+pub(crate) mod last_change;
+pub(crate) mod surroundings;

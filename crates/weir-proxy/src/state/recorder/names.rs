@@ -1,0 +1,191 @@
+//! What listeners, routes, upstreams and servers were called in the configs of before: entries of the recorder hold numbers only.
+//!
+//! For whoever asks; workers never look here. An entry keeps no config alive.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use weir_config::{Listener, ServerAddress, Upstream};
+use weir_http::EncodedSlash;
+
+use crate::state::snapshot::Snapshot;
+
+/// Configs whose names are kept; what has not changed from one to the next is kept once.
+const GENERATIONS_MAX: usize = 32;
+
+/// The names of one config.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    pub(crate) generation: u64,
+    listeners: Vec<Arc<ListenerNames>>,
+    upstreams: Vec<Arc<UpstreamNames>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ListenerNames {
+    pub(crate) name: Box<str>,
+    /// What an encoded slash in a path is.
+    pub(crate) encoded_slash: EncodedSlash,
+    routes: Vec<RouteNames>,
+    /// What they were read from: as long as that is the same, so are they.
+    config: Weak<Listener>,
+}
+
+#[derive(Debug)]
+pub(crate) struct UpstreamNames {
+    pub(crate) name: Box<str>,
+    /// How it chooses.
+    pub(crate) balance: &'static str,
+    /// Whether its servers are spoken to with TLS.
+    pub(crate) is_tls: bool,
+    servers: Vec<ServerNames>,
+    config: Weak<Upstream>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RouteNames {
+    name: Box<str>,
+    /// What it asks for.
+    rule: Box<str>,
+    /// What all paths that it takes have in common, if it asks for any.
+    pub(crate) template: Option<Box<str>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ServerNames {
+    name: Box<str>,
+    pub(crate) address: ServerAddress,
+}
+
+impl Names {
+    fn of(snapshot: &Snapshot, before: Option<&Names>) -> Self {
+        let known = before.map_or(&[][..], |before| &before.listeners);
+        let known_listeners: HashMap<&str, _> = known.iter().map(|names| (&*names.name, names)).collect();
+        let known = before.map_or(&[][..], |before| &before.upstreams);
+        let known_upstreams: HashMap<&str, _> = known.iter().map(|names| (&*names.name, names)).collect();
+        let listeners = snapshot.listeners.iter().map(|plan| {
+            let known = known_listeners.get(&*plan.config.name).copied();
+            if let Some(known) = known.filter(|known| known.config.as_ptr() == Arc::as_ptr(&plan.config)) {
+                return Arc::clone(known);
+            }
+            let routes = plan.route_plans.iter().map(|route| RouteNames {
+                name: route.config.name.clone(),
+                rule: route.config.matches.to_string().into(),
+                template: route.config.matches.path.template().map(String::into),
+            });
+            let names = ListenerNames {
+                name: plan.config.name.clone(),
+                encoded_slash: plan.head_limits.paths.encoded_slash,
+                routes: routes.collect(),
+                config: Arc::downgrade(&plan.config),
+            };
+            let is_same = |known: &&Arc<ListenerNames>| {
+                known.encoded_slash == names.encoded_slash && known.routes == names.routes
+            };
+            known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
+        });
+        let upstreams = snapshot.upstreams.iter().map(|plan| {
+            let known = known_upstreams.get(&*plan.config.name).copied();
+            if let Some(known) = known.filter(|known| known.config.as_ptr() == Arc::as_ptr(&plan.config)) {
+                return Arc::clone(known);
+            }
+            let servers = plan
+                .config
+                .servers
+                .iter()
+                .map(|server| ServerNames { name: server.name.clone(), address: server.address.clone() });
+            let balance = plan.config.balance.name();
+            let names = UpstreamNames {
+                name: plan.config.name.clone(),
+                balance,
+                is_tls: plan.trust.is_some(),
+                servers: servers.collect(),
+                config: Arc::downgrade(&plan.config),
+            };
+            let is_same = |known: &&Arc<UpstreamNames>| {
+                let of = |names: &UpstreamNames| (names.balance, names.is_tls);
+                of(known) == of(&names) && known.servers == names.servers
+            };
+            known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
+        });
+        Self {
+            generation: snapshot.generation,
+            listeners: listeners.collect(),
+            upstreams: upstreams.collect(),
+        }
+    }
+
+    pub(crate) fn listener(&self, place: u32) -> Option<&ListenerNames> {
+        self.listeners.get(place as usize).map(|names| &**names)
+    }
+
+    pub(crate) fn upstream(&self, place: u32) -> Option<&UpstreamNames> {
+        self.upstreams.get(place as usize).map(|names| &**names)
+    }
+
+    /// The places of an upstream, and of one of its servers, that are called so.
+    pub(crate) fn places(&self, upstream: Option<&str>, server: Option<&str>) -> Vec<(u32, Option<u32>)> {
+        let named = self
+            .upstreams
+            .iter()
+            .enumerate()
+            .filter(|(_, names)| upstream.is_none_or(|name| *names.name == *name));
+        let mut places = Vec::new();
+        for (place, names) in named {
+            match server {
+                None => places.push((place as u32, None)),
+                Some(server) => {
+                    let found = names.servers.iter().enumerate().filter(|(_, names)| *names.name == *server);
+                    places.extend(found.map(|(at, _)| (place as u32, Some(at as u32))));
+                }
+            }
+        }
+        places
+    }
+}
+
+impl ListenerNames {
+    pub(crate) fn route_names(&self, place: u32) -> Option<&RouteNames> {
+        self.routes.get(place as usize)
+    }
+
+    /// The name of a route and what it asks for.
+    pub(crate) fn route(&self, place: u32) -> Option<(&str, &str)> {
+        self.route_names(place).map(|names| (&*names.name, &*names.rule))
+    }
+}
+
+impl UpstreamNames {
+    pub(crate) fn server_names(&self, place: u32) -> Option<&ServerNames> {
+        self.servers.get(place as usize)
+    }
+
+    pub(crate) fn server(&self, place: u32) -> Option<&str> {
+        self.server_names(place).map(|names| &*names.name)
+    }
+}
+
+/// The names of the last configs.
+#[derive(Debug, Default)]
+pub(crate) struct NamesKept(Mutex<VecDeque<Names>>);
+
+impl NamesKept {
+    /// Takes in a config before it is used.
+    pub(crate) fn learn(&self, snapshot: &Snapshot) {
+        let mut kept = self.lock();
+        let names = Names::of(snapshot, kept.back());
+        if kept.len() == GENERATIONS_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(names);
+    }
+
+    /// Those that are known, the oldest first.
+    pub(crate) fn all(&self) -> Vec<Names> {
+        self.lock().iter().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Names>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

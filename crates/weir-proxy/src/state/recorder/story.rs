@@ -1,0 +1,212 @@
+//! What is noted of the attempts of an exchange while it runs: who was chosen among whom, on which connection, and how it ended.
+//!
+//! Part of the exchange and reused with it. Copies numbers only: what they mean is told when somebody asks. Must not allocate.
+
+use std::sync::Arc;
+
+use weir_observe::Failure;
+use weir_traffic::retry::Reason;
+use weir_traffic::{Glance, ServerId, ServerState};
+
+use super::entry::NONE;
+use crate::net::clock::{self, Instant};
+
+/// Attempts of one exchange that are noted; of more, the first ones and the last.
+pub(crate) const TRIES_KEPT: usize = 4;
+
+/// Servers that are noted for each choice.
+pub(crate) const CANDIDATES_KEPT: usize = 6;
+
+/// The attempts of one exchange.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Story {
+    tries: [Try; TRIES_KEPT],
+    /// How many there were.
+    seen: u8,
+}
+
+/// One attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Try {
+    pub(crate) began: Instant,
+    /// When it failed; that of a failure that ended the exchange is the end of the exchange.
+    pub(crate) failed_at: Option<Instant>,
+    /// When its connection was opened; before `began` when it was reused.
+    pub(crate) opened_at: Option<Instant>,
+    /// Exchanges that its connection had carried before.
+    pub(crate) carried: u64,
+    /// Its place; [`NONE`] when no server could take the exchange.
+    pub(crate) server: u32,
+    pub(crate) failure: Option<Failure>,
+    /// The status that was no good, where that is why it failed.
+    pub(crate) status: u16,
+    pub(crate) sent_any: bool,
+    pub(crate) received_any: bool,
+    pub(crate) decision: Decision,
+    /// Servers of the upstream.
+    pub(crate) servers: u32,
+    /// The place of the first of `candidates`; the others follow it.
+    pub(crate) first_candidate: u32,
+    pub(crate) candidates: [Glance; CANDIDATES_KEPT],
+}
+
+/// What was decided after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// There was nothing to decide.
+    None,
+    /// Another attempt, on another server if there is one.
+    Again,
+    /// The same server, on a new connection.
+    Fresh,
+    /// No other attempt, although the server or the way to it was at fault.
+    GiveUp(Reason),
+}
+
+impl Try {
+    pub(crate) fn blank(now: Instant) -> Self {
+        Self {
+            began: now,
+            failed_at: None,
+            opened_at: None,
+            carried: 0,
+            server: 0,
+            failure: None,
+            status: 0,
+            sent_any: false,
+            received_any: false,
+            decision: Decision::None,
+            servers: 0,
+            first_candidate: 0,
+            candidates: [Glance::default(); CANDIDATES_KEPT],
+        }
+    }
+
+    /// Looks at the servers, or at some of many: the one at `place` among them.
+    #[inline]
+    fn look(&mut self, states: &[Arc<ServerState>], place: usize) {
+        self.servers = states.len() as u32;
+        let first =
+            if states.len() <= CANDIDATES_KEPT { 0 } else { place.min(states.len() - CANDIDATES_KEPT) };
+        self.first_candidate = first as u32;
+        for (glance, state) in self.candidates.iter_mut().zip(&states[first..]) {
+            *glance = state.glance();
+        }
+    }
+
+    /// The servers that were looked at, with their places.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = (u32, Glance)> {
+        (self.first_candidate..self.servers).zip(self.candidates)
+    }
+}
+
+impl Story {
+    pub(crate) fn new() -> Self {
+        Self { tries: [Try::blank(clock::now()); TRIES_KEPT], seen: 0 }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.seen = 0;
+    }
+
+    /// Attempts that there were.
+    pub(crate) fn seen(&self) -> u8 {
+        self.seen
+    }
+
+    /// The first one; what is left of another exchange when there was none.
+    #[inline]
+    pub(crate) fn first(&self) -> &Try {
+        &self.tries[0]
+    }
+
+    /// Those that were noted.
+    pub(crate) fn tries(&self) -> &[Try] {
+        &self.tries[..usize::from(self.seen).min(TRIES_KEPT)]
+    }
+
+    /// An attempt on `server` begins, which has just been chosen from those of `states`.
+    #[inline]
+    pub(crate) fn begin(&mut self, states: &[Arc<ServerState>], server: ServerId, began: Instant) {
+        let at = usize::from(self.seen).min(TRIES_KEPT - 1);
+        self.seen = self.seen.saturating_add(1);
+        let noted = &mut self.tries[at];
+        noted.began = began;
+        (noted.failed_at, noted.opened_at, noted.failure) = (None, None, None);
+        (noted.decision, noted.status) = (Decision::None, 0);
+        noted.server = server.0;
+        noted.look(states, server.index());
+    }
+
+    /// No server could take it: all of them are noted, and none of them has it.
+    #[cold]
+    pub(crate) fn nobody(&mut self, states: &[Arc<ServerState>], now: Instant) {
+        self.begin(states, ServerId(NONE), now);
+        self.last().look(states, 0);
+    }
+
+    fn last(&mut self) -> &mut Try {
+        &mut self.tries[usize::from(self.seen).clamp(1, TRIES_KEPT) - 1]
+    }
+
+    /// The attempt has its connection.
+    #[inline]
+    pub(crate) fn connected(&mut self, opened_at: Instant, carried: u64) {
+        let noted = self.last();
+        noted.opened_at = Some(opened_at);
+        noted.carried = carried;
+    }
+
+    /// The attempt failed.
+    pub(crate) fn failed(&mut self, failure: Failure, status: u16, sent_any: bool, received_any: bool) {
+        let noted = self.last();
+        (noted.failure, noted.status) = (Some(failure), status);
+        (noted.sent_any, noted.received_any) = (sent_any, received_any);
+    }
+
+    /// What was decided then.
+    pub(crate) fn decided(&mut self, decision: Decision, now: Instant) {
+        let noted = self.last();
+        (noted.decision, noted.failed_at) = (decision, Some(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_observe::{Cause, Phase};
+
+    use super::*;
+
+    fn states(count: usize) -> Vec<Arc<ServerState>> {
+        (0..count).map(|_| Arc::new(ServerState::new(1, 0))).collect()
+    }
+
+    #[test]
+    fn the_first_attempts_and_the_last_are_noted() {
+        let (states, now) = (states(9), clock::now());
+        let mut story = Story::new();
+        for server in 0..7 {
+            story.begin(&states, ServerId(server), now);
+            story.failed(Failure::server(Phase::Connect, Cause::Refused), 0, false, false);
+        }
+        let servers: Vec<u32> = story.tries().iter().map(|noted| noted.server).collect();
+        assert_eq!((servers, story.seen()), (vec![0, 1, 2, 6], 7));
+        story.reset();
+        story.begin(&states, ServerId(8), now);
+        assert_eq!((story.tries().len(), story.tries()[0].failure), (1, None), "nothing is left of before");
+    }
+
+    #[test]
+    fn the_chosen_one_is_always_among_the_candidates() {
+        for count in 1..20 {
+            let states = states(count);
+            for server in 0..count as u32 {
+                let mut story = Story::new();
+                story.begin(&states, ServerId(server), clock::now());
+                let noted: Vec<u32> = story.tries()[0].candidates().map(|(place, _)| place).collect();
+                assert!(noted.contains(&server), "{server} of {count}: {noted:?}");
+                assert_eq!(noted.len(), count.min(CANDIDATES_KEPT));
+            }
+        }
+    }
+}

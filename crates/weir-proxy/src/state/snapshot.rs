@@ -1,0 +1,173 @@
+//! The config made ready for the data path: what every worker reads and none writes.
+//!
+//! Made once per config; an exchange keeps the snapshot it began with. What changes while it is in use (load, health,
+//! addresses, the queue) changes through atomics or behind a lock that is taken only when all servers are full, and goes on in
+//! the next snapshot: what a listener, an upstream or a server has gathered is known again by its name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use weir_config::{Config, Dns, Process};
+use weir_observe::prometheus::Buckets;
+
+pub use super::listener::head_limits;
+pub(crate) use super::listener::{ListenerPlan, ListenerState, RoutePlan};
+use super::surroundings::{Surroundings, TlsError, is_same};
+pub(crate) use super::traces::TracePlan;
+pub(crate) use super::upstream::{LiveServer, UpstreamPlan};
+use crate::net::clock::{self, Instant};
+
+/// Everything a worker needs to know of the config.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// Which config it is: 1 for that of the start, one more with every reload.
+    pub(crate) generation: u64,
+    pub(crate) process: Process,
+    pub(crate) dns: Dns,
+    pub(crate) listeners: Vec<Arc<ListenerPlan>>,
+    pub(crate) upstreams: Vec<Arc<UpstreamPlan>>,
+    /// The places of both by name.
+    listeners_by_name: HashMap<Box<str>, usize>,
+    upstreams_by_name: HashMap<Box<str>, usize>,
+    /// The bounds of the buckets of histograms at `/metrics`.
+    pub(crate) buckets: Buckets,
+    /// What is traced; `None`: nothing.
+    pub(crate) traces: Option<TracePlan>,
+    /// When the first one was made: where clocks begin that all workers share.
+    pub(crate) epoch: Instant,
+    alive: Alive,
+}
+
+/// The snapshot of the newest config, for those who are not workers.
+pub(crate) type Current = Arc<ArcSwap<Snapshot>>;
+
+/// Counts a snapshot until the last who uses it is gone.
+#[derive(Debug)]
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Snapshot {
+    /// Makes a checked config ready that nothing went before.
+    ///
+    /// # Errors
+    /// The listener or upstream whose TLS cannot be made ready.
+    pub(crate) fn new(config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
+        Self::make(config, around, None)
+    }
+
+    /// Makes a checked config ready that follows this one. Nothing changes for those who use this one, and nothing is lost when
+    /// it is dropped again.
+    ///
+    /// # Errors
+    /// As [`Snapshot::new`].
+    pub(crate) fn succeeded_by(&self, config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
+        Self::make(config, around, Some(self))
+    }
+
+    fn make(config: &Config, around: &Surroundings, before: Option<&Self>) -> Result<Self, TlsError> {
+        let told = config.client_certificate_headers();
+        let grace_ends = clock::now() + config.process.reload_grace;
+        let listeners = config.listeners.iter().map(|listener| {
+            match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
+                Some(plan) if plan.is_as(listener, &told) => Ok(Arc::clone(plan)),
+                known => ListenerPlan::new(listener, around, &told, known.map(|plan| &**plan)).map(Arc::new),
+            }
+        });
+        let upstreams = config.upstreams.iter().map(|upstream| {
+            match before.and_then(|before| before.upstream(&upstream.name)).map(|(_, plan)| plan) {
+                None => UpstreamPlan::new(upstream, around).map(Arc::new),
+                Some(plan) if is_same(&plan.asked, upstream) => Ok(Arc::clone(plan)),
+                Some(plan) => plan.succeeded_by(upstream, around, grace_ends).map(Arc::new),
+            }
+        });
+        let count = before.map_or_else(Arc::default, |before| Arc::clone(&before.alive.0));
+        Ok(Self {
+            generation: before.map_or(1, |before| before.generation + 1),
+            process: config.process.clone(),
+            dns: config.dns.clone(),
+            listeners: listeners.collect::<Result<_, _>>()?,
+            upstreams: upstreams.collect::<Result<_, _>>()?,
+            buckets: match &config.metrics.buckets {
+                weir_config::Buckets::Auto => Buckets::default(),
+                weir_config::Buckets::Micros(bounds) => Buckets::new(bounds.iter().copied()),
+            },
+            traces: None,
+            epoch: before.map_or_else(clock::now, |before| before.epoch),
+            alive: Alive::new(&count),
+            listeners_by_name: config.listeners.iter().map(|one| one.name.clone()).zip(0..).collect(),
+            upstreams_by_name: config.upstreams.iter().map(|one| one.name.clone()).zip(0..).collect(),
+        })
+    }
+
+    /// The listener of this name and its place.
+    pub(crate) fn listener(&self, name: &str) -> Option<(usize, &Arc<ListenerPlan>)> {
+        self.listeners_by_name.get(name).map(|&place| (place, &self.listeners[place]))
+    }
+
+    /// The upstream of this name and its place.
+    pub(crate) fn upstream(&self, name: &str) -> Option<(usize, &Arc<UpstreamPlan>)> {
+        self.upstreams_by_name.get(name).map(|&place| (place, &self.upstreams[place]))
+    }
+
+    /// The config that this was made from, `config`, with the parts that the plans keep, so that none is kept twice.
+    pub(crate) fn share(&self, mut config: Config) -> Config {
+        config.listeners = self.listeners.iter().map(|plan| Arc::clone(&plan.config)).collect();
+        config.upstreams = self.upstreams.iter().map(|plan| Arc::clone(&plan.asked)).collect();
+        config
+    }
+
+    /// How many snapshots there are, this one and those of before and after that somebody uses.
+    pub(crate) fn alive(&self) -> usize {
+        self.alive.0.load(Ordering::Relaxed)
+    }
+
+    /// Gets what both have ready for this one, right before it is used: what cannot go wrong, and changes nothing for requests under way.
+    pub(crate) fn prepare(&self, before: &Snapshot) {
+        self.changed_since(before).for_each(|(_, plan)| plan.prepare());
+        let grace_ends = clock::now() + self.process.reload_grace;
+        for plan in &before.upstreams {
+            if self.upstream(&plan.config.name).is_none() {
+                plan.remove(grace_ends);
+            }
+        }
+    }
+
+    /// Gives servers that come their modes, with what operators want of them; right before it becomes the current one, so that no
+    /// operator's word falls between the two.
+    pub(crate) fn settle_modes(&self, before: &Snapshot) {
+        self.changed_since(before).for_each(|(known, plan)| plan.settle_modes(known));
+    }
+
+    /// Makes it hold for what both have in common, once every worker uses it.
+    pub(crate) fn take_effect(&self, before: &Snapshot) {
+        for plan in &self.listeners {
+            plan.take_effect();
+        }
+        self.changed_since(before).for_each(|(known, plan)| plan.take_effect(known));
+    }
+
+    /// The upstreams that both have and that are not the same, as they were and as they are.
+    fn changed_since<'a>(
+        &'a self,
+        before: &'a Snapshot,
+    ) -> impl Iterator<Item = (&'a Arc<UpstreamPlan>, &'a Arc<UpstreamPlan>)> {
+        self.upstreams.iter().filter_map(|plan| {
+            let (_, known) = before.upstream(&plan.config.name)?;
+            (!Arc::ptr_eq(known, plan)).then_some((known, plan))
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! What every plan is made with that does not depend on the config, and why one cannot be made.
+
+use std::sync::Arc;
+
+use crate::net::clock::Instant;
+use crate::net::tls::terms::Unusable;
+use crate::upstream::ejection::DueBooks;
+
+/// Why TLS cannot be offered.
+#[derive(Debug, thiserror::Error)]
+#[error("TLS of {place} cannot be used: {error}")]
+pub struct TlsError {
+    /// The table of the config, such as ``listener `web` ``.
+    pub(super) place: String,
+    pub(super) error: Unusable,
+}
+
+/// What does not depend on the config.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    /// What Weir calls itself in `Via`.
+    pub(crate) via_name: Box<str>,
+    /// Decides with which server each balancer begins.
+    pub(crate) seed: u64,
+    pub(crate) workers: usize,
+    /// The books of ejections that the control thread is to look at.
+    pub(crate) due_books: Arc<DueBooks>,
+}
+
+/// Whether two parts of configs are the same, which costs nothing where one config was made from the other.
+pub(super) fn is_same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}
+
+/// Milliseconds from a moment to a later one.
+pub(crate) fn millis_between(epoch: Instant, at: Instant) -> u64 {
+    at.nanos_since(epoch) / 1_000_000
+}

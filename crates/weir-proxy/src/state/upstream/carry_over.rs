@@ -1,0 +1,124 @@
+//! What a plan of an upstream takes over from the plan before it, server by server, and what it has to make anew.
+//!
+//! Must not change what is taken over: the plan before still works with it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_config::{Server, Upstream};
+use weir_observe::{PerWorker, ProbeShard, ServerShard};
+use weir_traffic::ServerState;
+use weir_traffic::admission::Admission;
+use weir_traffic::balance::{Balancer, Member};
+
+use super::{LiveServer, UpstreamPlan, delay_target};
+use crate::state::surroundings::Surroundings;
+use crate::net::clock::Instant;
+use crate::upstream::admission::Waiter;
+use crate::upstream::ejection::Ejector;
+use crate::upstream::idle::SharedIdle;
+
+/// The servers of a plan to come, by their places, and the plan before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Succession<'a> {
+    pub(super) config: &'a Upstream,
+    /// Of those that the config does not name any more: when their last tunnels end.
+    pub(super) leaves_at: &'a [Option<Instant>],
+    /// Whether a server was in its place before.
+    pub(super) is_known: &'a [bool],
+    pub(super) before: Option<&'a UpstreamPlan>,
+}
+
+impl<'a> Succession<'a> {
+    /// What `of` makes of each server, its place, and the plan before if that had it there.
+    fn each<T>(
+        self,
+        of: impl Fn(usize, &'a Server, Option<&'a UpstreamPlan>) -> T,
+    ) -> impl Iterator<Item = T> {
+        let servers = self.config.servers.iter().enumerate();
+        servers.map(move |(index, server)| of(index, server, self.before.filter(|_| self.is_known[index])))
+    }
+
+    /// Who judges the servers, and who chooses among them.
+    pub(super) fn balancing(self, around: &Surroundings) -> (Ejector, Admission<Waiter>) {
+        let (config, seed) = (self.config, around.seed);
+        match self.before {
+            None => {
+                let balancer = Balancer::new(&config.balance, self.members(), seed);
+                let ejector = Ejector::new(config, self.leaves_at, &balancer, &around.due_books);
+                (ejector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
+            }
+            Some(before) => {
+                let balancer = before.balancer().succeeded_by(&config.balance, self.members(), seed);
+                (before.ejector.succeeded_by(config), before.admission.succeeded_by(balancer))
+            }
+        }
+    }
+
+    fn members(self) -> Vec<Member> {
+        let member = |index: usize, server: &Server, before: Option<&UpstreamPlan>| {
+            let state = before.map(|before| Arc::clone(&before.balancer().states()[index]));
+            let member = Member::new(&server.name, state.unwrap_or_else(|| new_state(server)));
+            let member = if server.backup { member.as_backup() } else { member };
+            if self.leaves_at[index].is_some() { member.as_leaving() } else { member }
+        };
+        self.each(member).collect()
+    }
+
+    /// The live state of the servers.
+    pub(super) fn live(self) -> Box<[Arc<LiveServer>]> {
+        let place = |index: usize, server: &Server, before: Option<&UpstreamPlan>| match before {
+            Some(before) => Arc::clone(&before.live[index]),
+            None => Arc::new(LiveServer::new(&server.address)),
+        };
+        self.each(place).collect()
+    }
+
+    /// Whether idle connections of the plan before may be used.
+    pub(super) fn keeps_idle(self) -> Box<[bool]> {
+        self.each(|index, _, before| before.is_some_and(|before| before.greets_as(self.config, index)))
+            .collect()
+    }
+
+    /// The idle connections of the servers that have a limit on their requests.
+    pub(super) fn shared_idle(self, keeps_idle: &[bool]) -> Box<[Option<Arc<SharedIdle>>]> {
+        let idle = |index: usize, server: &Server, before: Option<&UpstreamPlan>| {
+            server.max_requests?;
+            let before = before.filter(|_| keeps_idle[index]);
+            Some(before.and_then(|before| before.shared_idle[index].clone()).unwrap_or_default())
+        };
+        self.each(idle).collect()
+    }
+
+    /// What is counted of the probes of each server; nothing where there are none.
+    pub(super) fn probes(self) -> Box<[Option<Arc<ProbeShard>>]> {
+        let probes = |index: usize, server: &Server, before: Option<&UpstreamPlan>| {
+            let before = before.and_then(|before| before.probes[index].clone());
+            self.config.probes(server).then(|| before.unwrap_or_default())
+        };
+        self.each(probes).collect()
+    }
+
+    /// What each worker counts of each server. A server keeps what was counted under its name, wherever its place was.
+    pub(super) fn server_shards(self, workers: usize) -> Box<[PerWorker<ServerShard>]> {
+        let known = self.before.map_or(&[][..], |before| &before.config.servers);
+        // Of several of one name, the first counts, unless another is in the same place.
+        let places: HashMap<&str, usize> =
+            known.iter().enumerate().rev().map(|(place, server)| (&*server.name, place)).collect();
+        let shards = |index: usize, server: &Server, _: Option<&UpstreamPlan>| {
+            let same_name = |before: &UpstreamPlan| {
+                let in_place = before.config.servers.get(index).filter(|one| one.name == server.name);
+                let place = in_place.map(|_| index).or_else(|| places.get(&*server.name).copied())?;
+                Some(before.server_shards[place].clone())
+            };
+            self.before.and_then(same_name).unwrap_or_else(|| PerWorker::new(workers))
+        };
+        self.each(shards).collect()
+    }
+}
+
+fn new_state(server: &Server) -> Arc<ServerState> {
+    let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
+    state.set_mode(server.mode);
+    Arc::new(state)
+}

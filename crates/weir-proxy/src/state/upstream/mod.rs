@@ -1,0 +1,444 @@
+//! An upstream of the config made ready: its balancer, addresses and queue, shared by all workers, and handed on to the plan of the next
+//! config.
+
+mod carry_over;
+mod server_slots;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use weir_config::{ConnectionLimit, Server, ServerAddress, Upstream, UpstreamTls};
+use weir_http::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
+use weir_observe::{PerWorker, ProbeShard, ServerShard, UpstreamShard};
+use weir_traffic::admission::Admission;
+use weir_traffic::balance::{Balancer, Patience};
+use weir_traffic::persistence::Persistence;
+use weir_traffic::queue::DelayTarget;
+use weir_traffic::retry::{RetryBudget, RetryPolicy};
+use weir_traffic::route::Method;
+use weir_traffic::{Mode, RAMP_FULL, ServerId};
+
+use self::carry_over::Succession;
+use self::server_slots::Seats;
+use super::last_change::LastChange;
+use super::ramp::Ramp;
+use super::surroundings::{Surroundings, TlsError, millis_between};
+use crate::net::clock::{self, Instant};
+use crate::net::descriptors::ServerPlace;
+use crate::exchange::retry::MethodSet;
+use crate::net::tls::trust::Trust;
+use crate::upstream::admission::Waiter;
+use crate::net::endpoint::Endpoint;
+use crate::upstream::ejection::Ejector;
+use crate::upstream::idle::{IdleLimits, SharedIdle};
+
+/// An upstream, its rules in the form the data path uses.
+#[derive(Debug)]
+pub(crate) struct UpstreamPlan {
+    /// As the config has it.
+    pub(super) asked: Arc<Upstream>,
+    /// The same with a place for every server, also for those that leave.
+    pub(crate) config: Arc<Upstream>,
+    /// Of servers that the config does not name any more: when their last tunnels end.
+    pub(crate) leaves_at: Box<[Option<Instant>]>,
+    /// When the last tunnels end, once the config does not name the upstream any more.
+    removed: OnceLock<Instant>,
+    /// How servers are spoken to with TLS.
+    pub(crate) trust: Option<Arc<Trust>>,
+    /// The balancer and the queue.
+    pub(crate) admission: Admission<Waiter>,
+    /// What keeps clients on their servers.
+    pub(crate) persistence: Option<Persistence>,
+    /// Whether requests that belong to a server wait for it when it is full.
+    pub(crate) patience: Patience,
+    /// The live state of each server.
+    pub(crate) live: Box<[Arc<LiveServer>]>,
+    pub(crate) head_limits: HeadLimits,
+    pub(crate) chunked_limits: ChunkedLimits,
+    pub(crate) idle: IdleLimits,
+    /// Whether idle connections of the plan before this one may be used, by server.
+    pub(crate) keeps_idle: Box<[bool]>,
+    /// The idle connections of each server that has a limit on its requests.
+    pub(crate) shared_idle: Box<[Option<Arc<SharedIdle>>]>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) retry_budget: Arc<RetryBudget>,
+    /// Methods of requests that may be sent again after a server may have acted on them.
+    pub(crate) retry_methods: MethodSet,
+    /// Bytes of a request body that are kept to be sent again.
+    pub(crate) retry_body_max: usize,
+    /// What is counted of the probes of each server; `None` where there are none.
+    pub(crate) probes: Box<[Option<Arc<ProbeShard>>]>,
+    /// Who is ejected.
+    pub(crate) ejector: Ejector,
+    /// What each worker counts of the upstream.
+    pub(crate) shards: PerWorker<UpstreamShard>,
+    /// What each worker counts of each server. Where there is something, there is something of the upstream too.
+    pub(crate) server_shards: Box<[PerWorker<ServerShard>]>,
+    epoch: Instant,
+}
+
+/// What changes of a server while it runs and is read rarely: its addresses, its slow start, its last change of state.
+#[derive(Debug)]
+pub(crate) struct LiveServer {
+    /// Empty until the name is resolved.
+    pub(crate) endpoints: ArcSwap<Vec<Endpoint>>,
+    /// When an address last went away, by [`UpstreamPlan::millis`]; 0 for never.
+    address_gone_ms: AtomicU64,
+    /// Its slow start, when it has come back.
+    pub(crate) ramp: Ramp,
+    /// When its state last changed, and why.
+    pub(crate) last_change: LastChange,
+}
+
+impl LiveServer {
+    pub(super) fn new(address: &ServerAddress) -> Self {
+        Self {
+            endpoints: ArcSwap::from_pointee(known(address)),
+            address_gone_ms: AtomicU64::new(0),
+            ramp: Ramp::default(),
+            last_change: LastChange::default(),
+        }
+    }
+
+    /// Takes over new addresses at `now_ms`; whether they are other than before.
+    pub(crate) fn move_to(&self, endpoints: Vec<Endpoint>, now_ms: u64) -> bool {
+        let before = self.endpoints.load_full();
+        if *before == endpoints {
+            return false;
+        }
+        let gone = before.iter().any(|endpoint| !endpoints.contains(endpoint));
+        self.endpoints.store(Arc::new(endpoints));
+        if gone {
+            self.address_gone_ms.store(now_ms, Ordering::Release);
+        }
+        true
+    }
+}
+
+impl UpstreamPlan {
+    /// # Errors
+    /// When TLS with its servers cannot be made ready.
+    pub(super) fn new(config: &Arc<Upstream>, around: &Surroundings) -> Result<Self, TlsError> {
+        Self::make(config, Seats::first(config), around, None)
+    }
+
+    /// The plan of the next config. Servers that leave now have until `grace_ends`.
+    ///
+    /// # Errors
+    /// As [`UpstreamPlan::new`].
+    pub(super) fn succeeded_by(
+        &self,
+        config: &Arc<Upstream>,
+        around: &Surroundings,
+        grace_ends: Instant,
+    ) -> Result<Self, TlsError> {
+        Self::make(config, Seats::after(self, config, grace_ends), around, Some(self))
+    }
+
+    fn make(
+        asked: &Arc<Upstream>,
+        seats: Seats,
+        around: &Surroundings,
+        before: Option<&Self>,
+    ) -> Result<Self, TlsError> {
+        let Seats { servers, leaves_at, is_known } = seats;
+        let names = tls_names(asked, &servers, before);
+        let tls = asked.tls.as_deref().map(|tls| Box::new(UpstreamTls { names, ..tls.clone() }));
+        let config = if servers == asked.servers && tls == asked.tls {
+            Arc::clone(asked)
+        } else {
+            Arc::new(Upstream { servers, tls, ..Upstream::clone(asked) })
+        };
+        let config = &config;
+        let succession = Succession { config, leaves_at: &leaves_at, is_known: &is_known, before };
+        let (ejector, admission) = succession.balancing(around);
+        let keeps_idle = succession.keeps_idle();
+        Ok(Self {
+            trust: trust(config, before)?,
+            ejector,
+            admission,
+            persistence: persistence(config, &leaves_at, before),
+            patience: match config.queue.own_server {
+                Some(_) => Patience::ForOwn,
+                None => Patience::None,
+            },
+            live: succession.live(),
+            head_limits: head_limits(config),
+            chunked_limits: chunked_limits(config),
+            idle: idle_limits(config, around.workers),
+            shared_idle: succession.shared_idle(&keeps_idle),
+            keeps_idle,
+            retry: config.retry.policy(),
+            retry_budget: retry_budget(config, before),
+            retry_methods: MethodSet::new(config.retry.methods.iter().map(Method::as_str)),
+            retry_body_max: config.retry.body_size.as_usize(),
+            probes: succession.probes(),
+            shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
+            server_shards: succession.server_shards(around.workers),
+            epoch: before.map_or_else(clock::now, |before| before.epoch),
+            removed: OnceLock::new(),
+            leaves_at: leaves_at.into(),
+            asked: Arc::clone(asked),
+            config: Arc::clone(config),
+        })
+    }
+
+    /// The place of the server that the config has by this name.
+    pub(crate) fn in_service(&self, name: &str) -> Option<usize> {
+        let mut servers = self.config.servers.iter().zip(&self.leaves_at);
+        servers.position(|(server, leaves_at)| *server.name == *name && leaves_at.is_none())
+    }
+
+    /// What runs on the servers of this name: on that of the config, and on those that had it before.
+    pub(crate) fn in_flight_of(&self, name: &str) -> u32 {
+        let servers = self.config.servers.iter().zip(self.balancer().states());
+        servers.filter(|(server, _)| *server.name == *name).map(|(_, state)| state.in_flight()).sum()
+    }
+
+    /// Whether a connection to a server that this plan has opened is as one that a plan with this config would open.
+    pub(super) fn greets_as(&self, config: &Upstream, server: usize) -> bool {
+        let way = |config: &Upstream| {
+            let tls = config.tls.as_ref().map(|tls| (tls.names[server].clone(), without_names(tls)));
+            (tls, config.proxy_protocol)
+        };
+        way(&self.config) == way(config)
+    }
+
+    /// Makes room for its servers in what it shares with the plan before it.
+    pub(super) fn prepare(&self) {
+        self.ejector.change(self);
+    }
+
+    /// Gives servers that come, or come back, their modes: one in the place of another of its name that which an operator wanted of the
+    /// other, unless the config says something new about it, since an operator speaks of names. One that comes back takes requests from
+    /// the moment a worker turns; those who have not turned see it leave.
+    pub(super) fn settle_modes(&self, before: &UpstreamPlan) {
+        let states = before.balancer().states();
+        for (index, server) in self.config.servers.iter().enumerate() {
+            let state = &self.balancer().states()[index];
+            let was_there = states.get(index).is_some_and(|known| Arc::ptr_eq(known, state));
+            if self.leaves_at[index].is_some() || was_there && before.leaves_at[index].is_none() {
+                continue;
+            }
+            let says_the_same = |known: &usize| before.config.servers[*known].mode == server.mode;
+            let wanted = before.in_service(&server.name).filter(says_the_same);
+            let wanted = wanted.map_or(server.mode, |known| states[known].mode());
+            state.set_mode(wanted);
+            if wanted != server.mode {
+                self.live[index].last_change.record(format!("an operator set the mode to {}", wanted.name()));
+            } else if was_there {
+                self.live[index].last_change.record(format!("the config says {}", wanted.name()));
+            }
+        }
+    }
+
+    /// Makes its settings hold for what it shares with the plan before it. What an operator has changed while Weir runs stays, unless
+    /// the config says something new about it.
+    pub(super) fn take_effect(&self, before: &UpstreamPlan) {
+        for (index, (state, server)) in self.balancer().states().iter().zip(&self.config.servers).enumerate()
+        {
+            let known = before.balancer().states().get(index).filter(|known| Arc::ptr_eq(known, state));
+            let known = known.map(|_| &before.config.servers[index]);
+            if self.leaves_at[index].is_some() {
+                state.set_mode(Mode::Maintenance);
+                if before.leaves_at.get(index).is_some_and(Option::is_none) {
+                    self.live[index].last_change.record("the config does not name it any more");
+                }
+                continue;
+            }
+            let Some(known) = known else { continue };
+            if known.weight != server.weight {
+                state.set_weight(u32::from(server.weight));
+            }
+            if known.max_requests != server.max_requests {
+                state.set_max_requests(server.max_requests.unwrap_or(0));
+            }
+            if known.mode != server.mode && before.leaves_at[index].is_none() {
+                state.set_mode(server.mode);
+                self.live[index].last_change.record(format!("the config says {}", server.mode.name()));
+            }
+            if known.health && !server.health
+                || before.config.health.is_some() && self.config.health.is_none()
+            {
+                // Nobody looks any more: as at the start.
+                if state.health() == weir_traffic::Health::Down {
+                    self.skip_ramp(index);
+                }
+                state.set_health(weir_traffic::Health::Up);
+            }
+            if self.config.slow_start.is_none() {
+                self.skip_ramp(index);
+            }
+        }
+        self.admission.take_over(self.config.queue.length_max, delay_target(&self.config));
+        self.settle_ejections();
+        self.serve_queue();
+    }
+
+    /// The config does not name the upstream any more; what runs on it has until `grace_ends`.
+    pub(super) fn remove(&self, grace_ends: Instant) {
+        let _removed_before = self.removed.set(grace_ends);
+    }
+
+    /// When tunnels to a server end, because the config does not name it or its upstream any more.
+    pub(crate) fn ends_at(&self, server: ServerId) -> Option<Instant> {
+        self.leaves_at[server.index()].or_else(|| self.removed.get().copied())
+    }
+
+    /// Gives a server its whole share at once, however far its slow start has come.
+    pub(crate) fn skip_ramp(&self, index: usize) {
+        self.live[index].ramp.replace(None);
+        self.balancer().state(ServerId(index as u32)).set_ramp(RAMP_FULL);
+    }
+
+    /// Whether a place is left to a server that is gone.
+    pub(crate) fn is_vacant(&self, server: usize) -> bool {
+        self.leaves_at[server].is_some() && self.balancer().states()[server].in_flight() == 0
+    }
+
+    /// Who chooses among the servers.
+    #[inline]
+    pub(crate) fn balancer(&self) -> &Balancer {
+        self.admission.balancer()
+    }
+
+    /// Milliseconds since this upstream was made: the clock of its queue, its retry budget and its ejections.
+    pub(crate) fn millis(&self, now: Instant) -> u64 {
+        millis_between(self.epoch, now)
+    }
+
+    /// The first moment of a millisecond of [`UpstreamPlan::millis`].
+    pub(crate) fn at_millis(&self, millis: u64) -> Instant {
+        self.epoch + std::time::Duration::from_millis(millis)
+    }
+
+    /// Whether a connection to a server may lead to an address that is none of its any more.
+    ///
+    /// Every one that was opened before an address went away, wherever it leads: to open a few anew costs less than to
+    /// know of each.
+    pub(crate) fn has_moved(&self, server: usize, opened_at: Instant) -> bool {
+        let gone_ms = self.live[server].address_gone_ms.load(Ordering::Acquire);
+        gone_ms != 0 && self.millis(opened_at) <= gone_ms
+    }
+}
+
+fn head_limits(config: &Upstream) -> HeadLimits {
+    let allow = &config.allow;
+    HeadLimits {
+        head_bytes_max: config.limits.head_size.as_usize(),
+        fields_max: config.limits.headers,
+        lenient: Lenient {
+            bare_lf: allow.bare_lf,
+            obs_fold: allow.obs_fold,
+            repeated_equal_length: allow.repeated_length,
+            padded_length: allow.padded_length,
+            repeated_chunked: allow.repeated_chunked,
+            control_bytes: allow.control_bytes,
+            empty_lines: allow.empty_lines,
+            high_status: allow.high_status,
+            ..Lenient::default()
+        },
+        ..HeadLimits::default()
+    }
+}
+
+fn chunked_limits(config: &Upstream) -> ChunkedLimits {
+    ChunkedLimits {
+        extension_bytes_max: config.limits.chunk_extension_size.as_usize(),
+        trailer_bytes_max: config.limits.trailer_size.as_usize(),
+        trailer_fields_max: config.limits.headers,
+        lenient: LenientChunks {
+            padded_size: config.allow.padded_chunk_size,
+            empty_extension: config.allow.empty_chunk_extension,
+        },
+    }
+}
+
+fn idle_limits(config: &Upstream, workers: usize) -> IdleLimits {
+    IdleLimits {
+        kept_max: match config.idle.connections_max {
+            ConnectionLimit::Auto => usize::MAX,
+            ConnectionLimit::Exactly(connections) => connections as usize,
+        },
+        open_max: (ServerPlace::count_max() as usize / workers).max(1),
+        idle_max: Some(config.timeouts.idle),
+        age_max: config.idle.age_max,
+        requests_max: config.idle.requests_max.unwrap_or(u64::MAX),
+    }
+}
+
+fn without_names(tls: &UpstreamTls) -> UpstreamTls {
+    UpstreamTls { names: Vec::new(), ..tls.clone() }
+}
+
+/// What the certificate of each server has to be for, by its name; of several of one name, the first counts.
+fn names_in(config: &Upstream) -> HashMap<&str, &rustls::pki_types::ServerName<'static>> {
+    let names = config.tls.as_ref().map_or(&[][..], |tls| &tls.names).iter();
+    config.servers.iter().map(|server| &*server.name).zip(names).rev().collect()
+}
+
+/// What the certificate of each server has to be for, by their places. Those that leave are not in the config any more.
+fn tls_names(
+    asked: &Upstream,
+    servers: &[Server],
+    before: Option<&UpstreamPlan>,
+) -> Vec<rustls::pki_types::ServerName<'static>> {
+    let (asked, before) = (names_in(asked), before.map(|before| names_in(&before.config)));
+    let name = |server: &Server| {
+        let before = || before.as_ref().and_then(|before| before.get(&*server.name));
+        asked.get(&*server.name).or_else(before).map_or_else(|| server.tls_name(), |name| (*name).clone())
+    };
+    servers.iter().map(name).collect()
+}
+
+/// How servers are spoken to with TLS; as before, with its sessions, as long as nothing about it has changed.
+fn trust(config: &Upstream, before: Option<&UpstreamPlan>) -> Result<Option<Arc<Trust>>, TlsError> {
+    let Some(tls) = &config.tls else { return Ok(None) };
+    let unchanged = before.filter(|before| before.config.tls.as_ref() == Some(tls));
+    if let Some(trust) = unchanged.and_then(|before| before.trust.clone()) {
+        return Ok(Some(trust));
+    }
+    let trust = Trust::new(tls);
+    let trust = trust.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
+    Ok(Some(Arc::new(trust)))
+}
+
+/// What keeps clients on their servers, with what was learned before. Of servers of one name, the one that stays is meant.
+fn persistence(
+    config: &Upstream,
+    leaves_at: &[Option<Instant>],
+    before: Option<&UpstreamPlan>,
+) -> Option<Persistence> {
+    let stay = (0..).zip(leaves_at).filter(|(_, leaves_at)| leaves_at.is_none());
+    let new = config.persistence()?.preferring(stay.map(|(id, _)| ServerId(id)));
+    let before = before.filter(|before| before.config.persistence == config.persistence);
+    Some(match before.and_then(|before| before.persistence.as_ref()) {
+        Some(before) => new.remembering(before),
+        None => new,
+    })
+}
+
+fn retry_budget(config: &Upstream, before: Option<&UpstreamPlan>) -> Arc<RetryBudget> {
+    let allows = |config: &Upstream| (config.retry.budget, config.retry.budget_per_second);
+    match before.filter(|before| allows(&before.config) == allows(config)) {
+        Some(before) => Arc::clone(&before.retry_budget),
+        None => Arc::new(config.retry.new_budget()),
+    }
+}
+
+pub(super) fn delay_target(config: &Upstream) -> Option<DelayTarget> {
+    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let interval_ms = millis(config.queue.delay_interval);
+    config.queue.delay_target.map(|target| DelayTarget { target_ms: millis(target), interval_ms })
+}
+
+/// The addresses that are known without asking anybody.
+fn known(address: &ServerAddress) -> Vec<Endpoint> {
+    match address {
+        ServerAddress::Ip(addr) => vec![Endpoint::Inet(*addr)],
+        ServerAddress::Unix(path) => vec![Endpoint::Unix(path.clone())],
+        ServerAddress::Name { .. } => Vec::new(),
+    }
+}

@@ -1,0 +1,365 @@
+//! One worker's own side of the config: its idle connections and its counters for every listener, upstream and server.
+//!
+//! An exchange holds the view it began with, so a reload never changes the ground under it. What the next view has in
+//! common with this one is the same in both, whoever counts or keeps something last. The worker's side of a server is made with the
+//! first request to it: most servers of a large config have none.
+
+use std::cell::{Cell, OnceCell, Ref, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_observe::{ListenerShard, ServerShard, UpstreamShard};
+
+use crate::net::clock::Instant;
+use crate::control::access_log::LogBatches;
+use crate::state::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan};
+use crate::upstream::idle::{IdleConnections, ServerConnection};
+
+/// The snapshot as one worker sees it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) snapshot: Arc<Snapshot>,
+    worker: usize,
+    upstreams: Vec<Rc<LocalUpstream>>,
+}
+
+/// One worker's side of an upstream.
+#[derive(Debug)]
+struct LocalUpstream {
+    /// Set when something is to be counted, so also when there is a server.
+    shard: OnceCell<Arc<UpstreamShard>>,
+    servers: Box<[OnceCell<Rc<LocalServer>>]>,
+    /// Requests that the retry budget, which all workers share, has not heard of yet.
+    untold: Cell<u32>,
+    /// Whether the next view has none of this upstream, or another one: servers that are met only now keep no connections.
+    is_superseded: Cell<bool>,
+}
+
+/// Requests after which the retry budget hears of them: few enough to be nothing against what it allows anyway.
+const TOLD_AT_ONCE: u32 = 16;
+
+/// One worker's side of a server.
+#[derive(Debug)]
+pub(crate) struct LocalServer {
+    pub(crate) idle: RefCell<IdleConnections>,
+    pub(crate) shard: Arc<ServerShard>,
+    /// Whether it keeps connections no more: the config has changed the way to the server, or forgotten it.
+    is_closed: Cell<bool>,
+    /// Whether its idle connections are those of all workers, since it has a limit on its requests.
+    is_shared: bool,
+}
+
+/// One worker's side of a listener, from its first config to the end of its last session.
+pub(crate) struct LocalListener {
+    pub(crate) state: Arc<ListenerState>,
+    pub(crate) shard: Arc<ListenerShard>,
+    /// As the newest config has it, or the last one that had it.
+    plan: RefCell<Arc<ListenerPlan>>,
+    /// Its place in the snapshot of that config.
+    place: Cell<usize>,
+    log: RefCell<Option<LogBatches>>,
+    /// What is left of a listener that a reload has removed.
+    leaving: RefCell<Option<Leaving>>,
+    sessions: Cell<usize>,
+}
+
+/// A listener that the config does not name any more.
+struct Leaving {
+    /// The last view that had it: requests on its connections still find their routes there.
+    view: Rc<View>,
+    since: Instant,
+    ends_at: Instant,
+}
+
+/// How long a connection may be on its way from the worker that accepted it to another.
+const HAND_OVER_TIME: Duration = Duration::from_secs(2);
+
+impl LocalListener {
+    pub(crate) fn new(
+        plan: &Arc<ListenerPlan>,
+        place: usize,
+        worker: usize,
+        log: Option<LogBatches>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            state: Arc::clone(&plan.state),
+            shard: Arc::clone(&plan.state.shards[worker]),
+            plan: RefCell::new(Arc::clone(plan)),
+            place: Cell::new(place),
+            log: RefCell::new(log),
+            leaving: RefCell::new(None),
+            sessions: Cell::new(0),
+        })
+    }
+
+    /// Goes by the next config, which has it.
+    pub(crate) fn follow(&self, plan: &Arc<ListenerPlan>, place: usize, log: Option<LogBatches>) {
+        self.plan.replace(Arc::clone(plan));
+        self.place.set(place);
+        self.flush_log();
+        self.log.replace(log);
+    }
+
+    /// The next config does not have it: what it has goes on as in `view`, until `ends_at`.
+    pub(crate) fn leave(&self, view: &Rc<View>, since: Instant, ends_at: Instant) {
+        self.leaving.replace(Some(Leaving { view: Rc::clone(view), since, ends_at }));
+    }
+
+    /// Whether something is left of it; if not, it lets go of its last view.
+    pub(crate) fn is_needed(&self, now: Instant) -> bool {
+        let settled =
+            self.leaving.borrow().as_ref().is_some_and(|leaving| now >= leaving.since + HAND_OVER_TIME);
+        let is_needed = self.sessions.get() > 0 || !settled;
+        if !is_needed {
+            self.flush_log();
+            self.leaving.replace(None);
+        }
+        is_needed
+    }
+
+    /// When its last connections end, if the config does not name it any more.
+    pub(crate) fn ends_at(&self) -> Option<Instant> {
+        self.leaving.borrow().as_ref().map(|leaving| leaving.ends_at)
+    }
+
+    /// The config for what happens between exchanges.
+    pub(crate) fn plan(&self) -> Ref<'_, Arc<ListenerPlan>> {
+        self.plan.borrow()
+    }
+
+    /// The view for an exchange that begins now, `present` unless the listener is not in that any more, and the place of the listener in it.
+    pub(crate) fn ground(&self, present: &Rc<View>) -> (Rc<View>, usize) {
+        let leaving = self.leaving.borrow();
+        (Rc::clone(leaving.as_ref().map_or(present, |leaving| &leaving.view)), self.place.get())
+    }
+
+    /// Where the lines of the access log go, if there is one.
+    pub(crate) fn log(&self) -> Ref<'_, Option<LogBatches>> {
+        self.log.borrow()
+    }
+
+    /// Hands over what the log has gathered.
+    pub(crate) fn flush_log(&self) {
+        if let Some(log) = &*self.log.borrow() {
+            log.flush();
+        }
+    }
+
+    /// Counts a session of this worker.
+    pub(crate) fn enter(&self) {
+        self.sessions.set(self.sessions.get() + 1);
+    }
+
+    /// A session has ended.
+    pub(crate) fn exit(&self) {
+        self.sessions.set(self.sessions.get().saturating_sub(1));
+    }
+}
+
+impl View {
+    /// The first view of the worker with this number: no idle connections.
+    pub(crate) fn new(snapshot: &Arc<Snapshot>, worker: usize) -> Self {
+        let upstreams = snapshot.upstreams.iter().map(|plan| LocalUpstream::new(plan, worker, None));
+        Self { snapshot: Arc::clone(snapshot), worker, upstreams: upstreams.collect() }
+    }
+
+    /// The view of the next snapshot, with all idle connections that are still of use.
+    pub(crate) fn succeeded_by(&self, snapshot: &Arc<Snapshot>) -> Self {
+        let worker = self.worker;
+        let upstreams =
+            snapshot.upstreams.iter().map(|plan| match self.snapshot.upstream(&plan.config.name) {
+                Some((index, known)) if Arc::ptr_eq(known, plan) => Rc::clone(&self.upstreams[index]),
+                known => LocalUpstream::new(plan, worker, known.map(|(index, _)| &*self.upstreams[index])),
+            });
+        let upstreams: Vec<_> = upstreams.collect();
+        for (local, plan) in self.upstreams.iter().zip(&self.snapshot.upstreams) {
+            if snapshot.upstream(&plan.config.name).is_none() {
+                local.is_superseded.set(true);
+                local.servers.iter().filter_map(OnceCell::get).for_each(|server| server.close());
+            }
+        }
+        Self { snapshot: Arc::clone(snapshot), worker, upstreams }
+    }
+
+    /// The worker's side of a server.
+    #[inline]
+    pub(crate) fn server(&self, upstream: usize, server: usize) -> &Rc<LocalServer> {
+        match self.upstreams[upstream].servers[server].get() {
+            Some(local) => local,
+            None => self.meet(upstream, server),
+        }
+    }
+
+    /// Makes the worker's side of a server, for its first request.
+    #[cold]
+    fn meet(&self, upstream: usize, server: usize) -> &Rc<LocalServer> {
+        self.upstream_shard(upstream);
+        let (local, plan) = (&self.upstreams[upstream], &self.snapshot.upstreams[upstream]);
+        local.servers[server].get_or_init(|| {
+            let is_closed = local.is_superseded.get() || plan.leaves_at[server].is_some();
+            let shard = Arc::clone(plan.server_shards[server].of(self.worker));
+            LocalServer::new(shard, is_closed, plan.shared_idle[server].is_some())
+        })
+    }
+
+    /// What the worker counts of an upstream.
+    #[inline]
+    pub(crate) fn upstream_shard(&self, upstream: usize) -> &UpstreamShard {
+        let shard = || Arc::clone(self.snapshot.upstreams[upstream].shards.of(self.worker));
+        self.upstreams[upstream].shard.get_or_init(shard)
+    }
+
+    /// The servers of an upstream that have had a request from this worker, with their places.
+    pub(crate) fn servers_met(
+        &self,
+        upstream: usize,
+    ) -> impl Iterator<Item = (usize, &Rc<LocalServer>)> + Clone {
+        let servers = self.upstreams[upstream].servers.iter().enumerate();
+        servers.filter_map(|(place, server)| Some((place, server.get()?)))
+    }
+
+    /// The upstreams that have had a request from this worker.
+    fn used(&self) -> impl Iterator<Item = (&LocalUpstream, &UpstreamPlan)> {
+        let upstreams = self.upstreams.iter().zip(&self.snapshot.upstreams);
+        let used = upstreams.filter(|(local, _)| local.shard.get().is_some());
+        used.map(|(local, plan)| (&**local, &**plan))
+    }
+
+    /// Closes idle connections that the server closed or that are over their time.
+    pub(crate) fn sweep_idle(&self, now: Instant) {
+        for (local, plan) in self.used() {
+            plan.shared_idle.iter().flatten().for_each(|shared| shared.sweep(now));
+            // One that is closed keeps none, and may share its counters with one of the same name that does.
+            let servers = local.servers.iter().filter_map(OnceCell::get);
+            for server in servers.filter(|server| !server.is_closed()) {
+                let mut idle = server.idle.borrow_mut();
+                idle.sweep(now);
+                server.shard.connections_idle.set(idle.len() as i64);
+            }
+        }
+    }
+
+    /// Closes half of the idle connections, for want of descriptors; whether there were any.
+    #[cold]
+    pub(crate) fn shed_idle(&self) -> bool {
+        let mut shed = false;
+        // Those that all workers share may have been kept by another one.
+        for parked in self.snapshot.upstreams.iter().flat_map(|plan| plan.shared_idle.iter().flatten()) {
+            shed |= parked.shed();
+        }
+        for server in self.used().flat_map(|(local, _)| local.servers.iter().filter_map(OnceCell::get)) {
+            let mut idle = server.idle.borrow_mut();
+            if idle.shed() {
+                shed = true;
+                server.shard.connections_idle.set(idle.len() as i64);
+            }
+        }
+        shed
+    }
+
+    /// Counts a request towards the retries that the upstream may have.
+    #[inline]
+    pub(crate) fn count_towards_retries(&self, upstream: usize, now: Instant) {
+        let local = &self.upstreams[upstream];
+        let untold = local.untold.get() + 1;
+        if untold < TOLD_AT_ONCE {
+            local.untold.set(untold);
+        } else {
+            local.untold.set(0);
+            let plan = &self.snapshot.upstreams[upstream];
+            plan.retry_budget.record_requests(untold, plan.millis(now));
+        }
+    }
+
+    /// Takes an idle connection to a server that is fit for use, closing those that are not or lead elsewhere by now.
+    ///
+    /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop.
+    pub(crate) fn take_idle(
+        &self,
+        upstream: usize,
+        server: usize,
+        now: Instant,
+        thorough: bool,
+    ) -> Option<ServerConnection> {
+        let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
+        let stays = |taken: &ServerConnection| !plan.has_moved(server, taken.opened_at);
+        if let Some(shared) = &plan.shared_idle[server] {
+            return std::iter::from_fn(|| shared.take(now, &local.shard)).find(stays);
+        }
+        let mut idle = local.idle.borrow_mut();
+        let taken = std::iter::from_fn(|| idle.take(now, thorough)).find(stays);
+        local.shard.connections_idle.set(idle.len() as i64);
+        taken
+    }
+
+    /// Keeps a connection whose exchange ended cleanly; `announced` is the server's `Keep-Alive: timeout`.
+    pub(crate) fn keep_idle(
+        &self,
+        upstream: usize,
+        server: usize,
+        connection: ServerConnection,
+        now: Instant,
+        announced: Option<Duration>,
+    ) {
+        let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
+        if plan.has_moved(server, connection.opened_at) || local.is_closed.get() {
+            return;
+        }
+        if let Some(shared) = &plan.shared_idle[server] {
+            return shared.keep(connection, now, &plan.idle, announced);
+        }
+        let mut idle = local.idle.borrow_mut();
+        idle.keep(connection, now, &plan.idle, announced);
+        local.shard.connections_idle.set(idle.len() as i64);
+    }
+}
+
+impl LocalServer {
+    fn new(shard: Arc<ServerShard>, is_closed: bool, is_shared: bool) -> Rc<Self> {
+        Rc::new(Self { idle: RefCell::default(), shard, is_closed: Cell::new(is_closed), is_shared })
+    }
+
+    /// Whether it keeps connections no more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
+    /// Closes what is idle, and what becomes idle from now on.
+    fn close(&self) {
+        self.is_closed.set(true);
+        *self.idle.borrow_mut() = IdleConnections::default();
+        self.shard.connections_idle.set(0);
+    }
+}
+
+impl LocalUpstream {
+    fn new(plan: &UpstreamPlan, worker: usize, before: Option<&LocalUpstream>) -> Rc<Self> {
+        let local = |index: usize| {
+            let known = before.and_then(|before| before.servers.get(index)?.get());
+            let stays = plan.keeps_idle[index] && plan.leaves_at[index].is_none();
+            // One that had left and is back begins anew: what is still open from before leads to its last requests only.
+            let is_shared = plan.shared_idle[index].is_some();
+            let goes_on =
+                |known: &&Rc<LocalServer>| stays && known.is_shared == is_shared && !known.is_closed.get();
+            match known.filter(goes_on) {
+                Some(known) => OnceCell::from(Rc::clone(known)),
+                None => {
+                    known.inspect(|known| known.close());
+                    OnceCell::new()
+                }
+            }
+        };
+        let shard = match before.is_some_and(|before| before.shard.get().is_some()) {
+            true => OnceCell::from(Arc::clone(plan.shards.of(worker))),
+            false => OnceCell::new(),
+        };
+        before.inspect(|before| before.is_superseded.set(true));
+        Rc::new(Self {
+            shard,
+            servers: (0..plan.config.servers.len()).map(local).collect(),
+            untold: Cell::new(before.map_or(0, |before| before.untold.get())),
+            is_superseded: Cell::new(false),
+        })
+    }
+}

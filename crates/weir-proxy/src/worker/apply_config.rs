@@ -1,0 +1,140 @@
+//! A worker turns to another config: what it is given for that, and how it goes over to it.
+//!
+//! Between two steps of its event loop, so that no exchange sees half of it. Requests under way keep the view that they began with,
+//! connections stay where they are. Must not decide what changes: that is `control::reload`.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use crate::net::clock;
+use crate::control::access_log::LogBatches;
+use crate::downstream::listener::OpenDoor;
+use crate::state::snapshot::Snapshot;
+use crate::state::view::LocalListener;
+use crate::worker::Worker;
+
+/// How long connections have whose TCP handshake is under way when a stop begins: the last packet of it is underway for half of a round trip.
+const HANDSHAKE_TIME: Duration = Duration::from_millis(200);
+
+/// How long a worker that stops waits for others that are busy, since they could still hand connections over.
+const CLOSING_TIME: Duration = Duration::from_secs(1);
+
+/// How often a worker that stops looks how far the others are.
+const STOP_LOOK: Duration = Duration::from_millis(5);
+
+/// The config that a worker goes over to.
+pub(crate) struct Turn {
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// The access log of each listener.
+    pub(crate) logs: Vec<Option<LogBatches>>,
+    /// All addresses where it accepts from now on. A door that is not here is closed.
+    pub(crate) doors: Vec<DoorTurn>,
+    /// Dropped when the worker has done it.
+    pub(crate) done: Option<Sender<()>>,
+}
+
+/// Where a worker accepts.
+#[derive(Debug)]
+pub(crate) struct DoorTurn {
+    /// What the process knows the address by.
+    pub(crate) id: u64,
+    /// The place of its listener in the snapshot.
+    pub(crate) listener: usize,
+    /// None on a Unix socket.
+    pub(crate) port: Option<u16>,
+    /// The socket, if the worker does not have it yet.
+    pub(crate) socket: Option<Arc<OwnedFd>>,
+}
+
+impl Worker {
+    /// Begins with the first config, of which it has the view already.
+    pub(crate) fn begin(self: &Rc<Self>, turn: Turn) {
+        let plans = turn.snapshot.listeners.iter().zip(turn.logs).enumerate();
+        let locals = plans.map(|(place, (plan, log))| LocalListener::new(plan, place, self.index, log));
+        self.listeners.replace(locals.collect());
+        self.open_doors(turn.doors);
+    }
+
+    /// Goes over to the next config.
+    pub(crate) async fn turn(self: &Rc<Self>, turn: Turn) {
+        let Turn { snapshot, logs, doors, done } = turn;
+        let before = Rc::clone(&self.view.borrow());
+        let view = Rc::new(before.succeeded_by(&snapshot));
+        let mut known = self.listeners.take();
+        let mut locals = Vec::with_capacity(snapshot.listeners.len());
+        for (place, (plan, log)) in snapshot.listeners.iter().zip(logs).enumerate() {
+            let at = known.iter().position(|local| Arc::ptr_eq(&local.state, &plan.state));
+            locals.push(match at {
+                None => LocalListener::new(plan, place, self.index, log),
+                Some(at) => {
+                    let local = known.swap_remove(at);
+                    local.follow(plan, place, log);
+                    local
+                }
+            });
+        }
+        let now = clock::now();
+        for gone in known {
+            gone.leave(&before, now, now + snapshot.process.reload_grace);
+            self.leaving.borrow_mut().push(gone);
+        }
+        self.listeners.replace(locals);
+        self.view.replace(view);
+        drop(before);
+        let is_wanted = |door: &OpenDoor| doors.iter().any(|turn| turn.id == door.id);
+        let (kept, closed): (Vec<_>, Vec<_>) = self.doors.take().into_iter().partition(is_wanted);
+        self.doors.replace(kept);
+        self.open_doors(doors);
+        for door in closed {
+            door.close(self).await;
+        }
+        drop(done);
+        // Tunnels hear here that their time is limited, and let go of the old view.
+        self.timers.wake_all();
+    }
+
+    fn open_doors(self: &Rc<Self>, turns: Vec<DoorTurn>) {
+        let listeners = self.listeners.borrow();
+        let mut doors = self.doors.borrow_mut();
+        for DoorTurn { id, listener, port, socket } in turns {
+            let listener = &listeners[listener];
+            match (doors.iter().find(|door| door.id == id), socket) {
+                (Some(door), _) => door.give_to(listener),
+                (None, Some(socket)) => doors.extend(OpenDoor::open(self, id, socket, port, listener)),
+                // Another worker has the only socket of this address.
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Accepts no new connections, but all that had begun when new ones were refused: a client that was told that it is connected has its answer.
+    pub(crate) async fn close_all_doors(self: &Rc<Self>) {
+        if !self.doors.borrow().is_empty() {
+            self.timers.nap(HANDSHAKE_TIME).await;
+        }
+        for door in self.doors.take() {
+            door.close(self).await;
+        }
+        self.shared.closed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Waits until every session of this worker has ended, those that others hand over included.
+    pub(crate) async fn drain(&self) {
+        let end = clock::now() + CLOSING_TIME;
+        let is_drained = || {
+            // In this order: a worker that has closed its doors hands nothing over.
+            let all_closed = self.shared.closed.load(Ordering::SeqCst) == self.shared.loads.len();
+            (all_closed || clock::now() >= end) && self.shared.loads[self.index].0.load(Ordering::SeqCst) == 0
+        };
+        while !is_drained() {
+            tokio::select! {
+                () = self.drained.notified() => {}
+                () = self.timers.nap(STOP_LOOK) => {}
+            }
+        }
+    }
+}
