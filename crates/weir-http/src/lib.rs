@@ -19,6 +19,7 @@ mod authority;
 mod target;
 mod name;
 mod fields;
+mod field_set;
 mod connection;
 mod framing;
 mod lines;
@@ -39,6 +40,7 @@ pub use authority::Authority;
 pub use chunked::{ChunkedDecoder, ChunkedLimits, Decoded, LenientChunks};
 pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloFault, HelloProgress};
 pub use connection::ConnectionOptions;
+pub use field_set::FieldSet;
 pub use fields::{Field, Fields};
 pub use forwarded::{
     Elements, Forwarded, Node, Value, client_address, forwarded, write_forwarded, x_forwarded_for,

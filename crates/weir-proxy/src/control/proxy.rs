@@ -287,7 +287,7 @@ impl Proxy {
             self.bind_admin(config, &runtime, &Arc::new(served))?;
         }
         self.listened_now.store(Arc::new(self.listened()));
-        runtime.spawn(keep_up(followings, Arc::clone(&self.around.due_books)));
+        runtime.spawn(keep_up(followings, Arc::clone(&self.around.due_upstreams)));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control = Some(control.spawn(move || {
@@ -524,8 +524,8 @@ fn surroundings(config: &Config) -> io::Result<Surroundings> {
         Some(name) => name.to_string(),
         None => format!("weir-{:08x}", seed as u32),
     };
-    let (via_name, due_books) = (via_name.into(), Arc::default());
-    Ok(Surroundings { via_name, seed, workers: workers.get(), due_books })
+    let (via_name, due_upstreams) = (via_name.into(), Arc::default());
+    Ok(Surroundings { via_name, seed, workers: workers.get(), due_upstreams })
 }
 
 fn random_seed() -> io::Result<u64> {

@@ -16,7 +16,7 @@ use weir_config::Dns;
 use super::names::Name;
 use super::{certificates, ejection, names, trust};
 use crate::state::snapshot::{Snapshot, UpstreamPlan};
-use crate::upstream::ejection::DueBooks;
+use crate::state::due_upstreams::DueUpstreams;
 
 /// A config that the tasks are to follow.
 pub(crate) struct Following {
@@ -26,9 +26,9 @@ pub(crate) struct Following {
 }
 
 /// Follows every config, until the task is dropped.
-pub(crate) async fn keep_up(mut configs: UnboundedReceiver<Following>, due_books: Arc<DueBooks>) {
+pub(crate) async fn keep_up(mut configs: UnboundedReceiver<Following>, due_upstreams: Arc<DueUpstreams>) {
     let (judged, next_judged) = unbounded_channel();
-    let _judge = Task::from(tokio::spawn(ejection::keep_judged(next_judged, due_books)));
+    let _judge = Task::from(tokio::spawn(ejection::keep_judged(next_judged, due_upstreams)));
     let mut upkeep = Upkeep { judged, tasks: HashMap::new(), resolver: None };
     while let Some(Following { snapshot, asked }) = configs.recv().await {
         upkeep.follow(&snapshot, &asked);

@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::net::clock;
 use crate::net::failure::of_io;
 use crate::exchange::{Ended, Exchange};
-use crate::state::running::Doing;
+use crate::state::activity::Activity;
 
 /// Reads the name into the exchange; it stays empty when the client names none or does not speak TLS.
 ///
@@ -44,7 +44,7 @@ pub(crate) async fn read_name(
                 Poll::Ready(outcome) => return Poll::Ready(Err(closed(session, outcome))),
                 Poll::Pending => {
                     let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
-                    session.tell(Doing::Hello, Some(exchange));
+                    session.tell(Activity::Hello, Some(exchange));
                     let over = session.deadline.poll_passed();
                     return over
                         .map(|()| Err(Ended::Failed(session.deadline.failure(Phase::Tls, timed_out))));

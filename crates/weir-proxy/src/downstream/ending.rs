@@ -11,7 +11,7 @@ use crate::net::clock;
 use crate::net::connection::Connection;
 use crate::exchange::After;
 use crate::net::quantum::Quantum;
-use crate::state::running::Doing;
+use crate::state::activity::Activity;
 use crate::net::socket::Socket;
 
 /// After an answer that leaves request bytes unread, they are still taken in, so that the client reads the answer before it sees a reset
@@ -48,7 +48,7 @@ impl Session {
         std::future::poll_fn(|cx| match poll_end(&mut self.client, cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => {
-                self.tell(Doing::Ending, None);
+                self.tell(Activity::Ending, None);
                 self.deadline.poll_passed()
             }
         })
@@ -95,7 +95,7 @@ impl Session {
                 left = unacknowledged;
                 self.deadline.set(now, Some(LINGER_SILENCE));
             }
-            self.tell(Doing::Ending, None);
+            self.tell(Activity::Ending, None);
             self.deadline.look_again(now + DELIVERY_LOOK);
             self.deadline.poll_passed()
         })
@@ -115,7 +115,7 @@ impl Session {
             match self.poll_take_in(cx, &mut left) {
                 Poll::Ready(()) => Poll::Ready(()),
                 Poll::Pending => {
-                    self.tell(Doing::Ending, None);
+                    self.tell(Activity::Ending, None);
                     self.deadline.poll_passed()
                 }
             }

@@ -13,7 +13,7 @@ use super::session::Session;
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_io;
 use crate::exchange::{Ended, Exchange};
-use crate::state::running::Doing;
+use crate::state::activity::Activity;
 
 /// Reads one request head into the exchange.
 ///
@@ -117,7 +117,7 @@ fn wait(
         begin(exchange, now);
         session.deadline.set(now, Some(timeout));
     }
-    session.tell(Doing::Head, Some(exchange));
+    session.tell(Activity::Head, Some(exchange));
     session.deadline.poll_passed().map(|()| {
         let timed_out = Failure::client(Phase::Request, Cause::TimedOut);
         Err(Ended::Failed(session.deadline.failure(Phase::Request, timed_out)))

@@ -14,7 +14,7 @@ use weir_observe::{Cause, Failure, Phase};
 use super::session::Session;
 use crate::net::peer::Peer;
 use crate::net::clock;
-use crate::state::running::Doing;
+use crate::state::activity::Activity;
 
 /// What a header said of a connection beside the client, who took the place of the peer.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ fn poll_header(
             Poll::Ready(_) => return Poll::Ready(Err(Some(bad))),
             Poll::Pending => {
                 let timed_out = Failure::client(Phase::Accept, Cause::TimedOut);
-                session.tell(Doing::ProxyHeader, None);
+                session.tell(Activity::ProxyHeader, None);
                 let over = session.deadline.poll_passed();
                 return over.map(|()| Err(Some(session.deadline.failure(Phase::Accept, timed_out))));
             }

@@ -23,11 +23,11 @@ use crate::net::deadline::Deadline;
 use crate::net::peer::Peer;
 use crate::exchange::After;
 use crate::exchange::carrier::{Carrier, future_bytes};
-use crate::state::running::Doing;
+use crate::state::activity::Activity;
 use crate::net::socket::Socket;
 use crate::net::tls::clients::ClientCertificate;
 use super::tls::{self, Refused};
-use crate::upstream::idle::OwnIdle;
+use crate::upstream::pinned::PinnedConnections;
 use crate::state::view::LocalListener;
 use crate::worker::{Accepted, Worker};
 
@@ -49,7 +49,7 @@ pub(crate) struct Session {
     /// What a PROXY header said besides; none when none came, or it named no client.
     pub(crate) proxied: Option<Box<Proxied>>,
     /// The server connection that is kept for this client alone.
-    pub(crate) own_idle: OwnIdle,
+    pub(crate) pinned: PinnedConnections,
     pub(crate) local_port: Option<u16>,
     /// Where the client connected to, if the access log shows it; IPv4 addresses are never mapped into IPv6.
     pub(crate) local: Option<Box<SocketAddr>>,
@@ -114,7 +114,7 @@ impl Session {
             client: Connection::new(socket),
             peer,
             proxied: None,
-            own_idle: OwnIdle::default(),
+            pinned: PinnedConnections::default(),
             local_port: port,
             local,
             now,
@@ -298,7 +298,7 @@ impl Session {
                     Poll::Ready(outcome.is_ok())
                 }
                 Poll::Pending => {
-                    self.tell(Doing::Idle, None);
+                    self.tell(Activity::Idle, None);
                     if self.deadline.begin_idle(self.listener.state.number) {
                         // A request may have come that the event loop has not heard of.
                         let is_quiet = self.client.is_quiet(true);
@@ -396,7 +396,7 @@ impl Lease {
                 session.count_failure(Failure::client(Phase::Route, cause));
                 return Poll::Ready(None);
             }
-            session.tell(Doing::Memory, None);
+            session.tell(Activity::Memory, None);
             session.deadline.look_again(clock::now() + LOOK_INTERVAL);
             session.deadline.poll_passed().map(|()| {
                 if session.deadline.is_cut() {

@@ -20,7 +20,7 @@ use crate::net::clock::{self, Instant};
 use super::session::Session;
 use crate::net::failure::of_io;
 use crate::net::tls::failure::of_rustls;
-use crate::state::running::Doing;
+use crate::state::activity::Activity;
 use crate::net::socket::Behind;
 
 /// The content type of the first record of a handshake (RFC 8446 section 5.1).
@@ -141,7 +141,7 @@ fn certificate(session: &Session, records: &Records) -> Result<Option<Box<Client
 
 /// Waits; ready when that has to end.
 fn poll_over(session: &mut Session) -> Poll<Refused> {
-    session.tell(Doing::Handshake, None);
+    session.tell(Activity::Handshake, None);
     let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
     let over = session.deadline.poll_passed();
     over.map(|()| Refused::Failed(session.deadline.failure(Phase::Tls, timed_out)))

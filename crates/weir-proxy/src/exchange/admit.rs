@@ -25,7 +25,7 @@ pub(crate) fn request(
         RequestBody::None => Incoming::nothing(),
         RequestBody::Length(len) => Incoming::length(len),
         RequestBody::Chunked => {
-            Incoming::chunked(listener.chunked_limits).withholding(listener.withheld(session.peer))
+            Incoming::chunked(listener.chunked_limits).stripping(listener.stripped(session.peer))
         }
     };
     forwarded::take_request_id(session, exchange, listener);

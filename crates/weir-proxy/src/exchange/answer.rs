@@ -9,12 +9,11 @@ use weir_http::{FieldName, Method, ResponseBody, Version, write};
 use weir_observe::{Cause, Failure, Page, Party, Phase, choose_format, status_text};
 
 use super::fields::leave;
-use super::patience::Awaited;
+use crate::state::activity::Activity;
 use super::{After, Ended, Exchange, fields, forwarded, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::{Sink as _, Source as _};
-use crate::state::running::Doing;
 use crate::state::snapshot::RoutePlan;
 
 /// What becomes of the fields of an answer that no route has a say in.
@@ -217,7 +216,7 @@ async fn send(session: &mut Session, exchange: &mut Exchange, status: u16) -> Re
     exchange.to_client.end(!exchange.keep_alive);
     let view = exchange.record.view(session);
     let listener = &view.snapshot.listeners[exchange.record.listener()];
-    exchange.patience.begin(&listener.client_wait_limits());
+    exchange.waits.begin(&listener.client_wait_limits());
     std::future::poll_fn(|cx| {
         loop {
             let mut sink = Writer { connection: &mut session.client, outgoing: &mut exchange.to_client };
@@ -229,8 +228,8 @@ async fn send(session: &mut Session, exchange: &mut Exchange, status: u16) -> Re
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(crate::relay::failure::of_response_body(&error))),
                 Poll::Pending => {
                     let sent = exchange.to_client.sent;
-                    session.tell(Doing::ClientTakes, Some(exchange));
-                    let over = exchange.patience.poll_over(&mut session.deadline, Awaited::ClientTakes, sent);
+                    session.tell(Activity::ClientTakes, Some(exchange));
+                    let over = exchange.waits.poll_over(&mut session.deadline, Activity::ClientTakes, sent);
                     return over.map(Err);
                 }
             }

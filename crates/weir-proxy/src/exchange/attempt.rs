@@ -13,7 +13,7 @@ use weir_http::{Progress, RequestBody, Version};
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
-use super::patience::Awaited;
+use crate::state::activity::Activity;
 use super::retry::{Failed, Kind, Tried};
 use super::{Exchange, choose, fields, private};
 use crate::net::clock::{self, Instant};
@@ -23,15 +23,14 @@ use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
-use crate::state::running::Doing;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::net::socket::Behind;
 use crate::upstream::admission::Slot;
-use crate::upstream::ejection::Outcome;
+use crate::state::upstream::outliers::Outcome;
 use crate::upstream::handshake::{self, Opening};
 use crate::net::failure::{of_io, of_server};
 use crate::relay::failure::of_request_body;
-use crate::upstream::idle::ServerConnection;
+use crate::state::pool::ServerConnection;
 use crate::upstream::proxy_header;
 use crate::state::view::{LocalServer, View};
 
@@ -108,7 +107,7 @@ pub(crate) async fn run(
         RequestBody::Chunked => Framing::Chunked,
         RequestBody::None | RequestBody::Length(_) => Framing::Plain,
     };
-    exchange.patience.begin_attempt(session.now);
+    exchange.waits.begin_attempt(session.now);
     let sent_before = exchange.to_server.sent;
     let mut send_failed = None;
     let outcome = std::future::poll_fn(|cx| {
@@ -239,9 +238,9 @@ impl Attempt {
         let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != RequestBody::None;
         let index = self.slot.server.index();
         if tried.fresh {
-            plans.upstream.shared_idle[index].iter().for_each(|shared| shared.clear());
-            session.own_idle.clear(plans.server(index));
-        } else if let Some(server) = take_idle(session, plans, index, careful) {
+            plans.upstream.shared_pool[index].iter().for_each(|shared| shared.clear());
+            session.pinned.clear(plans.server(index));
+        } else if let Some(server) = take_pooled(session, plans, index, careful) {
             local.shard.reuses.increment();
             return Ok(server);
         }
@@ -409,13 +408,13 @@ fn poll_wait(
             if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
                 return Poll::Ready((Failure::client(Phase::Response, cause), Kind::Other));
             }
-            (Awaited::ResponseHead, relay.moved)
+            (Activity::ResponseHead, relay.moved)
         }
-        (false, Waiting::Source) => (Awaited::RequestBody, relay.moved),
-        (false, Waiting::Sink) => (Awaited::ServerTakes, exchange.to_server.sent),
+        (false, Waiting::Source) => (Activity::RequestBody, relay.moved),
+        (false, Waiting::Sink) => (Activity::ServerTakes, exchange.to_server.sent),
     };
-    session.tell(awaited.into(), Some(exchange));
-    let over = exchange.patience.poll_over(&mut session.deadline, awaited, moved);
+    session.tell(awaited, Some(exchange));
+    let over = exchange.waits.poll_over(&mut session.deadline, awaited, moved);
     over.map(|failure| {
         let kind = match (failure.party, failure.cause) {
             // As if it had closed the connection, which it cannot do any more.
@@ -485,18 +484,18 @@ fn flush_interim(
 }
 
 /// An idle connection to a server that this client may use: its own, or one that belongs to no client.
-fn take_idle(
+fn take_pooled(
     session: &mut Session,
     plans: Plans<'_>,
     server: usize,
     careful: bool,
 ) -> Option<ServerConnection> {
-    let own = session.own_idle.take(plans.server(server), session.now, careful);
+    let own = session.pinned.take(plans.server(server), session.now, careful);
     let own = own.filter(|own| !plans.upstream.has_moved(server, own.opened_at));
     if own.is_some() || plans.upstream.config.proxy_protocol.is_some() {
         return own;
     }
-    plans.view.take_idle(plans.upstream_index, server, session.now, careful)
+    plans.view.take_pooled(plans.upstream_index, server, session.now, careful)
 }
 
 /// Opens a connection to a server within the time limit of the phase.
@@ -530,7 +529,7 @@ async fn open(
         if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
             return Poll::Ready(Err((Failure::client(Phase::Connect, cause), Kind::Other)));
         }
-        session.tell(Doing::Connecting, Some(exchange));
+        session.tell(Activity::Connecting, Some(exchange));
         session.deadline.poll_passed().map(|()| {
             if let Some(failure) = session.deadline.cut_failure(Phase::Connect) {
                 let server = failure.party == Party::Server;

@@ -5,7 +5,7 @@
 
 use weir_config::{ForwardHost, HeaderChanges};
 use weir_http::{
-    Expectation, Field, FieldName, Fields, Method, RequestBody, ResponseBody, TargetForm, Version, write,
+    Expectation, Field, FieldName, FieldSet, Fields, Method, RequestBody, ResponseBody, TargetForm, Version, write,
 };
 
 use weir_traffic::ServerId;
@@ -15,71 +15,11 @@ use super::{Exchange, choose, forwarded, persistence, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::Framing;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
-use crate::upstream::idle::ServerConnection;
-
-/// A set of known field names, one bit each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NameSet(u64);
-
-impl NameSet {
-    /// The set of `names`.
-    pub(crate) const fn of(names: &[FieldName]) -> Self {
-        let mut bits = 0;
-        let mut index = 0;
-        while index < names.len() {
-            bits |= 1 << names[index] as u8;
-            index += 1;
-        }
-        Self(bits)
-    }
-
-    /// Both sets together.
-    pub(crate) const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    const fn contains(self, name: FieldName) -> bool {
-        self.0 >> name as u8 & 1 != 0
-    }
-}
-
-/// Fields of a request that Weir never copies: those of the connection, and those it writes itself.
-pub(crate) const REQUEST_OWN: NameSet = NameSet::of(&[
-    FieldName::Host,
-    FieldName::ContentLength,
-    FieldName::TransferEncoding,
-    FieldName::Connection,
-    FieldName::KeepAlive,
-    FieldName::ProxyConnection,
-    FieldName::Te,
-    FieldName::Upgrade,
-    FieldName::Http2Settings,
-]);
-
-/// Fields by which a client could pass for another one or for another origin; only trusted proxies may send them.
-pub(crate) const REQUEST_ORIGIN: NameSet = NameSet::of(&[
-    FieldName::XForwardedFor,
-    FieldName::XForwardedProto,
-    FieldName::XForwardedHost,
-    FieldName::XForwardedPort,
-    FieldName::Forwarded,
-    FieldName::XRealIp,
-]);
-
-/// Fields of a response that Weir never copies.
-const RESPONSE_OWN: NameSet = NameSet::of(&[
-    FieldName::ContentLength,
-    FieldName::TransferEncoding,
-    FieldName::Connection,
-    FieldName::KeepAlive,
-    FieldName::ProxyConnection,
-    FieldName::Te,
-    FieldName::Upgrade,
-]);
+use crate::state::pool::ServerConnection;
 
 /// What decides whether a field line passes.
 struct Filter<'a> {
-    drop: NameSet,
+    drop: FieldSet,
     /// Asked for every field; costs more than the set, so absent when there is nothing to ask.
     also_drop: Option<&'a dyn Fn(&Field) -> bool>,
     /// Those that pass in other words.
@@ -95,7 +35,7 @@ struct Replacement<'a> {
 
 /// Appends the field lines of `text` that pass, neighbours in one copy.
 fn copy_fields(out: &mut Vec<u8>, text: &[u8], fields: &Fields, filter: &Filter<'_>) {
-    let replaced = filter.replace.map_or(NameSet::of(&[]), |replacement| NameSet::of(&[replacement.name]));
+    let replaced = filter.replace.map_or(FieldSet::EMPTY, |replacement| FieldSet::of(&[replacement.name]));
     let not_copied = filter.drop.with(replaced);
     let is_dropped =
         |field: &Field| filter.drop.contains(field.known) || filter.also_drop.is_some_and(|drop| drop(field));
@@ -153,7 +93,7 @@ pub(crate) fn write_request(
 ) {
     let Plans { listener, route, upstream, .. } = plans;
     let server_host = &upstream.config.servers[server.index()].name;
-    let close = upstream.idle.kept_max == 0 && !connection.is_private;
+    let close = upstream.pool_limits.kept_max == 0 && !connection.is_private;
     let changes = &route.config.request_headers;
     let mut out = std::mem::take(&mut exchange.to_server.staged);
     write_request_line(&mut out, exchange);
@@ -226,34 +166,34 @@ fn write_host(out: &mut Vec<u8>, exchange: &Exchange, policy: &ForwardHost, serv
 fn copy_request_fields(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, plans: Plans<'_>) {
     let Plans { listener, route, upstream, .. } = plans;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
-    let mut drop = listener.request_drop.with(exchange.record.trace.withheld);
+    let mut drop = listener.request_drop.with(exchange.record.trace.stripped);
     if !listener.trusts(session.peer) {
-        drop = drop.with(REQUEST_ORIGIN);
+        drop = drop.with(FieldSet::REQUEST_ORIGIN);
     }
     // A client that announces a body of no bytes and asks all the same may wait for the answer; the server gives it or not.
     let announces_body =
         request.body() != RequestBody::None || request.fields().contains(FieldName::ContentLength);
     if request.expectation() != Expectation::Continue || !announces_body {
-        drop = drop.with(NameSet::of(&[FieldName::Expect]));
+        drop = drop.with(FieldSet::of(&[FieldName::Expect]));
     }
     if request.max_forwards(text).is_some() {
-        drop = drop.with(NameSet::of(&[FieldName::MaxForwards]));
+        drop = drop.with(FieldSet::of(&[FieldName::MaxForwards]));
     }
     let changes = &route.config.request_headers;
     let others = request.connection().others();
     // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is looked at.
     let underscores = !listener.config.allow.underscore_names && memchr::memchr(b'_', text).is_some();
     let own_id = listener.own_id_header();
-    let withheld = listener.withheld(session.peer);
+    let stripped = listener.stripped(session.peer);
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (underscores && name.contains(&b'_'))
             || (others && request.is_named_by_connection(text, field))
             || own_id.is_some_and(|id| name.eq_ignore_ascii_case(id))
-            || withheld.is_some_and(|withheld| withheld.covers(name))
+            || stripped.is_some_and(|stripped| stripped.covers(name))
             || is_changed_away(changes, name)
     };
-    let ask = underscores || others || own_id.is_some() || withheld.is_some() || !changes.is_empty();
+    let ask = underscores || others || own_id.is_some() || stripped.is_some() || !changes.is_empty();
     let changing = upstream.persistence.as_ref().filter(|persistence| persistence.changes_requests());
     let write_cookie = |out: &mut Vec<u8>, field: &Field| {
         if let Some(persistence) = changing {
@@ -308,7 +248,7 @@ pub(crate) fn write_interim(exchange: &mut Exchange, text: &[u8]) {
     write::status_line(out, Version::Http11, response.status(), response.reason().of(text));
     let also_drop = |field: &Field| response.is_named_by_connection(text, field);
     let ask = response.connection().others();
-    let filter = Filter { drop: RESPONSE_OWN, also_drop: ask.then_some(&also_drop), replace: None };
+    let filter = Filter { drop: FieldSet::RESPONSE_HOP, also_drop: ask.then_some(&also_drop), replace: None };
     copy_fields(out, text, response.fields(), &filter);
     out.extend_from_slice(b"\r\n");
 }
@@ -405,7 +345,7 @@ fn copy_response_fields(
         }
     };
     let replace = marking.map(|_| Replacement { name: FieldName::SetCookie, write: &write_set_cookie });
-    let filter = Filter { drop: RESPONSE_OWN, also_drop: ask.then_some(&also_drop), replace };
+    let filter = Filter { drop: FieldSet::RESPONSE_HOP, also_drop: ask.then_some(&also_drop), replace };
     copy_fields(out, text, response.fields(), &filter);
 }
 

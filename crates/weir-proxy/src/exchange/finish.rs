@@ -27,7 +27,7 @@ pub(crate) fn run(
     let head_says = exchange.server_keeps_alive;
     if request_sent && head_says && !session.worker.is_stopping() {
         let announced = exchange.keep_alive_announced.map(|seconds| Duration::from_secs(u64::from(seconds)));
-        keep_idle(session, plans, serving, announced);
+        return_to_pool(session, plans, serving, announced);
     }
     // Whoever did not say that this is its last request may have sent another by now. Bytes that nobody reads would turn the
     // close into a reset, and the client would lose what it has not fetched of the response (RFC 9112 section 9.6).
@@ -40,16 +40,16 @@ pub(crate) fn run(
 }
 
 /// Keeps the server connection for whoever may use it: any client, or this one if the server was told whose it is.
-fn keep_idle(session: &mut Session, plans: Plans<'_>, serving: Serving, announced: Option<Duration>) {
+fn return_to_pool(session: &mut Session, plans: Plans<'_>, serving: Serving, announced: Option<Duration>) {
     let (plan, now) = (plans.upstream, session.now);
     let server = serving.slot.server.index();
     let is_private = serving.server.is_private;
     if plan.config.proxy_protocol.is_none() && !is_private {
-        plans.view.keep_idle(plans.upstream_index, server, serving.server, now, announced);
-    } else if plan.shared_idle[server].is_none() || is_private {
+        plans.view.return_to_pool(plans.upstream_index, server, serving.server, now, announced);
+    } else if plan.shared_pool[server].is_none() || is_private {
         // A server with a limit may serve no other client while a client that is silent holds a connection to it; but without this one,
         // the client could not authenticate at all.
-        session.own_idle.keep(serving.server, plans.server(server), now, &plan.idle, announced);
+        session.pinned.keep(serving.server, plans.server(server), now, &plan.pool_limits, announced);
     }
 }
 

@@ -13,7 +13,6 @@ pub(crate) mod attempt;
 pub(crate) mod retry;
 mod persistence;
 pub(crate) mod trace;
-pub(crate) mod withheld;
 mod private;
 mod respond;
 mod upgrade;
@@ -21,7 +20,7 @@ pub(crate) mod tcp;
 pub(crate) mod tunnelled;
 mod answer;
 mod finish;
-pub(crate) mod patience;
+pub(crate) mod waits;
 
 use weir_http::{RequestHead, ResponseHead};
 use weir_observe::Failure;
@@ -35,7 +34,7 @@ use crate::relay::reframe::{Incoming, Outgoing};
 use crate::relay::replay::Kept;
 use crate::upstream::admission;
 use attempt::Plans;
-use patience::Patience;
+use waits::Waits;
 use record::Record;
 use retry::Tried;
 use tunnelled::Tunnelled;
@@ -77,7 +76,7 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
     };
     let upstream = &*view.snapshot.upstreams[upstream_index];
     let plans = Plans { view: &view, listener, route, upstream, upstream_index };
-    exchange.patience.begin(&listener.wait_limits(upstream));
+    exchange.waits.begin(&listener.wait_limits(upstream));
     persistence::begin(exchange, upstream, session.now);
     retry::begin(session, exchange, plans);
 
@@ -181,7 +180,7 @@ pub(crate) struct Exchange {
     /// When the client may try again with more hope, in seconds.
     pub(crate) retry_after: Option<u32>,
 
-    pub(crate) patience: Patience,
+    pub(crate) waits: Waits,
     pub(crate) record: Record,
     /// What is noted of its attempts for the recorder.
     pub(crate) story: Story,
@@ -211,7 +210,7 @@ impl Exchange {
             keep_alive: false,
             bond: Bond::default(),
             retry_after: None,
-            patience: Patience::new(),
+            waits: Waits::new(),
             record: Record::new(),
             story: Story::new(),
             told: None,

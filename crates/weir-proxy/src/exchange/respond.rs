@@ -7,7 +7,7 @@ use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::attempt::{Plans, Serving};
 use crate::relay::failure::{of_request_body, of_response_body};
-use super::patience::Awaited;
+use crate::state::activity::Activity;
 use super::{Ended, Exchange, fields, persistence, private};
 use crate::net::clock;
 use crate::downstream::session::Session;
@@ -112,17 +112,17 @@ fn poll(
     }
     let sending = sending && !exchange.request_relay.is_done() && !serving.send_failed;
     let (awaited, moved) = match exchange.response_relay.waiting {
-        Waiting::Sink => (Awaited::ClientTakes, exchange.to_client.sent),
+        Waiting::Sink => (Activity::ClientTakes, exchange.to_client.sent),
         Waiting::Source if sending && exchange.request_relay.waiting == Waiting::Source => {
-            (Awaited::RequestBody, exchange.request_relay.moved)
+            (Activity::RequestBody, exchange.request_relay.moved)
         }
         Waiting::Source => {
             if let Some(cause) = if sending { None } else { session.poll_reset(cx) } {
                 return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
             }
-            (Awaited::ResponseBody, exchange.response_relay.moved)
+            (Activity::ResponseBody, exchange.response_relay.moved)
         }
     };
-    session.tell(awaited.into(), Some(exchange));
-    exchange.patience.poll_over(&mut session.deadline, awaited, moved).map(Err)
+    session.tell(awaited, Some(exchange));
+    exchange.waits.poll_over(&mut session.deadline, awaited, moved).map(Err)
 }

@@ -4,11 +4,11 @@
 //! exchange that is over is told in `control::traces`.
 
 use weir_config::{HeaderChanges, Trust};
-use weir_http::{FieldName, Traceparent, Version};
+use weir_http::{FieldName, FieldSet, Traceparent, Version};
 use weir_observe::Phase;
 
 use super::Exchange;
-use super::fields::{NameSet, leave};
+use super::fields::leave;
 use crate::downstream::session::Session;
 use crate::state::snapshot::{ListenerPlan, TracePlan};
 use crate::state::view::View;
@@ -18,7 +18,7 @@ use crate::state::view::View;
 pub(crate) struct Trace {
     own: Option<Own>,
     /// Fields of the request that are not copied.
-    pub(super) withheld: NameSet,
+    pub(super) stripped: FieldSet,
 }
 
 /// The place of an exchange in its trace.
@@ -54,7 +54,7 @@ impl Own {
 
 impl Trace {
     /// Of no trace.
-    pub(crate) const NONE: Self = Self { own: None, withheld: NameSet::of(&[]) };
+    pub(crate) const NONE: Self = Self { own: None, stripped: FieldSet::EMPTY };
 
     /// Its place, if it is sampled.
     #[inline]
@@ -98,9 +98,9 @@ fn begin_traced(
     let caller = if is_believed { caller(exchange) } else { None };
     exchange.record.trace = Trace {
         own: Some(place(session, view, plan, caller, exchange.request.version() == Version::Http10)),
-        withheld: match caller {
-            Some(_) => NameSet::of(&[FieldName::Traceparent]),
-            None => NameSet::of(&[FieldName::Traceparent, FieldName::Tracestate]),
+        stripped: match caller {
+            Some(_) => FieldSet::of(&[FieldName::Traceparent]),
+            None => FieldSet::of(&[FieldName::Traceparent, FieldName::Tracestate]),
         },
     };
 }

@@ -19,10 +19,10 @@ use crate::downstream::session::Session;
 use crate::state::recorder::Told;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::{Broken, Side, Tunnel};
-use crate::state::running::Doing;
+use crate::state::activity::Activity;
 use crate::upstream::admission::Slot;
 use crate::net::failure::of_server;
-use crate::upstream::idle::ServerConnection;
+use crate::state::pool::ServerConnection;
 
 /// How much earlier than the process a tunnel ends, so that its last bytes and the end itself still reach both sides.
 const DRAIN_LEAD: Duration = Duration::from_millis(500);
@@ -201,7 +201,7 @@ impl Tunnelled {
             return;
         }
         let mut exchange = self.lend_exchange();
-        session.tell(Doing::Tunnel, Some(&exchange));
+        session.tell(Activity::Tunnel, Some(&exchange));
         self.record = std::mem::replace(&mut exchange.record, Record::new());
         self.told = exchange.told.take();
         self.logged = self.is_logged.then_some(exchange);

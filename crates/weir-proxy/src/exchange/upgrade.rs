@@ -8,14 +8,13 @@ use weir_observe::{Failure, Phase};
 
 use super::attempt::{Plans, Serving};
 use crate::relay::failure::of_response_body;
-use super::patience::Awaited;
+use crate::state::activity::Activity;
 use super::tunnelled::Tunnelled;
 use super::{After, Ended, Exchange, fields, persistence};
 use crate::net::clock;
 use crate::downstream::session::Session;
 use crate::relay::Sink as _;
 use crate::relay::reframe::Writer;
-use crate::state::running::Doing;
 
 impl Exchange {
     /// Whether the response turns the connection into a tunnel: 101, or 2xx to CONNECT (RFC 9110 section 9.3.6).
@@ -38,8 +37,8 @@ pub(crate) async fn run(
             return Poll::Ready(outcome);
         }
         let sent = exchange.to_client.sent;
-        session.tell(Doing::ClientTakes, Some(exchange));
-        exchange.patience.poll_over(&mut session.deadline, Awaited::ClientTakes, sent).map(Err)
+        session.tell(Activity::ClientTakes, Some(exchange));
+        exchange.waits.poll_over(&mut session.deadline, Activity::ClientTakes, sent).map(Err)
     })
     .await
     .map_err(Ended::Failed)?;

@@ -13,7 +13,7 @@ use weir_http::{ChunkedDecoder, ChunkedLimits, write};
 use super::{RelayError, Sink, Source};
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
-use crate::exchange::withheld::Withheld;
+use crate::state::stripped_fields::StrippedFields;
 use crate::net::socket::{Behind, Socket};
 
 /// Data up to this length is copied behind the head, so that both leave in one write without a second slice.
@@ -40,7 +40,7 @@ pub(crate) struct Incoming {
     size_max: u64,
     trailers: Option<ChunkedDecoder>,
     /// Trailers that stop here.
-    withheld: Option<Arc<Withheld>>,
+    stripped: Option<Arc<StrippedFields>>,
 }
 
 impl Incoming {
@@ -60,8 +60,8 @@ impl Incoming {
     }
 
     /// Stops trailers that a client may not send.
-    pub(crate) fn withholding(mut self, names: Option<&Arc<Withheld>>) -> Self {
-        self.withheld = names.map(Arc::clone);
+    pub(crate) fn stripping(mut self, names: Option<&Arc<StrippedFields>>) -> Self {
+        self.stripped = names.map(Arc::clone);
         self
     }
 
@@ -71,7 +71,7 @@ impl Incoming {
     }
 
     fn with(left: Left) -> Self {
-        Self { left, ready: 0, framing: 0, received: 0, size_max: u64::MAX, trailers: None, withheld: None }
+        Self { left, ready: 0, framing: 0, received: 0, size_max: u64::MAX, trailers: None, stripped: None }
     }
 
     /// The length of the body, when its head announced one.
@@ -238,7 +238,7 @@ impl Source for Reader<'_> {
     fn write_trailers(&self, out: &mut Vec<u8>) {
         if let Some(decoder) = &self.incoming.trailers {
             for (name, value) in decoder.trailers() {
-                if self.incoming.withheld.as_ref().is_none_or(|withheld| !withheld.covers(name)) {
+                if self.incoming.stripped.as_ref().is_none_or(|stripped| !stripped.covers(name)) {
                     write::field(out, name, value);
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{Action, Listener, PathForm, Progress, Protocol, Route};
-use weir_http::{ChunkedLimits, EncodedSlash, FieldName, HeadLimits, Lenient, LenientChunks, PathRules};
+use weir_http::{ChunkedLimits, EncodedSlash, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules};
 use weir_observe::{ListenerShard, PerWorker, RouteShard};
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
 use weir_traffic::rewrite::Rewrite;
@@ -15,9 +15,8 @@ use weir_traffic::split::Split;
 use super::surroundings::{Surroundings, TlsError, is_same};
 use super::upstream::UpstreamPlan;
 use crate::net::peer::Peer;
-use crate::exchange::fields::{NameSet, REQUEST_OWN};
-use crate::exchange::patience::WaitLimits;
-use crate::exchange::withheld::Withheld;
+use crate::state::wait_limits::WaitLimits;
+use crate::state::stripped_fields::StrippedFields;
 use crate::net::pace::PaceLimit;
 use crate::net::tls::clients::lines_without;
 use crate::net::tls::terms::Terms;
@@ -80,11 +79,11 @@ pub(crate) struct ListenerPlan {
     pub(crate) asks_for_sni: bool,
     pub(crate) route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, whoever sends them.
-    pub(crate) request_drop: NameSet,
+    pub(crate) request_drop: FieldSet,
     /// Headers by which some listener of the config tells servers about certificates.
     told: Box<[Box<str>]>,
     /// Fields that only Weir may send to servers.
-    withheld: Option<Arc<Withheld>>,
+    stripped: Option<Arc<StrippedFields>>,
     /// What servers are told of a client without a certificate; `None` where nobody is asked for one.
     pub(crate) lines_without_certificate: Option<Box<[u8]>>,
     /// What Weir calls itself in `Via`.
@@ -119,8 +118,8 @@ impl ListenerPlan {
         before: Option<&ListenerPlan>,
     ) -> Result<Self, TlsError> {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
-        let mut withheld = told.to_vec();
-        withheld.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
+        let mut stripped = told.to_vec();
+        stripped.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
         let tls = terms(config, before)?;
         let limits = &config.limits;
         let state = before.map(|before| Arc::clone(&before.state));
@@ -161,8 +160,8 @@ impl ListenerPlan {
             routes: config.route_table(),
             asks_for_sni: config.protocol == Protocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
-            request_drop: REQUEST_OWN.with(NameSet::of(&replaced)),
-            withheld: Withheld::new(withheld).map(Arc::new),
+            request_drop: FieldSet::REQUEST_HOP.with(FieldSet::of(&replaced)),
+            stripped: StrippedFields::new(stripped).map(Arc::new),
             lines_without_certificate: clients.map(|clients| lines_without(&clients.headers)),
             via_name: around.via_name.clone(),
             logs_response_fields: config
@@ -198,8 +197,8 @@ impl ListenerPlan {
     }
 
     /// Fields that this peer may not send. Where Weir asks for certificates itself, it knows better than a trusted proxy.
-    pub(crate) fn withheld(&self, peer: Peer) -> Option<&Arc<Withheld>> {
-        self.withheld.as_ref().filter(|_| self.lines_without_certificate.is_some() || !self.trusts(peer))
+    pub(crate) fn stripped(&self, peer: Peer) -> Option<&Arc<StrippedFields>> {
+        self.stripped.as_ref().filter(|_| self.lines_without_certificate.is_some() || !self.trusts(peer))
     }
 
     /// The field in which clients get the id of a request, if they do.

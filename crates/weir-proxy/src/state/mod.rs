@@ -4,12 +4,18 @@
 
 pub(crate) mod allowance;
 pub(crate) mod running;
+pub(crate) mod activity;
 pub(crate) mod recorder;
 pub(crate) mod view;
 pub(crate) mod snapshot;
 mod listener;
-mod upstream;
+pub(crate) mod upstream;
+pub(crate) mod pool;
 mod traces;
+pub(crate) mod stripped_fields;
+pub(crate) mod wait_limits;
+pub(crate) mod method_set;
 pub(crate) mod ramp;
 pub(crate) mod last_change;
 pub(crate) mod surroundings;
+pub(crate) mod due_upstreams;

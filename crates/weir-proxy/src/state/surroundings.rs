@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::net::clock::Instant;
 use crate::net::tls::terms::Unusable;
-use crate::upstream::ejection::DueBooks;
+use crate::state::due_upstreams::DueUpstreams;
 
 /// Why TLS cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub(crate) struct Surroundings {
     pub(crate) seed: u64,
     pub(crate) workers: usize,
     /// The books of ejections that the control thread is to look at.
-    pub(crate) due_books: Arc<DueBooks>,
+    pub(crate) due_upstreams: Arc<DueUpstreams>,
 }
 
 /// Whether two parts of configs are the same, which costs nothing where one config was made from the other.

@@ -14,7 +14,7 @@ use weir_observe::{ListenerShard, ServerShard, UpstreamShard};
 use crate::net::clock::Instant;
 use crate::control::access_log::LogBatches;
 use crate::state::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan};
-use crate::upstream::idle::{IdleConnections, ServerConnection};
+use crate::state::pool::{Pool, ServerConnection};
 
 /// The snapshot as one worker sees it.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ const TOLD_AT_ONCE: u32 = 16;
 /// One worker's side of a server.
 #[derive(Debug)]
 pub(crate) struct LocalServer {
-    pub(crate) idle: RefCell<IdleConnections>,
+    pub(crate) pool: RefCell<Pool>,
     pub(crate) shard: Arc<ServerShard>,
     /// Whether it keeps connections no more: the config has changed the way to the server, or forgotten it.
     is_closed: Cell<bool>,
@@ -199,7 +199,7 @@ impl View {
         local.servers[server].get_or_init(|| {
             let is_closed = local.is_superseded.get() || plan.leaves_at[server].is_some();
             let shard = Arc::clone(plan.server_shards[server].of(self.worker));
-            LocalServer::new(shard, is_closed, plan.shared_idle[server].is_some())
+            LocalServer::new(shard, is_closed, plan.shared_pool[server].is_some())
         })
     }
 
@@ -227,13 +227,13 @@ impl View {
     }
 
     /// Closes idle connections that the server closed or that are over their time.
-    pub(crate) fn sweep_idle(&self, now: Instant) {
+    pub(crate) fn sweep_pools(&self, now: Instant) {
         for (local, plan) in self.used() {
-            plan.shared_idle.iter().flatten().for_each(|shared| shared.sweep(now));
+            plan.shared_pool.iter().flatten().for_each(|shared| shared.sweep(now));
             // One that is closed keeps none, and may share its counters with one of the same name that does.
             let servers = local.servers.iter().filter_map(OnceCell::get);
             for server in servers.filter(|server| !server.is_closed()) {
-                let mut idle = server.idle.borrow_mut();
+                let mut idle = server.pool.borrow_mut();
                 idle.sweep(now);
                 server.shard.connections_idle.set(idle.len() as i64);
             }
@@ -242,14 +242,14 @@ impl View {
 
     /// Closes half of the idle connections, for want of descriptors; whether there were any.
     #[cold]
-    pub(crate) fn shed_idle(&self) -> bool {
+    pub(crate) fn shed_pools(&self) -> bool {
         let mut shed = false;
         // Those that all workers share may have been kept by another one.
-        for parked in self.snapshot.upstreams.iter().flat_map(|plan| plan.shared_idle.iter().flatten()) {
+        for parked in self.snapshot.upstreams.iter().flat_map(|plan| plan.shared_pool.iter().flatten()) {
             shed |= parked.shed();
         }
         for server in self.used().flat_map(|(local, _)| local.servers.iter().filter_map(OnceCell::get)) {
-            let mut idle = server.idle.borrow_mut();
+            let mut idle = server.pool.borrow_mut();
             if idle.shed() {
                 shed = true;
                 server.shard.connections_idle.set(idle.len() as i64);
@@ -275,7 +275,7 @@ impl View {
     /// Takes an idle connection to a server that is fit for use, closing those that are not or lead elsewhere by now.
     ///
     /// `thorough` asks the kernel whether the connection is quiet instead of trusting the event loop.
-    pub(crate) fn take_idle(
+    pub(crate) fn take_pooled(
         &self,
         upstream: usize,
         server: usize,
@@ -284,17 +284,17 @@ impl View {
     ) -> Option<ServerConnection> {
         let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
         let stays = |taken: &ServerConnection| !plan.has_moved(server, taken.opened_at);
-        if let Some(shared) = &plan.shared_idle[server] {
+        if let Some(shared) = &plan.shared_pool[server] {
             return std::iter::from_fn(|| shared.take(now, &local.shard)).find(stays);
         }
-        let mut idle = local.idle.borrow_mut();
+        let mut idle = local.pool.borrow_mut();
         let taken = std::iter::from_fn(|| idle.take(now, thorough)).find(stays);
         local.shard.connections_idle.set(idle.len() as i64);
         taken
     }
 
     /// Keeps a connection whose exchange ended cleanly; `announced` is the server's `Keep-Alive: timeout`.
-    pub(crate) fn keep_idle(
+    pub(crate) fn return_to_pool(
         &self,
         upstream: usize,
         server: usize,
@@ -306,18 +306,18 @@ impl View {
         if plan.has_moved(server, connection.opened_at) || local.is_closed.get() {
             return;
         }
-        if let Some(shared) = &plan.shared_idle[server] {
-            return shared.keep(connection, now, &plan.idle, announced);
+        if let Some(shared) = &plan.shared_pool[server] {
+            return shared.keep(connection, now, &plan.pool_limits, announced);
         }
-        let mut idle = local.idle.borrow_mut();
-        idle.keep(connection, now, &plan.idle, announced);
+        let mut idle = local.pool.borrow_mut();
+        idle.keep(connection, now, &plan.pool_limits, announced);
         local.shard.connections_idle.set(idle.len() as i64);
     }
 }
 
 impl LocalServer {
     fn new(shard: Arc<ServerShard>, is_closed: bool, is_shared: bool) -> Rc<Self> {
-        Rc::new(Self { idle: RefCell::default(), shard, is_closed: Cell::new(is_closed), is_shared })
+        Rc::new(Self { pool: RefCell::default(), shard, is_closed: Cell::new(is_closed), is_shared })
     }
 
     /// Whether it keeps connections no more.
@@ -328,7 +328,7 @@ impl LocalServer {
     /// Closes what is idle, and what becomes idle from now on.
     fn close(&self) {
         self.is_closed.set(true);
-        *self.idle.borrow_mut() = IdleConnections::default();
+        *self.pool.borrow_mut() = Pool::default();
         self.shard.connections_idle.set(0);
     }
 }
@@ -337,9 +337,9 @@ impl LocalUpstream {
     fn new(plan: &UpstreamPlan, worker: usize, before: Option<&LocalUpstream>) -> Rc<Self> {
         let local = |index: usize| {
             let known = before.and_then(|before| before.servers.get(index)?.get());
-            let stays = plan.keeps_idle[index] && plan.leaves_at[index].is_none();
+            let stays = plan.keeps_pool[index] && plan.leaves_at[index].is_none();
             // One that had left and is back begins anew: what is still open from before leads to its last requests only.
-            let is_shared = plan.shared_idle[index].is_some();
+            let is_shared = plan.shared_pool[index].is_some();
             let goes_on =
                 |known: &&Rc<LocalServer>| stays && known.is_shared == is_shared && !known.is_closed.get();
             match known.filter(goes_on) {

@@ -19,15 +19,10 @@ use crate::net::clock::{self, Instant};
 use crate::downstream::session::Session;
 use crate::exchange::attempt::Plans;
 use crate::exchange::{Ended, Exchange, forwarded};
-use crate::state::running::Doing;
+use crate::state::activity::Activity;
 use crate::state::snapshot::UpstreamPlan;
+use crate::state::upstream::queue::tell;
 use crate::state::view::View;
-
-/// One exchange in the queue of an upstream: where the server that becomes free is announced, or why there will be none.
-pub(crate) type Waiter = oneshot::Sender<Result<ServerId, Cause>>;
-
-/// The longest that a client is asked to stay away, in seconds: a queue is seldom as full in two minutes as it is now.
-const RETRY_AFTER_MAX: u32 = 120;
 
 /// A slot on a server, given back, and passed on to the next in the queue, when dropped.
 #[derive(Debug)]
@@ -141,7 +136,7 @@ pub(crate) async fn admit(
 #[inline]
 fn private_server(session: &mut Session, plans: Plans<'_>) -> Option<ServerId> {
     let servers = plans.view.servers_met(plans.upstream_index);
-    let index = session.own_idle.private_server(&servers, session.now)?;
+    let index = session.pinned.private_server(&servers, session.now)?;
     u32::try_from(index).ok().map(ServerId)
 }
 
@@ -223,7 +218,7 @@ impl Claim<'_> {
             if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
                 return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
             }
-            session.tell(Doing::Queue, Some(exchange));
+            session.tell(Activity::Queue, Some(exchange));
             match (session.deadline.poll_passed(), self.ticket) {
                 (Poll::Ready(()), Some(ticket)) if self.own => self.take_any(session, ticket),
                 (passed, _) => {
@@ -258,37 +253,3 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Tells one who waits what became of it; whether it is still there to hear it.
-fn tell(waiter: Waiter, outcome: Outcome) -> bool {
-    let told = match outcome {
-        Outcome::Server(server) => Ok(server),
-        Outcome::NoServer => Err(Cause::NoServer),
-        Outcome::Overload => Err(Cause::QueueOverload),
-        Outcome::Displaced => Err(Cause::QueueDisplaced),
-    };
-    waiter.send(told).is_ok()
-}
-
-impl UpstreamPlan {
-    /// Gives back a slot, to the next in the queue if there is one.
-    fn release(&self, server: ServerId) {
-        if self.admission.release(server) {
-            self.serve_queue();
-        }
-    }
-
-    /// Hands free slots to those who wait, and sends those away for whom there is no hope: after somebody entered, and
-    /// after a server came or went.
-    pub(crate) fn serve_queue(&self) {
-        self.admission.serve(self.millis(clock::now()), tell);
-    }
-
-    /// When one who comes now could expect a slot, in whole seconds; the time limit of the queue when nobody has left it
-    /// lately.
-    fn queue_drains_in(&self, now: Instant) -> u32 {
-        let expected_ms = self.admission.wait_expected_ms(self.millis(now));
-        let limit_ms = self.config.timeouts.queue.as_millis() as u64;
-        let seconds = expected_ms.unwrap_or(limit_ms).div_ceil(1000);
-        u32::try_from(seconds).unwrap_or(u32::MAX).clamp(1, RETRY_AFTER_MAX)
-    }
-}

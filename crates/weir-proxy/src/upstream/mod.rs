@@ -1,8 +1,7 @@
 //! The server side: a slot on a server, then a connection to it.
 
 pub(crate) mod admission;
-pub(crate) mod ejection;
-pub(crate) mod idle;
+pub(crate) mod pinned;
 pub(crate) mod connect;
 pub(crate) mod proxy_header;
 pub(crate) mod handshake;

@@ -244,10 +244,10 @@ async fn sweep(worker: Rc<Worker>) {
         worker.timers.nap(SWEEP_INTERVAL).await;
         let view = Rc::clone(&worker.view.borrow());
         let now = clock::now();
-        view.sweep_idle(now);
+        view.sweep_pools(now);
         if ServerPlace::are_scarce() {
             // Another worker may need their places.
-            view.shed_idle();
+            view.shed_pools();
         }
         worker.flush_logs();
         worker.take_stock();
@@ -420,7 +420,7 @@ impl Worker {
             return false;
         }
         let view = Rc::clone(&self.view.borrow());
-        let freed = view.shed_idle() | self.stock.close_pipes();
+        let freed = view.shed_pools() | self.stock.close_pipes();
         self.nothing_idle_until.set((!freed).then(|| now + SHED_AGAIN));
         freed
     }

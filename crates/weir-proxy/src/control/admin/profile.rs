@@ -22,7 +22,7 @@ use crate::control::profile::memory::{Class, MemoryProfile};
 use crate::downstream::session::Session;
 use crate::exchange::carrier::Carrier;
 use crate::state::snapshot::Snapshot;
-use crate::upstream::idle::ServerConnection;
+use crate::state::pool::ServerConnection;
 
 /// Where profiles are.
 pub(super) const BELOW: &[u8] = b"/api/profile/";

@@ -18,7 +18,7 @@ use weir_traffic::ejection::{Change, Rules, Window};
 use super::slow_start;
 use crate::net::clock::{self, Instant};
 use crate::state::snapshot::UpstreamPlan;
-use crate::upstream::ejection::DueBooks;
+use crate::state::due_upstreams::DueUpstreams;
 
 /// How often it is looked whether health or the operator left nobody but those who are out.
 const LOOK: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ const AT_ONCE: usize = 64;
 /// Keeps the times of the upstreams that come last through `plans`, until the task is dropped.
 pub(super) async fn keep_judged(
     mut plans: UnboundedReceiver<Vec<Arc<UpstreamPlan>>>,
-    due_books: Arc<DueBooks>,
+    due_upstreams: Arc<DueUpstreams>,
 ) {
     let mut court = Court::default();
     loop {
@@ -40,8 +40,8 @@ pub(super) async fn keep_judged(
         let wait = court.due(now) - now;
         tokio::select! {
             Some(plans) = plans.recv() => court.follow(plans),
-            () = due_books.added() => {
-                for numbers in due_books.take().chunks(AT_ONCE) {
+            () = due_upstreams.added() => {
+                for numbers in due_upstreams.take().chunks(AT_ONCE) {
                     numbers.iter().for_each(|number| court.look_at(*number));
                     tokio::task::yield_now().await;
                 }

@@ -4,7 +4,6 @@
 //! session and exchange know anyway. In the same way sessions are told to end. Must not make sentences for people of names and numbers:
 //! that is for whoever asks.
 
-mod doing;
 mod id;
 mod question;
 mod roll;
@@ -17,7 +16,7 @@ use crate::downstream::session::Session;
 use crate::net::peer::Peer;
 use crate::exchange::Exchange;
 use crate::state::recorder::{Flight, NONE};
-pub(crate) use doing::Doing;
+use super::activity::Activity;
 pub(crate) use id::SessionId;
 pub(crate) use question::{Ask, Question, Ran};
 pub(crate) use roll::Roll;
@@ -30,7 +29,7 @@ pub(crate) struct Running {
     pub(crate) opened_at: Instant,
     /// Since when it does what it does.
     pub(crate) since: Instant,
-    pub(crate) doing: Doing,
+    pub(crate) doing: Activity,
     /// The phase of its exchange or, before there is one, of the session; none between two exchanges.
     pub(crate) phase: Option<Phase>,
     pub(crate) protocol: Protocol,
@@ -49,18 +48,18 @@ impl Running {
     /// What it does in one word: the phase, unless it is idle or a tunnel.
     pub(crate) fn state(&self) -> &'static str {
         match (self.doing, self.phase) {
-            (Doing::Tunnel, _) => "tunnel",
+            (Activity::Tunnel, _) => "tunnel",
             (_, Some(phase)) => phase.name(),
             (_, None) => "idle",
         }
     }
 
-    fn of(session: &Session, doing: Doing, exchange: Option<&Exchange>) -> Self {
+    fn of(session: &Session, doing: Activity, exchange: Option<&Exchange>) -> Self {
         let phase = doing.phase(exchange.is_some_and(|exchange| exchange.answered));
         let flight =
             exchange.zip(phase).and_then(|(exchange, phase)| Flight::running(session, exchange, phase));
         let flight = flight.map(|mut flight| {
-            if doing == Doing::Queue {
+            if doing == Activity::Queue {
                 // That of an attempt that has failed.
                 flight.entry.server = NONE;
             }
@@ -84,7 +83,7 @@ impl Running {
 }
 
 /// The end of the phase before, or the beginning of the attempt.
-fn since(exchange: &Exchange, doing: Doing) -> Instant {
+fn since(exchange: &Exchange, doing: Activity) -> Instant {
     let accounted = exchange.record.accounted;
     let attempt = exchange.story.tries().last().filter(|_| doing.is_attempt());
     attempt.map_or(accounted, |attempt| attempt.began.max(accounted))
@@ -94,7 +93,7 @@ impl Session {
     /// Tells what it does, if that is asked and it has not told yet. To be called wherever a session waits, before it looks at its
     /// deadline: what it hears may be that it has to end.
     #[inline]
-    pub(crate) fn tell(&mut self, doing: Doing, exchange: Option<&Exchange>) {
+    pub(crate) fn tell(&mut self, doing: Activity, exchange: Option<&Exchange>) {
         self.worker.roll.note_wait(doing);
         if self.is_called() {
             self.answer(doing, exchange);
@@ -108,7 +107,7 @@ impl Session {
     }
 
     #[cold]
-    fn answer(&mut self, doing: Doing, exchange: Option<&Exchange>) {
+    fn answer(&mut self, doing: Activity, exchange: Option<&Exchange>) {
         self.called = self.worker.roll.number();
         if let Some(why) = self.worker.roll.hear(self, doing, exchange) {
             self.deadline.cut(why);

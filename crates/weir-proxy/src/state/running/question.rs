@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Doing, Running, SessionId};
+use super::{Activity, Running, SessionId};
 use crate::net::clock;
 use crate::net::deadline::Cut;
 use crate::downstream::session::Session;
@@ -29,9 +29,9 @@ pub(crate) struct Question {
 
 impl Question {
     /// Whether it means this session, which carries `exchange` if any.
-    pub(super) fn takes(&self, session: &Session, doing: Doing, exchange: Option<&Exchange>) -> bool {
+    pub(super) fn takes(&self, session: &Session, doing: Activity, exchange: Option<&Exchange>) -> bool {
         // One that waits in the queue may have been on a server before, on which an attempt has failed.
-        let exchange = exchange.filter(|_| self.server.is_none() || doing != Doing::Queue);
+        let exchange = exchange.filter(|_| self.server.is_none() || doing != Activity::Queue);
         let is_id = |id: &[u8]| exchange.is_some_and(|exchange| exchange.record.request_id == id);
         let is_listener = |name: &str| *session.listener.plan().config.name == *name;
         self.session.is_none_or(|id| id.number == session.number)

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Ask, Doing, Question, Ran, Running};
+use super::{Ask, Activity, Question, Ran, Running};
 use crate::net::deadline::Cut;
 use crate::downstream::session::Session;
 use crate::exchange::Exchange;
@@ -23,7 +23,7 @@ pub(crate) struct Roll {
     /// That of the last call.
     number: Cell<u32>,
     /// What the session that told last waits for.
-    waits_for: Cell<Option<Doing>>,
+    waits_for: Cell<Option<Activity>>,
     open: RefCell<Option<Call>>,
 }
 
@@ -66,7 +66,7 @@ impl Roll {
 
     /// Notes for what the session waits that runs now.
     #[inline]
-    pub(super) fn note_wait(&self, doing: Doing) {
+    pub(super) fn note_wait(&self, doing: Activity) {
         self.waits_for.set(Some(doing));
     }
 
@@ -77,11 +77,11 @@ impl Roll {
 
     /// Whether the session that has just told waits for a body to move on.
     pub(crate) fn is_wait_for_body(&self) -> bool {
-        self.waits_for.get().is_some_and(Doing::is_body)
+        self.waits_for.get().is_some_and(Activity::is_body)
     }
 
     /// Hears what a session does; why it has to end, if it has to.
-    pub(super) fn hear(&self, session: &Session, doing: Doing, exchange: Option<&Exchange>) -> Option<Cut> {
+    pub(super) fn hear(&self, session: &Session, doing: Activity, exchange: Option<&Exchange>) -> Option<Cut> {
         let Ok(mut open) = self.open.try_borrow_mut() else { return None };
         let Some(call) = &mut *open else { return None };
         call.heard += 1;
@@ -145,7 +145,7 @@ mod tests {
             id: SessionId { worker: 0, number },
             opened_at: now,
             since: now,
-            doing: Doing::Idle,
+            doing: Activity::Idle,
             phase: None,
             protocol: Protocol::Http,
             listener: "web".into(),

@@ -14,9 +14,9 @@ use weir_traffic::balance::{Balancer, Member};
 use super::{LiveServer, UpstreamPlan, delay_target};
 use crate::state::surroundings::Surroundings;
 use crate::net::clock::Instant;
-use crate::upstream::admission::Waiter;
-use crate::upstream::ejection::Ejector;
-use crate::upstream::idle::SharedIdle;
+use crate::state::upstream::queue::Waiter;
+use crate::state::upstream::outliers::Ejector;
+use crate::state::pool::SharedPool;
 
 /// The servers of a plan to come, by their places, and the plan before it.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ impl<'a> Succession<'a> {
         match self.before {
             None => {
                 let balancer = Balancer::new(&config.balance, self.members(), seed);
-                let ejector = Ejector::new(config, self.leaves_at, &balancer, &around.due_books);
+                let ejector = Ejector::new(config, self.leaves_at, &balancer, &around.due_upstreams);
                 (ejector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
             }
             Some(before) => {
@@ -75,17 +75,17 @@ impl<'a> Succession<'a> {
     }
 
     /// Whether idle connections of the plan before may be used.
-    pub(super) fn keeps_idle(self) -> Box<[bool]> {
+    pub(super) fn keeps_pool(self) -> Box<[bool]> {
         self.each(|index, _, before| before.is_some_and(|before| before.greets_as(self.config, index)))
             .collect()
     }
 
     /// The idle connections of the servers that have a limit on their requests.
-    pub(super) fn shared_idle(self, keeps_idle: &[bool]) -> Box<[Option<Arc<SharedIdle>>]> {
+    pub(super) fn shared_pool(self, keeps_pool: &[bool]) -> Box<[Option<Arc<SharedPool>>]> {
         let idle = |index: usize, server: &Server, before: Option<&UpstreamPlan>| {
             server.max_requests?;
-            let before = before.filter(|_| keeps_idle[index]);
-            Some(before.and_then(|before| before.shared_idle[index].clone()).unwrap_or_default())
+            let before = before.filter(|_| keeps_pool[index]);
+            Some(before.and_then(|before| before.shared_pool[index].clone()).unwrap_or_default())
         };
         self.each(idle).collect()
     }

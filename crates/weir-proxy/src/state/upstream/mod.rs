@@ -3,6 +3,8 @@
 
 mod carry_over;
 mod server_slots;
+pub(crate) mod queue;
+pub(crate) mod outliers;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,12 +29,12 @@ use super::ramp::Ramp;
 use super::surroundings::{Surroundings, TlsError, millis_between};
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::ServerPlace;
-use crate::exchange::retry::MethodSet;
+use crate::state::method_set::MethodSet;
 use crate::net::tls::trust::Trust;
-use crate::upstream::admission::Waiter;
+use crate::state::upstream::queue::Waiter;
 use crate::net::endpoint::Endpoint;
-use crate::upstream::ejection::Ejector;
-use crate::upstream::idle::{IdleLimits, SharedIdle};
+use crate::state::upstream::outliers::Ejector;
+use crate::state::pool::{PoolLimits, SharedPool};
 
 /// An upstream, its rules in the form the data path uses.
 #[derive(Debug)]
@@ -57,11 +59,11 @@ pub(crate) struct UpstreamPlan {
     pub(crate) live: Box<[Arc<LiveServer>]>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) chunked_limits: ChunkedLimits,
-    pub(crate) idle: IdleLimits,
+    pub(crate) pool_limits: PoolLimits,
     /// Whether idle connections of the plan before this one may be used, by server.
-    pub(crate) keeps_idle: Box<[bool]>,
+    pub(crate) keeps_pool: Box<[bool]>,
     /// The idle connections of each server that has a limit on its requests.
-    pub(crate) shared_idle: Box<[Option<Arc<SharedIdle>>]>,
+    pub(crate) shared_pool: Box<[Option<Arc<SharedPool>>]>,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: Arc<RetryBudget>,
     /// Methods of requests that may be sent again after a server may have acted on them.
@@ -154,7 +156,7 @@ impl UpstreamPlan {
         let config = &config;
         let succession = Succession { config, leaves_at: &leaves_at, is_known: &is_known, before };
         let (ejector, admission) = succession.balancing(around);
-        let keeps_idle = succession.keeps_idle();
+        let keeps_pool = succession.keeps_pool();
         Ok(Self {
             trust: trust(config, before)?,
             ejector,
@@ -167,9 +169,9 @@ impl UpstreamPlan {
             live: succession.live(),
             head_limits: head_limits(config),
             chunked_limits: chunked_limits(config),
-            idle: idle_limits(config, around.workers),
-            shared_idle: succession.shared_idle(&keeps_idle),
-            keeps_idle,
+            pool_limits: pool_limits(config, around.workers),
+            shared_pool: succession.shared_pool(&keeps_pool),
+            keeps_pool,
             retry: config.retry.policy(),
             retry_budget: retry_budget(config, before),
             retry_methods: MethodSet::new(config.retry.methods.iter().map(Method::as_str)),
@@ -356,8 +358,8 @@ fn chunked_limits(config: &Upstream) -> ChunkedLimits {
     }
 }
 
-fn idle_limits(config: &Upstream, workers: usize) -> IdleLimits {
-    IdleLimits {
+fn pool_limits(config: &Upstream, workers: usize) -> PoolLimits {
+    PoolLimits {
         kept_max: match config.idle.connections_max {
             ConnectionLimit::Auto => usize::MAX,
             ConnectionLimit::Exactly(connections) => connections as usize,

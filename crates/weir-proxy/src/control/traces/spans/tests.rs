@@ -25,7 +25,7 @@ upstream.app.servers = [{ name = "one", address = "10.0.0.1:80" }, { name = "two
 fn names() -> Vec<Names> {
     let config = Checked::parse(CONFIG, "weir.toml").into_result().expect("it has no mistake");
     let around =
-        Surroundings { via_name: "weir-1".into(), seed: 1, workers: 1, due_books: std::sync::Arc::default() };
+        Surroundings { via_name: "weir-1".into(), seed: 1, workers: 1, due_upstreams: std::sync::Arc::default() };
     let kept = NamesKept::default();
     kept.learn(&Snapshot::new(&config, &around).expect("it has no TLS"));
     kept.all()

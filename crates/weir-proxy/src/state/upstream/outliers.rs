@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
 use weir_config::{Server, Upstream};
 use weir_traffic::balance::Balancer;
 use weir_traffic::ejection::{Ejections, Member, Rules};
@@ -15,7 +14,8 @@ use weir_traffic::{ServerId, ServerState};
 
 use crate::net::clock::{self, Instant};
 use crate::net::failure::Fault;
-use crate::state::snapshot::UpstreamPlan;
+use super::UpstreamPlan;
+use crate::state::due_upstreams::DueUpstreams;
 
 /// The book of an upstream and what the data path needs to know of it.
 #[derive(Debug)]
@@ -37,35 +37,7 @@ struct Book {
     number: u64,
     /// Whether the control thread is to look at it.
     is_due: AtomicBool,
-    due: Arc<DueBooks>,
-}
-
-/// The books that the control thread is to look at, since there is something to tell, or to time.
-#[derive(Debug, Default)]
-pub(crate) struct DueBooks {
-    numbers: Mutex<Vec<u64>>,
-    added: Notify,
-}
-
-impl DueBooks {
-    fn add(&self, number: u64) {
-        self.lock().push(number);
-        self.added.notify_one();
-    }
-
-    /// Waits until there are some.
-    pub(crate) async fn added(&self) {
-        self.added.notified().await;
-    }
-
-    /// Takes their numbers.
-    pub(crate) fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    due: Arc<DueUpstreams>,
 }
 
 /// How an attempt ended, as far as the server is concerned.
@@ -113,7 +85,7 @@ impl Ejector {
         config: &Upstream,
         leaves_at: &[Option<Instant>],
         balancer: &Balancer,
-        due: &Arc<DueBooks>,
+        due: &Arc<DueUpstreams>,
     ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let Rulings { rules, panic_percent, starts_slowly } = Rulings::of(config);

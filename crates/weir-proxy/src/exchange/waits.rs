@@ -10,44 +10,21 @@ use weir_observe::{Cause, Failure, Phase};
 
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Deadline;
-use crate::net::pace::{Pace, PaceLimit};
-
-/// Whom an exchange can wait for once it has a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    /// The client's request body.
-    RequestBody,
-    /// The server, to take what is sent.
-    ServerTakes,
-    /// The head of the response.
-    ResponseHead,
-    /// The server's response body.
-    ResponseBody,
-    /// The client, to take what is sent.
-    ClientTakes,
-}
-
-/// The limits on each wait; `None` is no limit.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct WaitLimits {
-    pub(crate) request_body: Option<PaceLimit>,
-    pub(crate) send: Option<PaceLimit>,
-    pub(crate) response: Option<Duration>,
-    pub(crate) relay: Option<PaceLimit>,
-    pub(crate) client_send: Option<PaceLimit>,
-}
+use crate::state::activity::Activity;
+use crate::state::wait_limits::WaitLimits;
+use crate::net::pace::Pace;
 
 /// What is left of the time that each party has.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Waits {
     response: Option<Duration>,
     paces: [Option<Pace>; 4],
-    awaited: Option<(Awaited, u64)>,
+    awaited: Option<(Activity, u64)>,
     /// Until the attempt has waited for the first time.
     attempt_began: Option<Instant>,
 }
 
-impl Patience {
+impl Waits {
     pub(crate) const fn new() -> Self {
         Self { response: None, paces: [None; 4], awaited: None, attempt_began: None }
     }
@@ -69,12 +46,12 @@ impl Patience {
     pub(crate) fn poll_over(
         &mut self,
         deadline: &mut Deadline,
-        awaited: Awaited,
+        awaited: Activity,
         moved: u64,
     ) -> Poll<Failure> {
         if self.awaited != Some((awaited, moved)) {
             // The response to a request that was sent at once: nothing has taken time since the attempt began.
-            let began = self.attempt_began.take().filter(|_| awaited == Awaited::ResponseHead);
+            let began = self.attempt_began.take().filter(|_| awaited == Activity::ResponseHead);
             let now = began.unwrap_or_else(clock::now);
             if let Some((before, moved_before)) = self.awaited
                 && before != awaited
@@ -83,7 +60,7 @@ impl Patience {
                 pace.rest(now, moved_before);
             }
             let ends = match awaited {
-                Awaited::ResponseHead => self.response.map(|limit| now + limit),
+                Activity::ResponseHead => self.response.map(|limit| now + limit),
                 _ => self.pace(awaited).map(|pace| pace.wait(now, moved)),
             };
             deadline.set_at(ends);
@@ -91,9 +68,9 @@ impl Patience {
         }
         deadline.poll_passed().map(|()| {
             let phase = match awaited {
-                Awaited::RequestBody | Awaited::ServerTakes => Phase::Send,
-                Awaited::ResponseHead => Phase::Response,
-                Awaited::ResponseBody | Awaited::ClientTakes => Phase::Relay,
+                Activity::RequestBody | Activity::ServerTakes => Phase::Send,
+                Activity::ResponseHead => Phase::Response,
+                _ => Phase::Relay,
             };
             if let Some(failure) = deadline.cut_failure(phase) {
                 return failure;
@@ -104,21 +81,19 @@ impl Patience {
             let slow = self.pace(awaited).is_some_and(|pace| !pace.was_silent());
             let cause = if slow { Cause::BodyTooSlow } else { Cause::TimedOut };
             match awaited {
-                Awaited::RequestBody | Awaited::ClientTakes => Failure::client(phase, cause),
-                Awaited::ServerTakes | Awaited::ResponseHead | Awaited::ResponseBody => {
-                    Failure::server(phase, cause)
-                }
+                Activity::RequestBody | Activity::ClientTakes => Failure::client(phase, cause),
+                _ => Failure::server(phase, cause),
             }
         })
     }
 
-    fn pace(&mut self, awaited: Awaited) -> Option<&mut Pace> {
+    fn pace(&mut self, awaited: Activity) -> Option<&mut Pace> {
         let index = match awaited {
-            Awaited::RequestBody => 0,
-            Awaited::ServerTakes => 1,
-            Awaited::ResponseBody => 2,
-            Awaited::ClientTakes => 3,
-            Awaited::ResponseHead => return None,
+            Activity::RequestBody => 0,
+            Activity::ServerTakes => 1,
+            Activity::ResponseBody => 2,
+            Activity::ClientTakes => 3,
+            _ => return None,
         };
         self.paces[index].as_mut()
     }

@@ -4,9 +4,9 @@
 
 /// Names that clients may not use.
 #[derive(Debug)]
-pub(crate) struct Withheld(Box<[Box<str>]>);
+pub(crate) struct StrippedFields(Box<[Box<str>]>);
 
-impl Withheld {
+impl StrippedFields {
     /// `None` when there are none.
     pub(crate) fn new(mut names: Vec<Box<str>>) -> Option<Self> {
         names.sort();
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn no_spelling_gets_past() {
-        let withheld = Withheld::new(vec!["x-ssl-client-verify".into(), "client-cert".into()]).unwrap();
+        let stripped = StrippedFields::new(vec!["x-ssl-client-verify".into(), "client-cert".into()]).unwrap();
         for (name, expected) in [
             ("x-ssl-client-verify", true),
             ("X-SSL-Client-Verify", true),
@@ -44,8 +44,8 @@ mod tests {
             ("client-certs", false),
             ("", false),
         ] {
-            assert_eq!(withheld.covers(name.as_bytes()), expected, "{name}");
+            assert_eq!(stripped.covers(name.as_bytes()), expected, "{name}");
         }
-        assert!(Withheld::new(Vec::new()).is_none());
+        assert!(StrippedFields::new(Vec::new()).is_none());
     }
 }

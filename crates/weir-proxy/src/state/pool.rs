@@ -6,7 +6,6 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,11 +17,10 @@ use crate::net::descriptors::ServerPlace;
 use crate::net::socket::Socket;
 use crate::net::tls::records::Records;
 use crate::net::tls::session::Session;
-use crate::state::view::LocalServer;
 
 /// How many idle connections are kept, and for how long.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct IdleLimits {
+pub(crate) struct PoolLimits {
     /// Idle connections of a worker to a server; 0 keeps none.
     pub(crate) kept_max: usize,
     /// Connections that a worker may have to all servers, in use or idle, without closing idle ones.
@@ -91,7 +89,7 @@ impl ServerConnection {
 
     /// The connection at the end of a clean exchange, if it may be used again, and until when, which may be forever.
     /// `announced` is the server's `Keep-Alive: timeout`.
-    fn if_reusable(mut self, now: Instant, limits: &IdleLimits, announced: Option<Duration>) -> Option<Self> {
+    pub(crate) fn if_reusable(mut self, now: Instant, limits: &PoolLimits, announced: Option<Duration>) -> Option<Self> {
         debug_assert!(!self.is_private, "no other client may have it");
         let aged = limits.age_max.map(|age| self.opened_at + age);
         // A server closes at its announced time: a second earlier is safe.
@@ -107,7 +105,7 @@ impl ServerConnection {
     }
 
     /// The same for a private connection: the limits on reuse would end an authentication, so it has only those of its client.
-    fn if_open(mut self) -> Option<Self> {
+    pub(crate) fn if_open(mut self) -> Option<Self> {
         self.usable_until = None;
         Some(self).filter(|private| !private.connection.has_input())
     }
@@ -116,99 +114,8 @@ impl ServerConnection {
     ///
     /// `thorough` asks the kernel whether it is quiet instead of trusting the event loop: for requests that must not be sent
     /// twice.
-    fn is_usable(&mut self, now: Instant, thorough: bool) -> bool {
+    pub(crate) fn is_usable(&mut self, now: Instant, thorough: bool) -> bool {
         self.usable_until.is_none_or(|until| now < until) && self.connection.is_quiet(thorough)
-    }
-}
-
-/// Private connections that a client connection keeps, each to another server: a site may be made of several applications that
-/// authenticate by themselves.
-const PRIVATE_MAX: usize = 4;
-
-/// The idle connections that belong to one client connection: private ones, and the last one whose server was told whose it is.
-///
-/// They stay open until the client has its next request or goes: both take no longer than the client may be idle.
-#[derive(Debug, Default)]
-pub(crate) struct OwnIdle {
-    /// Least recently used first. Boxed, since nearly every session has none.
-    #[expect(clippy::box_collection, reason = "a session is small: a vector would be three words")]
-    kept: Option<Box<Vec<Own>>>,
-}
-
-#[derive(Debug)]
-struct Own {
-    connection: ServerConnection,
-    /// Where it leads: after a reload, the server of this name may be elsewhere, or be spoken to otherwise.
-    server: Rc<LocalServer>,
-}
-
-impl Own {
-    fn leads_to(&self, server: &Rc<LocalServer>) -> bool {
-        Rc::ptr_eq(&self.server, server) && !server.is_closed()
-    }
-}
-
-impl OwnIdle {
-    /// Takes the connection to this server if it is still good. One to another server is closed, unless it is private.
-    pub(crate) fn take(
-        &mut self,
-        server: &Rc<LocalServer>,
-        now: Instant,
-        thorough: bool,
-    ) -> Option<ServerConnection> {
-        let kept = self.kept.as_mut()?;
-        let own = kept.iter().position(|own| own.leads_to(server)).map(|index| kept.remove(index).connection);
-        kept.retain(|own| own.connection.is_private);
-        own.and_then(|mut own| (own.is_usable(now, thorough || own.is_private)).then_some(own))
-    }
-
-    /// The place of the one of `servers` that has authenticated this client most recently, on a connection that is still good; closes
-    /// those that are not.
-    pub(crate) fn private_server<'a>(
-        &mut self,
-        servers: &(impl Iterator<Item = (usize, &'a Rc<LocalServer>)> + Clone),
-        now: Instant,
-    ) -> Option<usize> {
-        let kept = self.kept.as_mut()?;
-        kept.retain_mut(|own| {
-            !own.connection.is_private || !own.server.is_closed() && own.connection.is_usable(now, true)
-        });
-        let mut private = kept.iter().rev().filter(|own| own.connection.is_private);
-        private
-            .find_map(|own| servers.clone().find(|(_, server)| own.leads_to(server)))
-            .map(|(place, _)| place)
-    }
-
-    /// Keeps a connection to `server` whose exchange ended cleanly.
-    pub(crate) fn keep(
-        &mut self,
-        connection: ServerConnection,
-        server: &Rc<LocalServer>,
-        now: Instant,
-        limits: &IdleLimits,
-        announced: Option<Duration>,
-    ) {
-        let kept = match connection.is_private {
-            true => connection.if_open(),
-            false => connection.if_reusable(now, limits, announced),
-        };
-        let Some(connection) = kept.filter(|_| !server.is_closed()) else { return };
-        if !connection.is_private && ServerPlace::are_used_up() {
-            return;
-        }
-        let list = self.kept.get_or_insert_default();
-        list.retain(|own| own.connection.is_private && !Rc::ptr_eq(&own.server, server));
-        if list.len() >= PRIVATE_MAX {
-            list.remove(0);
-        }
-        list.push(Own { connection, server: Rc::clone(server) });
-    }
-
-    /// Closes the connection to `server`: it has just proved to be dead.
-    pub(crate) fn clear(&mut self, server: &Rc<LocalServer>) {
-        if let Some(kept) = &mut self.kept {
-            kept.retain(|own| !Rc::ptr_eq(&own.server, server));
-        }
     }
 }
 
@@ -228,11 +135,11 @@ struct Parked {
 /// Such a server may be unable to serve one connection while another is open, so a worker must not keep one to itself
 /// while another worker opens a new one: connections, too, never exceed the limit.
 #[derive(Debug, Default)]
-pub(crate) struct SharedIdle {
+pub(crate) struct SharedPool {
     parked: Mutex<Vec<Parked>>,
 }
 
-impl SharedIdle {
+impl SharedPool {
     /// Takes the most recently used connection that is still good; closes those that are not.
     pub(crate) fn take(&self, now: Instant, shard: &Arc<ServerShard>) -> Option<ServerConnection> {
         let mut parked = self.lock();
@@ -254,7 +161,7 @@ impl SharedIdle {
         &self,
         kept: ServerConnection,
         now: Instant,
-        limits: &IdleLimits,
+        limits: &PoolLimits,
         announced: Option<Duration>,
     ) {
         let Some(kept) = kept.if_reusable(now, limits, announced) else { return };
@@ -299,12 +206,12 @@ impl SharedIdle {
 
 /// The idle connections to one server.
 #[derive(Debug, Default)]
-pub(crate) struct IdleConnections {
+pub(crate) struct Pool {
     /// Least recently used first.
     kept: VecDeque<ServerConnection>,
 }
 
-impl IdleConnections {
+impl Pool {
     /// How many are kept.
     pub(crate) fn len(&self) -> usize {
         self.kept.len()
@@ -325,7 +232,7 @@ impl IdleConnections {
         &mut self,
         connection: ServerConnection,
         now: Instant,
-        limits: &IdleLimits,
+        limits: &PoolLimits,
         announced: Option<Duration>,
     ) {
         let Some(connection) = connection.if_reusable(now, limits, announced) else { return };
@@ -354,7 +261,7 @@ mod tests {
 
     use super::*;
 
-    const UNLIMITED: IdleLimits = IdleLimits {
+    const UNLIMITED: PoolLimits = PoolLimits {
         kept_max: usize::MAX,
         open_max: usize::MAX,
         idle_max: None,
@@ -375,10 +282,10 @@ mod tests {
     }
 
     /// How many of `count` connections are kept that become idle together, and whether the last of them is the first to be used again.
-    fn kept(count: usize, limits: &IdleLimits) -> (usize, bool) {
+    fn kept(count: usize, limits: &PoolLimits) -> (usize, bool) {
         let now = crate::net::clock::now();
         let (connections, mut theirs) = connections(count, now);
-        let mut idle = IdleConnections::default();
+        let mut idle = Pool::default();
         for connection in connections {
             idle.keep(connection, now, limits, None);
         }
@@ -395,17 +302,17 @@ mod tests {
     fn as_many_are_kept_as_were_of_use_together() {
         // Clients who all had a request under way come again all at once.
         assert_eq!(kept(60, &UNLIMITED), (60, true));
-        assert_eq!(kept(60, &IdleLimits { kept_max: 20, ..UNLIMITED }), (20, true));
-        assert_eq!(kept(60, &IdleLimits { kept_max: 0, ..UNLIMITED }), (0, false));
+        assert_eq!(kept(60, &PoolLimits { kept_max: 20, ..UNLIMITED }), (20, true));
+        assert_eq!(kept(60, &PoolLimits { kept_max: 0, ..UNLIMITED }), (0, false));
     }
 
     #[test]
     fn a_worker_keeps_to_its_share_of_the_files() {
-        let limits = IdleLimits { open_max: 10, ..UNLIMITED };
+        let limits = PoolLimits { open_max: 10, ..UNLIMITED };
         assert_eq!(kept(60, &limits), (10, true));
         let now = crate::net::clock::now();
         let (mut first, _ends) = connections(12, now);
-        let (mut one, mut other) = (IdleConnections::default(), IdleConnections::default());
+        let (mut one, mut other) = (Pool::default(), Pool::default());
         // Six of twelve are in use: four of the others may stay, whichever server they lead to.
         let in_use = first.split_off(6);
         for (number, connection) in first.into_iter().enumerate() {

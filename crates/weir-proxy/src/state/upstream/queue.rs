@@ -1,0 +1,52 @@
+//! The queue of an upstream, shared by all workers: slots that become free go to the exchanges that wait for them.
+//!
+//! The order is decided in `weir_traffic::admission`.
+
+use tokio::sync::oneshot;
+use weir_observe::Cause;
+use weir_traffic::ServerId;
+use weir_traffic::admission::Outcome;
+
+use super::UpstreamPlan;
+use crate::net::clock::{self, Instant};
+
+/// One exchange in the queue of an upstream: where the server that becomes free is announced, or why there will be none.
+pub(crate) type Waiter = oneshot::Sender<Result<ServerId, Cause>>;
+
+/// The longest that a client is asked to stay away, in seconds: a queue is seldom as full in two minutes as it is now.
+const RETRY_AFTER_MAX: u32 = 120;
+
+/// Tells one who waits what became of it; whether it is still there to hear it.
+pub(crate) fn tell(waiter: Waiter, outcome: Outcome) -> bool {
+    let told = match outcome {
+        Outcome::Server(server) => Ok(server),
+        Outcome::NoServer => Err(Cause::NoServer),
+        Outcome::Overload => Err(Cause::QueueOverload),
+        Outcome::Displaced => Err(Cause::QueueDisplaced),
+    };
+    waiter.send(told).is_ok()
+}
+
+impl UpstreamPlan {
+    /// Gives back a slot, to the next in the queue if there is one.
+    pub(crate) fn release(&self, server: ServerId) {
+        if self.admission.release(server) {
+            self.serve_queue();
+        }
+    }
+
+    /// Hands free slots to those who wait, and sends those away for whom there is no hope: after somebody entered, and
+    /// after a server came or went.
+    pub(crate) fn serve_queue(&self) {
+        self.admission.serve(self.millis(clock::now()), tell);
+    }
+
+    /// When one who comes now could expect a slot, in whole seconds; the time limit of the queue when nobody has left it
+    /// lately.
+    pub(crate) fn queue_drains_in(&self, now: Instant) -> u32 {
+        let expected_ms = self.admission.wait_expected_ms(self.millis(now));
+        let limit_ms = self.config.timeouts.queue.as_millis() as u64;
+        let seconds = expected_ms.unwrap_or(limit_ms).div_ceil(1000);
+        u32::try_from(seconds).unwrap_or(u32::MAX).clamp(1, RETRY_AFTER_MAX)
+    }
+}

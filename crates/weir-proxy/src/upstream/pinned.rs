@@ -1,0 +1,103 @@
+//! The server connections that belong to one client connection and are used for no other.
+//!
+//! Those that are authenticated by NTLM or Negotiate, and the last one whose server was told of its client by a PROXY header.
+//! Must not open connections.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::net::clock::Instant;
+use crate::net::descriptors::ServerPlace;
+use crate::state::pool::{PoolLimits, ServerConnection};
+use crate::state::view::LocalServer;
+
+/// Private connections that a client connection keeps, each to another server: a site may be made of several applications that
+/// authenticate by themselves.
+const PRIVATE_MAX: usize = 4;
+
+/// The idle connections that belong to one client connection: private ones, and the last one whose server was told whose it is.
+///
+/// They stay open until the client has its next request or goes: both take no longer than the client may be idle.
+#[derive(Debug, Default)]
+pub(crate) struct PinnedConnections {
+    /// Least recently used first. Boxed, since nearly every session has none.
+    #[expect(clippy::box_collection, reason = "a session is small: a vector would be three words")]
+    kept: Option<Box<Vec<Own>>>,
+}
+
+#[derive(Debug)]
+struct Own {
+    connection: ServerConnection,
+    /// Where it leads: after a reload, the server of this name may be elsewhere, or be spoken to otherwise.
+    server: Rc<LocalServer>,
+}
+
+impl Own {
+    fn leads_to(&self, server: &Rc<LocalServer>) -> bool {
+        Rc::ptr_eq(&self.server, server) && !server.is_closed()
+    }
+}
+
+impl PinnedConnections {
+    /// Takes the connection to this server if it is still good. One to another server is closed, unless it is private.
+    pub(crate) fn take(
+        &mut self,
+        server: &Rc<LocalServer>,
+        now: Instant,
+        thorough: bool,
+    ) -> Option<ServerConnection> {
+        let kept = self.kept.as_mut()?;
+        let own = kept.iter().position(|own| own.leads_to(server)).map(|index| kept.remove(index).connection);
+        kept.retain(|own| own.connection.is_private);
+        own.and_then(|mut own| (own.is_usable(now, thorough || own.is_private)).then_some(own))
+    }
+
+    /// The place of the one of `servers` that has authenticated this client most recently, on a connection that is still good; closes
+    /// those that are not.
+    pub(crate) fn private_server<'a>(
+        &mut self,
+        servers: &(impl Iterator<Item = (usize, &'a Rc<LocalServer>)> + Clone),
+        now: Instant,
+    ) -> Option<usize> {
+        let kept = self.kept.as_mut()?;
+        kept.retain_mut(|own| {
+            !own.connection.is_private || !own.server.is_closed() && own.connection.is_usable(now, true)
+        });
+        let mut private = kept.iter().rev().filter(|own| own.connection.is_private);
+        private
+            .find_map(|own| servers.clone().find(|(_, server)| own.leads_to(server)))
+            .map(|(place, _)| place)
+    }
+
+    /// Keeps a connection to `server` whose exchange ended cleanly.
+    pub(crate) fn keep(
+        &mut self,
+        connection: ServerConnection,
+        server: &Rc<LocalServer>,
+        now: Instant,
+        limits: &PoolLimits,
+        announced: Option<Duration>,
+    ) {
+        let kept = match connection.is_private {
+            true => connection.if_open(),
+            false => connection.if_reusable(now, limits, announced),
+        };
+        let Some(connection) = kept.filter(|_| !server.is_closed()) else { return };
+        if !connection.is_private && ServerPlace::are_used_up() {
+            return;
+        }
+        let list = self.kept.get_or_insert_default();
+        list.retain(|own| own.connection.is_private && !Rc::ptr_eq(&own.server, server));
+        if list.len() >= PRIVATE_MAX {
+            list.remove(0);
+        }
+        list.push(Own { connection, server: Rc::clone(server) });
+    }
+
+    /// Closes the connection to `server`: it has just proved to be dead.
+    pub(crate) fn clear(&mut self, server: &Rc<LocalServer>) {
+        if let Some(kept) = &mut self.kept {
+            kept.retain(|own| !Rc::ptr_eq(&own.server, server));
+        }
+    }
+}
