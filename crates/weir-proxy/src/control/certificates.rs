@@ -14,8 +14,8 @@ use weir_config::{Certificate, CertificateError, CertificateFiles, Listener, Lis
 use super::clients;
 use super::stapling::Responses;
 use crate::net::clock;
-use crate::state::snapshot::ListenerPlan;
 use crate::net::tls::certificates::Certificates;
+use crate::state::snapshot::ListenerPlan;
 
 /// How often the date is compared where files are not looked at.
 pub(super) const DATE_INTERVAL: Duration = Duration::from_secs(3600);

@@ -11,9 +11,9 @@ use weir_config::{Authorities, CertificateError, Listener, ListenerTls, Revocati
 
 use super::certificates::{DATE_INTERVAL, Mark, mark, seconds};
 use crate::net::clock;
-use crate::state::snapshot::ListenerPlan;
 use crate::net::tls::clients::Trusted;
 use crate::net::tls::terms::Terms;
+use crate::state::snapshot::ListenerPlan;
 
 /// Keeps what the clients of one listener are verified by current, if they are, until the task is dropped.
 pub(super) async fn keep_current(plan: &ListenerPlan) {

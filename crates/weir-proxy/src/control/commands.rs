@@ -9,8 +9,8 @@ use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use weir_config::{Config, Server, ServerAddress};
 
-use crate::control::runtime::address_at;
 use crate::control::reload::Reloaded;
+use crate::control::runtime::address_at;
 
 /// The config as its file has it, for those who show it.
 pub(crate) type Written = Arc<ArcSwap<Config>>;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 use weir_config::{Config, ListenAddress, Listener};
 
-use crate::downstream::listener::{self, BoundAddress, SocketFile};
 use crate::control::proxy::{Listened, StartError};
+use crate::downstream::listener::{self, BoundAddress, SocketFile};
 use crate::net::sys;
 use crate::worker::apply_config::DoorTurn;
 

@@ -13,8 +13,8 @@ use weir_traffic::{Health, ServerId};
 use super::traces::TraceCounts;
 use super::{certificates, modes, own_log};
 use crate::control::reload::Reloads;
-use crate::state::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
 use crate::net::tls::terms::Terms;
+use crate::state::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
 
 /// What the workers have counted, and what the health checks and the traffic say of the servers.
 pub(crate) fn collect(

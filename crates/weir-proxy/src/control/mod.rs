@@ -7,6 +7,7 @@
 pub(crate) mod proxy;
 pub(crate) mod reload;
 pub(crate) mod commands;
+pub(crate) mod recorder;
 pub(crate) mod doors;
 pub(crate) mod upkeep;
 pub(crate) mod access_log;

@@ -14,9 +14,9 @@ use hickory_resolver::{Resolver, TokioResolver};
 use weir_config::{Dns, ServerAddress};
 
 use crate::net::clock::{self, Instant};
+use crate::net::endpoint::Endpoint;
 use crate::state::snapshot::{LiveServer, UpstreamPlan};
 use crate::state::surroundings::millis_between;
-use crate::net::endpoint::Endpoint;
 
 /// Who is asked for names, as the config says; the log tells when there is nobody.
 pub(super) fn resolver(dns: &Dns) -> Option<Arc<TokioResolver>> {

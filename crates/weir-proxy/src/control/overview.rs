@@ -23,9 +23,9 @@ use super::modes::{Modes, Unknown};
 use super::process;
 use super::pulse::{BEAT, Pulse};
 use super::traces::TraceCounts;
-use crate::net::clock;
 use crate::control::proxy::{Listened, open_files_max};
 use crate::control::reload::Reloads;
+use crate::net::clock;
 use crate::state::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};
 use crate::worker::Shared;
 

@@ -17,9 +17,9 @@ use weir_config::{Config, WorkerCount};
 use weir_observe::{Figures, ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
-use crate::net::clock::{self, Instant};
-use crate::control::access_log::{AccessLogs, LogBatches};
+use crate::control::access_log::AccessLogs;
 use crate::control::admin;
+use crate::control::commands::{Wishes, Written};
 use crate::control::doors::{Doors, Opened};
 use crate::control::figures::collect;
 use crate::control::health::CheckThread;
@@ -27,19 +27,21 @@ use crate::control::modes::Modes;
 use crate::control::overview::{ListenedNow, Sources, unix_ms};
 use crate::control::profile::threads::{self, Enrolment};
 use crate::control::pulse::Pulse;
+use crate::control::recorder::Desk;
+use crate::control::reload::{Fixed, Reloads};
 use crate::control::runtime;
 use crate::control::traces::{TraceCounts, Traces};
 use crate::control::upkeep::{Following, keep_up};
+use crate::downstream::listener::{BoundAddress, SocketFile};
+use crate::net::clock::{self, Instant};
 use crate::net::cpus;
 use crate::net::descriptors::DescriptorBudget;
-use crate::downstream::listener::{BoundAddress, SocketFile};
-use crate::state::recorder::{Asked, Desk};
-use crate::control::reload::{Fixed, Reloads};
-use crate::worker::room::RoomWanted;
+use crate::state::log_batches::LogBatches;
+use crate::state::recorder::Asked;
 use crate::state::snapshot::{Current, Snapshot};
 use crate::state::surroundings::{Surroundings, TlsError};
 use crate::worker::apply_config::{DoorTurn, Turn};
-use crate::control::commands::{Wishes, Written};
+use crate::worker::room::RoomWanted;
 use crate::worker::{self, Accepted, Load, Shared, WorkerStart};
 
 /// How much longer than one DNS answer may take the start waits for names.

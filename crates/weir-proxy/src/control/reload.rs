@@ -12,15 +12,15 @@ use std::time::Duration;
 use weir_config::{Admin, Config, Log, Process, Recorder, Server};
 use weir_observe::ReloadFigures;
 
-use crate::net::clock;
+use crate::control::commands::{ServerChange, Unfulfilled};
 use crate::control::doors::Opened;
 use crate::control::health::CheckThread;
-use crate::net::descriptors::DescriptorBudget;
-use crate::downstream::listener::SocketFile;
 use crate::control::proxy::{Proxy, StartError, open_files_max};
+use crate::downstream::listener::SocketFile;
+use crate::net::clock;
+use crate::net::descriptors::DescriptorBudget;
 use crate::state::snapshot::Snapshot;
 use crate::worker::apply_config::Turn;
-use crate::control::commands::{ServerChange, Unfulfilled};
 
 /// How long is waited for the workers to turn, each between two steps of its event loop.
 const TURN_TIME: Duration = Duration::from_secs(10);

@@ -1,9 +1,9 @@
 //! Sessions that are to end because somebody asks for it: which ones, and a line in the log about who it was. Must not
 //! decide who may ask: that is for the doors they come in by.
 
+use crate::control::recorder::{Desk, RunningFound};
 use crate::net::deadline::Cut;
 use crate::net::peer::Peer;
-use crate::state::recorder::{Desk, RunningFound};
 use crate::state::running::{Question, SessionId};
 
 /// Sessions that one answer tells at most.

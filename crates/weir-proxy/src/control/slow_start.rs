@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_traffic::health::SlowStart;
 use weir_traffic::ServerId;
+use weir_traffic::health::SlowStart;
 
 use crate::net::clock;
 use crate::state::snapshot::UpstreamPlan;

@@ -11,8 +11,8 @@ use weir_config::{Authorities, Certificate, CertificateError, RevocationLists, U
 
 use super::certificates::{DATE_INTERVAL, Mark, days_to_tell, mark, read_if_changed, seconds};
 use crate::net::clock;
-use crate::state::snapshot::UpstreamPlan;
 use crate::net::tls::trust::{Material, Trust};
+use crate::state::snapshot::UpstreamPlan;
 
 /// Keeps what TLS with the servers of an upstream is based on current until the task is dropped.
 pub(super) async fn keep_current(plan: Arc<UpstreamPlan>) {

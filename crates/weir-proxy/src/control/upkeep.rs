@@ -15,8 +15,8 @@ use weir_config::Dns;
 
 use super::names::Name;
 use super::{certificates, ejection, names, trust};
-use crate::state::snapshot::{Snapshot, UpstreamPlan};
 use crate::state::due_upstreams::DueUpstreams;
+use crate::state::snapshot::{Snapshot, UpstreamPlan};
 
 /// A config that the tasks are to follow.
 pub(crate) struct Following {

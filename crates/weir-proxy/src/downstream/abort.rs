@@ -11,8 +11,8 @@ use weir_observe::Cause;
 
 use super::session::{LOOK_INTERVAL, Session};
 use crate::net::clock;
-use crate::relay::reframe::Incoming;
 use crate::net::socket::PeerState;
+use crate::relay::reframe::Incoming;
 
 /// How long an abort may go unnoticed, once per connection: see [`Session::poll_aborted`].
 const FIRST_LOOK: Duration = Duration::from_millis(10);

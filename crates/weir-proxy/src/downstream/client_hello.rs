@@ -9,9 +9,9 @@ use weir_http::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloProgress};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
+use crate::exchange::{Ended, Exchange};
 use crate::net::clock;
 use crate::net::failure::of_io;
-use crate::exchange::{Ended, Exchange};
 use crate::state::activity::Activity;
 
 /// Reads the name into the exchange; it stays empty when the client names none or does not speak TLS.

@@ -7,12 +7,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::session::Session;
+use crate::exchange::After;
 use crate::net::clock;
 use crate::net::connection::Connection;
-use crate::exchange::After;
 use crate::net::quantum::Quantum;
-use crate::state::activity::Activity;
 use crate::net::socket::Socket;
+use crate::state::activity::Activity;
 
 /// After an answer that leaves request bytes unread, they are still taken in, so that the client reads the answer before it sees a reset
 /// (RFC 9112 section 9.6): until it has ended its direction, is silent for so long, or for so long in all. Many a client writes all of its

@@ -10,9 +10,9 @@ use weir_http::{HeadLimits, Progress};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
+use crate::exchange::{Ended, Exchange};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_io;
-use crate::exchange::{Ended, Exchange};
 use crate::state::activity::Activity;
 
 /// Reads one request head into the exchange.

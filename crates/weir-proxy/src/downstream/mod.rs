@@ -2,6 +2,7 @@
 
 pub(crate) mod listener;
 pub(crate) mod session;
+mod report;
 mod tls;
 mod abort;
 pub(crate) mod proxy_header;

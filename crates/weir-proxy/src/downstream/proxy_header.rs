@@ -12,8 +12,8 @@ use weir_http::proxy_protocol::{Endpoints, Fault, Header, Progress, parse};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
-use crate::net::peer::Peer;
 use crate::net::clock;
+use crate::net::peer::Peer;
 use crate::state::activity::Activity;
 
 /// What a header said of a connection beside the client, who took the place of the peer.

@@ -16,19 +16,19 @@ use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
 use super::proxy_header::{self, Proxied};
-use crate::net::clock::{self, Instant};
-use crate::net::connection::Connection;
-use crate::control::access_log::LogBatches;
-use crate::net::deadline::Deadline;
-use crate::net::peer::Peer;
+use super::tls::{self, Refused};
 use crate::exchange::After;
 use crate::exchange::carrier::{Carrier, future_bytes};
-use crate::state::activity::Activity;
+use crate::net::clock::{self, Instant};
+use crate::net::connection::Connection;
+use crate::net::deadline::Deadline;
+use crate::net::peer::Peer;
 use crate::net::socket::Socket;
 use crate::net::tls::clients::ClientCertificate;
-use super::tls::{self, Refused};
-use crate::upstream::pinned::PinnedConnections;
+use crate::state::activity::Activity;
+use crate::state::log_batches::LogBatches;
 use crate::state::view::LocalListener;
+use crate::upstream::pinned::PinnedConnections;
 use crate::worker::{Accepted, Worker};
 
 /// How long a stop waits for the first request of a connection.

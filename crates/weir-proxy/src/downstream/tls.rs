@@ -8,20 +8,20 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustls::server::UnbufferedServerConnection;
 use rustls::ServerConfig;
+use rustls::server::UnbufferedServerConnection;
 use weir_observe::{Cause, Failure, Party, Phase};
 
+use super::session::Session;
+use crate::net::clock::{self, Instant};
+use crate::net::failure::of_io;
+use crate::net::socket::Behind;
 use crate::net::tls::clients::ClientCertificate;
+use crate::net::tls::failure::of_rustls;
 use crate::net::tls::records::Records;
 use crate::net::tls::session::Session as TlsSession;
 use crate::net::tls::terms::Terms;
-use crate::net::clock::{self, Instant};
-use super::session::Session;
-use crate::net::failure::of_io;
-use crate::net::tls::failure::of_rustls;
 use crate::state::activity::Activity;
-use crate::net::socket::Behind;
 
 /// The content type of the first record of a handshake (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 0x16;

@@ -9,11 +9,11 @@ use weir_http::{FieldName, Method, ResponseBody, Version, write};
 use weir_observe::{Cause, Failure, Page, Party, Phase, choose_format, status_text};
 
 use super::fields::leave;
-use crate::state::activity::Activity;
 use super::{After, Ended, Exchange, fields, forwarded, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::{Sink as _, Source as _};
+use crate::state::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 
 /// What becomes of the fields of an answer that no route has a say in.
@@ -225,7 +225,9 @@ async fn send(session: &mut Session, exchange: &mut Exchange, status: u16) -> Re
             }
             match sink.poll_write(cx, &[]) {
                 Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(crate::relay::failure::of_response_body(&error))),
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(crate::relay::failure::of_response_body(&error)));
+                }
                 Poll::Pending => {
                     let sent = exchange.to_client.sent;
                     session.tell(Activity::ClientTakes, Some(exchange));

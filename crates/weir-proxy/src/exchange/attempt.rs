@@ -13,26 +13,26 @@ use weir_http::{Progress, RequestBody, Version};
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
-use crate::state::activity::Activity;
 use super::retry::{Failed, Kind, Tried};
 use super::{Exchange, choose, fields, private};
+use crate::downstream::session::Session;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::descriptors::{self, ServerPlace};
-use crate::downstream::session::Session;
+use crate::net::failure::{of_io, of_server};
+use crate::net::socket::Behind;
+use crate::relay::failure::of_request_body;
 use crate::relay::reframe::{Framing, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
-use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
-use crate::net::socket::Behind;
-use crate::upstream::admission::Slot;
-use crate::state::upstream::outliers::Outcome;
-use crate::upstream::handshake::{self, Opening};
-use crate::net::failure::{of_io, of_server};
-use crate::relay::failure::of_request_body;
+use crate::state::activity::Activity;
 use crate::state::pool::ServerConnection;
-use crate::upstream::proxy_header;
+use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
+use crate::state::upstream::outliers::Outcome;
 use crate::state::view::{LocalServer, View};
+use crate::upstream::admission::Slot;
+use crate::upstream::handshake::{self, Opening};
+use crate::upstream::proxy_header;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;

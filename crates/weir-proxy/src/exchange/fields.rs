@@ -5,7 +5,8 @@
 
 use weir_config::{ForwardHost, HeaderChanges};
 use weir_http::{
-    Expectation, Field, FieldName, FieldSet, Fields, Method, RequestBody, ResponseBody, TargetForm, Version, write,
+    Expectation, Field, FieldName, FieldSet, Fields, Method, RequestBody, ResponseBody, TargetForm, Version,
+    write,
 };
 
 use weir_traffic::ServerId;
@@ -14,8 +15,8 @@ use super::attempt::Plans;
 use super::{Exchange, choose, forwarded, persistence, trace};
 use crate::downstream::session::Session;
 use crate::relay::reframe::Framing;
-use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::state::pool::ServerConnection;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// What decides whether a field line passes.
 struct Filter<'a> {

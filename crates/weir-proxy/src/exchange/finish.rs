@@ -7,10 +7,9 @@ use weir_observe::Phase;
 
 use super::attempt::{Plans, Serving};
 use super::record::Record;
-use super::{After, Exchange};
-use crate::net::clock;
-use crate::control::{access_log, traces};
+use super::{After, Exchange, log, recording, trace};
 use crate::downstream::session::Session;
+use crate::net::clock;
 use crate::state::view::View;
 
 /// Gives the server connection back if it can be used again; tells what becomes of the client's.
@@ -111,11 +110,9 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
             shard.bytes_out.add(exchange.to_server.sent - up);
         }
     }
-    access_log::write(session, exchange, &view);
-    if let Some(recorder) = &session.worker.recorder {
-        recorder.record(session, exchange, &view);
-    }
+    log::write(session, exchange, &view);
+    recording::record(session, exchange, &view);
     if exchange.record.trace.sampled().is_some() {
-        traces::hand_over(session, exchange, &view);
+        trace::hand_over(session, exchange, &view);
     }
 }

@@ -20,6 +20,8 @@ pub(crate) mod tcp;
 pub(crate) mod tunnelled;
 mod answer;
 mod finish;
+mod log;
+pub(crate) mod recording;
 pub(crate) mod waits;
 
 use weir_http::{RequestHead, ResponseHead};
@@ -28,16 +30,16 @@ use weir_traffic::persistence::Bond;
 
 use crate::downstream::http1::read_request;
 use crate::downstream::session::Session;
-use crate::state::recorder::{Story, Told};
 use crate::relay::Relay;
 use crate::relay::reframe::{Incoming, Outgoing};
 use crate::relay::replay::Kept;
+use crate::state::recorder::{Story, TunnelTrace};
 use crate::upstream::admission;
 use attempt::Plans;
-use waits::Waits;
 use record::Record;
 use retry::Tried;
 use tunnelled::Tunnelled;
+use waits::Waits;
 
 /// Memory that each buffer of an exchange keeps from one request to the next; more goes back to the allocator.
 const MEMORY_KEPT_MAX: usize = 8 * 1024;
@@ -185,7 +187,7 @@ pub(crate) struct Exchange {
     /// What is noted of its attempts for the recorder.
     pub(crate) story: Story,
     /// What a tunnel, now over, has kept of its beginning.
-    pub(crate) told: Option<Box<Told>>,
+    pub(crate) told: Option<Box<TunnelTrace>>,
 }
 
 impl Exchange {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use weir_observe::{Failure, Kept, Party, Phase, PhaseTimes};
 
 use super::trace::Trace;
-use crate::net::clock::{self, Instant};
 use crate::downstream::session::Session;
+use crate::net::clock::{self, Instant};
 use crate::state::view::View;
 
 /// Bytes of a request id that Weir makes: 128 random bits in hexadecimal.

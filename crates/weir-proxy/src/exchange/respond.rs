@@ -6,14 +6,14 @@ use weir_http::ResponseBody;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::attempt::{Plans, Serving};
-use crate::relay::failure::{of_request_body, of_response_body};
-use crate::state::activity::Activity;
 use super::{Ended, Exchange, fields, persistence, private};
-use crate::net::clock;
 use crate::downstream::session::Session;
+use crate::net::clock;
+use crate::relay::failure::{of_request_body, of_response_body};
 use crate::relay::reframe::{Incoming, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{RelayError, Waiting};
+use crate::state::activity::Activity;
 
 /// Relays the response that `serving` has begun.
 ///

@@ -8,9 +8,9 @@ use weir_traffic::retry::{self, FailedAttempt, NextServer, Verdict};
 
 use super::attempt::{Plans, Serving};
 use super::{Ended, Exchange};
+use crate::downstream::session::Session;
 use crate::net::clock;
 use crate::net::descriptors;
-use crate::downstream::session::Session;
 use crate::state::recorder::Decision;
 use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::admission::Slot;

@@ -9,9 +9,9 @@ use super::attempt::{self, Plans};
 use super::retry::{self, Tried};
 use super::tunnelled::Tunnelled;
 use super::{After, Ended, Exchange, choose, finish};
-use crate::net::clock;
 use crate::downstream::client_hello;
 use crate::downstream::session::Session;
+use crate::net::clock;
 use crate::upstream::admission;
 
 /// Brings one connection from its client to a server; returns the tunnel, or what becomes of a client that gets none.

@@ -7,49 +7,22 @@ use weir_config::{HeaderChanges, Trust};
 use weir_http::{FieldName, FieldSet, Traceparent, Version};
 use weir_observe::Phase;
 
-use super::Exchange;
 use super::fields::leave;
+use super::{Exchange, recording};
 use crate::downstream::session::Session;
 use crate::state::snapshot::{ListenerPlan, TracePlan};
+use crate::state::trace_queue::{ExchangeSpan, Sampled};
 use crate::state::view::View;
+
+/// Longest path that is told of what a server got.
+const PATH_BYTES_MAX: usize = 256;
 
 /// What an exchange knows of its trace; nothing, when traces are off.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trace {
-    own: Option<Own>,
+    own: Option<ExchangeSpan>,
     /// Fields of the request that are not copied.
     pub(super) stripped: FieldSet,
-}
-
-/// The place of an exchange in its trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Own {
-    /// The trace, and the span of the exchange itself.
-    pub(crate) traceparent: Traceparent,
-    /// The span of the client that it was made in; 0 when the trace begins here.
-    pub(crate) parent_id: u64,
-    pub(crate) is_http_10: bool,
-}
-
-/// Tells the ids of the spans of one exchange apart.
-const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
-
-impl Own {
-    /// The id of the span of an attempt, the first of which is 1.
-    pub(crate) fn attempt_id(&self, attempt: u8) -> u64 {
-        match self.traceparent.span_id ^ u64::from(attempt).wrapping_mul(STRIDE) {
-            0 => STRIDE.rotate_left(17),
-            id => id,
-        }
-    }
-
-    /// The id of the span of its wait in the queue.
-    pub(crate) fn queue_id(&self) -> u64 {
-        match !self.traceparent.span_id {
-            0 => STRIDE.rotate_left(34),
-            id => id,
-        }
-    }
 }
 
 impl Trace {
@@ -58,7 +31,7 @@ impl Trace {
 
     /// Its place, if it is sampled.
     #[inline]
-    pub(crate) fn sampled(&self) -> Option<&Own> {
+    pub(crate) fn sampled(&self) -> Option<&ExchangeSpan> {
         self.own.as_ref().filter(|own| own.traceparent.is_sampled)
     }
 
@@ -128,7 +101,7 @@ fn place(
     plan: &TracePlan,
     caller: Option<Traceparent>,
     is_http_10: bool,
-) -> Own {
+) -> ExchangeSpan {
     let random = || session.worker.random();
     let trace_id = match caller {
         Some(caller) => caller.trace_id,
@@ -136,7 +109,7 @@ fn place(
     };
     let is_wanted = caller.map_or_else(|| plan.share.takes(trace_id), |caller| caller.is_sampled);
     let is_sampled = is_wanted && session.worker.may_sample(plan, session.now - view.snapshot.epoch);
-    Own {
+    ExchangeSpan {
         traceparent: Traceparent { trace_id, span_id: random(), is_sampled },
         parent_id: caller.map_or(0, |caller| caller.span_id),
         is_http_10,
@@ -152,7 +125,7 @@ pub(crate) fn write(out: &mut Vec<u8>, exchange: &Exchange, changes: &HeaderChan
 }
 
 #[inline(never)]
-fn write_traced(out: &mut Vec<u8>, own: &Own, attempt: u8, changes: &HeaderChanges) {
+fn write_traced(out: &mut Vec<u8>, own: &ExchangeSpan, attempt: u8, changes: &HeaderChanges) {
     let name = FieldName::Traceparent.as_str().as_bytes();
     if !leave(changes, name) {
         return;
@@ -163,21 +136,21 @@ fn write_traced(out: &mut Vec<u8>, own: &Own, attempt: u8, changes: &HeaderChang
     out.extend_from_slice(b"\r\n");
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_span_of_an_exchange_has_its_own_id() {
-        for span_id in [1, 2, STRIDE, STRIDE.wrapping_mul(7), u64::MAX] {
-            let traceparent = Traceparent { trace_id: 1, span_id, is_sampled: true };
-            let own = Own { traceparent, parent_id: 0, is_http_10: false };
-            let mut ids: BTreeSet<u64> = (1..=16).map(|attempt| own.attempt_id(attempt)).collect();
-            ids.extend([span_id, own.queue_id()]);
-            assert!(!ids.contains(&0), "0 is no id");
-            assert_eq!(ids.len(), 18, "{span_id}: {ids:?}");
-        }
+/// Hands a sampled exchange over that is over, to where the newest config says.
+pub(crate) fn hand_over(session: &Session, exchange: &Exchange, view: &View) {
+    // Not while it is being replaced, which a connection that ends by a panic could come across.
+    let Ok(present) = session.worker.view.try_borrow() else { return };
+    let (Some(plan), Some(own)) = (&present.snapshot.traces, exchange.record.trace.sampled()) else { return };
+    let sampled = || {
+        let rewritten = exchange.rewritten.split(|byte| *byte == b'?').next().unwrap_or_default();
+        let rewritten = &rewritten[..rewritten.len().min(PATH_BYTES_MAX)];
+        Box::new(Sampled {
+            own: *own,
+            flight: recording::whole(session, exchange, view),
+            rewritten: (!rewritten.is_empty()).then(|| rewritten.into()),
+        })
+    };
+    if !plan.outlet.send(sampled) {
+        session.worker.shard.traces_dropped.increment();
     }
 }

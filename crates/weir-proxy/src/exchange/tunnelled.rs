@@ -11,18 +11,18 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 
 use super::attempt::Plans;
-use crate::net::failure::of_io;
 use super::record::Record;
-use super::{After, Exchange, finish};
-use crate::net::clock::{self, Instant};
+use super::{After, Exchange, finish, recording};
 use crate::downstream::session::Session;
-use crate::state::recorder::Told;
+use crate::net::clock::{self, Instant};
+use crate::net::failure::of_io;
+use crate::net::failure::of_server;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::{Broken, Side, Tunnel};
 use crate::state::activity::Activity;
-use crate::upstream::admission::Slot;
-use crate::net::failure::of_server;
 use crate::state::pool::ServerConnection;
+use crate::state::recorder::TunnelTrace;
+use crate::upstream::admission::Slot;
 
 /// How much earlier than the process a tunnel ends, so that its last bytes and the end itself still reach both sides.
 const DRAIN_LEAD: Duration = Duration::from_millis(500);
@@ -62,7 +62,7 @@ pub(crate) struct Tunnelled {
     /// The request and its response, if the log may show them.
     logged: Option<Box<Exchange>>,
     /// What the recorder and the collector of traces will want to know of the beginning.
-    told: Option<Box<Told>>,
+    told: Option<Box<TunnelTrace>>,
     _counted: CountedOpen,
 }
 
@@ -107,7 +107,7 @@ impl Tunnelled {
             |rate: Option<weir_config::Rate>| rate.map(|rate| Throttle::new(rate.bytes_per_second(), now));
         let is_logged = session.listener.log().is_some();
         let is_told = session.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
-        let told = is_told.then(|| Told::of(session, exchange, plans.view));
+        let told = is_told.then(|| recording::tunnel_trace(session, exchange, plans.view));
         Box::new(Self {
             server,
             slot,

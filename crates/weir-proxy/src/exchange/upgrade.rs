@@ -7,14 +7,14 @@ use weir_http::Method;
 use weir_observe::{Failure, Phase};
 
 use super::attempt::{Plans, Serving};
-use crate::relay::failure::of_response_body;
-use crate::state::activity::Activity;
 use super::tunnelled::Tunnelled;
 use super::{After, Ended, Exchange, fields, persistence};
-use crate::net::clock;
 use crate::downstream::session::Session;
+use crate::net::clock;
 use crate::relay::Sink as _;
+use crate::relay::failure::of_response_body;
 use crate::relay::reframe::Writer;
+use crate::state::activity::Activity;
 
 impl Exchange {
     /// Whether the response turns the connection into a tunnel: 101, or 2xx to CONNECT (RFC 9110 section 9.3.6).

@@ -10,9 +10,9 @@ use weir_observe::{Cause, Failure, Phase};
 
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Deadline;
+use crate::net::pace::Pace;
 use crate::state::activity::Activity;
 use crate::state::wait_limits::WaitLimits;
-use crate::net::pace::Pace;
 
 /// What is left of the time that each party has.
 #[derive(Debug)]

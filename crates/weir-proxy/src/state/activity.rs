@@ -60,12 +60,18 @@ impl Activity {
 
     /// Whether it is part of an attempt on a server that has not answered.
     pub(crate) const fn is_attempt(self) -> bool {
-        matches!(self, Activity::Connecting | Activity::RequestBody | Activity::ServerTakes | Activity::ResponseHead)
+        matches!(
+            self,
+            Activity::Connecting | Activity::RequestBody | Activity::ServerTakes | Activity::ResponseHead
+        )
     }
 
     /// Whether it is a body that does not move.
     pub(crate) const fn is_body(self) -> bool {
-        matches!(self, Activity::RequestBody | Activity::ServerTakes | Activity::ResponseBody | Activity::ClientTakes)
+        matches!(
+            self,
+            Activity::RequestBody | Activity::ServerTakes | Activity::ResponseBody | Activity::ClientTakes
+        )
     }
 
     /// What is waited for, as the end of a sentence.

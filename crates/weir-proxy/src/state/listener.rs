@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{Action, Listener, PathForm, Progress, Protocol, Route};
-use weir_http::{ChunkedLimits, EncodedSlash, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules};
+use weir_http::{
+    ChunkedLimits, EncodedSlash, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
+};
 use weir_observe::{ListenerShard, PerWorker, RouteShard};
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
 use weir_traffic::rewrite::Rewrite;
@@ -14,12 +16,12 @@ use weir_traffic::split::Split;
 
 use super::surroundings::{Surroundings, TlsError, is_same};
 use super::upstream::UpstreamPlan;
-use crate::net::peer::Peer;
-use crate::state::wait_limits::WaitLimits;
-use crate::state::stripped_fields::StrippedFields;
 use crate::net::pace::PaceLimit;
+use crate::net::peer::Peer;
 use crate::net::tls::clients::lines_without;
 use crate::net::tls::terms::Terms;
+use crate::state::stripped_fields::StrippedFields;
+use crate::state::wait_limits::WaitLimits;
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
 const CLIENTS_MAX: usize = 1 << 20;

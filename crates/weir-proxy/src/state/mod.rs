@@ -12,6 +12,8 @@ mod listener;
 pub(crate) mod upstream;
 pub(crate) mod pool;
 mod traces;
+pub(crate) mod trace_queue;
+pub(crate) mod log_batches;
 pub(crate) mod stripped_fields;
 pub(crate) mod wait_limits;
 pub(crate) mod method_set;

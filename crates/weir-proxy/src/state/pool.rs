@@ -89,7 +89,12 @@ impl ServerConnection {
 
     /// The connection at the end of a clean exchange, if it may be used again, and until when, which may be forever.
     /// `announced` is the server's `Keep-Alive: timeout`.
-    pub(crate) fn if_reusable(mut self, now: Instant, limits: &PoolLimits, announced: Option<Duration>) -> Option<Self> {
+    pub(crate) fn if_reusable(
+        mut self,
+        now: Instant,
+        limits: &PoolLimits,
+        announced: Option<Duration>,
+    ) -> Option<Self> {
         debug_assert!(!self.is_private, "no other client may have it");
         let aged = limits.age_max.map(|age| self.opened_at + age);
         // A server closes at its announced time: a second earlier is safe.

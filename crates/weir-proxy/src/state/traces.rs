@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_config::{Traces, Trust};
 use weir_traffic::sampling::{Pace, Share};
 
-use crate::control::traces::Outlet;
+use crate::state::trace_queue::TraceSender;
 
 /// How a worker traces.
 #[derive(Debug, Clone)]
@@ -14,11 +14,11 @@ pub(crate) struct TracePlan {
     /// How many one worker may sample a second.
     pub(crate) pace: Pace,
     pub(crate) follow: Trust,
-    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) outlet: Arc<TraceSender>,
 }
 
 impl TracePlan {
-    pub(crate) fn new(config: &Traces, workers: usize, outlet: &Arc<Outlet>) -> Self {
+    pub(crate) fn new(config: &Traces, workers: usize, outlet: &Arc<TraceSender>) -> Self {
         Self {
             share: Share::of_million(config.ratio.of_million()),
             pace: Pace::of(config.rate, workers),

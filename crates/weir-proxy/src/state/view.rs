@@ -12,9 +12,9 @@ use std::time::Duration;
 use weir_observe::{ListenerShard, ServerShard, UpstreamShard};
 
 use crate::net::clock::Instant;
-use crate::control::access_log::LogBatches;
-use crate::state::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan};
+use crate::state::log_batches::LogBatches;
 use crate::state::pool::{Pool, ServerConnection};
+use crate::state::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan};
 
 /// The snapshot as one worker sees it.
 #[derive(Debug)]

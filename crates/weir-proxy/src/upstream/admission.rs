@@ -15,10 +15,10 @@ use weir_traffic::balance::{Excluded, Patience, Pick};
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{Standing, Ticket};
 
-use crate::net::clock::{self, Instant};
 use crate::downstream::session::Session;
 use crate::exchange::attempt::Plans;
 use crate::exchange::{Ended, Exchange, forwarded};
+use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::upstream::queue::tell;
@@ -252,4 +252,3 @@ impl Drop for Claim<'_> {
         self.shard.queue_time.record(u64::from(clock::micros(clock::now() - self.began)));
     }
 }
-

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use rustls::client::UnbufferedClientConnection;
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::net::endpoint::Endpoint;
 use super::proxy_header::{self, Header};
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
+use crate::net::endpoint::Endpoint;
 use crate::net::failure::{of_connect, of_server};
 use crate::net::socket::{Behind, Socket};
 use crate::net::timers::Timers;

@@ -10,14 +10,14 @@ use weir_config::ProxyVersion;
 use weir_http::proxy_protocol::{Claims, Endpoints, Ssl, write_v1, write_v2};
 
 use super::connect;
-use crate::net::endpoint::Endpoint;
 use crate::downstream::session::Session;
-use crate::net::peer::Peer;
 use crate::exchange::Exchange;
-use crate::state::snapshot::UpstreamPlan;
+use crate::net::endpoint::Endpoint;
+use crate::net::peer::Peer;
 use crate::net::socket::{Behind, Socket};
 use crate::net::timers::Timers;
 use crate::net::tls::records::Records;
+use crate::state::snapshot::UpstreamPlan;
 
 /// A header as it is sent.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use crate::net::clock;
-use crate::control::access_log::LogBatches;
 use crate::downstream::listener::OpenDoor;
+use crate::net::clock;
+use crate::state::log_batches::LogBatches;
 use crate::state::snapshot::Snapshot;
 use crate::state::view::LocalListener;
 use crate::worker::Worker;

@@ -19,22 +19,22 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use weir_observe::{Failure, WorkerShard};
 use weir_traffic::limit::ConnectionLimit;
 
-use crate::state::allowance::Allowance;
+use crate::downstream::listener::OpenDoor;
+use crate::downstream::session::Session;
+use crate::exchange::carrier::Carrier;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::{self, ServerPlace};
-use crate::downstream::listener::OpenDoor;
-use crate::downstream::session::Session;
+use crate::net::memory::{self, Tide};
 use crate::net::peer::Peer;
-use crate::exchange::carrier::Carrier;
+use crate::net::timers::Timers;
+use crate::state::allowance::Allowance;
 use crate::state::recorder::{Asked, Recorder};
-use crate::worker::room::{Displaced, RoomWanted};
 use crate::state::running::Roll;
 use crate::state::snapshot::{ListenerState, TracePlan};
-use crate::net::memory::{self, Tide};
-use crate::net::timers::Timers;
-use crate::worker::apply_config::Turn;
 use crate::state::view::{LocalListener, View};
+use crate::worker::apply_config::Turn;
+use crate::worker::room::{Displaced, RoomWanted};
 
 /// Sessions by which a worker must be ahead of another before it hands one over: below that, evening out costs more
 /// than it brings.
@@ -226,7 +226,7 @@ async fn answer(worker: Rc<Worker>, mut asks: UnboundedReceiver<Asked>) {
     while let Some(ask) = asks.recv().await {
         match ask {
             Asked::Kept(ask) => ask.answer(worker.recorder.as_ref()),
-            Asked::Running(ask) => Roll::call(&worker, ask).await,
+            Asked::Running(ask) => worker.roll.call(&worker.timers, ask).await,
         }
     }
 }

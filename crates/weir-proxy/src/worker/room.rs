@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::net::clock::{self, Instant};
 use crate::downstream::listener::Door;
+use crate::net::clock::{self, Instant};
 use crate::state::snapshot::ListenerState;
 use crate::state::view::LocalListener;
 use crate::worker::Worker;

@@ -14,10 +14,10 @@ use super::answer::Answer;
 use super::guard::Peer;
 use super::query::decoded;
 use super::request::Request;
+use crate::control::commands::{ServerChange, Unfulfilled};
 use crate::control::modes::Unknown;
 use crate::control::runtime::answer::{correct, obey};
 use crate::control::runtime::command::{self, LINE_BYTES_MAX};
-use crate::control::commands::{ServerChange, Unfulfilled};
 
 /// What the path of a server begins with: `/api/servers/UPSTREAM/SERVER`.
 pub(super) const SERVERS: &[u8] = b"/api/servers/";

@@ -14,7 +14,7 @@ use super::answer::Answer;
 use super::query::{decoded, only_known};
 use super::request::Request;
 use super::story::{Narrator, rfc3339};
-use crate::state::recorder::{Desk, Filter, Found, RunningFound, Wanted};
+use crate::control::recorder::{Desk, Filter, Found, RunningFound, Wanted};
 use crate::state::running::Question;
 
 /// What the path of one exchange begins with; its request id, or its number (`WORKER-NUMBER`), follows.

@@ -38,8 +38,8 @@ use self::reserve::Reserve;
 pub(crate) use self::story::{Narrator, client, unix_micros};
 use super::modes::Modes;
 use super::overview::Sources;
-use crate::state::recorder::Desk;
 use crate::control::commands::{Wishes, Written};
+use crate::control::recorder::Desk;
 
 /// How long one request may take from its first byte to its last.
 const REQUEST_TIME: Duration = Duration::from_secs(10);

@@ -15,14 +15,14 @@ use super::Served;
 use super::answer::Answer;
 use super::query::decoded;
 use super::request::Request;
-use crate::net::connection::Connection;
 use crate::control::overview::Sources;
 use crate::control::profile::cpu::{self, CpuProfile, NoProfile};
 use crate::control::profile::memory::{Class, MemoryProfile};
 use crate::downstream::session::Session;
 use crate::exchange::carrier::Carrier;
-use crate::state::snapshot::Snapshot;
+use crate::net::connection::Connection;
 use crate::state::pool::ServerConnection;
+use crate::state::snapshot::Snapshot;
 
 /// Where profiles are.
 pub(super) const BELOW: &[u8] = b"/api/profile/";

@@ -15,10 +15,10 @@ use super::guard::Peer;
 use super::query::{decoded, only_known};
 use super::request::Request;
 use super::story::{Narrator, millis, rfc3339};
-use crate::net::clock::{self, Instant};
 use crate::control::modes::Unknown;
+use crate::control::recorder::RunningFound;
 use crate::control::sessions::{self, TOLD_MAX, shown};
-use crate::state::recorder::RunningFound;
+use crate::net::clock::{self, Instant};
 use crate::state::running::{Question, Running, SessionId};
 
 /// What the path of all sessions is, and what that of one begins with.

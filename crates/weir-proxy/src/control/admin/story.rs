@@ -7,11 +7,10 @@ use weir_observe::access_log::UnixMicros;
 use weir_observe::{Failure, Party, Phase};
 use weir_traffic::balance::Standing;
 
-use crate::net::clock::{self, Instant};
+use crate::control::recorder::{Desk, ListenerNames, Names};
 use crate::control::sessions::shown;
-use crate::state::recorder::{
-    Decision, Desk, Entry, EntryKind, Flight, ListenerNames, NONE, Names, TRIES_KEPT, Try,
-};
+use crate::net::clock::{self, Instant};
+use crate::state::recorder::{Decision, Entry, EntryKind, Flight, NONE, TRIES_KEPT, Try};
 use crate::state::running::SessionId;
 
 /// Where each failure is described.

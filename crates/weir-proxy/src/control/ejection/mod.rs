@@ -17,8 +17,8 @@ use weir_traffic::ejection::{Change, Rules, Window};
 
 use super::slow_start;
 use crate::net::clock::{self, Instant};
-use crate::state::snapshot::UpstreamPlan;
 use crate::state::due_upstreams::DueUpstreams;
+use crate::state::snapshot::UpstreamPlan;
 
 /// How often it is looked whether health or the operator left nobody but those who are out.
 const LOOK: Duration = Duration::from_secs(1);

@@ -18,12 +18,12 @@ use weir_traffic::health::{Pacer, Schedule, Verdict};
 use super::probe::Probe;
 use super::thread::{Following, Rest};
 use super::{CheckedServer, Random};
+use crate::control::proxy::open_files_max;
+use crate::control::recorder::Desk;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::probes_max;
 use crate::net::failure::Fault;
-use crate::control::proxy::open_files_max;
-use crate::state::recorder::Desk;
 use crate::state::snapshot::{Snapshot, UpstreamPlan};
 
 /// How many probes the config asks for.

@@ -27,10 +27,10 @@ use weir_traffic::{Health, ServerId, ServerState};
 use self::probe::Probe;
 pub(crate) use self::thread::CheckThread;
 use super::{sessions, slow_start};
+use crate::control::recorder::Desk;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors;
 use crate::net::failure::Fault;
-use crate::state::recorder::Desk;
 use crate::state::snapshot::UpstreamPlan;
 
 /// One server and everything that its probes need.

@@ -16,13 +16,13 @@ use super::response::{Expected, Source};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
+use crate::net::endpoint::Endpoint;
 use crate::net::failure::Fault;
-use crate::state::snapshot::UpstreamPlan;
+use crate::net::failure::of_server;
 use crate::net::socket::Behind;
 use crate::net::tls::trust::{Introduction, Trust};
-use crate::net::endpoint::Endpoint;
+use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::handshake::{self, Opening};
-use crate::net::failure::of_server;
 use crate::upstream::proxy_header::{self, Header};
 
 /// How one server is probed.

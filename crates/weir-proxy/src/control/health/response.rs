@@ -13,8 +13,8 @@ use super::request::Kept;
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::failure::Fault;
-use crate::state::snapshot::UpstreamPlan;
 use crate::net::failure::of_server;
+use crate::state::snapshot::UpstreamPlan;
 
 /// Responses of the class 1xx before the final one; a probe asks for none.
 const INTERIM_MAX: u32 = 8;

@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::checks::{keep_checked, probes_per_second};
-use crate::net::clock;
 use crate::control::profile::threads;
-use crate::state::recorder::Desk;
+use crate::control::recorder::Desk;
+use crate::net::clock;
 use crate::state::snapshot::Snapshot;
 
 /// Probes per second from which the thread rests between its looks.

@@ -10,11 +10,11 @@ use weir_traffic::Mode;
 use super::command::{Command, HELP, ServerName, Sessions, Weight, Wrong};
 use super::rows::{error_row, session_row};
 use crate::control::admin::{Narrator, Peer, Served};
+use crate::control::commands::{ServerChange, Unfulfilled};
 use crate::control::modes::Unknown;
 use crate::control::sessions::{self, TOLD_MAX};
 use crate::state::recorder::Wanted;
 use crate::state::running::{Question, SessionId};
-use crate::control::commands::{ServerChange, Unfulfilled};
 
 /// Failures that `show errors` tells one by one.
 const ERRORS_TOLD: usize = 100;

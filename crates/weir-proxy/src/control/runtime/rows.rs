@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use weir_config::Protocol;
 use weir_observe::haproxy::{ErrorRow, SessionRow};
 
-use crate::net::clock::{self, Instant};
 use crate::control::admin::{Narrator, client, unix_micros};
 use crate::control::sessions::shown;
+use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
 use crate::state::recorder::{Entry, Flight};
 use crate::state::running::Running;

@@ -15,8 +15,9 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use weir_config::Collector;
 use weir_observe::TraceLoss;
 
-use super::{Queue, TraceCounts};
+use super::TraceCounts;
 use crate::net::clock::{self, Instant};
+use crate::state::trace_queue::TraceQueue;
 
 /// How long is waited before a request is made again: at first, and at most.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
@@ -70,13 +71,13 @@ pub(super) struct Courier {
     agent: ureq::Agent,
     collector: Collector,
     url: String,
-    queue: Arc<Queue>,
+    queue: Arc<TraceQueue>,
     counts: Arc<TraceCounts>,
     state: Mutex<State>,
 }
 
 impl Courier {
-    pub(super) fn new(collector: &Collector, queue: &Arc<Queue>, counts: &Arc<TraceCounts>) -> Self {
+    pub(super) fn new(collector: &Collector, queue: &Arc<TraceQueue>, counts: &Arc<TraceCounts>) -> Self {
         Self {
             agent: agent(collector),
             url: collector.url.to_string(),

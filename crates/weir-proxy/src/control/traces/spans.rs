@@ -12,10 +12,11 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use weir_config::ServerAddress;
 use weir_observe::{Failure, Party, Phase};
 
-use super::Sampled;
+use crate::control::recorder::Names;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
-use crate::state::recorder::{Decision, Entry, EntryKind, NONE, Names, TRIES_KEPT, Try};
+use crate::state::recorder::{Decision, Entry, EntryKind, NONE, TRIES_KEPT, Try};
+use crate::state::trace_queue::Sampled;
 
 /// One moment on both clocks, from which times of exchanges are reckoned.
 pub(super) struct Moment {

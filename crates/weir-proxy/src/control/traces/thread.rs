@@ -14,12 +14,13 @@ use tokio::runtime::Runtime;
 use weir_config::Collector;
 use weir_observe::TraceLoss;
 
+use super::TraceCounts;
 use super::courier::{Courier, Outcome};
 use super::spans::{Moment, spans_of};
-use super::{Message, Queue, Sampled, TraceCounts};
-use crate::net::clock;
 use crate::control::profile::threads;
-use crate::state::recorder::Desk;
+use crate::control::recorder::Desk;
+use crate::net::clock;
+use crate::state::trace_queue::{Sampled, TraceMessage, TraceQueue};
 
 /// How long exchanges are gathered into a batch, from the first.
 const GATHER_TIME: Duration = Duration::from_millis(200);
@@ -29,8 +30,8 @@ const BATCH_MAX: usize = 256;
 
 /// What the thread is given.
 pub(super) struct Work {
-    pub(super) receiver: Receiver<Message>,
-    pub(super) queue: Arc<Queue>,
+    pub(super) receiver: Receiver<TraceMessage>,
+    pub(super) queue: Arc<TraceQueue>,
     pub(super) collector: Collector,
     pub(super) instance: Box<str>,
     pub(super) counts: Arc<TraceCounts>,
@@ -76,7 +77,7 @@ fn run(work: &Work, export: &Export) {
 
 /// Waits for an exchange, and takes those that follow it at once or soon; `false` when nothing more comes.
 fn gather(work: &Work, batch: &mut Vec<Sampled>) -> bool {
-    let Ok(Message::Sampled(first)) = work.receiver.recv() else { return false };
+    let Ok(TraceMessage::Sampled(first)) = work.receiver.recv() else { return false };
     work.queue.leave();
     batch.push(*first);
     if !work.queue.is_ending() && !work.queue.holds(BATCH_MAX) {
@@ -84,12 +85,12 @@ fn gather(work: &Work, batch: &mut Vec<Sampled>) -> bool {
     }
     while batch.len() < BATCH_MAX {
         match work.receiver.try_recv() {
-            Ok(Message::Sampled(next)) => {
+            Ok(TraceMessage::Sampled(next)) => {
                 work.queue.leave();
                 batch.push(*next);
             }
             Err(TryRecvError::Empty) => return true,
-            Ok(Message::End) | Err(TryRecvError::Disconnected) => return false,
+            Ok(TraceMessage::End) | Err(TryRecvError::Disconnected) => return false,
         }
     }
     true

@@ -3,18 +3,23 @@
 
 use std::ops::Range;
 
-use weir_config::Protocol;
 use weir_http::Method;
-use weir_observe::Phase;
-
-use crate::downstream::session::Session;
-use crate::exchange::Exchange;
 
 /// Bytes of all words together.
 const BYTES: usize = 208;
 
 /// Bytes of a path or of a host; a request id may have as many.
 const WORD_BYTES_MAX: usize = 128;
+
+/// The words of a request as its head has them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestWords<'a> {
+    pub(crate) method: Method,
+    /// The method as it was sent.
+    pub(crate) method_text: &'a [u8],
+    pub(crate) path: &'a [u8],
+    pub(crate) host: &'a [u8],
+}
 
 /// Words of one request, one behind the other.
 #[derive(Debug, Clone, Copy)]
@@ -44,13 +49,37 @@ impl Words {
         words
     }
 
-    /// Writes down those of an exchange.
+    /// Sets the words of a request, whose id is `id`.
     #[inline(always)]
-    pub(crate) fn set(&mut self, session: &Session, exchange: &Exchange) {
-        let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    pub(crate) fn set(&mut self, id: &[u8], words: &RequestWords<'_>) {
+        let mut end = self.set_id(id);
+        self.method = words.method;
+        if self.method == Method::Other {
+            end = self.push(end, words.method_text);
+        }
+        self.ends[1] = end as u8;
+        end = self.push(end, words.path);
+        self.ends[2] = end as u8;
+        end = self.push(end, words.host);
+        self.ends[3] = end as u8;
+    }
+
+    /// Sets what is known of a request without a head: the beginning of its first line, and a host.
+    #[cold]
+    pub(crate) fn set_without_head(&mut self, id: &[u8], line: &[u8], host: &[u8]) {
+        let end = self.set_id(id);
+        self.method = Method::Other;
+        self.ends[1] = end as u8;
+        let line_end = self.push(end, line);
+        self.ends[2] = line_end as u8;
+        self.ends[3] = self.push(line_end, host) as u8;
+    }
+
+    /// Begins with the id of a request; gives where it ends.
+    #[inline(always)]
+    fn set_id(&mut self, id: &[u8]) -> usize {
         self.is_cut = false;
-        let id = &exchange.record.request_id[..];
-        let mut end = match <&[u8; 32]>::try_from(id) {
+        let end = match <&[u8; 32]>::try_from(id) {
             Ok(made) => {
                 self.bytes[..32].copy_from_slice(made);
                 32
@@ -58,33 +87,7 @@ impl Words {
             Err(_) => self.push(0, id),
         };
         self.ends[0] = end as u8;
-        if text.is_empty() {
-            return self.set_without_head(session, exchange, end);
-        }
-        self.method = request.method();
-        if self.method == Method::Other {
-            end = self.push(end, request.method_span().of(text));
-        }
-        self.ends[1] = end as u8;
-        end = self.push(end, request.path().of(text));
-        self.ends[2] = end as u8;
-        end = self.push(end, request.authority().of(text));
-        self.ends[3] = end as u8;
-    }
-
-    /// There is no head that could be read: the beginning of its first line, or the server name of TLS.
-    #[cold]
-    fn set_without_head(&mut self, session: &Session, exchange: &Exchange, end: usize) {
-        self.method = Method::Other;
-        self.ends[1] = end as u8;
-        // What the client of a TCP listener says is nobody's business, nor what is not HTTP at all.
-        let is_head = session.protocol == Protocol::Http
-            && exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
-        let received = if is_head { session.client.received() } else { b"" };
-        let line = received.split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next().unwrap_or_default();
-        let line_end = self.push(end, line);
-        self.ends[2] = line_end as u8;
-        self.ends[3] = self.push(line_end, &exchange.server_name) as u8;
+        end
     }
 
     /// Appends as much of a word as there is room for; gives where it ends.

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Activity, Running, SessionId};
-use crate::net::clock;
+use super::{Running, SessionId};
+use crate::net::clock::{self, Instant};
 use crate::net::deadline::Cut;
-use crate::downstream::session::Session;
-use crate::exchange::Exchange;
 
 /// Which sessions are meant, and what is to become of them.
 #[derive(Debug, Clone, Default)]
@@ -28,34 +26,33 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// Whether it means this session, which carries `exchange` if any.
-    pub(super) fn takes(&self, session: &Session, doing: Activity, exchange: Option<&Exchange>) -> bool {
-        // One that waits in the queue may have been on a server before, on which an attempt has failed.
-        let exchange = exchange.filter(|_| self.server.is_none() || doing != Activity::Queue);
-        let is_id = |id: &[u8]| exchange.is_some_and(|exchange| exchange.record.request_id == id);
-        let is_listener = |name: &str| *session.listener.plan().config.name == *name;
-        self.session.is_none_or(|id| id.number == session.number)
-            && self.request_id.as_deref().is_none_or(is_id)
-            && self.listener.as_deref().is_none_or(is_listener)
-            && self.takes_place(exchange)
-            && (self.age_min.is_zero()
-                || clock::now().saturating_duration_since(session.opened_at()) >= self.age_min)
-    }
-
-    fn takes_place(&self, exchange: Option<&Exchange>) -> bool {
-        if self.upstream.is_none() && self.server.is_none() {
-            return true;
-        }
-        let Some(record) = exchange.map(|exchange| &exchange.record) else { return false };
-        let (Some(view), Some(upstream)) = (record.served(), record.upstream) else { return false };
-        let plan = &view.snapshot.upstreams[upstream].config;
-        let is_server = |name: &str| {
-            let server = record.server.and_then(|server| plan.servers.get(server));
-            server.is_some_and(|server| *server.name == *name)
+    /// Whether it means this connection.
+    pub(super) fn takes(&self, candidate: &Candidate<'_>) -> bool {
+        let age = || clock::now().saturating_duration_since(candidate.opened_at);
+        let is = |wanted: &Option<Box<str>>, name: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| name == Some(wanted))
         };
-        self.upstream.as_deref().is_none_or(|name| *plan.name == *name)
-            && self.server.as_deref().is_none_or(is_server)
+        self.session.is_none_or(|id| id.number == candidate.number)
+            && self.request_id.as_deref().is_none_or(|id| candidate.request_id == Some(id))
+            && is(&self.listener, Some(candidate.listener))
+            && is(&self.upstream, candidate.upstream)
+            && is(&self.server, candidate.server)
+            && (self.age_min.is_zero() || age() >= self.age_min)
     }
+}
+
+/// What a question asks about, of one client connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    /// Its number among those of the worker.
+    pub(crate) number: u64,
+    pub(crate) opened_at: Instant,
+    pub(crate) listener: &'a str,
+    /// The id of the request that it carries, if it carries one.
+    pub(crate) request_id: Option<&'a [u8]>,
+    /// Where its exchange is, as far as that is known.
+    pub(crate) upstream: Option<&'a str>,
+    pub(crate) server: Option<&'a str>,
 }
 
 /// A question to one worker.

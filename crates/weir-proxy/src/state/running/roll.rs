@@ -5,11 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Ask, Activity, Question, Ran, Running};
+use super::{Activity, Ask, Candidate, Question, Ran, Running};
 use crate::net::deadline::Cut;
-use crate::downstream::session::Session;
-use crate::exchange::Exchange;
-use crate::worker::Worker;
+use crate::net::timers::Timers;
 
 /// Sessions that are woken at once: a worker is through with them in some tens of microseconds.
 const GROUP: usize = 128;
@@ -66,7 +64,7 @@ impl Roll {
 
     /// Notes for what the session waits that runs now.
     #[inline]
-    pub(super) fn note_wait(&self, doing: Activity) {
+    pub(crate) fn note_wait(&self, doing: Activity) {
         self.waits_for.set(Some(doing));
     }
 
@@ -80,17 +78,17 @@ impl Roll {
         self.waits_for.get().is_some_and(Activity::is_body)
     }
 
-    /// Hears what a session does; why it has to end, if it has to.
-    pub(super) fn hear(&self, session: &Session, doing: Activity, exchange: Option<&Exchange>) -> Option<Cut> {
+    /// Hears of a connection, `running` if it is shown; why the connection has to end, if it has to.
+    pub(crate) fn hear(&self, candidate: &Candidate<'_>, running: impl FnOnce() -> Running) -> Option<Cut> {
         let Ok(mut open) = self.open.try_borrow_mut() else { return None };
         let Some(call) = &mut *open else { return None };
         call.heard += 1;
-        if !call.question.takes(session, doing, exchange) {
+        if !call.question.takes(candidate) {
             return None;
         }
         call.matching += 1;
-        if call.has_room(session.number) {
-            call.keep(Running::of(session, doing, exchange));
+        if call.has_room(candidate.number) {
+            call.keep(running());
         }
         call.question.ends
     }
@@ -105,14 +103,14 @@ impl Roll {
         }
     }
 
-    /// Asks all sessions of a worker.
-    pub(crate) async fn call(worker: &Worker, ask: Ask) {
-        let (roll, asked) = (&worker.roll, worker.timers.len());
+    /// Asks all connections of a worker, whose timers these are.
+    pub(crate) async fn call(&self, timers: &Timers, ask: Ask) {
+        let (roll, asked) = (self, timers.len());
         roll.open.replace(Some(Call::new(&ask.question)));
         roll.number.set(roll.number().wrapping_add(1));
         let mut next = Some(0);
         while let Some(from) = next {
-            next = worker.timers.wake_some(from, GROUP);
+            next = timers.wake_some(from, GROUP);
             tokio::task::yield_now().await;
         }
         let heard = || roll.open.borrow().as_ref().map_or(0, |call| call.heard);

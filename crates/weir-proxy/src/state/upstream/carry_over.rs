@@ -12,11 +12,11 @@ use weir_traffic::admission::Admission;
 use weir_traffic::balance::{Balancer, Member};
 
 use super::{LiveServer, UpstreamPlan, delay_target};
-use crate::state::surroundings::Surroundings;
 use crate::net::clock::Instant;
-use crate::state::upstream::queue::Waiter;
-use crate::state::upstream::outliers::Ejector;
 use crate::state::pool::SharedPool;
+use crate::state::surroundings::Surroundings;
+use crate::state::upstream::outliers::Ejector;
+use crate::state::upstream::queue::Waiter;
 
 /// The servers of a plan to come, by their places, and the plan before it.
 #[derive(Debug, Clone, Copy)]

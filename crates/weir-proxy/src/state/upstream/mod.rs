@@ -29,12 +29,12 @@ use super::ramp::Ramp;
 use super::surroundings::{Surroundings, TlsError, millis_between};
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::ServerPlace;
-use crate::state::method_set::MethodSet;
-use crate::net::tls::trust::Trust;
-use crate::state::upstream::queue::Waiter;
 use crate::net::endpoint::Endpoint;
-use crate::state::upstream::outliers::Ejector;
+use crate::net::tls::trust::Trust;
+use crate::state::method_set::MethodSet;
 use crate::state::pool::{PoolLimits, SharedPool};
+use crate::state::upstream::outliers::Ejector;
+use crate::state::upstream::queue::Waiter;
 
 /// An upstream, its rules in the form the data path uses.
 #[derive(Debug)]

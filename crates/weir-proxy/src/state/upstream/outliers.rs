@@ -12,9 +12,9 @@ use weir_traffic::balance::Balancer;
 use weir_traffic::ejection::{Ejections, Member, Rules};
 use weir_traffic::{ServerId, ServerState};
 
+use super::UpstreamPlan;
 use crate::net::clock::{self, Instant};
 use crate::net::failure::Fault;
-use super::UpstreamPlan;
 use crate::state::due_upstreams::DueUpstreams;
 
 /// The book of an upstream and what the data path needs to know of it.

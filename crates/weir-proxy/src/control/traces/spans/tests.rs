@@ -10,8 +10,9 @@ use weir_observe::Cause;
 use weir_traffic::sampling::{SHARE_WHOLE, Share};
 
 use super::*;
-use crate::exchange::trace::Own;
-use crate::state::recorder::{Flight, NamesKept, Words};
+use crate::control::recorder::NamesKept;
+use crate::exchange::trace::ExchangeSpan;
+use crate::state::recorder::{Flight, Words};
 use crate::state::snapshot::Snapshot;
 use crate::state::surroundings::Surroundings;
 
@@ -24,8 +25,12 @@ upstream.app.servers = [{ name = "one", address = "10.0.0.1:80" }, { name = "two
 /// The names of the config above.
 fn names() -> Vec<Names> {
     let config = Checked::parse(CONFIG, "weir.toml").into_result().expect("it has no mistake");
-    let around =
-        Surroundings { via_name: "weir-1".into(), seed: 1, workers: 1, due_upstreams: std::sync::Arc::default() };
+    let around = Surroundings {
+        via_name: "weir-1".into(),
+        seed: 1,
+        workers: 1,
+        due_upstreams: std::sync::Arc::default(),
+    };
     let kept = NamesKept::default();
     kept.learn(&Snapshot::new(&config, &around).expect("it has no TLS"));
     kept.all()
@@ -45,7 +50,7 @@ fn fine() -> Sampled {
     entry.words = Words::of(b"an-id", Method::Get, b"/api/x", b"shop.test:8080");
     entry.times.add(Phase::Response, 8_000);
     let traceparent = Traceparent { trace_id: 0xabc, span_id: 0x123, is_sampled: true };
-    Sampled { own: Own { traceparent, parent_id: 0x77, is_http_10: false }, flight, rewritten: None }
+    Sampled { own: ExchangeSpan { traceparent, parent_id: 0x77, is_http_10: false }, flight, rewritten: None }
 }
 
 fn spans(sampled: &Sampled) -> Vec<SpanData> {

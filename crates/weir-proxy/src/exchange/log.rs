@@ -1,0 +1,128 @@
+//! The line of an exchange in the access log of its listener.
+
+use std::sync::atomic::Ordering;
+
+use weir_http::{ResponseHead, Version};
+use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, TlsRecord, UnixMicros};
+
+use super::{Exchange, forwarded};
+use crate::downstream::session::Session;
+use crate::net::clock;
+use crate::net::peer::Peer;
+use crate::state::view::View;
+
+/// Writes the line of an exchange, if its listener logs.
+pub(crate) fn write(session: &Session, exchange: &Exchange, view: &View) {
+    let log = session.listener.log();
+    let Some(log) = &*log else { return };
+    log.add(|format, text| with_record(session, exchange, view, |record| format.render(record, text)));
+}
+
+/// The fields of both heads, for formats that name some.
+struct Heads<'a> {
+    exchange: &'a Exchange,
+}
+
+impl FieldSource for Heads<'_> {
+    fn request_field(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.request_text[..];
+        self.exchange.request.fields().get_by_name(text, name).map(|field| field.value.of(text))
+    }
+
+    fn response_field(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.response_text[..];
+        let response: &ResponseHead = &self.exchange.response;
+        response.fields().get_by_name(text, name).map(|field| field.value.of(text))
+    }
+}
+
+fn with_record(
+    session: &Session,
+    exchange: &Exchange,
+    view: &View,
+    render: impl FnOnce(&ExchangeRecord<'_>),
+) {
+    let snapshot = &view.snapshot;
+    let record = &exchange.record;
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let listener = &snapshot.listeners[record.listener()];
+    let upstream =
+        record.upstream.zip(record.served()).map(|(index, served)| &served.snapshot.upstreams[index]);
+    let server = upstream.zip(record.server).map(|(upstream, index)| &*upstream.config.servers[index].name);
+    let address = |peer: Peer| match peer {
+        Peer::Inet(addr) => Some(addr),
+        Peer::Unix => None,
+    };
+    // A request whose head could not be read has nothing to show but what its failure says.
+    let whole = !text.is_empty();
+    let client = address(session.peer).map(|client| match whole {
+        true => (forwarded::client_address(session, exchange, listener), client.port()).into(),
+        false => client,
+    });
+    let ago = clock::now().saturating_duration_since(record.began);
+    let began = clock::unix_now().saturating_sub(ago);
+    let identity = session.certificate().map(|certificate| &certificate.identity);
+    let trace_id = record.trace.id_digits();
+    let head = |span: weir_http::Span| if whole { span.of(text) } else { &[] };
+    render(&ExchangeRecord {
+        time: UnixMicros(u64::try_from(began.as_micros()).unwrap_or(u64::MAX)),
+        listener: &listener.config.name,
+        client,
+        peer: address(session.sender()),
+        local: session.local.as_deref().copied(),
+        exchange_number: session.requests,
+        method: head(request.method_span()),
+        target: head(request.target()),
+        version: if !whole {
+            b""
+        } else if request.version() == Version::Http10 {
+            b"HTTP/1.0"
+        } else {
+            b"HTTP/1.1"
+        },
+        host: if whole { request.authority().of(text) } else { b"" },
+        request_id: &record.request_id,
+        trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
+        fields: &Heads { exchange },
+        status: (record.status != 0).then_some(record.status),
+        failure: record.failure,
+        bytes_in: record.bytes_in,
+        bytes_out: exchange.to_client.sent,
+        body_bytes_in: record.tunnelled.map_or(exchange.request_body.received(), |(up, _)| up),
+        body_bytes_out: record.body_bytes_out(exchange.response_relay.moved),
+        route: record.route.map_or("", |index| &listener.route_plans[index].config.name),
+        upstream: upstream.map_or("", |upstream| &upstream.config.name),
+        server: server.unwrap_or(""),
+        attempts: record.attempts,
+        reused: (record.attempts > 0).then_some(record.reused),
+        queue_position: record.queue_position,
+        kept: record.kept,
+        tls: session.client.tls.as_ref().map(|tls| TlsRecord {
+            client_subject: identity.map_or("", |identity| &identity.subject),
+            client_fingerprint: identity.map_or("", |identity| &identity.fingerprint),
+            ..tls.record()
+        }),
+        ended_by: record.ended_by,
+        phases: record.times,
+        load: load(session, exchange),
+    });
+}
+
+fn load(session: &Session, exchange: &Exchange) -> Load {
+    let shared = &session.worker.shared;
+    let process = shared.loads.iter().map(|load| load.0.load(Ordering::Relaxed)).sum();
+    let listener = session.listener.state.connections.count();
+    let served = exchange.record.upstream.zip(exchange.record.served());
+    let states =
+        served.map_or(&[][..], |(index, served)| served.snapshot.upstreams[index].balancer().states());
+    Load {
+        process,
+        listener,
+        upstream: states.iter().map(|state| state.in_flight()).sum(),
+        server: exchange
+            .record
+            .server
+            .and_then(|index| states.get(index))
+            .map_or(0, |state| state.in_flight()),
+    }
+}

@@ -1,0 +1,111 @@
+//! Lines of the access log on their way from a worker to the thread that writes them.
+//!
+//! A worker appends lines to a batch and hands full batches over without waiting. When the writer is behind by more than
+//! the limit, lines are dropped and counted.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+
+use weir_observe::WorkerShard;
+use weir_observe::access_log::LogFormat;
+
+/// A batch goes to the writer when it is this large, or when the worker sweeps.
+const BATCH_BYTES: usize = 32 * 1024;
+
+/// Lines on their way to the writer.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) text: Vec<u8>,
+    /// Where each line ends.
+    pub(crate) ends: Vec<usize>,
+}
+
+/// A message to the writer.
+#[derive(Debug)]
+pub(crate) enum LogMessage {
+    Lines(Batch),
+    /// Open files again, under the same name.
+    Reopen,
+}
+
+/// The writer of one output, shared by every listener that logs there.
+#[derive(Debug)]
+pub(crate) struct LogOutput {
+    pub(crate) sender: Sender<LogMessage>,
+    /// Shared with the writer, which must not hold the sender.
+    pub(crate) progress: Arc<LogProgress>,
+    pub(crate) lines_max: usize,
+}
+
+/// How far a writer has come.
+#[derive(Debug, Default)]
+pub(crate) struct LogProgress {
+    /// Lines handed over and not yet written.
+    pub(crate) waiting: AtomicUsize,
+    /// Lines that could not be written and that no worker has counted yet.
+    pub(crate) lost: AtomicU64,
+}
+
+/// One worker's end of the access log of one listener.
+pub(crate) struct LogBatches {
+    format: Arc<LogFormat>,
+    output: Arc<LogOutput>,
+    batch: RefCell<Batch>,
+    shard: Arc<WorkerShard>,
+}
+
+impl LogBatches {
+    /// An empty batch for `output`, in `format`; lines that are lost are counted by `shard`.
+    pub(crate) fn new(format: &Arc<LogFormat>, output: &Arc<LogOutput>, shard: &Arc<WorkerShard>) -> Self {
+        Self {
+            format: Arc::clone(format),
+            output: Arc::clone(output),
+            batch: RefCell::default(),
+            shard: Arc::clone(shard),
+        }
+    }
+
+    /// Whether its lines show where the client connected to.
+    pub(crate) fn shows_local(&self) -> bool {
+        self.format.shows_local()
+    }
+
+    /// Hands the lines gathered so far to the writer.
+    pub(crate) fn flush(&self) {
+        let progress = &self.output.progress;
+        let lost = progress.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            self.shard.log_lines_dropped.add(lost);
+        }
+        let mut batch = self.batch.borrow_mut();
+        if batch.ends.is_empty() {
+            return;
+        }
+        let lines = batch.ends.len();
+        if progress.waiting.load(Ordering::Relaxed) + lines > self.output.lines_max {
+            self.shard.log_lines_dropped.add(lines as u64);
+            batch.text.clear();
+            batch.ends.clear();
+            return;
+        }
+        progress.waiting.fetch_add(lines, Ordering::Relaxed);
+        let full = std::mem::take(&mut *batch);
+        let _writer_gone = self.output.sender.send(LogMessage::Lines(full));
+    }
+
+    /// Adds the line that `render` appends to the text it is given.
+    pub(crate) fn add(&self, render: impl FnOnce(&LogFormat, &mut Vec<u8>)) {
+        let is_full = {
+            let mut batch = self.batch.borrow_mut();
+            let Batch { text, ends } = &mut *batch;
+            render(&self.format, text);
+            ends.push(text.len());
+            text.len() >= BATCH_BYTES
+        };
+        if is_full {
+            self.flush();
+        }
+    }
+}

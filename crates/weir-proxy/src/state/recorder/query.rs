@@ -1,0 +1,110 @@
+//! Questions about recorded exchanges, as they are sent to a worker, and what a worker finds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::entry::{Entry, Flight, NONE};
+use super::{Recorder, Rings};
+use crate::state::running::{self, SessionId};
+
+/// What somebody wants to know.
+#[derive(Debug, Clone)]
+pub(crate) enum Wanted {
+    /// Exchanges with this request id.
+    Id(Box<[u8]>),
+    /// The one that a worker has given this number.
+    Number {
+        worker: usize,
+        number: u64,
+    },
+    /// Those of this session.
+    Session(SessionId),
+    Failures,
+    Any(Filter),
+}
+
+/// Which exchanges are wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    /// The places of upstream and server in each config, if only some are wanted.
+    pub(crate) places: Option<Vec<(u64, u32, Option<u32>)>>,
+    pub(crate) status: Option<(u16, u16)>,
+    pub(crate) time_min: Duration,
+}
+
+impl Filter {
+    fn takes(&self, entry: &Entry) -> bool {
+        let is_there = |(generation, upstream, server): &(u64, u32, Option<u32>)| {
+            *generation == entry.served_generation
+                && *upstream == entry.upstream
+                && server.is_none_or(|server| server == entry.server)
+        };
+        let status = match (entry.status, entry.failure) {
+            (0, Some(failure)) => failure.log_status(),
+            (status, _) => status,
+        };
+        entry.ended.saturating_duration_since(entry.began) >= self.time_min
+            && self.status.is_none_or(|(low, high)| (low..=high).contains(&status))
+            && self.places.as_ref().is_none_or(|places| entry.upstream != NONE && places.iter().any(is_there))
+    }
+}
+
+/// What a worker is asked.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// What it keeps of exchanges that are over.
+    Kept(Ask),
+    /// What its sessions do now.
+    Running(running::Ask),
+}
+
+/// A question to one recorder.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) wanted: Arc<Wanted>,
+    pub(crate) count_max: usize,
+    pub(crate) answer: oneshot::Sender<Vec<Flight>>,
+}
+
+impl Ask {
+    /// Answers from what is kept; nothing when nothing is.
+    pub(crate) fn answer(self, recorder: Option<&Recorder>) {
+        let found = recorder.and_then(|recorder| {
+            recorder.0.try_borrow().ok().map(|rings| rings.find(&self.wanted, self.count_max))
+        });
+        let _gone = self.answer.send(found.unwrap_or_default());
+    }
+}
+
+impl Rings {
+    fn find(&self, wanted: &Wanted, count_max: usize) -> Vec<Flight> {
+        let mut found: Vec<Flight> = match wanted {
+            Wanted::Failures => self.failures.newest_first().take(count_max).copied().collect(),
+            Wanted::Id(id) => self.matching(|entry| entry.words.id() == &**id, count_max),
+            Wanted::Number { number, .. } => self.matching(|entry| entry.number == *number, 1),
+            Wanted::Session(id) => self.matching(|entry| entry.session == id.number, count_max),
+            Wanted::Any(filter) => self.matching(|entry| filter.takes(entry), count_max),
+        };
+        sort(&mut found);
+        found.truncate(count_max);
+        found
+    }
+
+    /// The newest of each ring that `takes` means.
+    fn matching(&self, takes: impl Fn(&Entry) -> bool, count_max: usize) -> Vec<Flight> {
+        let plain = self.exchanges.newest_first().filter(|entry| takes(entry));
+        let whole = |flight: &&Flight| takes(&flight.entry);
+        let mut found: Vec<Flight> = plain.take(count_max).map(Flight::of).collect();
+        found.extend(self.retried.newest_first().filter(whole).take(count_max));
+        found.extend(self.failures.newest_first().filter(whole).take(count_max));
+        found
+    }
+}
+
+/// The newest first.
+fn sort(found: &mut [Flight]) {
+    found
+        .sort_unstable_by(|a, b| b.entry.ended.cmp(&a.entry.ended).then(b.entry.number.cmp(&a.entry.number)));
+}
