@@ -60,7 +60,7 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
 
 /// What a figure may differ by from one run to the next of the same, 95 times of 100, as a share of it: a machine changes over
 /// minutes, and the rounds of one run, seconds after each other, do not show by how much. The decision
-/// `0041-how-much-two-runs-of-the-same-differ` tells how it was found.
+/// `0041-run-to-run-variance` tells how it was found.
 const BETWEEN_RUNS: f64 = 0.01;
 
 /// A figure of one round.

@@ -11,7 +11,7 @@ use weir_traffic::sampling::{SHARE_WHOLE, Share};
 
 use super::*;
 use crate::control::recorder::NamesKept;
-use crate::exchange::trace::ExchangeSpan;
+use crate::state::trace_queue::ExchangeSpan;
 use crate::state::recorder::{Flight, Words};
 use crate::state::snapshot::Snapshot;
 use crate::state::surroundings::Surroundings;
