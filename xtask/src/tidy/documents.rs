@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn decisions_have_heading_and_date() {
-        let with = |text| found(&[("docs/decisions/0001-registered-descriptors.md", text)]);
+        let with = |text| found(&[("docs/decisions/0001-x.md", text)]);
         assert_eq!(with("# One worker per core\n\n2025-03-04, measured.\n"), []);
         assert_eq!(with("# One worker per core\n"), [(Rule::Decision, 1)]);
         assert_eq!(with("2025-03-04\n"), [(Rule::Decision, 1)]);
