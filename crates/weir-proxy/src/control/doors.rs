@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use weir_config::{Config, ListenAddress, Listener};
 
 use crate::control::proxy::{Listened, StartError};
-use crate::downstream::listener::{self, BoundAddress, SocketFile};
+use crate::net::listening::{self, BoundAddress, SocketFile};
 use crate::net::sys;
 use crate::worker::apply_config::DoorTurn;
 
@@ -68,7 +68,7 @@ impl Doors {
             let (door, sockets) = match known {
                 Some(door) => (Door { listener: listener.name.clone(), ..(*door).clone() }, Vec::new()),
                 None => {
-                    let bound = listener::bind(listener, address, workers);
+                    let bound = listening::bind(listener, address, workers);
                     let bound = bound.map_err(|error| cannot_bind(listener, address, error))?;
                     doors.bound += 1;
                     let (listener, address) = (listener.name.clone(), address.clone());
@@ -100,7 +100,7 @@ impl Doors {
             // Nor are those that this process has already, whether they stay or go.
             if !taken.iter().any(|taken| taken.overlaps(address)) {
                 let listener = &config.listeners[place];
-                listener::probe(listener, address).map_err(|error| cannot_bind(listener, address, error))?;
+                listening::probe(listener, address).map_err(|error| cannot_bind(listener, address, error))?;
             }
         }
         Ok(())

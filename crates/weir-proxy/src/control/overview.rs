@@ -26,8 +26,8 @@ use super::traces::TraceCounts;
 use crate::control::proxy::{Listened, open_files_max};
 use crate::control::reload::Reloads;
 use crate::net::clock;
+use crate::state::shared::Shared;
 use crate::state::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};
-use crate::worker::Shared;
 
 /// The addresses in use, for those who show them.
 pub(crate) type ListenedNow = Arc<ArcSwap<Vec<Listened>>>;

@@ -32,17 +32,18 @@ use crate::control::reload::{Fixed, Reloads};
 use crate::control::runtime;
 use crate::control::traces::{TraceCounts, Traces};
 use crate::control::upkeep::{Following, keep_up};
-use crate::downstream::listener::{BoundAddress, SocketFile};
 use crate::net::clock::{self, Instant};
 use crate::net::cpus;
 use crate::net::descriptors::DescriptorBudget;
+use crate::net::listening::{BoundAddress, SocketFile};
 use crate::state::log_batches::LogBatches;
 use crate::state::recorder::Asked;
+use crate::state::shared::RoomWanted;
+use crate::state::shared::{Accepted, Load, Shared};
 use crate::state::snapshot::{Current, Snapshot};
 use crate::state::surroundings::{Surroundings, TlsError};
 use crate::worker::apply_config::{DoorTurn, Turn};
-use crate::worker::room::RoomWanted;
-use crate::worker::{self, Accepted, Load, Shared, WorkerStart};
+use crate::worker::{self, WorkerStart};
 
 /// How much longer than one DNS answer may take the start waits for names.
 const NAMES_GRACE: Duration = Duration::from_millis(500);

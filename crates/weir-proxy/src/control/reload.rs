@@ -16,9 +16,9 @@ use crate::control::commands::{ServerChange, Unfulfilled};
 use crate::control::doors::Opened;
 use crate::control::health::CheckThread;
 use crate::control::proxy::{Proxy, StartError, open_files_max};
-use crate::downstream::listener::SocketFile;
 use crate::net::clock;
 use crate::net::descriptors::DescriptorBudget;
+use crate::net::listening::SocketFile;
 use crate::state::snapshot::Snapshot;
 use crate::worker::apply_config::Turn;
 

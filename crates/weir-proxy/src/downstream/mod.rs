@@ -1,6 +1,7 @@
 //! The client side: from the listening socket to the request.
 
-pub(crate) mod listener;
+pub(crate) mod exchange_pool;
+mod lease;
 pub(crate) mod session;
 mod report;
 mod tls;

@@ -13,19 +13,8 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
 use crate::net::clock;
-use crate::net::peer::Peer;
+use crate::net::peer::{Peer, Proxied};
 use crate::state::activity::Activity;
-
-/// What a header said of a connection beside the client, who took the place of the peer.
-#[derive(Debug)]
-pub(crate) struct Proxied {
-    /// The peer that sent the header.
-    pub(crate) sender: Peer,
-    /// Where the client connected to.
-    pub(crate) destination: SocketAddr,
-    /// The host name that the client asked for, if the header tells.
-    pub(crate) authority: Option<Box<str>>,
-}
 
 /// Whether a connection from `peer` begins with a header.
 pub(crate) fn is_expected(config: Option<&ProxyProtocol>, peer: Peer) -> bool {

@@ -3,33 +3,33 @@
 //! Between exchanges a session holds no buffer and no exchange, only its socket and a timer. Must not know what a
 //! request means.
 
-use std::future::Future as _;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 use weir_config::Protocol;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
-use super::proxy_header::{self, Proxied};
+use super::exchange_pool::{ExchangePool, future_bytes};
+use super::lease::Lease;
+use super::proxy_header;
 use super::tls::{self, Refused};
 use crate::exchange::After;
-use crate::exchange::carrier::{Carrier, future_bytes};
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::deadline::Deadline;
-use crate::net::peer::Peer;
+use crate::net::peer::{Peer, Proxied};
 use crate::net::socket::Socket;
 use crate::net::tls::clients::ClientCertificate;
 use crate::state::activity::Activity;
 use crate::state::log_batches::LogBatches;
+use crate::state::shared::Accepted;
 use crate::state::view::LocalListener;
+use crate::state::worker::Worker;
 use crate::upstream::pinned::PinnedConnections;
-use crate::worker::{Accepted, Worker};
 
 /// How long a stop waits for the first request of a connection.
 const FIRST_REQUEST_TIME: Duration = Duration::from_secs(1);
@@ -40,6 +40,7 @@ pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// One client connection.
 pub(crate) struct Session {
     pub(crate) worker: Rc<Worker>,
+    pub(super) exchanges: Rc<ExchangePool>,
     pub(crate) listener: Rc<LocalListener>,
     /// What the listener speaks.
     pub(crate) protocol: Protocol,
@@ -78,11 +79,12 @@ impl Session {
 
     /// Takes over an accepted connection; `None` when it cannot be served, which is then counted and logged.
     pub(crate) fn open(
-        worker: Rc<Worker>,
+        exchanges: Rc<ExchangePool>,
         listener: Rc<LocalListener>,
         accepted: Accepted,
     ) -> Option<Box<Self>> {
         let Accepted { fd, peer, port, .. } = accepted;
+        let worker = Rc::clone(&exchanges.worker);
         let plan = Arc::clone(&listener.plan());
         let protocol = plan.config.protocol;
         let counted = match proxy_header::is_expected(plan.config.proxy_protocol.as_ref(), peer) {
@@ -109,6 +111,7 @@ impl Session {
             number: worker.next_session(),
             called: worker.roll.number(),
             worker,
+            exchanges,
             listener,
             protocol,
             client: Connection::new(socket),
@@ -145,7 +148,7 @@ impl Session {
         while self.next_request().await {
             let Some(mut lease) = Lease::take(&mut self).await else { break };
             let after;
-            (self, after) = lease.carry(self).await;
+            (self, after) = lease.run(self).await;
             drop(lease);
             match after {
                 After::KeepAlive => {}
@@ -169,7 +172,7 @@ impl Session {
 
     /// Counts and keeps why it has ended between two exchanges.
     #[cold]
-    fn count_failure(&self, failure: Failure) {
+    pub(super) fn count_failure(&self, failure: Failure) {
         self.listener.shard.failures.record(failure);
         self.record(failure, self.opened_at);
     }
@@ -345,126 +348,6 @@ impl Drop for Session {
         self.worker.roll.leave(self.called);
         let entered = self.deadline.leave();
         self.worker.leave_session(entered, &self.listener);
-    }
-}
-
-/// A carrier on loan from the worker; goes back when dropped, unless it was left with a session inside.
-struct Lease {
-    worker: Rc<Worker>,
-    carrier: Option<Carrier>,
-    /// A session is in it.
-    is_carrying: bool,
-    /// Buffers were short when it began, so it gives back what it took while it waits without one.
-    is_watched: bool,
-    /// It has given it back.
-    is_parked: bool,
-    /// Buffers that its session and its server connection hold, as long as it is watched.
-    held: i32,
-}
-
-impl Lease {
-    /// Takes a carrier, waiting for one when the buffers of the worker are used up; `None` when the session ends meanwhile.
-    async fn take(session: &mut Session) -> Option<Self> {
-        let carrier = match session.worker.try_begin_exchange() {
-            Some(carrier) => carrier,
-            // On the heap, since it is rare and would make every session larger.
-            None => Box::pin(Self::wait(session)).await?,
-        };
-        Some(Self {
-            worker: Rc::clone(&session.worker),
-            carrier: Some(carrier),
-            is_carrying: false,
-            is_watched: session.worker.is_short_of_buffers(),
-            is_parked: false,
-            held: i32::from(session.client.input.is_some()),
-        })
-    }
-
-    /// Waits no longer than a request head may take; then the client is told that there is no room for it.
-    async fn wait(session: &mut Session) -> Option<Carrier> {
-        let worker = Rc::clone(&session.worker);
-        let mut carrier = pin!(worker.begin_exchange());
-        let limit = session.listener.plan().config.timeouts.request;
-        session.deadline.set_ceiling(None);
-        session.deadline.set(clock::now(), Some(limit));
-        std::future::poll_fn(|cx| {
-            if let Poll::Ready(carrier) = carrier.as_mut().poll(cx) {
-                return Poll::Ready(Some(carrier));
-            }
-            if let Some(cause) = session.is_abandoned() {
-                // As far as anybody knows, it had been received whole.
-                session.count_failure(Failure::client(Phase::Route, cause));
-                return Poll::Ready(None);
-            }
-            session.tell(Activity::Memory, None);
-            session.deadline.look_again(clock::now() + LOOK_INTERVAL);
-            session.deadline.poll_passed().map(|()| {
-                if session.deadline.is_cut() {
-                    return None;
-                }
-                session.refused = Some(Failure::weir(Phase::Request, Cause::BufferLimit));
-                Some(worker.begin_exchange_beyond())
-            })
-        })
-        .await
-    }
-
-    /// Carries one exchange. A panic or an end of the task meanwhile takes session and carrier along.
-    ///
-    /// Not an `async fn`: it would have room of its own for the session, and all idle sessions are as large as it is.
-    fn carry(&mut self, session: Box<Session>) -> impl Future<Output = (Box<Session>, After)> {
-        let carrier = self.carrier.as_mut().expect("present until it is dropped");
-        carrier.take_in(session);
-        self.is_carrying = true;
-        std::future::poll_fn(|cx| {
-            let arrived = if self.is_watched {
-                let (worker, is_parked, held) = (&self.worker, &mut self.is_parked, &mut self.held);
-                poll_watched(worker, is_parked, held, || carrier.poll_arrived(cx))
-            } else {
-                carrier.poll_arrived(cx)
-            };
-            let arrived = ready!(arrived);
-            self.is_carrying = false;
-            Poll::Ready(arrived)
-        })
-    }
-}
-
-/// Polls an exchange that began when buffers were short, and has it park when it waits for a body to move on and holds
-/// none. Only one runs at a time, so what is taken meanwhile is its own.
-#[cold]
-fn poll_watched<T>(
-    worker: &Worker,
-    is_parked: &mut bool,
-    held: &mut i32,
-    poll: impl FnOnce() -> Poll<T>,
-) -> Poll<T> {
-    if *is_parked {
-        *is_parked = !worker.resume_exchange();
-    }
-    let stock = &worker.stock;
-    let in_use = || i32::try_from(stock.counts()[0]).unwrap_or(i32::MAX);
-    let before = in_use();
-    stock.set_dry(*is_parked);
-    worker.roll.forget_wait();
-    let polled = poll();
-    stock.set_dry(false);
-    *held += in_use() - before;
-    if polled.is_pending() && *held <= 0 && !*is_parked && worker.roll.is_wait_for_body() {
-        *is_parked = true;
-        worker.park_exchange();
-    }
-    polled
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        // Also after a panic.
-        self.worker.stock.set_dry(false);
-        if self.is_parked {
-            self.worker.leave_parked();
-        }
-        self.worker.end_exchange(self.carrier.take().filter(|_| !self.is_carrying));
     }
 }
 

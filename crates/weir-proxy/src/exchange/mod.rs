@@ -3,7 +3,6 @@
 //! [`run`] names every phase in the order in which they happen; each is told in a file of its own. An exchange is
 //! reused from one request to the next, so that a warm worker allocates nothing. Must not know how bytes travel.
 
-pub(crate) mod carrier;
 mod record;
 mod admit;
 mod choose;

@@ -7,6 +7,7 @@ pub(crate) mod endpoint;
 pub(crate) mod failure;
 pub(crate) mod connection;
 pub(crate) mod tls;
+pub(crate) mod listening;
 pub(crate) mod socket;
 pub(crate) mod buffer;
 pub(crate) mod pipe;

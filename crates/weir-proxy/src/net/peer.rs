@@ -25,3 +25,14 @@ impl Peer {
         self.ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 }
+
+/// What a PROXY header said of a connection besides its client, which took the place of the peer.
+#[derive(Debug)]
+pub(crate) struct Proxied {
+    /// The peer that sent the header.
+    pub(crate) sender: Peer,
+    /// Where the client connected to.
+    pub(crate) destination: SocketAddr,
+    /// The host name that the client asked for, if the header tells.
+    pub(crate) authority: Option<Box<str>>,
+}

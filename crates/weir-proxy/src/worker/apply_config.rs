@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use crate::downstream::listener::OpenDoor;
+use super::Acceptor;
+use super::accept::OpenDoor;
 use crate::net::clock;
 use crate::state::log_batches::LogBatches;
 use crate::state::snapshot::Snapshot;
 use crate::state::view::LocalListener;
-use crate::worker::Worker;
 
 /// How long connections have whose TCP handshake is under way when a stop begins: the last packet of it is underway for half of a round trip.
 const HANDSHAKE_TIME: Duration = Duration::from_millis(200);
@@ -50,26 +50,27 @@ pub(crate) struct DoorTurn {
     pub(crate) socket: Option<Arc<OwnedFd>>,
 }
 
-impl Worker {
+impl Acceptor {
     /// Begins with the first config, of which it has the view already.
     pub(crate) fn begin(self: &Rc<Self>, turn: Turn) {
         let plans = turn.snapshot.listeners.iter().zip(turn.logs).enumerate();
-        let locals = plans.map(|(place, (plan, log))| LocalListener::new(plan, place, self.index, log));
-        self.listeners.replace(locals.collect());
+        let locals =
+            plans.map(|(place, (plan, log))| LocalListener::new(plan, place, self.worker.index, log));
+        self.worker.listeners.replace(locals.collect());
         self.open_doors(turn.doors);
     }
 
     /// Goes over to the next config.
     pub(crate) async fn turn(self: &Rc<Self>, turn: Turn) {
         let Turn { snapshot, logs, doors, done } = turn;
-        let before = Rc::clone(&self.view.borrow());
+        let before = Rc::clone(&self.worker.view.borrow());
         let view = Rc::new(before.succeeded_by(&snapshot));
-        let mut known = self.listeners.take();
+        let mut known = self.worker.listeners.take();
         let mut locals = Vec::with_capacity(snapshot.listeners.len());
         for (place, (plan, log)) in snapshot.listeners.iter().zip(logs).enumerate() {
             let at = known.iter().position(|local| Arc::ptr_eq(&local.state, &plan.state));
             locals.push(match at {
-                None => LocalListener::new(plan, place, self.index, log),
+                None => LocalListener::new(plan, place, self.worker.index, log),
                 Some(at) => {
                     let local = known.swap_remove(at);
                     local.follow(plan, place, log);
@@ -80,10 +81,10 @@ impl Worker {
         let now = clock::now();
         for gone in known {
             gone.leave(&before, now, now + snapshot.process.reload_grace);
-            self.leaving.borrow_mut().push(gone);
+            self.worker.leaving.borrow_mut().push(gone);
         }
-        self.listeners.replace(locals);
-        self.view.replace(view);
+        self.worker.listeners.replace(locals);
+        self.worker.view.replace(view);
         drop(before);
         let is_wanted = |door: &OpenDoor| doors.iter().any(|turn| turn.id == door.id);
         let (kept, closed): (Vec<_>, Vec<_>) = self.doors.take().into_iter().partition(is_wanted);
@@ -94,11 +95,11 @@ impl Worker {
         }
         drop(done);
         // Tunnels hear here that their time is limited, and let go of the old view.
-        self.timers.wake_all();
+        self.worker.timers.wake_all();
     }
 
     fn open_doors(self: &Rc<Self>, turns: Vec<DoorTurn>) {
-        let listeners = self.listeners.borrow();
+        let listeners = self.worker.listeners.borrow();
         let mut doors = self.doors.borrow_mut();
         for DoorTurn { id, listener, port, socket } in turns {
             let listener = &listeners[listener];
@@ -114,12 +115,12 @@ impl Worker {
     /// Accepts no new connections, but all that had begun when new ones were refused: a client that was told that it is connected has its answer.
     pub(crate) async fn close_all_doors(self: &Rc<Self>) {
         if !self.doors.borrow().is_empty() {
-            self.timers.nap(HANDSHAKE_TIME).await;
+            self.worker.timers.nap(HANDSHAKE_TIME).await;
         }
         for door in self.doors.take() {
             door.close(self).await;
         }
-        self.shared.closed.fetch_add(1, Ordering::SeqCst);
+        self.worker.shared.closed.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Waits until every session of this worker has ended, those that others hand over included.
@@ -127,13 +128,15 @@ impl Worker {
         let end = clock::now() + CLOSING_TIME;
         let is_drained = || {
             // In this order: a worker that has closed its doors hands nothing over.
-            let all_closed = self.shared.closed.load(Ordering::SeqCst) == self.shared.loads.len();
-            (all_closed || clock::now() >= end) && self.shared.loads[self.index].0.load(Ordering::SeqCst) == 0
+            let all_closed =
+                self.worker.shared.closed.load(Ordering::SeqCst) == self.worker.shared.loads.len();
+            (all_closed || clock::now() >= end)
+                && self.worker.shared.loads[self.worker.index].0.load(Ordering::SeqCst) == 0
         };
         while !is_drained() {
             tokio::select! {
-                () = self.drained.notified() => {}
-                () = self.timers.nap(STOP_LOOK) => {}
+                () = self.worker.drained.notified() => {}
+                () = self.worker.timers.nap(STOP_LOOK) => {}
             }
         }
     }

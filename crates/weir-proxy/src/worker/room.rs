@@ -4,18 +4,14 @@
 //! request, one that is not let in can do nothing. A worker asks its own sessions first, then another worker. Must not close a connection on
 //! which anything is under way.
 
-use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use crate::downstream::listener::Door;
-use crate::net::clock::{self, Instant};
-use crate::state::snapshot::ListenerState;
+use super::accept::Door;
+use crate::state::shared::ANY_LISTENER;
 use crate::state::view::LocalListener;
-use crate::worker::Worker;
+use crate::state::worker::{Full, Worker};
 
 /// How often it is looked for room that other workers make without being asked.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -23,64 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The same when it is being made.
 const LOOK_SOON: Duration = Duration::from_millis(3);
 
-/// How often the log says so.
-const TOLD_AGAIN: Duration = Duration::from_secs(10);
-
-/// Of any listener.
-const ANY: u32 = u32::MAX;
-
-/// How a worker hears that another one needs room.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct RoomWanted {
-    /// The number of the listener that is full, or [`ANY`].
-    listener: AtomicU32,
-    asked: Notify,
-}
-
-impl Default for RoomWanted {
-    fn default() -> Self {
-        Self { listener: AtomicU32::new(ANY), asked: Notify::new() }
-    }
-}
-
-/// What a worker has closed to make room.
-#[derive(Debug, Default)]
-pub(crate) struct Displaced {
-    /// Since the log last said so.
-    untold: Cell<u64>,
-    told_at: Cell<Option<Instant>>,
-}
-
-/// Why there is no room.
-enum Full {
-    Process,
-    Listener,
-}
-
 impl Worker {
-    /// Reserves the place of one more connection on a listener, if process and listener may have one.
-    pub(crate) fn try_reserve(&self, listener: &ListenerState) -> bool {
-        self.reserve_now(listener).is_ok()
-    }
-
-    fn reserve_now(&self, listener: &ListenerState) -> Result<(), Full> {
-        if !self.shared.connections.try_acquire() {
-            return Err(Full::Process);
-        }
-        if !listener.connections.try_acquire() {
-            self.shared.connections.release();
-            return Err(Full::Listener);
-        }
-        Ok(())
-    }
-
-    /// Gives back what [`Worker::try_reserve`] took.
-    pub(crate) fn unreserve(&self, listener: &ListenerState) {
-        self.shared.connections.release();
-        listener.connections.release();
-    }
-
     /// Reserves the place of one more connection, for which an idle one may have to go; those that come meanwhile wait in the backlog
     /// of the kernel.
     ///
@@ -125,37 +64,19 @@ impl Worker {
             (self.index + 1 + self.random() as usize % (workers - 1)) % workers
         };
         let wanted = &self.shared.room_wanted[other];
-        wanted.listener.store(listener.map_or(ANY, u32::from), Ordering::Relaxed);
+        wanted.listener.store(listener.map_or(ANY_LISTENER, u32::from), Ordering::Relaxed);
         wanted.asked.notify_one();
         // That may be in vain: after some tries there is no hurry.
         tries < 2 * workers
     }
+}
 
-    /// Makes room for other workers, when they ask for it.
-    pub(crate) async fn make_room_for_others(self: Rc<Self>) {
-        let wanted = &self.shared.room_wanted[self.index];
-        loop {
-            wanted.asked.notified().await;
-            let listener = wanted.listener.swap(ANY, Ordering::Relaxed);
-            self.timers.displace_idle(u16::try_from(listener).ok());
-        }
-    }
-
-    /// Counts a session that was idle and ends so that another one has its place.
-    #[cold]
-    pub(crate) fn count_displaced(&self) {
-        self.shard.sessions_displaced.increment();
-        let Displaced { untold, told_at } = &self.displaced;
-        untold.set(untold.get() + 1);
-        let now = clock::now();
-        if told_at.get().is_some_and(|at| now < at + TOLD_AGAIN) {
-            return;
-        }
-        told_at.set(Some(now));
-        tracing::warn!(
-            closed = untold.take(),
-            "idle client connections were closed to make room for new ones: raise `connections_max` and the limit on open files, or lower \
-             `listener.NAME.timeouts.idle`"
-        );
+/// Makes room for other workers, when they ask for it.
+pub(super) async fn make_room_for_others(worker: Rc<Worker>) {
+    let wanted = &worker.shared.room_wanted[worker.index];
+    loop {
+        wanted.asked.notified().await;
+        let listener = wanted.listener.swap(ANY_LISTENER, Ordering::Relaxed);
+        worker.timers.displace_idle(u16::try_from(listener).ok());
     }
 }

@@ -18,8 +18,8 @@ use super::request::Request;
 use crate::control::overview::Sources;
 use crate::control::profile::cpu::{self, CpuProfile, NoProfile};
 use crate::control::profile::memory::{Class, MemoryProfile};
+use crate::downstream::exchange_pool::PooledExchange;
 use crate::downstream::session::Session;
-use crate::exchange::carrier::Carrier;
 use crate::net::connection::Connection;
 use crate::state::pool::ServerConnection;
 use crate::state::snapshot::Snapshot;
@@ -162,7 +162,7 @@ fn classes(sources: &Sources) -> Vec<Class> {
         Class::new("buffers in use", sum(|shard| shard.buffers_in_use.value()), buffer_size),
         Class::new("buffers kept", sum(|shard| shard.buffers_free.value()), buffer_size),
         Class::new("sessions", sum(|shard| shard.sessions_open.value()), Session::bytes_min()),
-        Class::new("exchanges open and kept", exchanges, Carrier::bytes_min()),
+        Class::new("exchanges open and kept", exchanges, PooledExchange::bytes_min()),
         Class::new("idle server connections", u64::try_from(idle).unwrap_or(0), connection),
     ];
     classes.extend(counters(sources, &snapshot));

@@ -23,7 +23,7 @@ use weir_config::{FileMode, ListenAddress};
 pub(crate) use answer::address_at;
 
 use super::admin::{Peer, Served};
-use crate::downstream::listener::{BoundAddress, remove_stale};
+use crate::net::listening::{BoundAddress, remove_stale};
 
 /// Connections that are served at once; more wait in the backlog.
 const SESSIONS_MAX: usize = 32;

@@ -11,10 +11,10 @@ use weir_traffic::sampling::{SHARE_WHOLE, Share};
 
 use super::*;
 use crate::control::recorder::NamesKept;
-use crate::state::trace_queue::ExchangeSpan;
 use crate::state::recorder::{Flight, Words};
 use crate::state::snapshot::Snapshot;
 use crate::state::surroundings::Surroundings;
+use crate::state::trace_queue::ExchangeSpan;
 
 const CONFIG: &str = r#"
 listener.web.address = "127.0.0.1:0"

@@ -1,42 +1,15 @@
-//! Listening sockets: bound once per worker, accepted from in batches, balanced between the workers.
-//!
-//! The kernel spreads connections over the sockets of a `SO_REUSEPORT` group by hash, which leaves few connections
-//! very uneven; [`Worker::place`] evens that out. Must not read a byte from a client.
+//! Listening sockets: bound once for each worker that accepts, with the options that accepted connections inherit.
 
-use std::cell::RefCell;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
-use rustix::net::{SocketAddrAny, SocketFlags};
 use socket2::{Domain, SockAddr, Type};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use weir_config::{ListenAddress, Listener};
 
-use crate::net::peer::Peer;
-use crate::net::sys;
-use crate::state::view::LocalListener;
-use crate::worker::{Accepted, Worker};
-
-/// Connections taken in one turn of the event loop, so that accepting does not starve the sessions.
-const ACCEPT_BATCH: usize = 64;
-
-/// Pause after the process ran out of descriptors; shorter only burns CPU.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
-
-/// Pause when something was closed meanwhile.
-const FREED_PAUSE: Duration = Duration::from_millis(2);
-
-/// The longest backlog of a Unix socket, which does not tell how many wait.
-const UNIX_BACKLOG_MAX: usize = 65_536;
+use super::sys;
 
 /// An address that a listener is bound to, with the port the system chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,109 +180,8 @@ pub(crate) fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A listening socket of one worker, and whose connections come in there.
-pub(crate) struct Door {
-    socket: AsyncFd<Arc<OwnedFd>>,
-    port: Option<u16>,
-    listener: RefCell<Rc<LocalListener>>,
-}
-
-/// A door that is open until it is closed.
-pub(crate) struct OpenDoor {
-    /// What the whole process knows the address by.
-    pub(crate) id: u64,
-    door: Rc<Door>,
-    accepting: tokio::task::JoinHandle<()>,
-}
-
-impl Door {
-    /// Whose connections come in here now.
-    pub(crate) fn listener(&self) -> Rc<LocalListener> {
-        Rc::clone(&self.listener.borrow())
-    }
-
-    /// Whether a connection waits to be accepted.
-    pub(crate) fn has_waiting(&self) -> bool {
-        let mut asked = [PollFd::from_borrowed_fd(self.socket.get_ref().as_fd(), PollFlags::IN)];
-        rustix::event::poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-    }
-
-    fn accept(&self, listener: &LocalListener) -> rustix::io::Result<Accepted> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (fd, addr) = rustix::net::acceptfrom_with(&self.socket, flags)?;
-        Ok(Accepted { listener: Arc::clone(&listener.state), fd, peer: peer_of(addr), port: self.port })
-    }
-}
-
-impl OpenDoor {
-    /// Accepts on `socket`; `None` when the event loop refuses it.
-    pub(crate) fn open(
-        worker: &Rc<Worker>,
-        id: u64,
-        socket: Arc<OwnedFd>,
-        port: Option<u16>,
-        listener: &Rc<LocalListener>,
-    ) -> Option<Self> {
-        let socket = sys::watch_shared(socket, Interest::READABLE);
-        let socket =
-            socket.inspect_err(|error| tracing::error!(%error, "a listening socket cannot be watched"));
-        let door = Rc::new(Door { socket: socket.ok()?, port, listener: RefCell::new(Rc::clone(listener)) });
-        let accepting = tokio::task::spawn_local(accept(Rc::clone(worker), Rc::clone(&door)));
-        Some(Self { id, door, accepting })
-    }
-
-    /// Gives the door to a listener, with its options for the connections to come.
-    pub(crate) fn give_to(&self, listener: &Rc<LocalListener>) {
-        let config = &listener.plan().config;
-        if self.port_is_inet()
-            && let Err(error) = adjust(self.door.socket.get_ref().as_fd(), config)
-        {
-            tracing::warn!(listener = &*config.name, %error, "a listening socket keeps its options of before");
-        }
-        self.door.listener.replace(Rc::clone(listener));
-    }
-
-    fn port_is_inet(&self) -> bool {
-        self.door.port.is_some()
-    }
-
-    /// Closes it. Who is in its backlog already is taken, as far as there is room; a stop waits for room.
-    pub(crate) async fn close(self, worker: &Rc<Worker>) {
-        self.accepting.abort();
-        let _aborted = self.accepting.await;
-        let listener = self.door.listener();
-        // No more than are there now, should others come all the while.
-        let mut waiting = sys::backlog(self.door.socket.get_ref().as_fd()).unwrap_or(UNIX_BACKLOG_MAX);
-        while waiting > 0 {
-            if !worker.try_reserve(&listener.state) {
-                if !worker.is_stopping() {
-                    break;
-                }
-                worker.timers.nap(EXHAUSTED_PAUSE).await;
-                continue;
-            }
-            waiting -= 1;
-            match self.door.accept(&listener) {
-                Ok(accepted) => worker.place(&listener, accepted),
-                Err(errno) => {
-                    worker.unreserve(&listener.state);
-                    match errno {
-                        // The client has left.
-                        Errno::CONNABORTED => {}
-                        errno if is_exhausted(errno) && worker.is_stopping() => {
-                            waiting += 1;
-                            worker.timers.nap(EXHAUSTED_PAUSE).await;
-                        }
-                        _ => break,
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// Changes the options of a socket that listens, to none where the config has none any more.
-fn adjust(socket: BorrowedFd<'_>, listener: &Listener) -> io::Result<()> {
+pub(crate) fn adjust(socket: BorrowedFd<'_>, listener: &Listener) -> io::Result<()> {
     if listener.defer_accept.is_none() {
         sys::set_defer_accept(socket, 0)?;
     }
@@ -321,62 +193,10 @@ fn adjust(socket: BorrowedFd<'_>, listener: &Listener) -> io::Result<()> {
     socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))
 }
 
-/// Accepts on one socket until the door is closed.
-async fn accept(worker: Rc<Worker>, door: Rc<Door>) {
-    let socket = &door.socket;
-    loop {
-        let Ok(mut ready) = socket.readable().await else { return };
-        // An accept that finds nobody costs as much as one that does: it makes a socket first. A Unix socket does not
-        // tell how many wait.
-        let waiting = sys::backlog(socket.get_ref().as_fd()).unwrap_or(usize::MAX);
-        let mut all_taken = waiting <= ACCEPT_BATCH;
-        for _ in 0..waiting.min(ACCEPT_BATCH) {
-            // Before the accept, so that a connection beyond the limit stays in the backlog.
-            let listener = worker.reserve(&door).await;
-            match door.accept(&listener) {
-                Ok(accepted) => worker.place(&listener, accepted),
-                Err(Errno::AGAIN) => {
-                    worker.unreserve(&listener.state);
-                    all_taken = true;
-                    break;
-                }
-                Err(errno) if is_exhausted(errno) => {
-                    worker.unreserve(&listener.state);
-                    worker.count_exhausted(&listener, errno);
-                    all_taken = false;
-                    // An idle connection goes for the new one, if there is any.
-                    let is_freed = worker.free_descriptors() | worker.make_room(None, 0);
-                    worker.timers.nap(if is_freed { FREED_PAUSE } else { EXHAUSTED_PAUSE }).await;
-                    break;
-                }
-                // The client left before it was accepted, or the network failed for it alone.
-                Err(_) => worker.unreserve(&listener.state),
-            }
-        }
-        if all_taken {
-            // Whoever has come meanwhile is reported again.
-            ready.clear_ready();
-        } else {
-            // The next batch comes after the sessions of this one had their turn.
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-/// Whether the system has nothing left to accept with: the connection stays in the backlog.
-fn is_exhausted(errno: Errno) -> bool {
-    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&errno)
-}
-
-fn peer_of(addr: Option<SocketAddrAny>) -> Peer {
-    match addr.and_then(|addr| SocketAddr::try_from(addr).ok()) {
-        Some(addr) => Peer::Inet(SocketAddr::new(addr.ip().to_canonical(), addr.port())),
-        None => Peer::Unix,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use weir_config::Config;
 
     use super::*;

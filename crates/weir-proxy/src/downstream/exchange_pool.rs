@@ -1,0 +1,141 @@
+//! The exchanges of a worker: the memory of their state and the state machine of their phases, reused from one to the next.
+//!
+//! Client connections are many and mostly idle, exchanges few and large. So a connection owns none: it borrows one from the
+//! pool for each request, goes into it, and comes out with what becomes of the connection. Must not know the phases.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use weir_config::Protocol;
+
+use super::session::Session;
+use crate::exchange::{After, Exchange, run, tcp};
+use crate::state::worker::Worker;
+
+/// Exchanges kept for the next request; each holds a few KiB of warm memory.
+const KEPT_MAX: usize = 256;
+
+/// The exchanges of one worker that no connection uses, and the allowance for those that may begin.
+pub(crate) struct ExchangePool {
+    pub(crate) worker: Rc<Worker>,
+    free: RefCell<Vec<PooledExchange>>,
+}
+
+impl ExchangePool {
+    pub(crate) fn new(worker: &Rc<Worker>) -> Rc<Self> {
+        Rc::new(Self { worker: Rc::clone(worker), free: RefCell::default() })
+    }
+
+    /// An exchange, warm if an earlier one has left it; waits while the buffers are used up.
+    pub(crate) async fn take(&self) -> PooledExchange {
+        self.worker.exchanges.wait().await;
+        self.lend()
+    }
+
+    /// The same without waiting; `None` while the buffers are used up, or others wait for them.
+    pub(crate) fn try_take(&self) -> Option<PooledExchange> {
+        self.worker.exchanges.try_take().then(|| self.lend())
+    }
+
+    /// The same although the buffers are used up: for an answer that needs none.
+    pub(crate) fn take_beyond(&self) -> PooledExchange {
+        self.worker.exchanges.overdraw();
+        self.lend()
+    }
+
+    fn lend(&self) -> PooledExchange {
+        self.worker.shard.exchanges_open.increment();
+        self.free.borrow_mut().pop().unwrap_or_else(PooledExchange::new)
+    }
+
+    /// Takes back an exchange that is over; `None` when it must not be used again.
+    pub(crate) fn give_back(&self, exchange: Option<PooledExchange>) {
+        self.worker.exchanges.give_back();
+        self.worker.call_thirsty();
+        self.worker.shard.exchanges_open.decrement();
+        let mut free = self.free.borrow_mut();
+        if free.len() < KEPT_MAX {
+            free.extend(exchange);
+        }
+    }
+
+    /// How many are free.
+    pub(crate) fn free_count(&self) -> usize {
+        self.free.borrow().len()
+    }
+}
+
+/// The state of one running exchange, on the heap once. It can be lent out again whenever no connection is in it.
+pub(crate) struct PooledExchange {
+    slot: Rc<Slot>,
+    work: Pin<Box<dyn Future<Output = Infallible>>>,
+}
+
+/// Where a connection waits for its exchange to begin, or to be taken back.
+type Slot = Cell<Option<Occupant>>;
+
+enum Occupant {
+    Waiting(Box<Session>),
+    Done(Box<Session>, After),
+}
+
+impl PooledExchange {
+    /// Bytes of one, without what its exchange has put on the heap.
+    pub(crate) fn bytes_min() -> usize {
+        size_of::<Self>() + size_of::<Slot>() + future_bytes(run_one_after_the_other)
+    }
+
+    fn new() -> Self {
+        let slot = Rc::new(Cell::new(None));
+        let work = Box::pin(run_one_after_the_other(Rc::clone(&slot)));
+        Self { slot, work }
+    }
+
+    /// Takes in a connection on which a request is arriving.
+    pub(crate) fn begin(&mut self, session: Box<Session>) {
+        self.slot.set(Some(Occupant::Waiting(session)));
+    }
+
+    /// Runs the exchange; gives the connection back with what becomes of it.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Box<Session>, After)> {
+        match self.work.as_mut().poll(cx) {
+            Poll::Ready(never) => match never {},
+            Poll::Pending => match self.slot.take() {
+                Some(Occupant::Done(session, after)) => Poll::Ready((session, after)),
+                other => {
+                    self.slot.set(other);
+                    Poll::Pending
+                }
+            },
+        }
+    }
+}
+
+/// Bytes of what a function makes when it is called.
+pub(crate) fn future_bytes<A, F: Future>(_function: impl FnOnce(A) -> F) -> usize {
+    size_of::<F>()
+}
+
+async fn run_one_after_the_other(slot: Rc<Slot>) -> Infallible {
+    let mut exchange = Exchange::new();
+    loop {
+        let mut session = poll_fn(|_| match slot.take() {
+            Some(Occupant::Waiting(session)) => Poll::Ready(session),
+            other => {
+                slot.set(other);
+                Poll::Pending
+            }
+        })
+        .await;
+        let after = match session.protocol {
+            Protocol::Http => run(&mut session, &mut exchange).await,
+            Protocol::Tcp => tcp::run(&mut session, &mut exchange).await,
+        };
+        exchange.reset();
+        slot.set(Some(Occupant::Done(session, after)));
+    }
+}

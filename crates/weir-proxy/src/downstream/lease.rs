@@ -1,0 +1,137 @@
+//! The loan of an exchange to a client connection, for one request.
+//!
+//! When buffers are short, an exchange that waits without one is parked: another may run meanwhile.
+
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Poll, ready};
+
+use weir_observe::{Cause, Failure, Phase};
+
+use super::exchange_pool::{ExchangePool, PooledExchange};
+use super::session::{LOOK_INTERVAL, Session};
+use crate::exchange::After;
+use crate::net::clock;
+use crate::state::activity::Activity;
+use crate::state::worker::Worker;
+
+/// An exchange on loan from the pool; goes back when dropped, unless it was left with a connection inside.
+pub(super) struct Lease {
+    pool: Rc<ExchangePool>,
+    exchange: Option<PooledExchange>,
+    /// A connection is in it.
+    is_running: bool,
+    /// Buffers were short when it began, so it gives back what it took while it waits without one.
+    is_watched: bool,
+    /// It has given it back.
+    is_parked: bool,
+    /// Buffers that its session and its server connection hold, as long as it is watched.
+    held: i32,
+}
+
+impl Lease {
+    /// Takes an exchange, waiting for one when the buffers of the worker are used up; `None` when the session ends meanwhile.
+    pub(super) async fn take(session: &mut Session) -> Option<Self> {
+        let exchange = match session.exchanges.try_take() {
+            Some(exchange) => exchange,
+            // On the heap, since it is rare and would make every session larger.
+            None => Box::pin(Self::wait(session)).await?,
+        };
+        Some(Self {
+            pool: Rc::clone(&session.exchanges),
+            exchange: Some(exchange),
+            is_running: false,
+            is_watched: session.worker.is_short_of_buffers(),
+            is_parked: false,
+            held: i32::from(session.client.input.is_some()),
+        })
+    }
+
+    /// Waits no longer than a request head may take; then the client is told that there is no room for it.
+    async fn wait(session: &mut Session) -> Option<PooledExchange> {
+        let pool = Rc::clone(&session.exchanges);
+        let mut exchange = pin!(pool.take());
+        let limit = session.listener.plan().config.timeouts.request;
+        session.deadline.set_ceiling(None);
+        session.deadline.set(clock::now(), Some(limit));
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(exchange) = exchange.as_mut().poll(cx) {
+                return Poll::Ready(Some(exchange));
+            }
+            if let Some(cause) = session.is_abandoned() {
+                // As far as anybody knows, it had been received whole.
+                session.count_failure(Failure::client(Phase::Route, cause));
+                return Poll::Ready(None);
+            }
+            session.tell(Activity::Memory, None);
+            session.deadline.look_again(clock::now() + LOOK_INTERVAL);
+            session.deadline.poll_passed().map(|()| {
+                if session.deadline.is_cut() {
+                    return None;
+                }
+                session.refused = Some(Failure::weir(Phase::Request, Cause::BufferLimit));
+                Some(pool.take_beyond())
+            })
+        })
+        .await
+    }
+
+    /// Runs one exchange. A panic or an end of the task meanwhile takes connection and exchange along.
+    ///
+    /// Not an `async fn`: it would have room of its own for the session, and all idle sessions are as large as it is.
+    pub(super) fn run(&mut self, session: Box<Session>) -> impl Future<Output = (Box<Session>, After)> {
+        let exchange = self.exchange.as_mut().expect("present until it is dropped");
+        exchange.begin(session);
+        self.is_running = true;
+        std::future::poll_fn(|cx| {
+            let done = if self.is_watched {
+                let (worker, is_parked, held) = (&self.pool.worker, &mut self.is_parked, &mut self.held);
+                poll_watched(worker, is_parked, held, || exchange.poll(cx))
+            } else {
+                exchange.poll(cx)
+            };
+            let done = ready!(done);
+            self.is_running = false;
+            Poll::Ready(done)
+        })
+    }
+}
+
+/// Polls an exchange that began when buffers were short, and has it park when it waits for a body to move on and holds
+/// none. Only one runs at a time, so what is taken meanwhile is its own.
+#[cold]
+fn poll_watched<T>(
+    worker: &Worker,
+    is_parked: &mut bool,
+    held: &mut i32,
+    poll: impl FnOnce() -> Poll<T>,
+) -> Poll<T> {
+    if *is_parked {
+        *is_parked = !worker.resume_exchange();
+    }
+    let stock = &worker.stock;
+    let in_use = || i32::try_from(stock.counts()[0]).unwrap_or(i32::MAX);
+    let before = in_use();
+    stock.set_dry(*is_parked);
+    worker.roll.forget_wait();
+    let polled = poll();
+    stock.set_dry(false);
+    *held += in_use() - before;
+    if polled.is_pending() && *held <= 0 && !*is_parked && worker.roll.is_wait_for_body() {
+        *is_parked = true;
+        worker.park_exchange();
+    }
+    polled
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // Also after a panic.
+        self.pool.worker.stock.set_dry(false);
+        if self.is_parked {
+            self.pool.worker.leave_parked();
+        }
+        self.pool.give_back(self.exchange.take().filter(|_| !self.is_running));
+    }
+}

@@ -1,0 +1,63 @@
+//! What all workers share, and what they hand to each other.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+use weir_traffic::limit::ConnectionLimit;
+
+use super::snapshot::ListenerState;
+use crate::net::peer::Peer;
+
+/// What all workers share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Sessions per worker, counted from the moment they are assigned.
+    pub(crate) loads: Box<[Load]>,
+    /// How a worker reaches another to hand a connection over.
+    pub(crate) hand_over: Box<[UnboundedSender<Accepted>]>,
+    /// How workers ask each other for room.
+    pub(crate) room_wanted: Box<[RoomWanted]>,
+    /// Client connections of the process, with their limit.
+    pub(crate) connections: ConnectionLimit,
+    /// Whether it is known that the process stops soon; it goes on as before.
+    pub(crate) stop_announced: AtomicBool,
+    pub(crate) stopping: AtomicBool,
+    /// Workers that accept no connections any more.
+    pub(crate) closed: AtomicUsize,
+}
+
+/// The number of sessions of one worker, on its own cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Load(pub(crate) AtomicU32);
+
+/// A connection on its way from the worker that accepted it to the one that will serve it.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) listener: Arc<ListenerState>,
+    pub(crate) fd: OwnedFd,
+    pub(crate) peer: Peer,
+    /// The port it came in on; none on a Unix socket.
+    pub(crate) port: Option<u16>,
+}
+
+/// Of any listener.
+pub(crate) const ANY_LISTENER: u32 = u32::MAX;
+
+/// How a worker hears that another one needs room.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct RoomWanted {
+    /// The number of the listener that is full, or [`ANY_LISTENER`].
+    pub(crate) listener: AtomicU32,
+    pub(crate) asked: Notify,
+}
+
+impl Default for RoomWanted {
+    fn default() -> Self {
+        Self { listener: AtomicU32::new(ANY_LISTENER), asked: Notify::new() }
+    }
+}

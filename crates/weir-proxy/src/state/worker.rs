@@ -1,0 +1,316 @@
+//! What one worker owns: buffers, timers, counters, and its view of the config.
+//!
+//! Nothing on the request path takes a lock that another worker normally holds. What workers share stands in [`Shared`];
+//! everything else here belongs to one thread and is reached through an `Rc`.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use weir_observe::{Failure, WorkerShard};
+
+use super::allowance::Allowance;
+use super::recorder::Recorder;
+use super::running::Roll;
+use super::shared::Shared;
+use super::snapshot::{ListenerState, Snapshot, TracePlan};
+use super::view::{LocalListener, View};
+use crate::net::buffer::BufferStock;
+use crate::net::clock::{self, Instant};
+use crate::net::descriptors;
+use crate::net::peer::Peer;
+use crate::net::timers::Timers;
+
+/// How long after a vain search for idle connections the next one comes.
+const SHED_AGAIN: Duration = Duration::from_millis(100);
+
+/// Buffers that one exchange may hold: one for what the client sends, one for what the server sends.
+const BUFFERS_PER_EXCHANGE: u32 = 2;
+
+/// How often the log says so.
+const TOLD_AGAIN: Duration = Duration::from_secs(10);
+
+/// What a worker is made from.
+pub(crate) struct WorkerSeed<'a> {
+    pub(crate) index: usize,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) shard: &'a Arc<WorkerShard>,
+    /// The config that it begins with.
+    pub(crate) snapshot: &'a Arc<Snapshot>,
+    pub(crate) recorder: &'a weir_config::Recorder,
+    pub(crate) random_seed: u64,
+}
+
+/// What one worker owns.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) shard: Arc<WorkerShard>,
+    pub(crate) stock: Rc<BufferStock>,
+    pub(crate) view: RefCell<Rc<View>>,
+    /// Its side of every listener, in the order of the config.
+    pub(crate) listeners: RefCell<Vec<Rc<LocalListener>>>,
+    /// Those that the config does not name any more and that something is left of.
+    pub(crate) leaving: RefCell<Vec<Rc<LocalListener>>>,
+    /// One per session; through them they are also told that the worker stops.
+    pub(crate) timers: Rc<Timers>,
+    /// What is kept of exchanges that are over.
+    pub(crate) recorder: Option<Recorder>,
+    /// Where sessions tell what they do, when somebody asks.
+    pub(crate) roll: Roll,
+    /// That of the last one that was opened.
+    session_number: Cell<u64>,
+    /// Exchanges that may still begin before the buffers run out.
+    pub(crate) exchanges: Allowance,
+    /// Heard when a session ends.
+    pub(crate) room: Notify,
+    pub(crate) displaced: Displaced,
+    /// Heard when a session ends while it stops.
+    pub(crate) drained: Notify,
+    /// When it heard of the stop.
+    pub(crate) stopped_at: Cell<Option<Instant>>,
+    random: Cell<u64>,
+    /// When as many exchanges may be sampled again as in a second.
+    sampling_full_at: Cell<Duration>,
+    /// Until when it is no use to look for idle connections to close.
+    nothing_idle_until: Cell<Option<Instant>>,
+    /// The second that `date_text` names.
+    date_second: Cell<u64>,
+    date_text: Cell<[u8; 29]>,
+}
+
+/// Idle connections that were closed to make room.
+#[derive(Debug, Default)]
+pub(crate) struct Displaced {
+    /// Since the log last said so.
+    untold: Cell<u64>,
+    told_at: Cell<Option<Instant>>,
+}
+
+/// Why there is no room.
+pub(crate) enum Full {
+    Process,
+    Listener,
+}
+
+impl Worker {
+    pub(crate) fn new(start: &WorkerSeed<'_>) -> std::io::Result<Self> {
+        let process = &start.snapshot.process;
+        let exchanges_max = process.buffers_max / BUFFERS_PER_EXCHANGE / start.shared.loads.len() as u32;
+        Ok(Self {
+            index: start.index,
+            shared: Arc::clone(&start.shared),
+            shard: Arc::clone(&start.shard),
+            stock: BufferStock::new(process.buffer_size.as_usize()),
+            view: RefCell::new(Rc::new(View::new(&start.snapshot, start.index))),
+            listeners: RefCell::default(),
+            leaving: RefCell::default(),
+            timers: Timers::new()?,
+            recorder: Recorder::new(start.recorder),
+            roll: Roll::default(),
+            session_number: Cell::new(0),
+            exchanges: Allowance::new(exchanges_max.max(1)),
+            room: Notify::new(),
+            displaced: Displaced::default(),
+            drained: Notify::new(),
+            stopped_at: Cell::new(None),
+            random: Cell::new(start.random_seed | 1),
+            sampling_full_at: Cell::new(Duration::ZERO),
+            nothing_idle_until: Cell::new(None),
+            date_second: Cell::new(0),
+            date_text: Cell::new(weir_http::write::date(0)),
+        })
+    }
+
+    /// 64 fresh random bits (xorshift64*): for spreading load, never for secrets.
+    pub(crate) fn random(&self) -> u64 {
+        let mut bits = self.random.get();
+        bits ^= bits >> 12;
+        bits ^= bits << 25;
+        bits ^= bits >> 27;
+        self.random.set(bits);
+        bits.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Whether one more exchange may be sampled at `now`, which counts from the epoch of the snapshot; counts the answer.
+    pub(crate) fn may_sample(&self, plan: &TracePlan, now: Duration) -> bool {
+        let mut full_at = self.sampling_full_at.get();
+        let may = plan.pace.try_take(&mut full_at, now);
+        self.sampling_full_at.set(full_at);
+        let counter = if may { &self.shard.traces_sampled } else { &self.shard.traces_limited };
+        counter.increment();
+        may
+    }
+
+    /// The number of a session that begins.
+    pub(crate) fn next_session(&self) -> u64 {
+        self.session_number.set(self.session_number.get() + 1);
+        self.session_number.get()
+    }
+
+    /// The value of `Date` now (RFC 9110 section 6.6.1), written anew once a second.
+    pub(crate) fn date(&self) -> [u8; 29] {
+        let second = clock::unix_now().as_secs();
+        if second != self.date_second.get() {
+            self.date_second.set(second);
+            self.date_text.set(weir_http::write::date(second));
+        }
+        self.date_text.get()
+    }
+
+    /// Whether the process is on its way down: no request is taken after the current ones.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::Relaxed)
+    }
+
+    /// When it heard of the stop; while it has not, the present.
+    pub(crate) fn stopped_at(&self) -> Instant {
+        self.stopped_at.get().unwrap_or_else(clock::now)
+    }
+
+    pub(crate) fn forget(&self, worker: usize, listener: &ListenerState) {
+        self.shared.loads[worker].0.fetch_sub(1, Ordering::Relaxed);
+        self.unreserve(listener);
+    }
+
+    /// Counts an accept that failed for want of descriptors or of memory in the kernel.
+    pub(crate) fn count_exhausted(&self, listener: &LocalListener, errno: rustix::io::Errno) {
+        self.shard.accept_errors.increment();
+        let wanted = match errno {
+            rustix::io::Errno::MFILE | rustix::io::Errno::NFILE => {
+                "no file descriptor left for a new connection: raise the limit on open files (ulimit -n)"
+            }
+            _ => "the kernel has no memory left for a new connection: it waits in the backlog",
+        };
+        tracing::warn!(listener = &*listener.plan().config.name, "{wanted}");
+    }
+
+    /// Counts that something of this machine was wanting for a connection to a server.
+    #[cold]
+    pub(crate) fn count_wanting(&self, failure: Failure) {
+        self.shard.local_failures.increment();
+        descriptors::raise_alarm(failure);
+    }
+
+    /// Closes what is not in use, so that there are descriptors again; whether it found something. Not again at once where there was nothing.
+    #[cold]
+    pub(crate) fn free_descriptors(&self) -> bool {
+        let now = clock::now();
+        if self.nothing_idle_until.get().is_some_and(|until| now < until) {
+            return false;
+        }
+        let view = Rc::clone(&self.view.borrow());
+        let freed = view.shed_pools() | self.stock.close_pipes();
+        self.nothing_idle_until.set((!freed).then(|| now + SHED_AGAIN));
+        freed
+    }
+
+    /// Keeps a failure of a client connection on which there was no exchange.
+    #[cold]
+    pub(crate) fn record_session(
+        &self,
+        failure: Failure,
+        peer: Peer,
+        session: u64,
+        listener: &LocalListener,
+        opened_at: Instant,
+    ) {
+        let Some(recorder) = &self.recorder else { return };
+        // Not while it is being replaced, which a connection that ends by a panic could come across.
+        let Ok(present) = self.view.try_borrow() else { return };
+        let (view, place) = listener.ground(&present);
+        recorder.record_session(failure, peer, session, view.snapshot.generation, place, opened_at);
+    }
+
+    /// Counts a session that has ended. `entered` says whether it had begun to run.
+    pub(crate) fn leave_session(&self, entered: bool, listener: &LocalListener) {
+        if entered {
+            self.shard.sessions_open.decrement();
+        }
+        self.forget(self.index, &listener.state);
+        self.room.notify_one();
+        if self.is_stopping() {
+            self.drained.notify_one();
+        }
+    }
+
+    /// Whether exchanges give back what they took while they wait without a buffer.
+    pub(crate) fn is_short_of_buffers(&self) -> bool {
+        self.exchanges.is_scarce()
+    }
+
+    /// An exchange waits and holds no buffer: another one may begin meanwhile.
+    #[cold]
+    pub(crate) fn park_exchange(&self) {
+        self.exchanges.give_back();
+        self.call_thirsty();
+    }
+
+    /// Whether an exchange that has parked may take buffers again.
+    #[cold]
+    pub(crate) fn resume_exchange(&self) -> bool {
+        self.exchanges.try_resume()
+    }
+
+    /// An exchange ends that has parked.
+    #[cold]
+    pub(crate) fn leave_parked(&self) {
+        self.exchanges.overdraw();
+    }
+
+    #[inline]
+    pub(crate) fn call_thirsty(&self) {
+        if self.stock.has_thirsty() && self.exchanges.may_resume() {
+            self.stock.wake_thirsty();
+        }
+    }
+
+    pub(crate) fn flush_logs(&self) {
+        for listener in self.listeners.borrow().iter().chain(self.leaving.borrow().iter()) {
+            listener.flush_log();
+        }
+    }
+
+    /// Reserves the place of one more connection on a listener, if process and listener may have one.
+    pub(crate) fn try_reserve(&self, listener: &ListenerState) -> bool {
+        self.reserve_now(listener).is_ok()
+    }
+
+    pub(crate) fn reserve_now(&self, listener: &ListenerState) -> Result<(), Full> {
+        if !self.shared.connections.try_acquire() {
+            return Err(Full::Process);
+        }
+        if !listener.connections.try_acquire() {
+            self.shared.connections.release();
+            return Err(Full::Listener);
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`Worker::try_reserve`] took.
+    pub(crate) fn unreserve(&self, listener: &ListenerState) {
+        self.shared.connections.release();
+        listener.connections.release();
+    }
+
+    /// Counts a session that was idle and ends so that another one has its place.
+    #[cold]
+    pub(crate) fn count_displaced(&self) {
+        self.shard.sessions_displaced.increment();
+        let Displaced { untold, told_at } = &self.displaced;
+        untold.set(untold.get() + 1);
+        let now = clock::now();
+        if told_at.get().is_some_and(|at| now < at + TOLD_AGAIN) {
+            return;
+        }
+        told_at.set(Some(now));
+        tracing::warn!(
+            closed = untold.take(),
+            "idle client connections were closed to make room for new ones: raise `connections_max` and the limit on open files, or lower \
+             `listener.NAME.timeouts.idle`"
+        );
+    }
+}
