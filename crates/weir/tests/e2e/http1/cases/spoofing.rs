@@ -3,8 +3,9 @@
 use super::{BAD_REQUEST, case, judge};
 use crate::harness::{Client, Origin, Place, Weir};
 
+/// Row 48.
 #[test]
-fn row_48_claims_of_an_untrusted_client_are_replaced() {
+fn replaces_what_an_untrusted_client_claims() {
     let origin = Origin::serving("seen");
     let weir = Weir::proxying(&origin);
     let response = Client::exchange(
@@ -27,8 +28,9 @@ fn row_48_claims_of_an_untrusted_client_are_replaced() {
     );
 }
 
+/// Row 48.
 #[test]
-fn row_48_a_loop_is_found_by_via() {
+fn finds_a_loop_by_via() {
     let origin = Origin::serving("seen");
     let weir = Weir::proxying(&origin);
     assert_eq!(Client::get(weir.web(), "/").status, 200);
@@ -47,8 +49,9 @@ fn row_48_a_loop_is_found_by_via() {
     assert_eq!(seen.fields().all("via").join(", "), format!("1.0 fred, 1.1 p.example.net (weir), {via}"));
 }
 
+/// Row 48.
 #[test]
-fn row_48_a_real_loop_ends() {
+fn a_real_loop_ends() {
     // The first Weir is told, by way of the second, to send everything to itself: the second knows the first one's address,
     // the first one has the second for its server.
     let place = Place::vacant();
@@ -64,8 +67,9 @@ fn row_48_a_real_loop_ends() {
     assert_eq!(response.status, 508, "{response:?}");
 }
 
+/// Row 48.
 #[test]
-fn row_48_proxy_headers_on_a_plain_listener() {
+fn rejects_proxy_headers_on_a_plain_listener() {
     let signature: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
     let version_2 = [signature, b"\x21\x11\x00\x0c\x06\x06\x06\x06\x7f\x00\x00\x01\x00\x50\x00\x50"].concat();
     let request: &[u8] = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
@@ -81,9 +85,9 @@ fn row_48_proxy_headers_on_a_plain_listener() {
     ]);
 }
 
-/// RFC 9110 section 7.6.2: with 0 hops left Weir is the last recipient and answers itself.
+/// Row 48. RFC 9110 section 7.6.2: with 0 hops left Weir is the last recipient and answers itself.
 #[test]
-fn row_48_max_forwards() {
+fn answers_itself_when_max_forwards_is_zero() {
     let origin = Origin::serving("seen");
     let weir = Weir::proxying(&origin);
     let request = |method: &str, count: u8| {

@@ -6,8 +6,9 @@ use crate::harness::{Client, End, Origin, Weir, origin::ok};
 const WAITING_POST: &str =
     "POST /upload HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
 
+/// Row 39.
 #[test]
-fn row_39_the_client_waits_for_100() {
+fn relays_100_before_the_body_is_sent() {
     let origin = Origin::start(|conn| {
         loop {
             let head = conn.head()?;
@@ -28,8 +29,9 @@ fn row_39_the_client_waits_for_100() {
     client.assert_alive();
 }
 
+/// Row 39.
 #[test]
-fn row_39_a_final_answer_before_the_body() {
+fn relays_a_final_response_that_comes_before_the_body() {
     let origin = Origin::start(|conn| {
         let head = conn.head()?;
         if head.word(0) == "GET" {
@@ -55,8 +57,9 @@ fn row_39_a_final_answer_before_the_body() {
     assert_eq!(Client::get(weir.web(), "/alive").status, 200);
 }
 
+/// Row 40.
 #[test]
-fn row_40_unusual_expectations() {
+fn forwards_or_rejects_unknown_expectations() {
     let post = |version: &str, line: &str, body: &str| {
         format!("POST / {version}\r\nHost: a.test\r\n{line}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
     };
@@ -89,8 +92,9 @@ fn row_40_unusual_expectations() {
     ]);
 }
 
+/// Row 40.
 #[test]
-fn row_40_expect_in_http_1_0_is_ignored() {
+fn sends_no_100_to_an_http_1_0_client() {
     let origin = Origin::start(|conn| {
         loop {
             let head = conn.head()?;
@@ -107,8 +111,9 @@ fn row_40_expect_in_http_1_0_is_ignored() {
     assert_eq!((response.status, response.text()), (200, "hello".to_owned()), "no 1xx to an HTTP/1.0 client");
 }
 
+/// Row 40.
 #[test]
-fn row_40_expect_without_a_body() {
+fn serves_an_expectation_without_a_body() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying(&origin);
     for framing in ["", "Content-Length: 0\r\n"] {
@@ -123,9 +128,9 @@ fn row_40_expect_without_a_body() {
     }
 }
 
-/// The 0.CL desync: the server answers without reading the body; the body must not become the next request.
+/// Row 40. The 0.CL desync: the server answers without reading the body; the body must not become the next request.
 #[test]
-fn row_40_the_body_is_never_the_next_request() {
+fn a_body_that_the_server_did_not_read_is_never_the_next_request() {
     let hidden = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
     let origin = Origin::start(|conn| {
         loop {

@@ -7,8 +7,9 @@ const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgra
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                       Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
+/// Row 38.
 #[test]
-fn row_38_101_opens_a_tunnel_with_half_close() {
+fn a_101_opens_a_tunnel_with_half_close() {
     let origin = Origin::start(|conn| {
         conn.request()?;
         conn.send(SWITCH)?;
@@ -37,8 +38,9 @@ fn row_38_101_opens_a_tunnel_with_half_close() {
     assert_eq!(request.field("sec-websocket-key"), Some("dGhlIHNhbXBsZSBub25jZQ=="));
 }
 
+/// Row 38.
 #[test]
-fn row_38_bytes_before_101_are_held_or_tunnelled() {
+fn bytes_before_a_101_are_held_or_tunnelled() {
     let ready = Gate::new();
     let early_sent = ready.clone();
     let origin = Origin::start(move |conn| {
@@ -59,8 +61,9 @@ fn row_38_bytes_before_101_are_held_or_tunnelled() {
     assert_eq!(client.take(6), b"got it");
 }
 
+/// Row 38.
 #[test]
-fn row_38_a_refusal_is_an_ordinary_response() {
+fn a_refused_upgrade_is_an_ordinary_response() {
     for status in ["200 OK", "403 Forbidden", "426 Upgrade Required"] {
         let origin = Origin::answering(format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nno"));
         let weir = Weir::proxying(&origin);
@@ -80,9 +83,9 @@ fn row_38_a_refusal_is_an_ordinary_response() {
     }
 }
 
-/// Bytes that look like a request but were meant for a tunnel must not become one when no tunnel opens.
+/// Row 38. Bytes that look like a request but were meant for a tunnel must not become one when no tunnel opens.
 #[test]
-fn row_38_tunnel_bytes_never_become_a_request() {
+fn bytes_meant_for_a_tunnel_never_become_a_request() {
     let origin = Origin::answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
@@ -94,9 +97,9 @@ fn row_38_tunnel_bytes_never_become_a_request() {
     assert_eq!(origin.targets(), ["/chat", "/fence"]);
 }
 
-/// Nor when Weir itself has the answer: a fixed one, a redirect, or a failure.
+/// Row 38. Nor when Weir itself has the answer: a fixed one, a redirect, or a failure.
 #[test]
-fn row_38_tunnel_bytes_never_become_a_request_when_weir_answers() {
+fn bytes_meant_for_a_tunnel_never_become_a_request_when_weir_answers() {
     let origin = Origin::serving("fine");
     let weir = Weir::start(&format!(
         "listener.web.address = \"127.0.0.1:0\"\n\
@@ -119,9 +122,9 @@ fn row_38_tunnel_bytes_never_become_a_request_when_weir_answers() {
     assert_eq!(origin.targets(), ["/app/fence"]);
 }
 
-/// Bytes that come while the refusal is on its way were sent by one who had not read it.
+/// Row 38. Bytes that come while the refusal is on its way were sent by one who had not read it.
 #[test]
-fn row_38_tunnel_bytes_behind_the_head_of_a_refusal_never_become_a_request() {
+fn bytes_behind_the_head_of_a_refusal_never_become_a_request() {
     let sent = Gate::new();
     let gate = sent.clone();
     let origin = Origin::start(move |conn| {
@@ -148,9 +151,9 @@ fn row_38_tunnel_bytes_behind_the_head_of_a_refusal_never_become_a_request() {
     assert_eq!(origin.targets(), ["/chat", "/fence"]);
 }
 
-/// The same for CONNECT, whoever refuses it: the server, Weir for want of a server, or Weir for want of a route.
+/// Row 38. The same for CONNECT, whoever refuses it: the server, Weir for want of a server, or Weir for want of a route.
 #[test]
-fn row_38_bytes_behind_a_refused_connect_never_become_a_request() {
+fn bytes_behind_a_refused_connect_never_become_a_request() {
     let origin = Origin::answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
     let weir = Weir::start(&format!(
         "listener.web.address = \"127.0.0.1:0\"\n\
@@ -175,8 +178,9 @@ fn row_38_bytes_behind_a_refused_connect_never_become_a_request() {
     assert_eq!(origin.targets(), ["refused.test:443", "/fence"]);
 }
 
+/// Row 38.
 #[test]
-fn row_38_a_101_nobody_asked_for_is_a_bad_answer() {
+fn an_unrequested_101_is_a_bad_gateway() {
     let origin = Origin::start(|conn| {
         let request = conn.request()?;
         if request.target() == "/alive" {
@@ -201,9 +205,9 @@ fn row_38_a_101_nobody_asked_for_is_a_bad_answer() {
     assert_eq!(Client::get(weir.web(), "/alive").status, 200);
 }
 
-/// What is left of the body would follow as the first bytes of the new protocol.
+/// Row 38. What is left of the body would follow as the first bytes of the new protocol.
 #[test]
-fn row_38_a_101_before_the_request_is_whole_is_a_bad_answer() {
+fn a_101_before_the_request_is_complete_is_a_bad_gateway() {
     let origin = Origin::start(|conn| {
         conn.head()?;
         conn.send(SWITCH)?;
@@ -221,8 +225,9 @@ fn row_38_a_101_before_the_request_is_whole_is_a_bad_answer() {
     }
 }
 
+/// Row 38.
 #[test]
-fn row_38_upgrade_in_http_1_0_and_with_a_body() {
+fn ignores_upgrade_in_http_1_0_and_keeps_the_body_of_a_post() {
     let origin = Origin::serving("plain");
     let weir = Weir::proxying(&origin);
     let old = "GET /old HTTP/1.0\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";

@@ -3,8 +3,9 @@
 use super::{BAD_REQUEST, Want, case, forwarded_get, judge};
 use crate::harness::{Client, Origin, Weir};
 
+/// Row 47.
 #[test]
-fn row_47_sizes() {
+fn rejects_heads_that_are_too_large() {
     let long_line = format!("/{}", "a".repeat(7_990 - "GET  HTTP/1.1".len()));
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let lines =
@@ -56,9 +57,9 @@ fn row_47_sizes() {
     ]);
 }
 
-/// The limit is on the whole head: a byte now and then does not prolong it.
+/// Row 47. The limit is on the whole head: a byte now and then does not prolong it.
 #[test]
-fn row_47_a_head_byte_by_byte() {
+fn a_head_that_comes_byte_by_byte_times_out() {
     let origin = Origin::serving("never");
     let weir = Weir::proxying_with(&origin, "listener.web.timeouts.request = \"400ms\"");
     let mut client = Client::connect(weir.web());

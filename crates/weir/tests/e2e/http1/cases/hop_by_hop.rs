@@ -13,8 +13,9 @@ fn play(requests: &[&str]) -> Vec<(Request, Response)> {
     requests.iter().map(play).collect()
 }
 
+/// Row 35.
 #[test]
-fn row_35_connection_names_fields() {
+fn keeps_essential_fields_that_connection_names() {
     let played = play(&[
         "POST /35 HTTP/1.1\r\nHost: a.test\r\nAuthorization: Basic eDp5\r\nCookie: a=b\r\nX-Forwarded-For: 6.6.6.6\r\n\
          X-Hop: 1\r\nConnection: close, X-Forwarded-For, Host, Authorization, Content-Length, Cookie, X-Hop\r\n\
@@ -48,8 +49,9 @@ fn row_35_connection_names_fields() {
     assert_eq!(kept, [None, None, Some("3")], "{request:?}");
 }
 
+/// Row 36.
 #[test]
-fn row_36_hop_by_hop_fields() {
+fn removes_hop_by_hop_fields() {
     let played = play(&[
         "GET /36 HTTP/1.1\r\nHost: a.test\r\nKeep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\n\
          TE: gzip, trailers\r\nTrailer: X-Sum\r\nUpgrade: chat/2\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\
@@ -78,8 +80,9 @@ fn row_36_hop_by_hop_fields() {
     );
 }
 
+/// Row 37.
 #[test]
-fn row_37_upgrade_to_h2c() {
+fn never_upgrades_to_h2c() {
     let played = play(&[
         "GET /37 HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
          HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",

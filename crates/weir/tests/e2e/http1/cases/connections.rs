@@ -13,8 +13,9 @@ fn echo_targets(conn: &mut Connection, slow: &Gate) -> Option<()> {
     }
 }
 
+/// Row 44.
 #[test]
-fn row_44_pipelined_requests_are_answered_in_order() {
+fn pipelined_requests_are_answered_in_order() {
     let slow = Gate::new();
     let gate = slow.clone();
     let origin = Origin::start(move |conn| echo_targets(conn, &gate));
@@ -35,8 +36,9 @@ fn row_44_pipelined_requests_are_answered_in_order() {
     assert_eq!(bodies, ["/4hello", "/5", "/6hello", "/7"]);
 }
 
+/// Row 44.
 #[test]
-fn row_44_nothing_is_served_after_close() {
+fn nothing_is_served_after_a_close() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
@@ -69,8 +71,9 @@ fn stale_after_one(reset: bool) -> Origin {
     })
 }
 
+/// Row 45.
 #[test]
-fn row_45_an_idempotent_request_moves_to_a_fresh_connection() {
+fn an_idempotent_request_moves_to_a_fresh_connection() {
     for reset in [false, true] {
         for method in ["GET", "HEAD", "OPTIONS", "DELETE", "PUT"] {
             let origin = stale_after_one(reset);
@@ -87,8 +90,9 @@ fn row_45_an_idempotent_request_moves_to_a_fresh_connection() {
     }
 }
 
+/// Row 45.
 #[test]
-fn row_45_a_request_that_is_not_idempotent_is_never_sent_twice() {
+fn a_request_that_is_not_idempotent_is_never_sent_twice() {
     for reset in [false, true] {
         let origin = stale_after_one(reset);
         let weir = Weir::proxying(&origin);
@@ -104,8 +108,9 @@ fn row_45_a_request_that_is_not_idempotent_is_never_sent_twice() {
     }
 }
 
+/// Row 45.
 #[test]
-fn row_45_a_request_half_sent_is_never_sent_twice() {
+fn a_request_half_sent_is_never_sent_twice() {
     let origin = stale_after_one(false);
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
@@ -118,8 +123,9 @@ fn row_45_a_request_half_sent_is_never_sent_twice() {
     assert_eq!(origin.targets(), ["/first", "/fence"]);
 }
 
+/// Row 46.
 #[test]
-fn row_46_an_early_answer_stops_the_upload() {
+fn an_early_response_stops_the_upload() {
     let origin = Origin::start(|conn| {
         let head = conn.head()?;
         if head.word(0) == "GET" {
@@ -147,8 +153,9 @@ fn row_46_an_early_answer_stops_the_upload() {
     assert_eq!(Client::get(weir.web(), "/alive").text(), "alive");
 }
 
+/// Row 46.
 #[test]
-fn row_46_a_client_that_finishes_its_side_gets_its_response_where_that_is_served() {
+fn a_client_that_half_closes_gets_its_response_where_the_listener_serves_it() {
     let answer = Gate::new();
     let due = answer.clone();
     let origin = Origin::start(move |conn| {

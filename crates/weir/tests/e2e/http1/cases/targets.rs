@@ -2,18 +2,9 @@
 
 use super::{BAD_REQUEST, Case, Forwarded, Want, case, forwarded_get, judge};
 
+/// Row 27.
 #[test]
-fn rows_27_to_34() {
-    let mut cases = hosts();
-    cases.extend(absolute_form());
-    cases.extend(other_forms());
-    cases.extend(target_bytes());
-    cases.extend(versions());
-    cases.extend(other_protocols());
-    judge(&cases);
-}
-
-fn hosts() -> Vec<Case> {
+fn rejects_a_host_that_is_missing_repeated_or_malformed() {
     let mut cases = vec![
         case(27, "no Host in 1.1", "GET / HTTP/1.1\r\n\r\n", BAD_REQUEST),
         case(27, "no Host in 1.1, other fields", "GET / HTTP/1.1\r\nX: y\r\n\r\n", BAD_REQUEST),
@@ -72,10 +63,12 @@ fn hosts() -> Vec<Case> {
         let want = Want::Forwarded(forwarded_get("/", &[&line]));
         case(27, format!("Host `{host}` is fine"), format!("GET / HTTP/1.1\r\n{line}\r\n\r\n"), want)
     }));
-    cases
+    judge(&cases);
 }
 
-fn absolute_form() -> Vec<Case> {
+/// Rows 28 and 29.
+#[test]
+fn sends_absolute_form_by_its_own_authority() {
     let to_a = |target: &str| Want::Either(&[400], forwarded_get(target, &["Host: a.test"]));
     let with_host_b = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: b.test\r\n\r\n");
     let mut cases = vec![
@@ -109,16 +102,18 @@ fn absolute_form() -> Vec<Case> {
         "http//a.test/",
     ];
     cases.extend(bad.iter().map(|target| case(29, format!("`{target}`"), with_host_b(target), BAD_REQUEST)));
-    cases
+    judge(&cases);
 }
 
-fn other_forms() -> Vec<Case> {
+/// Row 30.
+#[test]
+fn rejects_target_forms_that_do_not_fit_the_method() {
     let star = Forwarded {
         start_line: "OPTIONS * HTTP/1.1".to_owned(),
         fields: vec!["Host: a.test".to_owned()],
         ..Forwarded::default()
     };
-    vec![
+    judge(&[
         case(30, "OPTIONS *", "OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n", Want::Forwarded(star)),
         case(30, "GET *", "GET * HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST),
         case(30, "OPTIONS *x", "OPTIONS *x HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST),
@@ -137,10 +132,12 @@ fn other_forms() -> Vec<Case> {
         case(30, "authority-form GET", "GET a.test:80 HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST),
         case(30, "GET of a bare word", "GET p HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST),
         case(30, "GET of a query alone", "GET ?q=1 HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST),
-    ]
+    ]);
 }
 
-fn target_bytes() -> Vec<Case> {
+/// Rows 31 and 32.
+#[test]
+fn encodes_or_rejects_unsafe_bytes_and_forwards_normal_paths() {
     let get = |target: &[u8]| [b"GET ", target, b" HTTP/1.1\r\nHost: a.test\r\n\r\n"].concat();
     let bad: &[(&str, &[u8])] = &[
         ("fragment", b"/a#frag"),
@@ -199,10 +196,12 @@ fn target_bytes() -> Vec<Case> {
         let want = Want::Forwarded(forwarded_get(target, &["Host: a.test"]));
         case(32, format!("`{target}` goes on as it stands"), get(target.as_bytes()), want)
     }));
-    cases
+    judge(&cases);
 }
 
-fn versions() -> Vec<Case> {
+/// Row 33.
+#[test]
+fn rejects_other_versions_and_malformed_request_lines() {
     let refused = Want::Refused(&[400, 505]);
     let mut cases = vec![
         case(33, "HTTP/0.9", "GET /\r\n", refused.clone()),
@@ -238,12 +237,14 @@ fn versions() -> Vec<Case> {
     cases.push(case(33, "method that is no token", "GE(T / HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST));
     cases.push(case(33, "two SP after the method", "GET  / HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST));
     cases.push(case(33, "HTAB after the method", "GET\t/ HTTP/1.1\r\nHost: a.test\r\n\r\n", BAD_REQUEST));
-    cases
+    judge(&cases);
 }
 
-fn other_protocols() -> Vec<Case> {
+/// Row 34.
+#[test]
+fn rejects_other_protocols_at_once() {
     let client_hello: &[u8] = b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03abcdefghijklmnopqrstuvwxyz012345\x00\x00\x02\x13\x01\x01\x00\x00\x00";
-    vec![
+    judge(&[
         case(
             34,
             "HTTP/2 preface",
@@ -253,5 +254,5 @@ fn other_protocols() -> Vec<Case> {
         case(34, "TLS ClientHello", client_hello, BAD_REQUEST),
         case(34, "TLS record header and no more", &client_hello[..6], BAD_REQUEST),
         case(34, "SSH banner", "SSH-2.0-OpenSSH_9.2\r\n", BAD_REQUEST),
-    ]
+    ]);
 }

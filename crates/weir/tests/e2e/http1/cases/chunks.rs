@@ -3,19 +3,13 @@
 use super::{BAD_BODY, Case, Want, case, chunked, forwarded_post, judge};
 use crate::harness::{Client, Origin, Weir};
 
-#[test]
-fn rows_21_to_24() {
-    let mut cases = sizes();
-    cases.extend(extensions());
-    cases.extend(ends());
-    judge(&cases);
-}
-
 fn whole(body: &str) -> Want {
     Want::Forwarded(forwarded_post("Transfer-Encoding: chunked", body))
 }
 
-fn sizes() -> Vec<Case> {
+/// Row 21.
+#[test]
+fn rejects_chunk_sizes_that_are_not_plain_hexadecimal() {
     let bad = [
         "+5",
         "-1",
@@ -53,10 +47,12 @@ fn sizes() -> Vec<Case> {
     cases.push(case(21, "bad last size", chunked("5\r\nhello\r\n-0\r\n\r\n"), BAD_BODY));
     cases.push(case(21, "leading zeros are digits", chunked("0005\r\nhello\r\n000\r\n\r\n"), whole("hello")));
     cases.push(case(21, "upper-case digits", chunked("A\r\nhello, you\r\n0\r\n\r\n"), whole("hello, you")));
-    cases
+    judge(&cases);
 }
 
-fn extensions() -> Vec<Case> {
+/// Rows 22 and 23.
+#[test]
+fn drops_sound_chunk_extensions_and_rejects_others() {
     let after = |line: &str| chunked(format!("{line}hello\r\n0\r\n\r\n"));
     let mut cases = vec![
         case(22, "ext ended by LF", after("5;a=b\n"), BAD_BODY),
@@ -81,11 +77,13 @@ fn extensions() -> Vec<Case> {
     let many = format!("{}0\r\n\r\n", chunk.repeat(64));
     cases.push(case(23, "2 chunks of one byte with 1 KiB of ext each", chunked(few), whole("xx")));
     cases.push(case(23, "64 chunks of one byte with 1 KiB of ext each", chunked(many), BAD_BODY));
-    cases
+    judge(&cases);
 }
 
-fn ends() -> Vec<Case> {
-    vec![
+/// Row 24.
+#[test]
+fn rejects_chunks_that_do_not_end_where_they_say() {
+    judge(&[
         case(24, "data longer than its size", chunked("3\r\nhello\r\n0\r\n\r\n"), BAD_BODY),
         case(24, "data shorter than its size", chunked("7\r\nhello\r\n0\r\n\r\n"), BAD_BODY),
         case(24, "no CR LF after the data", chunked("5\r\nhello0\r\n\r\n"), BAD_BODY),
@@ -102,11 +100,12 @@ fn ends() -> Vec<Case> {
         case(24, "a trailer without colon", chunked("5\r\nhello\r\n0\r\nX y\r\n\r\n"), BAD_BODY),
         case(24, "a folded trailer", chunked("5\r\nhello\r\n0\r\nX: y\r\n z\r\n\r\n"), BAD_BODY),
         case(24, "SP before a trailer's colon", chunked("5\r\nhello\r\n0\r\nX : y\r\n\r\n"), BAD_BODY),
-    ]
+    ]);
 }
 
+/// Rows 25 and 26.
 #[test]
-fn rows_25_and_26_trailers() {
+fn keeps_trailers_apart_from_fields_and_drops_dangerous_ones() {
     let origin = Origin::serving("seen");
     let weir = Weir::proxying(&origin);
     let send = |trailers: &str| {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::row;
 use crate::harness::{Client, End, Origin, Response, Weir, latin1, origin::ok};
 
 /// What the origin does after it sent the bytes of a case.
@@ -63,8 +64,9 @@ const BODILESS: &[(&str, &str, &str, &str)] = &[
 ];
 const POISON: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
 
+/// Row 42.
 #[test]
-fn row_42_responses_without_body() {
+fn sends_no_body_where_method_or_status_has_none() {
     let bodiless = |(method, status, field, stray): &(&'static str, &str, &str, &str)| {
         let response = format!("HTTP/1.1 {status}\r\n{field}\r\n\r\n{stray}");
         let want = Want::Bodiless(status[..3].parse().expect("a status has three digits"));
@@ -79,8 +81,9 @@ fn row_42_responses_without_body() {
     judge(cases);
 }
 
+/// Row 43.
 #[test]
-fn row_43_bad_heads() {
+fn a_malformed_response_head_is_a_bad_gateway() {
     let after = |line: &str| format!("HTTP/1.1 200 OK\r\n{line}\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
     let bad: Vec<(&'static str, Vec<u8>)> = vec![
         ("Content-Length and chunked", after("Content-Length: 15\r\nTransfer-Encoding: chunked").into()),
@@ -118,8 +121,9 @@ fn row_43_bad_heads() {
     );
 }
 
+/// Row 43.
 #[test]
-fn row_43_early_ends() {
+fn a_response_that_ends_early_is_never_completed() {
     judge(vec![
         case(43, "closes without a byte", "", After::Closes, Want::BadGateway),
         case(43, "closes in the status line", "HTTP/1.1 2", After::Closes, Want::BadGateway),
@@ -175,8 +179,9 @@ fn row_43_early_ends() {
     ]);
 }
 
+/// Row 43.
 #[test]
-fn row_43_bad_bodies() {
+fn a_malformed_response_body_is_never_completed() {
     let chunks = |body: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
     // Head and body come in one piece, so Weir knows before any of it has left.
     let mut cases: Vec<Case> = vec![
@@ -276,6 +281,7 @@ const MENDED: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// Row 43.
 #[test]
 fn what_has_one_meaning_is_written_anew() {
     let mended = |(variant, response, head, body): &(&'static str, &str, &'static str, &'static str)| {
@@ -292,6 +298,7 @@ fn what_has_one_meaning_is_written_anew() {
     judge(MENDED.iter().map(mended).collect());
 }
 
+/// Row 43.
 #[test]
 fn what_has_one_meaning_is_refused_on_request() {
     let allow = "upstream.app.allow = { empty_lines = false, high_status = false, control_bytes = false, \
@@ -302,6 +309,7 @@ fn what_has_one_meaning_is_refused_on_request() {
     judge_with(allow, MENDED.iter().map(refused).collect());
 }
 
+/// Row 43.
 #[test]
 fn what_has_two_meanings_is_taken_on_request() {
     let mended: &[(&str, &str, &str)] = &[
@@ -327,6 +335,7 @@ fn what_has_two_meanings_is_taken_on_request() {
     judge_with(allow, cases);
 }
 
+/// Row 43.
 #[test]
 fn more_headers_are_taken_on_request() {
     let many = || format!("HTTP/1.1 200 OK\r\n{}Content-Length: 5\r\n\r\nhello", "X: y\r\n".repeat(200));
@@ -364,8 +373,11 @@ fn judge_with(setting: &str, cases: Vec<Case>) {
             let got = play(&weir, &origin, index, case).err()?;
             let sent = latin1(&case.response);
             Some(format!(
-                "row {}, {}\n  origin   {sent:?}, then {:?}\n  expected {:?}\n  got      {got}",
-                case.row, case.variant, case.after, case.want
+                "{}: {}\n  origin   {sent:?}, then {:?}\n  expected {:?}\n  got      {got}",
+                row(case.row),
+                case.variant,
+                case.after,
+                case.want
             ))
         })
         .collect();

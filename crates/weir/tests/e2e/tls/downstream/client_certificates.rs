@@ -301,7 +301,7 @@ fn a_proxy_header_tells_whose_certificate_it_was() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let origin = Origin::start(move |conn| {
-        let (_, content) = crate::proxy_protocol::take_binary(conn)?;
+        let (_, content) = crate::accept::proxy_protocol::take_binary(conn)?;
         noted.lock().expect("no thread panics while it holds it").push(content);
         conn.send("hello")?;
         None

@@ -2,17 +2,9 @@
 
 use super::{BAD_REQUEST, Case, Want, case, forwarded_get, forwarded_post, get_with, judge, post_with};
 
+/// Rows 1 and 2.
 #[test]
-fn rows_1_to_9() {
-    let mut cases = line_ends();
-    cases.extend(control_bytes());
-    cases.extend(folding());
-    cases.extend(white_space());
-    cases.extend(names());
-    judge(&cases);
-}
-
-fn line_ends() -> Vec<Case> {
+fn rejects_line_ends_other_than_cr_lf() {
     let bare_lf: &[(&str, &[u8])] = &[
         ("request line", b"GET / HTTP/1.1\nHost: a.test\r\n\r\n"),
         ("field line", b"GET / HTTP/1.1\r\nHost: a.test\nX: y\r\n\r\n"),
@@ -50,10 +42,12 @@ fn line_ends() -> Vec<Case> {
         "\r\nGET /after HTTP/1.1\r\nHost: a.test\r\n\r\n",
         Want::Forwarded(forwarded_get("/after", &["Host: a.test"])),
     ));
-    cases
+    judge(&cases);
 }
 
-fn control_bytes() -> Vec<Case> {
+/// Rows 3 and 4.
+#[test]
+fn rejects_control_bytes() {
     let mut cases = vec![
         case(3, "NUL in a name", get_with(b"X\0Y: v"), BAD_REQUEST),
         case(3, "NUL in a value", get_with(b"X: a\0b"), BAD_REQUEST),
@@ -85,11 +79,13 @@ fn control_bytes() -> Vec<Case> {
         get_with(b"X: caf\xe9"),
         Want::Forwarded(forwarded_get("/", &["Host: a.test", "X: caf\u{e9}"])),
     ));
-    cases
+    judge(&cases);
 }
 
-fn folding() -> Vec<Case> {
-    vec![
+/// Row 5.
+#[test]
+fn rejects_folded_fields() {
+    judge(&[
         case(5, "fold with SP", get_with("X: a\r\n b"), BAD_REQUEST),
         case(5, "fold with HTAB", get_with("X: a\r\n\tb"), BAD_REQUEST),
         case(5, "empty folded line", get_with("X: a\r\n \r\nY: b"), BAD_REQUEST),
@@ -109,14 +105,16 @@ fn folding() -> Vec<Case> {
         ),
         case(5, "fold in Content-Length", post_with("Content-Length:\r\n 5", "hello"), BAD_REQUEST),
         case(5, "fold after Content-Length", post_with("Content-Length: 5\r\n 0", "hello"), BAD_REQUEST),
-    ]
+    ]);
 }
 
 fn chunked_with_fold(line: &str) -> Vec<u8> {
     post_with(line, "5\r\nhello\r\n0\r\n\r\n")
 }
 
-fn white_space() -> Vec<Case> {
+/// Rows 6 and 7.
+#[test]
+fn rejects_white_space_around_names_and_before_fields() {
     let no_colon_space: &[(&str, Vec<u8>)] = &[
         ("SP before the colon", get_with("Name : v")),
         ("HTAB before the colon", get_with("Name\t: v")),
@@ -147,10 +145,12 @@ fn white_space() -> Vec<Case> {
         post_with("Content-Length:5", "hello"),
         Want::Forwarded(forwarded_post("Content-Length: 5", "hello")),
     ));
-    cases
+    judge(&cases);
 }
 
-fn names() -> Vec<Case> {
+/// Rows 8 and 9.
+#[test]
+fn rejects_names_that_are_no_tokens() {
     let mut cases = vec![
         case(8, "empty name", get_with(": x"), BAD_REQUEST),
         case(8, "empty first name", "GET / HTTP/1.1\r\n: x\r\nHost: a.test\r\n\r\n", BAD_REQUEST),
@@ -178,5 +178,5 @@ fn names() -> Vec<Case> {
         get_with("!#$%&'*+-.^`|~09azAZ: v"),
         Want::Forwarded(forwarded_get("/", &["Host: a.test", "!#$%&'*+-.^`|~09azAZ: v"])),
     ));
-    cases
+    judge(&cases);
 }

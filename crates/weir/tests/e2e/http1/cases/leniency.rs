@@ -14,8 +14,9 @@ fn get(target: &str, fields: &[&str]) -> Want {
     Want::Forwarded(forwarded_get(target, fields))
 }
 
+/// Row 1.
 #[test]
-fn row_1_bare_lf() {
+fn bare_lf_ends_a_line_where_it_is_allowed() {
     let post = "POST / HTTP/1.1\nHost: a.test\nContent-Length: 5\n\nhello";
     judge_with(
         "bare_lf = true",
@@ -44,8 +45,9 @@ fn row_1_bare_lf() {
     );
 }
 
+/// Row 5.
 #[test]
-fn row_5_obs_fold() {
+fn folded_fields_are_unfolded_where_they_are_allowed() {
     judge_with(
         "obs_fold = true",
         &[
@@ -69,8 +71,9 @@ fn row_5_obs_fold() {
     );
 }
 
+/// Row 13.
 #[test]
-fn row_13_repeated_length() {
+fn equal_lengths_become_one_where_they_are_allowed() {
     let five = || Want::Forwarded(forwarded_post("Content-Length: 5", "hello"));
     judge_with(
         "repeated_length = true",
@@ -87,8 +90,9 @@ fn row_13_repeated_length() {
     );
 }
 
+/// Row 15.
 #[test]
-fn row_15_padded_length() {
+fn a_padded_length_loses_its_zeros_unless_it_is_not_allowed() {
     judge_with(
         "padded_length = false",
         &[case(15, "005 is refused on request", post_with("Content-Length: 005", "hello"), BAD_REQUEST)],
@@ -107,8 +111,9 @@ fn row_15_padded_length() {
     );
 }
 
+/// Rows 21 and 22.
 #[test]
-fn rows_21_and_22_chunks() {
+fn padded_chunk_sizes_are_read_where_they_are_allowed() {
     let body = |line: &str| chunked(format!("{line}hello\r\n0\r\n\r\n"));
     let whole = || Want::Forwarded(forwarded_post("Transfer-Encoding: chunked", "hello"));
     judge_with(
@@ -125,8 +130,9 @@ fn rows_21_and_22_chunks() {
     judge_with("empty_chunk_extension = false", &[case(22, "refused on request", body("5;\r\n"), BAD_BODY)]);
 }
 
+/// Row 31.
 #[test]
-fn row_31_unencoded_target() {
+fn unencoded_targets_are_rejected_where_they_are_not_allowed() {
     let request = |target: &[u8]| [b"GET ", target, b" HTTP/1.1\r\nHost: a.test\r\n\r\n"].concat();
     judge_with(
         "unencoded_target = false",
@@ -138,8 +144,9 @@ fn row_31_unencoded_target() {
     );
 }
 
+/// Row 31.
 #[test]
-fn row_31_unsafe_target() {
+fn unsafe_targets_are_encoded_where_they_are_allowed() {
     let request = |target: &[u8]| [b"GET ", target, b" HTTP/1.1\r\nHost: a.test\r\n\r\n"].concat();
     let encoded = |target: &str| get(target, &["Host: a.test"]);
     judge_with(
@@ -155,8 +162,9 @@ fn row_31_unsafe_target() {
     );
 }
 
+/// Row 32.
 #[test]
-fn row_32_encoded_nul() {
+fn an_encoded_nul_is_rejected_where_it_is_not_allowed() {
     judge_with(
         "encoded_nul = false",
         &[
@@ -171,8 +179,9 @@ fn row_32_encoded_nul() {
     );
 }
 
+/// Row 10.
 #[test]
-fn row_10_underscore_names() {
+fn names_with_underscores_pass_where_they_are_allowed() {
     judge_with(
         "underscore_names = true",
         &[

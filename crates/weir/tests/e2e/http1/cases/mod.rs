@@ -1,8 +1,10 @@
 //! Forty-eight groups of nasty HTTP/1.1 input, judged by what the server behind Weir receives and by the answer.
 //!
-//! Each file holds the rows of one topic. A request row is one [`Case`]: bytes in, and what must come of them.
-//! [`judge`] plays a table on one Weir and reports every case that went wrong, not just the first.
+//! `rows` lists the groups; each other file holds the tests of one topic, and each test names its rows. A request is one [`Case`]:
+//! bytes in, and what must come of them. [`judge`] plays a table on one Weir and reports every case that went wrong, not just the
+//! first.
 
+mod rows;
 mod lines;
 mod framing;
 mod chunks;
@@ -16,6 +18,8 @@ mod connections;
 mod sizes;
 mod spoofing;
 mod leniency;
+
+use rows::row;
 
 use crate::harness::message::Fields;
 use crate::harness::{Client, End, Origin, Request, Weir, latin1};
@@ -128,8 +132,10 @@ fn judge_on(start: impl FnOnce(&Origin) -> Weir, cases: &[Case]) {
             let got = play(&weir, &origin, case).err()?;
             let sent: String = latin1(&case.send).chars().take(400).collect();
             Some(format!(
-                "row {}, {}\n  sent     {sent:?}\n  expected {:?}\n  got      {got}",
-                case.row, case.variant, case.want
+                "{}: {}\n  sent     {sent:?}\n  expected {:?}\n  got      {got}",
+                row(case.row),
+                case.variant,
+                case.want
             ))
         })
         .collect();

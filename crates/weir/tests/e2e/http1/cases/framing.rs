@@ -1,24 +1,14 @@
 //! Rows 10 to 20: where a request body ends.
 
-use super::{
-    BAD_REQUEST, Case, Want, case, chunked, forwarded_get, forwarded_post, get_with, judge, post_with,
-};
+use super::{BAD_REQUEST, Want, case, chunked, forwarded_get, forwarded_post, get_with, judge, post_with};
 
 const HELLO_CHUNKED: &str = "5\r\nhello\r\n0\r\n\r\n";
 
+/// Row 10.
 #[test]
-fn rows_10_to_20() {
-    let mut cases = underscores();
-    cases.extend(both_framings());
-    cases.extend(lengths());
-    cases.extend(codings());
-    cases.extend(spellings_of_chunked());
-    judge(&cases);
-}
-
-fn underscores() -> Vec<Case> {
+fn drops_names_with_underscores() {
     let plain = || Want::Forwarded(forwarded_get("/", &["Host: a.test"]));
-    vec![
+    judge(&[
         case(10, "Content_Length is dropped", get_with("Content_Length: 5"), plain()),
         case(10, "Transfer_Encoding is dropped", get_with("Transfer_Encoding: chunked"), plain()),
         case(10, "X_Forwarded_For is dropped", get_with("X_Forwarded_For: 6.6.6.6"), plain()),
@@ -28,17 +18,19 @@ fn underscores() -> Vec<Case> {
             post_with("Content_Length: 50\r\nContent-Length: 5", "hello"),
             Want::Forwarded(forwarded_post("Content-Length: 5", "hello")),
         ),
-    ]
+    ]);
 }
 
-fn both_framings() -> Vec<Case> {
+/// Row 11.
+#[test]
+fn rejects_a_length_beside_chunked() {
     let length_first = post_with("Content-Length: 15\r\nTransfer-Encoding: chunked", HELLO_CHUNKED);
     let coding_first = post_with("Transfer-Encoding: chunked\r\nContent-Length: 15", HELLO_CHUNKED);
     let smuggle = post_with(
         "Content-Length: 4\r\nTransfer-Encoding: chunked",
         "0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n",
     );
-    vec![
+    judge(&[
         case(11, "Content-Length, then chunked", length_first, BAD_REQUEST),
         case(11, "chunked, then Content-Length", coding_first, BAD_REQUEST),
         case(11, "with a request hidden behind it", smuggle, BAD_REQUEST),
@@ -54,10 +46,12 @@ fn both_framings() -> Vec<Case> {
             post_with("Content-Length: 15\r\nX: y\r\nTransfer-Encoding: chunked", HELLO_CHUNKED),
             BAD_REQUEST,
         ),
-    ]
+    ]);
 }
 
-fn lengths() -> Vec<Case> {
+/// Rows 12 to 15.
+#[test]
+fn rejects_lengths_that_differ_or_are_no_digits() {
     let five = || forwarded_post("Content-Length: 5", "hello");
     let mut cases = vec![
         case(12, "5 and 6", post_with("Content-Length: 5\r\nContent-Length: 6", "hello!"), BAD_REQUEST),
@@ -116,10 +110,12 @@ fn lengths() -> Vec<Case> {
         post_with("Content-Length: 0", ""),
         Want::Forwarded(forwarded_post("Content-Length: 0", "")),
     ));
-    cases
+    judge(&cases);
 }
 
-fn codings() -> Vec<Case> {
+/// Rows 16 to 19.
+#[test]
+fn rejects_codings_other_than_one_final_chunked() {
     let good = || forwarded_post("Transfer-Encoding: chunked", "hello");
     let with = |line: &str| post_with(line, HELLO_CHUNKED);
     let unknown = Want::Refused(&[400, 501]);
@@ -184,13 +180,15 @@ fn codings() -> Vec<Case> {
             Want::Either(&[400, 501], good()),
         ));
     }
-    cases
+    judge(&cases);
 }
 
-fn spellings_of_chunked() -> Vec<Case> {
+/// Row 20.
+#[test]
+fn reads_chunked_in_any_case_and_no_other_spelling() {
     let good = || forwarded_post("Transfer-Encoding: chunked", "hello");
     let with = |line: &str| post_with(line, HELLO_CHUNKED);
-    vec![
+    judge(&[
         case(20, "0x0b before chunked", with("Transfer-Encoding: \u{b}chunked"), BAD_REQUEST),
         case(20, "0x0c after chunked", with("Transfer-Encoding: chunked\u{c}"), BAD_REQUEST),
         case(20, "NUL after chunked", with("Transfer-Encoding: chunked\0"), BAD_REQUEST),
@@ -199,5 +197,5 @@ fn spellings_of_chunked() -> Vec<Case> {
         case(20, "ChUnKeD", with("transfer-ENCODING: ChUnKeD"), Want::Forwarded(good())),
         case(20, "HTAB around chunked", with("Transfer-Encoding:\tchunked\t"), Want::Forwarded(good())),
         case(20, "chunked", chunked(HELLO_CHUNKED), Want::Forwarded(good())),
-    ]
+    ]);
 }

@@ -171,7 +171,7 @@ fn failures_are_listed_and_stories_are_json_on_request() {
     assert_eq!((&story["id"], &story["failure"]["reason"]), (&id.into(), &"connect-refused".into()));
     assert_eq!(story["tries"][0]["candidates"][0]["in_flight"], 0);
     // The same words as in the log and in docs/failures.md.
-    let failures = include_str!("../../../../../docs/failures.md");
+    let failures = include_str!("../../../../../../docs/failures.md");
     for key in ["happened", "change"] {
         let words = story["failure"][key].as_str().expect("an explanation");
         assert!(failures.contains(words), "{words}");

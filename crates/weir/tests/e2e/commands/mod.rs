@@ -1,7 +1,8 @@
 //! The commands as somebody types them: what they print, where, and with which exit code.
 //!
-//! What `weir serve` does with requests stands in the files beside this folder.
+//! What `weir serve` does with requests belongs to the folders beside this one.
 
+mod config_commands;
 mod check;
 mod explain;
 mod demo;

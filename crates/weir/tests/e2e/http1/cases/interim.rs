@@ -25,8 +25,9 @@ fn statuses(client: &mut Client) -> Vec<u16> {
     }
 }
 
+/// Row 41.
 #[test]
-fn row_41_one_interim_response() {
+fn relays_one_interim_response() {
     for (interim, status) in [(HINTS, 103), (PROCESSING, 102)] {
         let (_origin, weir) = answers(&[interim, FINAL]);
         let mut client = Client::connect(weir.web());
@@ -37,8 +38,9 @@ fn row_41_one_interim_response() {
     }
 }
 
+/// Row 41.
 #[test]
-fn row_41_fields_of_an_interim_response() {
+fn relays_the_fields_of_an_interim_response() {
     let (_origin, weir) = answers(&[HINTS, FINAL]);
     let mut client = Client::connect(weir.web());
     client.send_get("/hints");
@@ -46,9 +48,9 @@ fn row_41_fields_of_an_interim_response() {
     assert_eq!(client.response().text(), "done");
 }
 
-/// RFC 9110 section 7.6.1 holds for every message: what `Connection` names stops here.
+/// Row 41. RFC 9110 section 7.6.1 holds for every message: what `Connection` names stops here.
 #[test]
-fn row_41_hop_by_hop_fields_stop() {
+fn removes_hop_by_hop_fields_of_an_interim_response() {
     let hints = "HTTP/1.1 103 Early Hints\r\nConnection: X-Hop, keep-alive\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\
                  Link: </a.css>; rel=preload\r\n\r\n";
     let (_origin, weir) = answers(&[hints, FINAL]);
@@ -60,17 +62,18 @@ fn row_41_hop_by_hop_fields_stop() {
     assert_eq!(client.response().text(), "done");
 }
 
+/// Row 41.
 #[test]
-fn row_41_several_in_order() {
+fn relays_several_interim_responses_in_order() {
     let (_origin, weir) = answers(&[PROCESSING, HINTS, PROCESSING, FINAL]);
     let mut client = Client::connect(weir.web());
     client.send_get("/several");
     assert_eq!(statuses(&mut client), [102, 103, 102, 200]);
 }
 
-/// RFC 9110 section 15.2: a proxy forwards a 1xx unless it asked for it itself; a client takes an unasked 100.
+/// Row 41. RFC 9110 section 15.2: a proxy forwards a 1xx unless it asked for it itself; a client takes an unasked 100.
 #[test]
-fn row_41_100_unasked() {
+fn relays_or_drops_an_unrequested_100() {
     let (_origin, weir) = answers(&[CONTINUE, FINAL]);
     let mut client = Client::connect(weir.web());
     client.send_get("/unasked");
@@ -80,8 +83,9 @@ fn row_41_100_unasked() {
     assert_eq!(statuses(&mut client).last(), Some(&200));
 }
 
+/// Row 41.
 #[test]
-fn row_41_none_to_http_1_0() {
+fn sends_no_interim_response_to_an_http_1_0_client() {
     let (_origin, weir) = answers(&[PROCESSING, HINTS, CONTINUE, FINAL]);
     let mut client = Client::connect(weir.web());
     client.send("GET /old HTTP/1.0\r\nHost: a.test\r\n\r\n");
@@ -89,8 +93,9 @@ fn row_41_none_to_http_1_0() {
     client.assert_closed();
 }
 
+/// Row 41.
 #[test]
-fn row_41_without_end_is_a_bad_answer() {
+fn interim_responses_without_end_are_a_bad_gateway() {
     let origin = Origin::start(|conn| {
         let request = conn.request()?;
         if request.target() == "/alive" {

@@ -1,0 +1,13 @@
+//! One exchange from its request to the last byte of its response, whichever protocol carries it: what the server is told of the
+//! client, bodies of any size, slow readers, early responses, clients that leave, and the answers that Weir gives itself.
+//!
+//! How a protocol frames all this belongs to `http1`, a server that misbehaves to `resilience`.
+
+mod forwarded_fields;
+mod large_bodies;
+mod backpressure;
+mod early_response;
+mod last_bytes;
+mod client_disconnect;
+mod client_aborts;
+mod failures;

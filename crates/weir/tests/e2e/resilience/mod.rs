@@ -1,0 +1,10 @@
+//! What keeps failures and overload small: retries, health checks, outlier ejection, timeouts and limits, and what becomes of requests
+//! when a server misbehaves or goes down.
+
+mod server_misbehaviour;
+mod retries;
+mod health_checks;
+mod on_down;
+mod ejection;
+mod timeouts;
+mod limits;

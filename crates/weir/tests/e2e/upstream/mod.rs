@@ -1,0 +1,13 @@
+//! A server for a request, and a connection to it: balancers, persistence, the queue of a busy upstream, drains, names in DNS, and
+//! connections that are used again.
+//!
+//! Servers that fail belong to `resilience`; TLS with servers to `tls`.
+
+mod balancing;
+mod persistence;
+mod connection_auth;
+mod queue;
+mod queue_order;
+mod drain;
+mod dns_names;
+mod stale_connection;
