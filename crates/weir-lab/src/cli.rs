@@ -1,17 +1,17 @@
-//! The command line: `run`, `simulate`, `list`, `targets`, `report`, `compare`, `origin`, and the guard behind every child process.
+//! The command line: `run`, `list`, `targets`, `report`, `compare`, `origin`, and the guard behind every child process.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use weir_stats::terminal::{INTERRUPTED, say, watch_for_interrupts};
 
 use crate::load::tool;
 use crate::origin::{self, command::OriginArgs};
-use crate::output::say;
 use crate::plan;
 use crate::process::{Job, Launcher, guard};
 use crate::prove::{ProveArgs, prove};
@@ -19,7 +19,6 @@ use crate::relay::{self, RelayArgs};
 use crate::report::{self, compare, folder, markdown, verdict};
 use crate::run::{self, Length, Options};
 use crate::scenario::{Tool, catalogue, upstream::Origin};
-use crate::simulate::{SimulateArgs, simulate};
 use crate::suite::{self, SuiteArgs};
 use crate::target::{PRODUCTS, Product, Search, Target, Url, installed};
 
@@ -30,9 +29,6 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 }
-
-/// How the program ends when the user ended it, as shells say it of SIGINT.
-const INTERRUPTED: u8 = 130;
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -46,13 +42,6 @@ enum Command {
                             weir-lab run l7-short --url http://192.0.2.7:8080/"
     )]
     Run(RunArgs),
-    /// Put Weir's balancing, queue, health checks and retries into a simulated world, and compare variants.
-    #[command(
-        arg_required_else_help = true,
-        after_help = "Examples:\n  weir-lab simulate lab/simulations/queue-single-slot.toml --seed 1\n  \
-                            weir-lab simulate lab/simulations/server-hangs.toml --seed 1 --out figures"
-    )]
-    Simulate(SimulateArgs),
     /// List the scenarios and the questions they answer.
     List,
     /// List targets and tools: what is installed, and how to get the rest.
@@ -203,7 +192,6 @@ enum SteadyTool {
 pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode {
     let result = match Cli::parse_from(args).command {
         Command::Run(args) => run_scenario(&args, launcher),
-        Command::Simulate(args) => run_simulation(&args),
         Command::List => list(),
         Command::Targets(programs) => targets(&programs),
         Command::Suite(args) => run_suite(&args, launcher),
@@ -262,27 +250,6 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
     let missed = verdicts.iter().any(|verdict| verdict.is_met == Some(false));
     let failed = !run.failed.is_empty() || (args.require_bars && missed && !run.short);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn run_simulation(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
-    let interrupted = watch_for_interrupts()?;
-    let is_whole = simulate(args, &interrupted)?;
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) })
-}
-
-/// Set when the user wants it to end.
-fn watch_for_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends the lab at once; the guards see to its children.
-        signal_hook::flag::register_conditional_shutdown(
-            signal,
-            INTERRUPTED.into(),
-            Arc::clone(&interrupted),
-        )?;
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted)
 }
 
 fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {

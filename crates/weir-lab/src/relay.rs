@@ -15,10 +15,10 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 use slab::Slab;
+use weir_stats::terminal::say;
 
 use crate::cli::read_length;
 use crate::clock;
-use crate::output::say;
 use crate::place;
 
 /// What the relay is to do.

@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use weir_stats::estimate;
+
 use crate::clock;
 use crate::place::{Pinned, Placement};
 
@@ -67,7 +69,7 @@ fn ask(cpu: usize, line: &AtomicU64) -> Option<f64> {
         }
         looks.push(began.elapsed().as_nanos() as f64 / ((number - first) / 2) as f64);
     }
-    crate::stats::median(&looks)
+    estimate::median(&looks)
 }
 
 /// Asks once and waits for the answer; `None` when none comes.

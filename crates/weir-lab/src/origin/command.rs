@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use weir_stats::terminal::say;
 
 use super::{Origin, SEED, Setup};
 use crate::cli::read_length;
-use crate::output::say;
 use crate::place;
 
 /// What the origin is to be.

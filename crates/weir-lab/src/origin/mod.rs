@@ -28,10 +28,10 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+use weir_stats::chance::{Chance, Purpose};
+use weir_stats::distribution::Distribution;
 
 use crate::clock;
-use crate::simulate::chance::{Chance, Purpose};
-use crate::simulate::distribution::Distribution;
 use wish::Wish;
 
 /// Size of the page, in bytes: that of nginx's welcome page, which most published comparisons fetch.

@@ -137,7 +137,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::machine::Machine;
-    use crate::stats::Spread;
+    use weir_stats::estimate::Spread;
 
     pub(in crate::plan) fn measured() -> Measured {
         let spread = |median| Spread { median, min: median, max: median, count: 3 };

@@ -1,6 +1,7 @@
 //! What a request and a client cost on this machine, from runs of the target alone.
 
 use anyhow::{Context as _, bail, ensure};
+use weir_stats::estimate::Spread;
 
 use super::{Kept, Wish};
 use crate::machine::Machine;
@@ -10,7 +11,6 @@ use crate::report::summary::rows;
 use crate::run::measurement::Limit;
 use crate::run::{self, Options};
 use crate::scenario::Scenario;
-use crate::stats::Spread;
 use crate::target::Product;
 
 /// Clients of the small loads.

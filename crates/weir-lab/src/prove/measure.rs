@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use weir_stats::runs::Round;
 
 use super::claims::{self, Claim, Seen, Twice};
 use crate::load::tool;
@@ -10,7 +11,6 @@ use crate::measure::metric::Metric;
 use crate::report::Run;
 use crate::run::{self, Options};
 use crate::scenario::{Scenario, Tool};
-use crate::stats::Round;
 use crate::target::{Product, Target, Variant};
 
 /// How much is measured.

@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use weir_stats::terminal::say;
 
 use crate::cli::read_cpus;
 use crate::clock;
 use crate::machine::Machine;
-use crate::output::say;
 use crate::process::Launcher;
 use crate::run::{Length, Options};
 use crate::scenario::Tool;

@@ -1,8 +1,10 @@
 //! The report in words: verdicts first, then the table, what to know about it, and how to repeat it.
 
+use weir_stats::table;
+
 use super::summary::{Row, rows};
 use super::verdict::verdicts;
-use super::{Run, main_figure, memory, profile, remarks, table};
+use super::{Run, main_figure, memory, profile, remarks};
 use crate::measure::metric::Metric;
 
 /// Verdicts, table and notes: what the terminal shows.

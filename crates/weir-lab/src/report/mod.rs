@@ -8,7 +8,6 @@ pub mod verdict;
 mod memory;
 mod profile;
 mod remarks;
-pub(crate) mod table;
 pub mod markdown;
 pub mod html;
 mod figures;

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
+use weir_stats::trend;
 
 use super::footprint;
 use super::mark::{Mark, mark, note_cost, note_limit};
@@ -25,7 +26,6 @@ use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::scenario::{Idle, Rounds};
-use crate::stats;
 use crate::target::{Room, Target};
 
 /// Exchanges of one of those who come before: no product ends a connection after so few.
@@ -51,7 +51,7 @@ pub(super) fn measure(
         measurement.values.insert(Metric::Rss, memory.rss as f64);
         measurement.values.insert(Metric::Pss, memory.pss as f64);
     }
-    if let Some(slope) = stats::slope(&measurement.series) {
+    if let Some(slope) = trend::slope(&measurement.series) {
         measurement.values.insert(Metric::MemoryPerClient, slope);
     }
     if let Some(many) = idle.extrapolate {

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use weir_stats::runs::Round;
 
 use crate::load::{Event, Faults, Second};
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
-use crate::stats::Round;
 
 /// What kept the throughput from being higher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
+use weir_stats::trend;
 
 use super::configurations::{Configuration, Effects, NOW_AND_THEN, STILL, effects};
 use super::ladder::availability;
@@ -28,7 +29,6 @@ use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::scenario::Rounds;
 use crate::scenario::clients::{MANY, Reload};
-use crate::stats;
 use crate::target::{Room, Target};
 
 /// Bytes of a message in the tunnels.
@@ -188,7 +188,7 @@ fn note_memory(measurement: &mut Measurement, rss: &[(f64, f64)]) {
     let kib = |bytes: f64| bytes / 1024.0;
     let later: Vec<(f64, f64)> =
         rss.iter().copied().filter(|(number, _)| *number >= f64::from(MANY)).collect();
-    if let (Some((_, early)), Some(trend)) = (later.first(), stats::trend(&later)) {
+    if let (Some((_, early)), Some(trend)) = (later.first(), trend::trend(&later)) {
         measurement.values.insert(Metric::RssGrowthLater, last - early);
         measurement.values.insert(Metric::RssPerReload, trend.median);
         measurement.notes.push(format!(

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
+use weir_stats::trend;
 
 use super::measurement::Measurement;
 use super::stand::{Bench, Stand};
@@ -17,7 +18,6 @@ use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::scenario::work::Unfinished;
-use crate::stats;
 use crate::target::Target;
 
 /// Room besides the unfinished ones: for the client that goes on, and one that looks.
@@ -37,7 +37,7 @@ pub(super) fn measure(bench: &Bench<'_>, work: &Unfinished, target: Target) -> a
         measurement.values.insert(Metric::Rss, memory.rss as f64);
         measurement.values.insert(Metric::Pss, memory.pss as f64);
     }
-    if let Some(slope) = stats::slope(&measurement.series) {
+    if let Some(slope) = trend::slope(&measurement.series) {
         measurement.values.insert(Metric::MemoryPerClient, slope);
     }
     Ok(measurement)

@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use weir_stats::estimate;
+use weir_stats::table;
+
 use super::{Entry, Outcome};
 use crate::measure::metric::Metric;
-use crate::report::{Run, summary, table};
+use crate::report::{Run, summary};
 use crate::run::Measurement;
-use crate::stats;
 use crate::target::{Product, Target, Variant};
 
 /// The products of the table, in its order.
@@ -350,7 +352,7 @@ fn ours(figure: &Figure, run: &Run, product: Product) -> Result<String, String> 
         summary::rounds(&own, figure.metric).into_iter().map(|round| round.value).collect();
     let all: Vec<f64> = own.iter().filter_map(|it| it.values.get(&figure.metric).copied()).collect();
     let is_void = counting.is_empty();
-    let Some(median) = stats::median(if is_void { &all } else { &counting }) else {
+    let Some(median) = estimate::median(if is_void { &all } else { &counting }) else {
         return Err(why_not(run, &target, product));
     };
     let value = shown(figure, median);

@@ -14,6 +14,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 
 use anyhow::{Context as _, ensure};
+use weir_stats::estimate;
+use weir_stats::trend;
 
 use super::configurations::Configuration;
 use super::ladder::availability;
@@ -25,7 +27,6 @@ use crate::load::{Failed, Faults, Outcome, Progress, driver};
 use crate::measure::metric::Metric;
 use crate::scenario::Rounds;
 use crate::scenario::soak::Soak;
-use crate::stats;
 use crate::target::{Product, Room, Target};
 use events::{Events, Sample};
 use loads::{Kind, Load};
@@ -144,17 +145,18 @@ fn note_growth(measurement: &mut Measurement, samples: &[Sample]) {
     measurement.series = samples.iter().map(|it| (it.minutes, it.rss)).collect();
     let values = &mut measurement.values;
     values.insert(Metric::Rss, last.rss);
-    if let Some(trend) = stats::trend(&rss) {
+    if let Some(trend) = trend::trend(&rss) {
         values.insert(Metric::RssPerMinute, trend.median);
         values.insert(Metric::RssPerMinuteLow, trend.low);
         values.insert(Metric::RssPerMinuteHigh, trend.high);
     }
     // They come and go with the servers: the middle of a tenth of the time, not one moment.
     let tenth = open.len().div_ceil(10);
-    let middle = |part: &[(f64, f64)]| stats::median(&part.iter().map(|(_, open)| *open).collect::<Vec<_>>());
+    let middle =
+        |part: &[(f64, f64)]| estimate::median(&part.iter().map(|(_, open)| *open).collect::<Vec<_>>());
     values.extend(middle(&open[..tenth]).map(|open| (Metric::DescriptorsBefore, open)));
     values.extend(middle(&open[open.len() - tenth..]).map(|open| (Metric::DescriptorsAfter, open)));
-    if let Some(trend) = stats::trend(&open) {
+    if let Some(trend) = trend::trend(&open) {
         values.insert(Metric::DescriptorsPerMinuteLow, trend.low);
     }
 }
