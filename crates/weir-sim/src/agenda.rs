@@ -103,9 +103,8 @@ impl<E: Copy> Agenda<E> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     proptest! {
         /// Whether an event waits in the heap or in a line makes no difference: by time, then in order of entry.

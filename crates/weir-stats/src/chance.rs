@@ -68,9 +68,8 @@ const fn mix(word: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn streams_are_told_apart_by_all_that_names_them() {

@@ -4,16 +4,16 @@
 //! failure (`wish`). WebSocket messages come back as they are. A hand-written epoll loop per thread (`event_loop`), no allocation per request. On demand it works on
 //! few requests at once (`work`) and keeps a `journal`. It never uses the proxy's HTTP code.
 
+pub mod command;
+mod event_loop;
+mod connection;
 pub mod wish;
 pub mod delay;
 mod pieces;
 pub mod request;
 mod answer;
 pub mod journal;
-mod connection;
 mod work;
-mod event_loop;
-pub mod command;
 #[cfg(test)]
 mod tests;
 

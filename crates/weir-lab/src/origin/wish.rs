@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use weir_stats::distribution::Distribution;
 
-use super::PAGE_LEN;
-use super::delay;
+use super::{PAGE_LEN, delay};
 use crate::wire::fields::decimal;
 
 /// What the answer's body is made of.

@@ -133,10 +133,9 @@ fn port_range(measured: &Measured) -> u64 {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::machine::Machine;
+    use std::time::Duration;
     use weir_stats::estimate::Spread;
 
     pub(in crate::plan) fn measured() -> Measured {

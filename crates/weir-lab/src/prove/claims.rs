@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use weir_stats::estimate::{self, Estimate};
 use weir_stats::runs::{self, Round};
 
-use crate::target::relay::SLOWER;
+use crate::target::SLOWER;
 
 /// A claim, and what was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,10 +7,10 @@ use weir_stats::estimate::{self, Estimate};
 use weir_stats::runs::{self, Round};
 use weir_stats::table;
 
-use super::Run;
 use super::summary::{self, Row, rows};
 use crate::measure::metric::{Better, Metric};
-use crate::run::Measurement;
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
 
 /// What became of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

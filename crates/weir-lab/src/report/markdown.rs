@@ -4,8 +4,10 @@ use weir_stats::table;
 
 use super::summary::{Row, rows};
 use super::verdict::verdicts;
-use super::{Run, main_figure, memory, profile, remarks};
+use super::{memory, profile, remarks};
 use crate::measure::metric::Metric;
+use crate::report::summary::main_figure;
+use crate::results::run::Run;
 
 /// Verdicts, table and notes: what the terminal shows.
 pub fn findings(run: &Run) -> String {

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use weir_stats::runs;
 
-use super::Run;
 use super::summary::Row;
+use crate::load::tool::Tool;
 use crate::measure::metric::Metric;
-use crate::run::Measurement;
-use crate::run::measurement::Limit;
-use crate::scenario::Tool;
+use crate::results::measurement::{Limit, Measurement};
+use crate::results::run::Run;
 
 /// Which CPU had whom.
 pub(super) fn placement(run: &Run) -> String {
@@ -120,8 +119,7 @@ fn doubled(run: &Run, errors_max: f64) -> Option<String> {
 mod tests {
     use super::{BTreeMap, Measurement, Metric, Run, doubled};
     use crate::machine::Machine;
-    use crate::run::Length;
-    use crate::scenario::catalogue;
+    use crate::scenario::{Length, catalogue};
 
     #[test]
     fn a_target_holds_what_is_below_its_first_failure() {

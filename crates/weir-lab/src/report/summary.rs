@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_stats::estimate::{self, Estimate, Spread};
 use weir_stats::runs::Round;
 
-use super::Run;
 use crate::measure::metric::{Better, Metric};
-use crate::run::Measurement;
-use crate::run::measurement::Limit;
-use crate::target::{Product, Target, Variant};
+use crate::results::measurement::{Limit, Measurement};
+use crate::results::run::Run;
+use crate::topology::product::Product;
+use crate::topology::target::{Target, Variant};
 
 /// One target in one case.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,4 +212,12 @@ fn most_frequent(limits: impl Iterator<Item = Limit>) -> Option<Limit> {
         }
     }
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(limit, _)| limit)
+}
+
+/// The figure the table gives in full: that of the first bar, a ratio, or the first that is measured.
+pub(super) fn main_figure(run: &Run, columns: &[Metric]) -> Option<Metric> {
+    run.scenario.bars.first().map(|bar| bar.metric).or_else(|| {
+        let is_ratio = |metric: &Metric| matches!(metric, Metric::OfDirect | Metric::OfNoPersistence);
+        columns.iter().copied().find(is_ratio).or(columns.first().copied())
+    })
 }

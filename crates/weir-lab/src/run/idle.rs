@@ -14,9 +14,7 @@ use weir_stats::trend;
 
 use super::footprint;
 use super::mark::{Mark, mark, note_cost, note_limit};
-use super::measurement::Measurement;
 use super::server::Server;
-use super::stand::Bench;
 use crate::clock;
 use crate::load::exchange::{Exchange, Shape, prepare};
 use crate::load::fault::Fault;
@@ -25,8 +23,11 @@ use crate::load::websocket;
 use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::{Idle, Rounds};
-use crate::target::{Room, Target};
+use crate::target::Room;
+use crate::topology::target::Target;
 
 /// Exchanges of one of those who come before: no product ends a connection after so few.
 const EXCHANGES_EACH: usize = 50;

@@ -3,9 +3,9 @@
 use anyhow::Context as _;
 use weir_stats::estimate;
 
-use super::stand::Bench;
 use super::steady;
 use crate::measure::metric::Metric;
+use crate::run::bench::Bench;
 use crate::scenario::{Rate, Rounds, Steady};
 
 /// Closed-loop measurements whose median is the peak.

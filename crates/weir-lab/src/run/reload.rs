@@ -14,9 +14,8 @@ use weir_stats::trend;
 
 use super::configurations::{Configuration, Effects, NOW_AND_THEN, STILL, effects};
 use super::ladder::availability;
-use super::measurement::Measurement;
 use super::outage::TIMEOUT;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use super::traced::{self, Load};
 use super::window::Step;
 use crate::clock;
@@ -27,9 +26,12 @@ use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver,
 use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
 use crate::scenario::clients::{MANY, Reload};
-use crate::target::{Room, Target};
+use crate::target::Room;
+use crate::topology::target::Target;
 
 /// Bytes of a message in the tunnels.
 const MESSAGE: usize = 32;

@@ -8,8 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, ensure};
 use weir_stats::trend;
 
-use super::measurement::Measurement;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use crate::clock;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::unfinished::Unfinished as Connections;
@@ -17,8 +16,10 @@ use crate::load::{self, Arrival, Choice, Plan, Progress, Secure, driver};
 use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::work::Unfinished;
-use crate::target::Target;
+use crate::topology::target::Target;
 
 /// Room besides the unfinished ones: for the client that goes on, and one that looks.
 const ROOM: u64 = 16;

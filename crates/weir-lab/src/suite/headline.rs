@@ -4,14 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use weir_stats::estimate;
-use weir_stats::table;
+use weir_stats::{estimate, table};
 
 use super::{Entry, Outcome};
 use crate::measure::metric::Metric;
-use crate::report::{Run, summary};
-use crate::run::Measurement;
-use crate::target::{Product, Target, Variant};
+use crate::report::summary;
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
+use crate::topology::product::Product;
+use crate::topology::target::{Target, Variant};
 
 /// The products of the table, in its order.
 pub(super) const PRODUCTS: [Product; 6] =
@@ -414,8 +415,7 @@ pub(super) fn markdown(lines: &[Line]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Length;
-    use crate::scenario::catalogue;
+    use crate::scenario::{Length, catalogue};
 
     fn entry(name: &str, measured: &[(&str, &str, Metric, f64)]) -> Entry {
         let scenario = catalogue::find(name).unwrap();

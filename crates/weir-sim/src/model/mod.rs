@@ -2,12 +2,12 @@
 //!
 //! Plain data, valid by construction: `read` makes it from a TOML file or tells all mistakes. Times are nanoseconds.
 
-mod mistake;
 mod read;
-mod section;
 mod upstream;
-mod value;
+mod section;
 mod work;
+mod value;
+mod mistake;
 
 use std::time::Duration;
 

@@ -9,10 +9,10 @@
 //! What stands in this folder is the world around the balancer: clients, servers, time. Every decision (which server,
 //! who waits where and leaves when, whether to try again, who is up) is made by `weir_traffic`, as in the proxy.
 
-mod arrivals;
 mod exchange;
-mod health;
+mod arrivals;
 mod proxy;
+mod health;
 mod server;
 
 use std::sync::atomic::{AtomicBool, Ordering};

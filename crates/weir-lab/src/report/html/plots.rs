@@ -7,10 +7,10 @@ use weir_stats::estimate;
 use weir_stats::plot::{Figure, IntoLogRange as _, Line, Marks, bounds, draw};
 
 use crate::measure::metric::Metric;
-use crate::report::summary::Row;
-use crate::report::{Run, main_figure};
-use crate::run::Measurement;
-use crate::target::Product;
+use crate::report::summary::{Row, main_figure};
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
+use crate::topology::product::Product;
 
 /// More cases than this are better read in the table.
 const CASES_MAX: usize = 6;

@@ -4,8 +4,8 @@
 //! `loads` are the clients, `events` what happens to servers and target, `why` asks the target about what failed.
 
 mod events;
-mod loads;
 mod why;
+mod loads;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,20 +14,22 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 
 use anyhow::{Context as _, ensure};
-use weir_stats::estimate;
-use weir_stats::trend;
+use weir_stats::{estimate, trend};
 
 use super::configurations::Configuration;
 use super::ladder::availability;
 use super::mark::{note_cost, note_limit};
-use super::measurement::Measurement;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use super::window::{self, Driven};
 use crate::load::{Failed, Faults, Outcome, Progress, driver};
 use crate::measure::metric::Metric;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
 use crate::scenario::soak::Soak;
-use crate::target::{Product, Room, Target};
+use crate::target::Room;
+use crate::topology::product::Product;
+use crate::topology::target::Target;
 use events::{Events, Sample};
 use loads::{Kind, Load};
 use why::Asked;

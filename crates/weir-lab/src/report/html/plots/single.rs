@@ -4,8 +4,8 @@ use weir_stats::estimate;
 use weir_stats::plot::{Figure, Line, Marks, bounds, draw};
 
 use super::{Plot, good, lines, titled};
-use crate::report::Run;
-use crate::run::Measurement;
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
 
 /// Requests of each target that are drawn: the first ones, as more hide each other.
 const REQUESTS: usize = 400;
@@ -91,9 +91,9 @@ fn from_zero(what: String, x: &str, y: &str, lines: Vec<Line>, marks: Marks) -> 
 mod tests {
     use super::{responses, seconds, shares};
     use crate::load::Second;
-    use crate::report::Run;
-    use crate::run::{Length, Measurement};
-    use crate::scenario::catalogue;
+    use crate::results::measurement::Measurement;
+    use crate::results::run::Run;
+    use crate::scenario::{Length, catalogue};
 
     fn run(measurement: &Measurement) -> Run {
         let scenario = catalogue::find("queue-single-slot").unwrap();

@@ -2,8 +2,6 @@
 
 use rustix::process::Signal;
 
-use super::description::{Cannot, Extra};
-
 /// A product, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Product {
@@ -134,26 +132,8 @@ impl Product {
             Self::Direct | Self::Url => Err(Cannot("is not started by the lab")),
         }
     }
-
-    /// Its words for `description`.
-    ///
-    /// # Errors
-    /// What of it the product cannot do.
-    pub fn render(self, description: &super::Description<'_>) -> Result<super::Rendered, Cannot> {
-        let is_plain = *description.extra == Extra::default();
-        match self {
-            Self::Direct | Self::Url => Err(Cannot("it is not started by the lab")),
-            Self::Envoy | Self::Caddy | Self::Relay if !is_plain => {
-                Err(Cannot("is told nothing about weights and paths by the lab"))
-            }
-            Self::Weir => Ok(super::weir::render(description)),
-            Self::Nginx => super::nginx::render(description),
-            Self::Haproxy => Ok(super::haproxy::render(description)),
-            Self::Envoy => Ok(super::envoy::render(description)),
-            Self::Traefik => super::traefik::render(description),
-            Self::Apache => super::apache::render(description),
-            Self::Caddy => super::caddy::render(description),
-            Self::Relay => super::relay::render(description),
-        }
-    }
 }
+
+/// What a product has no means for, as the end of a sentence that begins with its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cannot(pub &'static str);

@@ -40,6 +40,13 @@ impl Placement {
     }
 }
 
+/// Two CPU numbers.
+pub(crate) fn read_cpus(text: &str) -> Result<(usize, usize), String> {
+    let (client, target) = text.split_once(',').ok_or("two CPU numbers, such as 0,1")?;
+    let read = |number: &str| number.trim().parse().map_err(|_| format!("`{number}` is no CPU number"));
+    Ok((read(client)?, read(target)?))
+}
+
 /// CPUs this process may use, in order.
 pub fn allowed() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
@@ -113,7 +120,7 @@ fn read_cpu_list(list: &str) -> BTreeSet<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{allowed, read_cpu_list};
+    use super::{allowed, read_cpu_list, read_cpus};
 
     #[test]
     fn kernel_cpu_lists_are_read() {
@@ -127,5 +134,11 @@ mod tests {
     #[test]
     fn this_process_may_use_some_cpu() {
         assert!(!allowed().is_empty());
+    }
+
+    #[test]
+    fn two_cpus_are_read() {
+        assert_eq!(read_cpus("0, 3"), Ok((0, 3)));
+        assert!(read_cpus("0").is_err() && read_cpus("0,x").is_err());
     }
 }

@@ -151,7 +151,8 @@ impl Measurement {
 
 /// Numbers as one line of text: thousands of them would be thousands of lines.
 mod numbers {
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(numbers: &[u32], to: S) -> Result<S::Ok, S::Error> {
         let words: Vec<String> = numbers.iter().map(u32::to_string).collect();

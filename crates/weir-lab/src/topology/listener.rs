@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use super::upstream::Upstream;
-use super::{Scenario, length};
-use crate::target::{Product, Variant};
+use crate::length;
 
 /// What passes between client and server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,31 +78,4 @@ pub struct Listener {
     pub protocol: Protocol,
     /// Clients speak TLS with it.
     pub tls: Option<Tls>,
-}
-
-impl Listener {
-    pub(super) fn check(&self, scenario: &Scenario) -> anyhow::Result<()> {
-        if self.protocol == Protocol::Tcp {
-            let is_plain = scenario.upstream == Upstream::default();
-            let is_class = |variant| matches!(variant, Variant::Usual | Variant::AsShipped | Variant::Tuned);
-            let is_usual = scenario.all_targets().all(|target| is_class(target.variant));
-            ensure!(
-                is_plain && is_usual && scenario.steady.is_some(),
-                "`protocol = \"tcp\"` is for a steady load on targets without variants, and one server"
-            );
-        }
-        if let Some(tls) = self.tls {
-            let has_direct = scenario.all_targets().any(|target| target.product == Product::Direct);
-            ensure!(
-                !has_direct && (scenario.steady.is_some() || scenario.unfinished.is_some()),
-                "`tls` is for a steady load, or unfinished handshakes, on targets: the origin itself has none"
-            );
-            ensure!(self.protocol == Protocol::Http, "`tls` is for HTTP");
-            ensure!(
-                tls.suite == Suite::Tls13Aes256 || tls.key == Key::Rsa2048,
-                "the suites of TLS 1.2 are those for RSA keys"
-            );
-        }
-        Ok(())
-    }
 }

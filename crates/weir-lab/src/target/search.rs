@@ -7,24 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::ensure;
-use serde::{Deserialize, Serialize};
+use clap::Args;
 
-use super::{PRODUCTS, Product, version};
-
-/// A program that was found.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Installed {
-    /// Where it is.
-    pub program: PathBuf,
-    /// What it says about its version.
-    pub version: String,
-    /// The TLS library it runs with, as far as it can be found out.
-    pub tls_library: Option<String>,
-    /// The file of nginx's stream module, where that is not part of the program.
-    pub stream_module: Option<PathBuf>,
-    /// The folder of Apache's modules.
-    pub module_folder: Option<PathBuf>,
-}
+use super::version;
+use crate::installed::{self, Installed, by_go, on_path};
+use crate::topology::product::{PRODUCTS, Product};
 
 /// The products found, by name.
 pub type Catalogue = BTreeMap<&'static str, Installed>;
@@ -42,6 +29,40 @@ impl Search {
     /// The current releases, if they are there, then the PATH.
     pub fn usual() -> Self {
         Self { given: Vec::new(), peers: peers_beside_the_lab() }
+    }
+}
+
+/// Where the programs of products are, on the command line.
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    /// Weir's executable; by default the one beside weir-lab.
+    #[arg(long)]
+    weir: Option<PathBuf>,
+    /// nginx's executable; by default that of `cargo xtask peers`, or the one on the PATH.
+    #[arg(long)]
+    nginx: Option<PathBuf>,
+    /// HAProxy's executable; by default that of `cargo xtask peers`, or the one on the PATH.
+    #[arg(long)]
+    haproxy: Option<PathBuf>,
+    /// Executable of any product, such as `envoy=/opt/envoy/bin/envoy`; may be repeated.
+    #[arg(long, value_name = "PRODUCT=PATH", value_parser = read_program)]
+    target_path: Vec<(Product, PathBuf)>,
+    /// Use what the system has installed, although `cargo xtask peers` has unpacked current releases.
+    #[arg(long)]
+    installed: bool,
+}
+
+impl SearchArgs {
+    /// Where to look for products.
+    pub(crate) fn search(&self) -> Search {
+        let given =
+            [(Product::Weir, &self.weir), (Product::Nginx, &self.nginx), (Product::Haproxy, &self.haproxy)]
+                .into_iter()
+                .filter_map(|(product, path)| Some((product, path.clone()?)))
+                .chain(self.target_path.iter().cloned())
+                .collect();
+        let Search { peers, .. } = Search::usual();
+        Search { given, peers: peers.filter(|_| !self.installed) }
     }
 }
 
@@ -105,10 +126,10 @@ fn root_of(program: &Path) -> Option<&Path> {
 
 /// What `program` is; nothing when it tells no version.
 fn look_at(product: Product, program: &Path) -> Option<Installed> {
-    let mut said = said(program, version::question(product))?;
+    let mut said = installed::said(program, version::question(product))?;
     let is = version::version(product, &said)?;
     if product == Product::Caddy {
-        said.push_str(&self::said(program, "build-info").unwrap_or_default());
+        said.push_str(&installed::said(program, "build-info").unwrap_or_default());
     }
     let mut installed = Installed {
         version: is,
@@ -131,56 +152,9 @@ fn look_at(product: Product, program: &Path) -> Option<Installed> {
     Some(installed)
 }
 
-/// All that a program says when asked with `flag`, on whichever stream.
-fn said(program: &Path, flag: &str) -> Option<String> {
-    let output = Command::new(program).arg(flag).output().ok()?;
-    Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
-}
-
-/// Finds a load tool on the PATH.
-pub fn find_tool(name: &str) -> Option<Installed> {
-    let program = on_path(name).or_else(|| by_go(name))?;
-    let version = match name {
-        // Built by `go install`, it has none to tell.
-        "vegeta" => vegeta_version(&said(&program, "-version")?),
-        // It has none, and would print its options.
-        "hey" => "hey, which does not tell its version".to_owned(),
-        "ab" => version::first_with_digit(&said(&program, "-V")?)?,
-        _ => version::first_with_digit(&said(&program, "--version")?)?,
-    };
-    Some(Installed { program, version, ..Installed::default() })
-}
-
-/// Where `go install` puts programs, which is not on the PATH by itself.
-fn by_go(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(std::env::var_os("HOME")?).join("go/bin").join(name);
-    path.is_file().then_some(path)
-}
-
-/// What vegeta says about itself.
-fn vegeta_version(said: &str) -> String {
-    let field = |name: &str| {
-        let line = said.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.trim()).filter(|value| !value.is_empty())
-    };
-    match (field("Version:"), field("Runtime:")) {
-        (Some(version), _) => format!("vegeta {version}"),
-        (None, runtime) => {
-            format!("vegeta, which does not tell its version ({})", runtime.unwrap_or("built with Go"))
-        }
-    }
-}
-
 fn beside_the_lab(name: &str) -> Option<PathBuf> {
     let path = std::env::current_exe().ok()?.parent()?.join(name);
     path.is_file().then_some(path)
-}
-
-/// Looks a program up on the PATH and where system daemons are put.
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
 /// The file of the stream module, by what nginx says about how it was built; `None` where it is built in, or not there at all.
@@ -235,12 +209,22 @@ fn crypto_library_of(module: &Path) -> Option<PathBuf> {
     })
 }
 
+/// A product and its executable.
+fn read_program(text: &str) -> Result<(Product, PathBuf), String> {
+    let (name, path) =
+        text.split_once('=').ok_or("a product and its path, such as envoy=/opt/envoy/bin/envoy")?;
+    let product = PRODUCTS.into_iter().find(|product| product.is_program() && product.name() == name);
+    product.map(|product| (product, PathBuf::from(path))).ok_or_else(|| {
+        let names = PRODUCTS.iter().filter(|product| product.is_program()).map(|product| product.name());
+        format!("no product `{name}`; there are {}", names.collect::<Vec<_>>().join(", "))
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use super::{Product, Search, below, find_products, read_program, root_of, stream_module_of};
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::{Path, PathBuf};
-
-    use super::{Product, Search, below, find_products, root_of, stream_module_of, vegeta_version};
 
     /// A file system with an nginx that says `said`.
     fn root_with_nginx(said: &str) -> tempfile::TempDir {
@@ -289,13 +273,6 @@ mod tests {
     }
 
     #[test]
-    fn vegeta_says_what_built_it_where_it_does_not_know_its_version() {
-        let said = "Version: \nCommit: \nRuntime: go1.26.8 linux/amd64\nDate: \n";
-        assert_eq!(vegeta_version(said), "vegeta, which does not tell its version (go1.26.8 linux/amd64)");
-        assert_eq!(vegeta_version("Version: v12.11.1\nCommit: 1\n"), "vegeta v12.11.1");
-    }
-
-    #[test]
     fn a_module_is_loaded_where_it_is_not_built_in() {
         let said =
             "configure arguments: --prefix=/a --modules-path=/usr/lib/nginx/modules --with-stream=dynamic";
@@ -303,6 +280,14 @@ mod tests {
         assert_eq!(stream_module_of(said).as_deref(), Some(file));
         for said in ["--modules-path=/m --with-stream", "--with-stream=dynamic", ""] {
             assert_eq!(stream_module_of(said), None, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_a_product_and_a_path() {
+        assert_eq!(read_program("envoy=/opt/a=b"), Ok((Product::Envoy, "/opt/a=b".into())));
+        for (wrong, says) in [("envoy", "a product and its path"), ("direct=/x", "no product `direct`")] {
+            assert!(read_program(wrong).is_err_and(|error| error.contains(says)), "{wrong}");
         }
     }
 }

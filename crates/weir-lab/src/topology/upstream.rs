@@ -7,7 +7,10 @@ use std::time::Duration;
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use super::length;
+use crate::length;
+
+/// The header field that names the client of a signed request; a consistent hash is over it.
+pub const CLIENT_HEADER: &str = "X-Client";
 
 /// How a server is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +126,7 @@ impl Default for Upstream {
 }
 
 impl Upstream {
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         ensure!(self.servers > 0, "an upstream has servers");
         ensure!(
             self.origin == Origin::Own || (self.slots.is_none() && self.burn.is_none() && !self.one_process),
