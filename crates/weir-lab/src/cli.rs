@@ -1,27 +1,32 @@
-//! The command line: `run`, `simulate`, `list`, `targets`, `report`, `compare`, `origin`, and the guard behind every child process.
+//! The command line: `run`, `list`, `targets`, `report`, `compare`, `origin`, and the guard behind every child process.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use weir_stats::terminal::{INTERRUPTED, say, watch_for_interrupts};
 
-use crate::load::tool;
-use crate::origin::{self, command::OriginArgs};
-use crate::output::say;
-use crate::plan;
+use crate::load::tool::{self, Tool};
+use crate::origin::command::OriginArgs;
+use crate::placement::read_cpus;
 use crate::process::{Job, Launcher, guard};
 use crate::prove::{ProveArgs, prove};
 use crate::relay::{self, RelayArgs};
 use crate::report::{self, compare, folder, markdown, verdict};
-use crate::run::{self, Length, Options};
-use crate::scenario::{Tool, catalogue, upstream::Origin};
-use crate::simulate::{SimulateArgs, simulate};
+use crate::results::run::Run;
+use crate::run::{self, Options};
+use crate::scenario::{Length, catalogue};
 use crate::suite::{self, SuiteArgs};
-use crate::target::{PRODUCTS, Product, Search, Target, Url, installed};
+use crate::target::Url;
+use crate::target::search::{self, SearchArgs};
+use crate::topology::product::{PRODUCTS, Product};
+use crate::topology::target::Target;
+use crate::topology::upstream::Origin;
+use crate::{length, origin, plan};
 
 /// Compares Weir with other balancers on this machine.
 #[derive(Debug, Parser)]
@@ -30,9 +35,6 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 }
-
-/// How the program ends when the user ended it, as shells say it of SIGINT.
-const INTERRUPTED: u8 = 130;
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -46,17 +48,10 @@ enum Command {
                             weir-lab run l7-short --url http://192.0.2.7:8080/"
     )]
     Run(RunArgs),
-    /// Put Weir's balancing, queue, health checks and retries into a simulated world, and compare variants.
-    #[command(
-        arg_required_else_help = true,
-        after_help = "Examples:\n  weir-lab simulate lab/simulations/queue-single-slot.toml --seed 1\n  \
-                            weir-lab simulate lab/simulations/server-hangs.toml --seed 1 --out figures"
-    )]
-    Simulate(SimulateArgs),
     /// List the scenarios and the questions they answer.
     List,
     /// List targets and tools: what is installed, and how to get the rest.
-    Targets(Programs),
+    Targets(SearchArgs),
     /// Run the comparisons of the field reports, or all scenarios, or some, and write one page above their reports. The same
     /// command goes on where it was interrupted.
     #[command(
@@ -121,7 +116,7 @@ struct RunArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Length of each measurement window instead of the scenario's, such as `4s`.
-    #[arg(long, visible_alias = "length", value_parser = read_length)]
+    #[arg(long, visible_alias = "length", value_parser = length::read)]
     window: Option<Duration>,
     /// A run of a few seconds that shows that everything works; its figures mean nothing.
     #[arg(long)]
@@ -145,7 +140,7 @@ struct RunArgs {
     #[arg(long)]
     require_bars: bool,
     #[command(flatten)]
-    programs: Programs,
+    programs: SearchArgs,
 }
 
 #[derive(Debug, Args)]
@@ -159,26 +154,7 @@ struct PlanArgs {
     #[arg(long, value_parser = read_cpus)]
     cpus: Option<(usize, usize)>,
     #[command(flatten)]
-    programs: Programs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Programs {
-    /// Weir's executable; by default the one beside weir-lab.
-    #[arg(long)]
-    weir: Option<PathBuf>,
-    /// nginx's executable; by default that of `cargo xtask peers`, or the one on the PATH.
-    #[arg(long)]
-    nginx: Option<PathBuf>,
-    /// HAProxy's executable; by default that of `cargo xtask peers`, or the one on the PATH.
-    #[arg(long)]
-    haproxy: Option<PathBuf>,
-    /// Executable of any product, such as `envoy=/opt/envoy/bin/envoy`; may be repeated.
-    #[arg(long, value_name = "PRODUCT=PATH", value_parser = read_program)]
-    target_path: Vec<(Product, PathBuf)>,
-    /// Use what the system has installed, although `cargo xtask peers` has unpacked current releases.
-    #[arg(long)]
-    installed: bool,
+    programs: SearchArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -203,7 +179,6 @@ enum SteadyTool {
 pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode {
     let result = match Cli::parse_from(args).command {
         Command::Run(args) => run_scenario(&args, launcher),
-        Command::Simulate(args) => run_simulation(&args),
         Command::List => list(),
         Command::Targets(programs) => targets(&programs),
         Command::Suite(args) => run_suite(&args, launcher),
@@ -264,28 +239,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn run_simulation(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
-    let interrupted = watch_for_interrupts()?;
-    let is_whole = simulate(args, &interrupted)?;
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) })
-}
-
-/// Set when the user wants it to end.
-fn watch_for_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends the lab at once; the guards see to its children.
-        signal_hook::flag::register_conditional_shutdown(
-            signal,
-            INTERRUPTED.into(),
-            Arc::clone(&interrupted),
-        )?;
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted)
-}
-
-fn save(run: &report::Run, root: &Path) -> anyhow::Result<()> {
+fn save(run: &Run, root: &Path) -> anyhow::Result<()> {
     let folder = folder::save(run, root).context("cannot save the run")?;
     say(&format!("Saved in {}", folder.display()))?;
     Ok(())
@@ -361,8 +315,8 @@ fn list() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn targets(programs: &Programs) -> anyhow::Result<ExitCode> {
-    let found = installed::find_products(&programs.search())?;
+fn targets(programs: &SearchArgs) -> anyhow::Result<ExitCode> {
+    let found = search::find_products(&programs.search())?;
     for product in PRODUCTS {
         let says = match found.get(product.name()) {
             Some(it) => {
@@ -400,72 +354,13 @@ fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
-impl Programs {
-    /// Where to look for products.
-    pub(crate) fn search(&self) -> Search {
-        let given =
-            [(Product::Weir, &self.weir), (Product::Nginx, &self.nginx), (Product::Haproxy, &self.haproxy)]
-                .into_iter()
-                .filter_map(|(product, path)| Some((product, path.clone()?)))
-                .chain(self.target_path.iter().cloned())
-                .collect();
-        let Search { peers, .. } = Search::usual();
-        Search { given, peers: peers.filter(|_| !self.installed) }
-    }
-}
-
-/// A length of time such as `4s` or `1m 30s`.
-pub(crate) fn read_length(text: &str) -> Result<Duration, String> {
-    let length: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
-    match Duration::try_from(length) {
-        Ok(length) if !length.is_zero() => Ok(length),
-        _ => Err("a length of time is positive".to_owned()),
-    }
-}
-
-/// A product and its executable.
-fn read_program(text: &str) -> Result<(Product, PathBuf), String> {
-    let (name, path) =
-        text.split_once('=').ok_or("a product and its path, such as envoy=/opt/envoy/bin/envoy")?;
-    let product = PRODUCTS.into_iter().find(|product| product.is_program() && product.name() == name);
-    product.map(|product| (product, PathBuf::from(path))).ok_or_else(|| {
-        let names = PRODUCTS.iter().filter(|product| product.is_program()).map(|product| product.name());
-        format!("no product `{name}`; there are {}", names.collect::<Vec<_>>().join(", "))
-    })
-}
-
-/// Two CPU numbers.
-pub(crate) fn read_cpus(text: &str) -> Result<(usize, usize), String> {
-    let (client, target) = text.split_once(',').ok_or("two CPU numbers, such as 0,1")?;
-    let read = |number: &str| number.trim().parse().map_err(|_| format!("`{number}` is no CPU number"));
-    Ok((read(client)?, read(target)?))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Cli, Product, read_cpus, read_length, read_program};
+    use super::Cli;
     use clap::CommandFactory as _;
-    use std::time::Duration;
 
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn lengths_and_cpus_are_read() {
-        assert_eq!(read_length("4s"), Ok(Duration::from_secs(4)));
-        assert_eq!(read_length("1500ms"), Ok(Duration::from_millis(1500)));
-        assert!(read_length("0s").is_err() && read_length("4").is_err() && read_length("-1s").is_err());
-        assert_eq!(read_cpus("0, 3"), Ok((0, 3)));
-        assert!(read_cpus("0").is_err() && read_cpus("0,x").is_err());
-    }
-
-    #[test]
-    fn a_program_is_a_product_and_a_path() {
-        assert_eq!(read_program("envoy=/opt/a=b"), Ok((Product::Envoy, "/opt/a=b".into())));
-        for (wrong, says) in [("envoy", "a product and its path"), ("direct=/x", "no product `direct`")] {
-            assert!(read_program(wrong).is_err_and(|error| error.contains(says)), "{wrong}");
-        }
     }
 }

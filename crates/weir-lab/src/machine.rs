@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::place;
+use crate::placement;
 
 /// The machine of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,12 +42,12 @@ impl Machine {
             .and_then(|text| text.split_whitespace().next().and_then(|number| number.parse::<u64>().ok()));
         Self {
             cpu: value(&cpuinfo, "model name").unwrap_or_else(|| "unknown".to_owned()),
-            cpus: place::allowed().len(),
+            cpus: placement::allowed().len(),
             memory: kilobytes.unwrap_or(0) * 1024,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             is_virtual: value(&cpuinfo, "flags")
                 .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
-            descriptors: place::descriptor_limit(),
+            descriptors: placement::descriptor_limit(),
             settings: SETTINGS
                 .iter()
                 .map(|name| {

@@ -15,11 +15,9 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 use slab::Slab;
+use weir_stats::terminal::say;
 
-use crate::cli::read_length;
-use crate::clock;
-use crate::output::say;
-use crate::place;
+use crate::{clock, length, placement};
 
 /// What the relay is to do.
 #[derive(Debug, Args)]
@@ -31,7 +29,7 @@ pub struct RelayArgs {
     #[arg(long)]
     to: SocketAddr,
     /// CPU time to spend on each message from a client, such as `20us`.
-    #[arg(long, value_parser = read_length)]
+    #[arg(long, value_parser = length::read)]
     work: Option<Duration>,
     /// So much more CPU time than all of it takes, in percent.
     #[arg(long, default_value_t = 0)]
@@ -74,7 +72,7 @@ struct Relay {
 /// # Errors
 /// When the address cannot be listened on.
 pub fn serve(args: &RelayArgs) -> anyhow::Result<()> {
-    place::raise_descriptor_limit();
+    placement::raise_descriptor_limit();
     let listener =
         TcpListener::bind(args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
     listener.set_nonblocking(true)?;

@@ -130,7 +130,7 @@ fn too_few_clients_are_no_measure_of_a_target() {
 fn cost(run: &serde_json::Value, target: &str) -> f64 {
     let own = run["measurements"].as_array().unwrap().iter().filter(|it| it["target"] == target);
     let costs: Vec<f64> = own.filter_map(|it| it["values"]["cpu-per-request"].as_f64()).collect();
-    weir_lab::stats::median(&costs).unwrap()
+    weir_stats::estimate::median(&costs).unwrap()
 }
 
 /// What the slowed relay costs in one short run, of what the plain one does.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use weir_lab::clock::wait_until;
 use weir_lab::process::{Guarded, Job, Launcher, tree};
-use weir_lab::target::Product;
-use weir_lab::target::installed::{Search, find_products};
+use weir_lab::target::search::{Search, find_products};
+use weir_lab::topology::product::Product;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -87,7 +87,7 @@ fn a_program_that_cannot_start_or_listen_is_named_with_its_own_words() {
 #[test]
 fn a_child_runs_on_the_cpu_it_was_given() {
     let dir = tempfile::tempdir().unwrap();
-    let cpu = weir_lab::place::allowed().pop().unwrap();
+    let cpu = weir_lab::placement::allowed().pop().unwrap();
     let args = vec!["-c".to_owned(), "grep Cpus_allowed_list /proc/self/status".to_owned()];
     let job = Job {
         program: PathBuf::from("/bin/sh"),

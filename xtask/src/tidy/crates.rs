@@ -20,7 +20,9 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-http", "weir-traffic", "weir-observe"]),
     ("weir-proxy", &["weir-config", "weir-http", "weir-observe", "weir-traffic"]),
-    ("weir-lab", &["weir-observe", "weir-traffic"]),
+    ("weir-stats", &[]),
+    ("weir-sim", &["weir-stats", "weir-traffic"]),
+    ("weir-lab", &["weir-observe", "weir-stats"]),
     ("weir", &["weir-config", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"]),
 ];
 
@@ -93,11 +95,8 @@ const OUTSIDE: &[&str] = &[
 
 /// Crates of ours that only a part of another may name: the crate, that part of it, what it names there.
 ///
-/// What the lab measures, it measures from outside; only its simulator runs Weir's decisions, and profiles are drawn with Weir's pen.
-const PARTS: &[(&str, &str, &str)] = &[
-    ("crates/weir-lab/", "crates/weir-lab/src/simulate/", "weir_traffic"),
-    ("crates/weir-lab/", "crates/weir-lab/src/profile/", "weir_observe"),
-];
+/// What the lab measures, it measures from outside; only its flame graphs are drawn by a crate of Weir.
+const PARTS: &[(&str, &str, &str)] = &[("crates/weir-lab/", "crates/weir-lab/src/profile/", "weir_observe")];
 
 /// Who depends on whom.
 pub(super) struct Graph {
@@ -266,7 +265,7 @@ mod tests {
             found(&[("weir-lab", "weir-http", true), ("weir-observe", "weir-traffic", false)]),
             [
                 "weir-observe uses weir-traffic; it may use weir-http",
-                "weir-lab uses weir-http; it may use weir-observe, weir-traffic"
+                "weir-lab uses weir-http; it may use weir-observe, weir-stats"
             ]
         );
     }
@@ -312,16 +311,12 @@ mod tests {
 
     #[test]
     fn what_a_part_of_a_crate_is_for_no_other_part_names() {
-        let text = "use weir_traffic::queue::Queue;\n";
+        let text = "use weir_observe::flame::svg;\n";
         let count = |path: &str| check_sources(&Tree::of(&[(path, text)])).len();
         assert_eq!(count("crates/weir-lab/src/load/mod.rs"), 1);
         assert_eq!(count("crates/weir-lab/tests/processes.rs"), 1);
-        assert_eq!(count("crates/weir-lab/src/simulate/run/proxy.rs"), 0);
-        assert_eq!(count("crates/weir-config/src/lib.rs"), 0);
-        let text = "use weir_observe::flame::svg;\n";
-        let count = |path: &str| check_sources(&Tree::of(&[(path, text)])).len();
         assert_eq!(count("crates/weir-lab/src/profile/mod.rs"), 0);
-        assert_eq!(count("crates/weir-lab/src/simulate/mod.rs"), 1);
+        assert_eq!(count("crates/weir-config/src/lib.rs"), 0);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::topology::upstream::CLIENT_HEADER;
 use crate::wire::{checksum, pattern};
 
 /// The body an answer must have.
@@ -110,9 +111,6 @@ pub struct Signed {
     /// Bytes of request body; 0 for GET, otherwise POST.
     pub body_len: usize,
 }
-
-/// The header that says who sends a signed request.
-pub const CLIENT_HEADER: &str = "X-Client";
 
 /// Prepares a request that is signed with number `client`.
 pub fn sign(signed: &Signed, client: usize) -> Exchange {

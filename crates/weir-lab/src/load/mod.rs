@@ -5,20 +5,20 @@
 //! latency counts from it, so that a stalled target cannot hide its stall (no coordinated omission). A client keeps the cookie
 //! that it is given and sends it from then on. Messages of a WebSocket tunnel are exchanges as well.
 
+pub mod tool;
+pub mod unfinished;
+pub mod held;
+pub mod probe;
+pub mod driver;
+pub mod series;
+mod client;
+pub mod websocket;
+pub mod response;
+mod jar;
+mod socket;
+pub mod tls;
 pub mod exchange;
 pub mod fault;
-pub mod response;
-pub mod websocket;
-pub mod tls;
-mod socket;
-mod jar;
-mod client;
-pub mod series;
-pub mod driver;
-pub mod probe;
-pub mod held;
-pub mod unfinished;
-pub mod tool;
 #[cfg(test)]
 mod tests;
 

@@ -15,8 +15,7 @@ use rustix::event::{Timespec, epoll};
 
 use super::exchange::{Shape, Signed, prepare, sign};
 use super::held::Held;
-use super::websocket;
-use super::{Arrival, Choice, Connections, Failed, Fault, Outcome, Plan, Progress, driver};
+use super::{Arrival, Choice, Connections, Failed, Fault, Outcome, Plan, Progress, driver, websocket};
 use crate::clock;
 use crate::origin::Origin;
 use crate::wire::fields;

@@ -9,7 +9,7 @@ use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::scenario::listener::{Suite, Tls};
+use crate::topology::listener::{Suite, Tls};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -64,20 +64,19 @@ impl Secure {
 
 #[cfg(test)]
 mod tests {
+    use super::{Secure, default_provider};
+    use crate::load::exchange::{Shape, prepare};
+    use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
+    use crate::target::certificate::{Certificate, NAME};
+    use crate::topology::listener::{Key, Suite, Tls};
+    use crate::wire::{fields, pattern};
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener};
     use std::sync::Arc;
     use std::time::Duration;
-
-    use rustls::pki_types::{PrivateKeyDer, pem::PemObject as _};
-    use rustls::{ServerConfig, ServerConnection, StreamOwned};
-
-    use super::{Secure, default_provider};
-    use crate::load::exchange::{Shape, prepare};
-    use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
-    use crate::scenario::listener::{Key, Suite, Tls};
-    use crate::target::certificate::{Certificate, NAME};
-    use crate::wire::{fields, pattern};
 
     const ANSWER_LEN: usize = 40_000;
 

@@ -11,10 +11,9 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 use rustls::ClientConnection;
 
-use super::Secure;
 use super::client::SOURCES;
 use super::fault::Fault;
-use super::probe;
+use super::{Secure, probe};
 use crate::clock;
 
 /// Endings taken in at a time.
@@ -109,12 +108,11 @@ impl Unfinished {
 
 #[cfg(test)]
 mod tests {
+    use super::{Secure, Unfinished, clock};
+    use crate::target::certificate::{Certificate, NAME};
+    use crate::topology::listener::{Key, Suite, Tls};
     use std::net::TcpListener;
     use std::time::Duration;
-
-    use super::{Secure, Unfinished, clock};
-    use crate::scenario::listener::{Key, Suite, Tls};
-    use crate::target::certificate::{Certificate, NAME};
 
     #[test]
     fn they_wait_until_all_are_ended_by_the_other_side() {

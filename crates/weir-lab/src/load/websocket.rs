@@ -7,8 +7,7 @@ use std::fmt::Display;
 
 use super::exchange::{Exchange, Expected};
 use super::fault::Fault;
-use crate::wire::fields;
-use crate::wire::{pattern, websocket};
+use crate::wire::{fields, pattern, websocket};
 
 /// How many different messages a load has: answers that went to the wrong client are found out.
 const MESSAGES: usize = 64;

@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_cpu_of_this_machine_can_be_read() {
-        assert!(ticks(crate::place::allowed()[0]).is_some());
+        assert!(ticks(crate::placement::allowed()[0]).is_some());
         assert_eq!(ticks(1_000_000), None);
     }
 }

@@ -6,8 +6,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use weir_stats::estimate;
+
 use crate::clock;
-use crate::place::{Pinned, Placement};
+use crate::placement::{Pinned, Placement};
 
 /// Turns between two looks at the clock, and looks.
 const TURNS: u64 = 100;
@@ -67,7 +69,7 @@ fn ask(cpu: usize, line: &AtomicU64) -> Option<f64> {
         }
         looks.push(began.elapsed().as_nanos() as f64 / ((number - first) / 2) as f64);
     }
-    crate::stats::median(&looks)
+    estimate::median(&looks)
 }
 
 /// Asks once and waits for the answer; `None` when none comes.
@@ -97,11 +99,11 @@ mod tests {
 
     #[test]
     fn the_way_to_another_cpu_takes_some_time_and_the_thread_stays_where_it_was() {
-        let allowed = crate::place::allowed();
+        let allowed = crate::placement::allowed();
         let measured = between(Placement::of(allowed[0], allowed[allowed.len() - 1]));
         // One CPU for both: each turn waits for the scheduler, and may take too long.
         let is_known = measured.is_some_and(|ns| ns > 1.0);
         assert!(is_known || allowed.len() == 1, "{measured:?}");
-        assert_eq!(crate::place::allowed(), allowed);
+        assert_eq!(crate::placement::allowed(), allowed);
     }
 }

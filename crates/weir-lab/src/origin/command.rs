@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use weir_stats::terminal::say;
 
 use super::{Origin, SEED, Setup};
-use crate::cli::read_length;
-use crate::output::say;
-use crate::place;
+use crate::{length, placement};
 
 /// What the origin is to be.
 #[derive(Debug, Args)]
@@ -34,7 +33,7 @@ pub struct OriginArgs {
     #[arg(long, default_value_t = SEED)]
     seed: u64,
     /// CPU time to spend on every answer, such as `200us`: a server that has something to compute.
-    #[arg(long, value_parser = read_length)]
+    #[arg(long, value_parser = length::read)]
     burn: Option<Duration>,
     /// So many percent of its answers are 500, whatever was asked for.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
@@ -47,7 +46,7 @@ pub struct OriginArgs {
 /// When the address cannot be listened on.
 pub fn serve(args: &OriginArgs) -> anyhow::Result<()> {
     let OriginArgs { listen, threads, addresses, slots, ref journal, seed, burn, errors } = *args;
-    place::raise_descriptor_limit();
+    placement::raise_descriptor_limit();
     let burn = burn.unwrap_or_default();
     let setup = Setup { listen, addresses, threads, slots, journal: journal.clone(), seed, burn, errors };
     let origin = Origin::start_as(&setup).with_context(|| format!("cannot listen on {listen}"))?;

@@ -3,7 +3,7 @@
 //! Times are milliseconds, fractions too. The distributions are those of the simulator, and so is their randomness: the same seed
 //! gives the same draws, in the order in which the requests come.
 
-use crate::simulate::distribution::Distribution;
+use weir_stats::distribution::Distribution;
 
 /// Nanoseconds of a millisecond.
 const MS: f64 = 1_000_000.0;
@@ -58,7 +58,7 @@ fn number(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::read;
-    use crate::simulate::distribution::Distribution as D;
+    use weir_stats::distribution::Distribution as D;
 
     #[test]
     fn segments_name_distributions() {

@@ -4,16 +4,16 @@
 //! failure (`wish`). WebSocket messages come back as they are. A hand-written epoll loop per thread (`event_loop`), no allocation per request. On demand it works on
 //! few requests at once (`work`) and keeps a `journal`. It never uses the proxy's HTTP code.
 
+pub mod command;
+mod event_loop;
+mod connection;
 pub mod wish;
 pub mod delay;
 mod pieces;
 pub mod request;
 mod answer;
 pub mod journal;
-mod connection;
 mod work;
-mod event_loop;
-pub mod command;
 #[cfg(test)]
 mod tests;
 
@@ -28,10 +28,10 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+use weir_stats::chance::{Chance, Purpose};
+use weir_stats::distribution::Distribution;
 
 use crate::clock;
-use crate::simulate::chance::{Chance, Purpose};
-use crate::simulate::distribution::Distribution;
 use wish::Wish;
 
 /// Size of the page, in bytes: that of nginx's welcome page, which most published comparisons fetch.

@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
-use super::PAGE_LEN;
-use super::delay;
-use crate::simulate::distribution::Distribution;
+use weir_stats::distribution::Distribution;
+
+use super::{PAGE_LEN, delay};
 use crate::wire::fields::decimal;
 
 /// What the answer's body is made of.
@@ -153,8 +153,8 @@ fn take(wish: &mut Wish, name: &[u8], value: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::{CHUNK_MAX, Content, FAILURES, PAGE, Wish, read};
-    use crate::simulate::distribution::Distribution;
     use std::time::Duration;
+    use weir_stats::distribution::Distribution;
 
     fn ms(count: u64) -> Distribution {
         Distribution::Constant(count * 1_000_000)

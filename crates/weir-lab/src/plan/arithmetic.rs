@@ -133,11 +133,10 @@ fn port_range(measured: &Measured) -> u64 {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::machine::Machine;
-    use crate::stats::Spread;
+    use std::time::Duration;
+    use weir_stats::estimate::Spread;
 
     pub(in crate::plan) fn measured() -> Measured {
         let spread = |median| Spread { median, min: median, max: median, count: 3 };

@@ -1,17 +1,17 @@
 //! What a request and a client cost on this machine, from runs of the target alone.
 
 use anyhow::{Context as _, bail, ensure};
+use weir_stats::estimate::Spread;
 
 use super::{Kept, Wish};
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
-use crate::report::Run;
 use crate::report::summary::rows;
-use crate::run::measurement::Limit;
+use crate::results::measurement::Limit;
+use crate::results::run::Run;
 use crate::run::{self, Options};
 use crate::scenario::Scenario;
-use crate::stats::Spread;
-use crate::target::Product;
+use crate::topology::product::Product;
 
 /// Clients of the small loads.
 const FEW: u64 = 64;
@@ -127,9 +127,8 @@ fn figure(run: &Run, metric: Metric) -> anyhow::Result<Spread> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn every_wish_is_a_sound_scenario() {

@@ -3,16 +3,16 @@
 //! `measure` takes the costs from runs like any other, `arithmetic` makes an answer of them, `text` shows how. What was not
 //! measured (the network, other hardware, the servers themselves) is said, not guessed.
 
+mod text;
 mod arithmetic;
 mod measure;
-mod text;
 
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use crate::run::Options;
-use crate::target::Target;
+use crate::topology::target::Target;
 
 /// What is to be carried.
 #[derive(Debug, Clone, Args)]
@@ -33,7 +33,7 @@ pub struct Wish {
     #[arg(long)]
     pub tls: bool,
     /// How long the servers work on a request; it decides how many are under way.
-    #[arg(long, default_value = "20ms", value_parser = crate::cli::read_length)]
+    #[arg(long, default_value = "20ms", value_parser = crate::length::read)]
     pub server_time: Duration,
     /// Who is to carry it.
     #[arg(long, default_value = "weir")]

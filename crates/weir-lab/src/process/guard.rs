@@ -13,8 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Job, tree};
-use crate::clock;
-use crate::place;
+use crate::{clock, placement};
 
 /// The lowest priority there is (`setpriority(2)`).
 const PRIORITY_MIN: i32 = 19;
@@ -26,9 +25,9 @@ const PRIORITY_MIN: i32 = 19;
 pub fn run(job: &Job) -> anyhow::Result<()> {
     let me = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(me))?;
-    place::raise_descriptor_limit();
+    placement::raise_descriptor_limit();
     if !job.cpus.is_empty() {
-        place::pin_to(&job.cpus)?;
+        placement::pin_to(&job.cpus)?;
     }
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let log = File::create(&job.log).with_context(|| format!("cannot create {}", job.log.display()))?;

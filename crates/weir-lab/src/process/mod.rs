@@ -3,8 +3,8 @@
 //! Between the lab and each child stands a guard: the lab's own program again (`guard`), which kills the child's whole
 //! process tree as soon as the lab lets go of it, whether by finishing, by Ctrl-C, by a panic or by SIGKILL.
 
-pub mod tree;
 pub mod guard;
+pub mod tree;
 pub mod stuck;
 
 use std::io::{BufRead as _, BufReader, Read as _};

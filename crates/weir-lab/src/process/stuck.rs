@@ -57,12 +57,11 @@ fn is_wait_for_thread(place: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::{APART, LOOKS, Watch, is_wait_for_thread, waits_for_itself};
+    use crate::clock;
     use std::process::{Child, Command, Stdio};
     use std::sync::mpsc;
     use std::time::Duration;
-
-    use super::{APART, LOOKS, Watch, is_wait_for_thread, waits_for_itself};
-    use crate::clock;
 
     #[test]
     fn a_thread_that_waits_for_another_is_known_by_its_place() {

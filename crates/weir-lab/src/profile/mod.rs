@@ -3,8 +3,8 @@
 //! `record` runs perf beside a load, `fold` counts equal stacks, `weir_observe::flame` draws them as it does for a running Weir. Without perf, or without the right to use
 //! it, a profile says why it is missing; nothing else of a run depends on it.
 
-pub mod fold;
 pub mod record;
+pub mod fold;
 
 use std::collections::BTreeMap;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::{Profile, fold};
+use crate::installed;
 use crate::process::{Guarded, Job, Launcher, tree};
-use crate::target::installed;
 
 /// Samples per second and CPU: few enough that what they cost is not seen, and no divisor of the kernel's ticks.
 const PER_SECOND: u32 = 297;

@@ -1,9 +1,10 @@
 //! What the lab claims of itself, and how a claim is held against figures. Pure.
 
 use serde::{Deserialize, Serialize};
+use weir_stats::estimate::{self, Estimate};
+use weir_stats::runs::{self, Round};
 
-use crate::stats::{self, Estimate, Round};
-use crate::target::relay::SLOWER;
+use crate::target::SLOWER;
 
 /// A claim, and what was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,8 +45,8 @@ impl Twice {
 
     /// The second to the first; `None` if they were not measured alike.
     pub(super) fn ratio(&self) -> Option<Estimate> {
-        let (first, second) = stats::alike(&self.first, &self.second)?;
-        stats::ratio_of_runs(&second, &first)
+        let (first, second) = runs::alike(&self.first, &self.second)?;
+        runs::ratio_of_runs(&second, &first)
     }
 }
 
@@ -53,7 +54,7 @@ impl Twice {
 pub(super) fn repeats(figure: &str, pairs: &[Twice]) -> Claim {
     let same = pairs.iter().filter(|twice| twice.is_same()).count();
     let ratios: Vec<f64> = pairs.iter().filter_map(Twice::ratio).map(|ratio| ratio.median).collect();
-    let range = stats::spread(&ratios).map_or_else(String::new, |it| {
+    let range = estimate::spread(&ratios).map_or_else(String::new, |it| {
         format!("; ratios of the medians from {:.3} to {:.3}", it.min, it.max)
     });
     let runs = || pairs.iter().flat_map(|twice| [&twice.first, &twice.second]).enumerate();
@@ -131,7 +132,7 @@ fn nothing() -> String {
 fn within_rounds(values: &[f64], base: &[f64]) -> Option<Estimate> {
     let ratios: Vec<f64> =
         values.iter().zip(base).filter(|(_, base)| **base > 0.0).map(|(value, base)| value / base).collect();
-    stats::estimate(&ratios)
+    estimate::estimate(&ratios)
 }
 
 /// A ratio as a difference in percent, with its interval.
@@ -144,8 +145,8 @@ fn percent(ratio: Estimate) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Claim, Round, Seen, Twice, agreement, repeats, slowdown};
-    use crate::simulate::chance::{Chance, Purpose};
-    use crate::simulate::distribution::Distribution;
+    use weir_stats::chance::{Chance, Purpose};
+    use weir_stats::distribution::Distribution;
 
     /// Rounds around `middle` with the skewed noise of a machine that is sometimes late: sigma 3 %.
     fn rounds(chance: &mut Chance, middle: f64, count: usize) -> Vec<f64> {

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use weir_stats::runs::Round;
 
 use super::claims::{self, Claim, Seen, Twice};
-use crate::load::tool;
+use crate::load::tool::{self, Tool};
 use crate::measure::metric::Metric;
-use crate::report::Run;
+use crate::results::run::Run;
 use crate::run::{self, Options};
-use crate::scenario::{Scenario, Tool};
-use crate::stats::Round;
-use crate::target::{Product, Target, Variant};
+use crate::scenario::Scenario;
+use crate::topology::product::Product;
+use crate::topology::target::{Target, Variant};
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,8 @@
 //! `measure` runs the lab on its own relay and with other clients, `claims` holds the figures against what is claimed, and this file
 //! tells and saves the outcome. What is proven is the lab on this machine, now: nothing about any product.
 
-mod claims;
 mod measure;
+mod claims;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,15 +13,16 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use weir_stats::terminal::say;
 
-use crate::cli::read_cpus;
 use crate::clock;
+use crate::load::tool::Tool;
 use crate::machine::Machine;
-use crate::output::say;
+use crate::placement::read_cpus;
 use crate::process::Launcher;
-use crate::run::{Length, Options};
-use crate::scenario::Tool;
-use crate::target::Search;
+use crate::run::Options;
+use crate::scenario::Length;
+use crate::target::search::Search;
 use measure::Disturbed;
 
 pub use claims::Claim;

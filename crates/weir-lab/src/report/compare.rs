@@ -3,11 +3,14 @@
 //! The runs need not be of one machine or one day, so nothing is paired: each side is condensed by itself, and a difference counts only
 //! where the bootstrap interval of the ratio excludes 1.
 
+use weir_stats::estimate::{self, Estimate};
+use weir_stats::runs::{self, Round};
+use weir_stats::table;
+
 use super::summary::{self, Row, rows};
-use super::{Run, table};
 use crate::measure::metric::{Better, Metric};
-use crate::run::Measurement;
-use crate::stats::{self, Estimate, Round};
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
 
 /// What became of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,18 +107,18 @@ fn caveats(before: &Run, after: &Run) -> Vec<String> {
 
 fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<String>> {
     let [old, new] = [before, after].map(|run| rounds_of(run, row, metric));
-    let Some((old, new)) = stats::alike(&old, &new) else {
+    let Some((old, new)) = runs::alike(&old, &new) else {
         let cells = [&*row.case, &*row.target, metric.heading(), "-", "-", "-", "not measured alike"];
         return Some(cells.map(str::to_owned).to_vec());
     };
-    let ratio = stats::ratio_of_runs(&new, &old)?;
+    let ratio = runs::ratio_of_runs(&new, &old)?;
     let change = Change::of(metric, ratio);
     Some(vec![
         row.case.clone(),
         row.target.clone(),
         metric.heading().to_owned(),
-        metric.format(stats::median(&old)?),
-        metric.format(stats::median(&new)?),
+        metric.format(estimate::median(&old)?),
+        metric.format(estimate::median(&new)?),
         format!("{:.2} ({:.2}-{:.2})", ratio.median, ratio.low, ratio.high),
         change.word().to_owned(),
     ])

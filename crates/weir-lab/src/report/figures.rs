@@ -1,9 +1,9 @@
 //! All figures of all rounds as CSV (RFC 4180), one a line, in base units: µs, bytes, percent; those that do not count are void.
 //! What happened second by second, and single requests, are files of their own.
 
-use super::Run;
 use crate::load::Second;
-use crate::run::Measurement;
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
 
 /// The file, its heading included.
 ///

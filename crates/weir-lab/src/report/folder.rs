@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::{Run, figures, html, markdown, profile};
+use super::{figures, html, markdown, profile};
+use crate::results::run::Run;
 
 /// Saves `run` below `root`, in a folder named after its date and scenario; says where.
 ///

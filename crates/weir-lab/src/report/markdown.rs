@@ -1,9 +1,13 @@
 //! The report in words: verdicts first, then the table, what to know about it, and how to repeat it.
 
+use weir_stats::table;
+
 use super::summary::{Row, rows};
 use super::verdict::verdicts;
-use super::{Run, main_figure, memory, profile, remarks, table};
+use super::{memory, profile, remarks};
 use crate::measure::metric::Metric;
+use crate::report::summary::main_figure;
+use crate::results::run::Run;
 
 /// Verdicts, table and notes: what the terminal shows.
 pub fn findings(run: &Run) -> String {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::Run;
+use crate::results::run::Run;
 
 /// The flame graph of every target, or why there is none; nothing when no profile was asked for.
 pub(super) fn section(run: &Run) -> Markup {

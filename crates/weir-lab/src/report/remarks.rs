@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::Run;
+use weir_stats::runs;
+
 use super::summary::Row;
+use crate::load::tool::Tool;
 use crate::measure::metric::Metric;
-use crate::run::Measurement;
-use crate::run::measurement::Limit;
-use crate::scenario::Tool;
-use crate::stats;
+use crate::results::measurement::{Limit, Measurement};
+use crate::results::run::Run;
 
 /// Which CPU had whom.
 pub(super) fn placement(run: &Run) -> String {
@@ -80,7 +80,7 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> Vec<String> {
 /// In how many measurements the hypervisor had moved the CPUs apart, if it did in some and not in others.
 fn moved_apart(run: &Run) -> Option<String> {
     let distances: Vec<f64> = run.measurements.iter().filter_map(|it| it.distance).collect();
-    let (near, far) = stats::near_and_far(&distances)?;
+    let (near, far) = runs::near_and_far(&distances)?;
     Some(format!(
         "In {} of {} measurements the two CPUs were far apart: {:.0} ns for a cache line there and back, otherwise {:.0}. What passes \
          from client to target costs more then.",
@@ -119,8 +119,7 @@ fn doubled(run: &Run, errors_max: f64) -> Option<String> {
 mod tests {
     use super::{BTreeMap, Measurement, Metric, Run, doubled};
     use crate::machine::Machine;
-    use crate::run::Length;
-    use crate::scenario::catalogue;
+    use crate::scenario::{Length, catalogue};
 
     #[test]
     fn a_target_holds_what_is_below_its_first_failure() {

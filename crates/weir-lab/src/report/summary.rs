@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::measure::metric::{Better, Metric};
-use crate::run::Measurement;
-use crate::run::measurement::Limit;
-use crate::stats::{self, Estimate, Round, Spread};
-use crate::target::{Product, Target, Variant};
+use weir_stats::estimate::{self, Estimate, Spread};
+use weir_stats::runs::Round;
 
-use super::Run;
+use crate::measure::metric::{Better, Metric};
+use crate::results::measurement::{Limit, Measurement};
+use crate::results::run::Run;
+use crate::topology::product::Product;
+use crate::topology::target::{Target, Variant};
 
 /// One target in one case.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,8 +97,10 @@ fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
         own.iter().flat_map(|measurement| measurement.values.keys().copied()).collect();
     // Without a target in between there is nothing to compare.
     let is_compared = target != Product::Direct.name();
-    let spreads: BTreeMap<Metric, Spread> =
-        metrics.iter().filter_map(|metric| Some((*metric, stats::spread(&values(&own, *metric))?))).collect();
+    let spreads: BTreeMap<Metric, Spread> = metrics
+        .iter()
+        .filter_map(|metric| Some((*metric, estimate::spread(&values(&own, *metric))?)))
+        .collect();
     let ratios = metrics
         .iter()
         .filter(|_| is_compared)
@@ -174,7 +177,7 @@ fn ratio(
             (other != 0.0).then(|| mine / other)
         })
         .collect();
-    Some(Ratio { peer, estimate: stats::estimate(&ratios)?, rounds: ratios.len() })
+    Some(Ratio { peer, estimate: estimate::estimate(&ratios)?, rounds: ratios.len() })
 }
 
 /// The peer, in its usual variant, with the better median.
@@ -191,7 +194,7 @@ fn best_peer(good: &[&Measurement], case: &str, metric: Metric) -> Option<String
     }
     peers
         .into_iter()
-        .filter_map(|peer| Some((stats::median(&values(&of(good, case, peer), metric))?, peer)))
+        .filter_map(|peer| Some((estimate::median(&values(&of(good, case, peer), metric))?, peer)))
         .min_by(|(one, _), (other, _)| match metric.better() {
             Better::Lower => one.total_cmp(other),
             Better::Higher => other.total_cmp(one),
@@ -209,4 +212,12 @@ fn most_frequent(limits: impl Iterator<Item = Limit>) -> Option<Limit> {
         }
     }
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(limit, _)| limit)
+}
+
+/// The figure the table gives in full: that of the first bar, a ratio, or the first that is measured.
+pub(super) fn main_figure(run: &Run, columns: &[Metric]) -> Option<Metric> {
+    run.scenario.bars.first().map(|bar| bar.metric).or_else(|| {
+        let is_ratio = |metric: &Metric| matches!(metric, Metric::OfDirect | Metric::OfNoPersistence);
+        columns.iter().copied().find(is_ratio).or(columns.first().copied())
+    })
 }

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 
 use super::summary::rows;
 use super::verdict::verdicts;
-use super::{Run, compare, figures, folder, html, markdown};
+use super::{compare, figures, folder, html, markdown};
 use crate::load::Faults;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
-use crate::place::Placement;
+use crate::placement::Placement;
 use crate::profile::Profile;
-use crate::run::Length;
-use crate::run::Measurement;
-use crate::run::measurement::Limit;
-use crate::run::stand::Record;
-use crate::scenario::{Scenario, catalogue};
-use crate::target::Class;
+use crate::results::measurement::{Limit, Measurement};
+use crate::results::record::Record;
+use crate::results::run::Run;
+use crate::scenario::{Length, Scenario, catalogue};
+use crate::topology::target::Class;
 
 fn machine() -> Machine {
     Machine {
@@ -320,14 +319,6 @@ fn disturbed_measurements_are_counted_and_when_they_prevail_warned_of() {
     assert_eq!(run.caveat(), None);
     run.measurements[4].values.insert(Metric::Stolen, 2.5);
     assert!(run.caveat().is_some_and(|caveat| caveat.contains("quiet machine")));
-}
-
-#[test]
-fn command_lines_are_told_without_folders() {
-    let args =
-        ["run", "l7-short", "--weir", "/opt/build/weir", "--save=/srv/runs", "--targets", "nginx/no-reuse"];
-    let line = super::command_line(args.into_iter().map(str::to_owned));
-    assert_eq!(line, "weir-lab run l7-short --weir weir --save=runs --targets nginx/no-reuse");
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! One sentence per bar: what Weir's figure is, what it should be, whether that is met, and whether noise could decide.
 
+use super::summary::{Ratio, Row};
 use crate::measure::metric::Metric;
+use crate::results::run::Run;
 use crate::scenario::Bar;
 use crate::scenario::bar::Of;
-
-use super::Run;
-use super::summary::{Ratio, Row};
 
 /// A bar held against the figures.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! One load of a scenario that has several, as it stands in the table.
 
-use crate::scenario::Tool;
-use crate::scenario::listener::Suite;
+use crate::load::tool::Tool;
+use crate::topology::listener::Suite;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::origin::journal::Visit;
-use crate::scenario::upstream::{Balance, Upstream};
 use crate::target::{Branch, Extra};
+use crate::topology::upstream::{Balance, Upstream};
 
 /// What begins the path that no configuration touches.
 pub(super) const STILL: &str = "/still";
@@ -119,7 +119,7 @@ fn of_clients(journal: &[Visit]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Configuration, Effects, STILL, Visit, effects};
-    use crate::scenario::upstream::Upstream;
+    use crate::topology::upstream::Upstream;
     use std::net::SocketAddr;
     use std::time::Duration;
 

@@ -7,15 +7,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::footprint;
-use super::measurement::Measurement;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use crate::load::exchange::{Shape, prepare};
-use crate::load::tool::{HOW_TO_GET, Order, Tally, installed};
+use crate::load::tool::{HOW_TO_GET, Order, Tally, Tool, installed};
 use crate::load::{Arrival, Choice, Connections, Plan, Progress, driver};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
-use crate::scenario::{Rounds, Tool};
-use crate::target::Target;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
+use crate::scenario::Rounds;
+use crate::topology::target::Target;
 
 /// What the other tools wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,9 +1,9 @@
 //! What a target holds at one moment: memory and where it is, descriptors. Read when nothing is timed.
 
-use super::measurement::Measurement;
 use crate::measure::memory::{self, Breakdown};
 use crate::measure::metric::Metric;
 use crate::measure::sockets;
+use crate::results::measurement::Measurement;
 
 /// Notes what the tree under `pid` holds.
 pub(super) fn note(measurement: &mut Measurement, pid: i32) {

@@ -10,12 +10,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
+use weir_stats::trend;
 
 use super::footprint;
 use super::mark::{Mark, mark, note_cost, note_limit};
-use super::measurement::Measurement;
 use super::server::Server;
-use super::stand::Bench;
 use crate::clock;
 use crate::load::exchange::{Exchange, Shape, prepare};
 use crate::load::fault::Fault;
@@ -24,9 +23,11 @@ use crate::load::websocket;
 use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::{Idle, Rounds};
-use crate::stats;
-use crate::target::{Room, Target};
+use crate::target::Room;
+use crate::topology::target::Target;
 
 /// Exchanges of one of those who come before: no product ends a connection after so few.
 const EXCHANGES_EACH: usize = 50;
@@ -51,7 +52,7 @@ pub(super) fn measure(
         measurement.values.insert(Metric::Rss, memory.rss as f64);
         measurement.values.insert(Metric::Pss, memory.pss as f64);
     }
-    if let Some(slope) = stats::slope(&measurement.series) {
+    if let Some(slope) = trend::slope(&measurement.series) {
         measurement.values.insert(Metric::MemoryPerClient, slope);
     }
     if let Some(many) = idle.extrapolate {

@@ -4,16 +4,17 @@
 //! few descriptors give way to the most that fit, and the run says so.
 
 use super::mark::{note_cost, note_limit};
-use super::measurement::Measurement;
-use super::stand::Bench;
 use super::{steady, window};
 use crate::load::Plan;
 use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
-use crate::place;
+use crate::placement;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::{Rounds, Scenario, Steady};
-use crate::target::{Room, Target};
+use crate::target::Room;
+use crate::topology::target::Target;
 
 /// Descriptors that a target needs for other things: what nginx reserves, files, listeners.
 const RESERVE: u64 = 1200;
@@ -67,7 +68,7 @@ pub(super) fn is_over(scenario: &Scenario, measurement: &Measurement) -> bool {
 
 /// Puts the most that fit in the place of numbers of clients for which there are not enough descriptors; says so.
 pub(crate) fn fit(scenario: &mut Scenario) -> Option<String> {
-    fit_to(scenario, place::descriptor_limit())
+    fit_to(scenario, placement::descriptor_limit())
 }
 
 fn fit_to(scenario: &mut Scenario, descriptors: u64) -> Option<String> {
@@ -101,7 +102,7 @@ fn clients_max(descriptors: u64) -> usize {
 mod tests {
     use super::{availability, clients_max, fit_to, is_over};
     use crate::measure::metric::Metric;
-    use crate::run::Measurement;
+    use crate::results::measurement::Measurement;
     use crate::scenario::catalogue;
 
     #[test]

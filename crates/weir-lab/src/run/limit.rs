@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::measurement::{Limit, Measurement};
 use crate::measure::metric::Metric;
+use crate::results::measurement::{Limit, Measurement};
 
 /// From here on a CPU counts as full.
 const FULL: f64 = 0.95;
@@ -81,9 +81,8 @@ pub(super) fn note_void(measurement: &mut Measurement, clients: usize) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::{Limit, Measurement, Metric, Shares, note_void};
+    use std::collections::BTreeMap;
 
     fn shares(target: f64, origin: f64, driver: f64) -> Shares {
         Shares { target: Some(target), shared: origin + driver, origin, driver, is_disturbed: false }

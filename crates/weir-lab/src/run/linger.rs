@@ -46,13 +46,11 @@ impl<T> Lingering<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use procfs::process::Process;
-
     use super::spawn;
     use crate::clock;
+    use procfs::process::Process;
+    use std::sync::mpsc;
+    use std::time::Duration;
 
     #[test]
     fn what_it_has_spent_is_seen_when_its_work_is_done() {

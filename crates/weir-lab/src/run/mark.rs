@@ -1,12 +1,12 @@
 //! Readings at both ends of a window: what the target and everybody else did with the CPUs in between.
 
 use super::limit::Shares;
-use super::measurement::{Limit, Measurement};
 use super::server::Server;
 use super::stand::Stand;
 use crate::measure::metric::Metric;
 use crate::measure::{busy, cpu, softirq};
-use crate::place::Placement;
+use crate::placement::Placement;
+use crate::results::measurement::{Limit, Measurement};
 
 /// Readings at one end of the window.
 pub(super) struct Mark {

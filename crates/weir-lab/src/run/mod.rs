@@ -3,72 +3,51 @@
 //! `stand` starts servers and target for one measurement; `steady` to `reload` each know how to measure one kind of
 //! work; `rounds` interleaves them and leaves out what has failed. What is measured is a `Measurement`, whatever the kind.
 
-pub mod measurement;
-pub mod server;
-pub mod stand;
-mod mark;
-mod limit;
+pub mod rounds;
+mod case;
 pub mod capacity;
-mod footprint;
+mod peak;
 mod profiled;
-mod site;
-mod linger;
-mod window;
-mod traced;
-mod steady;
-mod watcher;
-mod idle;
 mod crowd;
-mod queue;
-mod outage;
+mod idle;
+mod unfinished;
+mod persistence;
 mod overload;
 mod slow;
-mod probes;
-mod persistence;
-mod unfinished;
-mod ladder;
-mod slow_clients;
-mod configurations;
 mod reload;
 mod soak;
-mod case;
-mod peak;
-pub mod rounds;
+mod outage;
+mod probes;
+mod queue;
+mod slow_clients;
+mod ladder;
+mod steady;
+mod traced;
+mod watcher;
+mod footprint;
+mod window;
+mod linger;
+mod mark;
+mod limit;
+pub mod stand;
+pub mod server;
+mod site;
+pub mod bench;
+mod configurations;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::scenario::Length;
+
 pub(crate) use ladder::fit;
-pub use measurement::Measurement;
 pub use rounds::run;
 
-use crate::load::tool::Runner;
+use crate::load::tool::{Runner, Tool};
 use crate::process::Launcher;
-use crate::scenario::{Scenario, Tool};
-use crate::target::{Search, Target, Url};
-
-/// How long a run is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Length {
-    /// As the scenario says.
-    #[default]
-    Full,
-    /// Fewer rounds and shorter windows; figures with less certainty.
-    Brief,
-    /// A few seconds, to see that everything works.
-    Trial,
-}
-
-impl Length {
-    /// `scenario` at this length.
-    pub fn of(self, scenario: &Scenario) -> Scenario {
-        match self {
-            Self::Full => scenario.clone(),
-            Self::Brief => scenario.brief(),
-            Self::Trial => scenario.shortened(),
-        }
-    }
-}
+use crate::target::Url;
+use crate::target::search::Search;
+use crate::topology::target::Target;
 
 /// What a user may choose about a run.
 #[derive(Debug, Clone)]

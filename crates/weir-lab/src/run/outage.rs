@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::measurement::Measurement;
 use super::probes;
-use super::stand::Bench;
 use super::traced::{self, Load};
 use super::window::Step;
 use crate::clock;
 use crate::load::{Arrival, Event as Exchanged, Outcome};
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
 use crate::scenario::work::{Event, Outage};
-use crate::target::Target;
+use crate::topology::target::Target;
 
 /// Longer than a target takes for all its attempts.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);

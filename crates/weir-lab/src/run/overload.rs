@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::measurement::Measurement;
 use super::queue::{mean, service_ns};
-use super::stand::Bench;
 use super::traced::{self, Load};
 use crate::load::{Arrival, Event, Outcome, Plan};
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
-use crate::scenario::upstream::Upstream;
 use crate::scenario::work::Overload;
-use crate::target::Target;
+use crate::topology::target::Target;
+use crate::topology::upstream::Upstream;
 
 /// When which load was on, and what the waits may be. In nanoseconds since the start of the run.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +108,7 @@ mod tests {
     use crate::load::Outcome;
     use crate::measure::metric::Metric;
     use crate::origin::journal::Visit;
-    use crate::scenario::upstream::Upstream;
+    use crate::topology::upstream::Upstream;
     use std::time::Duration;
 
     const MS: u64 = 1_000_000;

@@ -1,12 +1,12 @@
 //! The rate of a constant-rate load when the scenario gives it as a share of one target's peak.
 
 use anyhow::Context as _;
+use weir_stats::estimate;
 
-use super::stand::Bench;
 use super::steady;
 use crate::measure::metric::Metric;
+use crate::run::bench::Bench;
 use crate::scenario::{Rate, Rounds, Steady};
-use crate::stats;
 
 /// Closed-loop measurements whose median is the peak.
 const RUNS: usize = 3;
@@ -31,7 +31,7 @@ pub(super) fn rate(
         }
         peaks.extend(measurement.values.get(&Metric::RequestsPerSecond));
     }
-    let peak = stats::median(&peaks).context("no peak was measured")?;
+    let peak = estimate::median(&peaks).context("no peak was measured")?;
     let rate = peak * share;
     let text = format!(
         "The rate is {rate:.0} req/s: {share} of the closed-loop peak of {of_peak} with the same clients, {peak:.0} req/s \

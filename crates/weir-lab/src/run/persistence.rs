@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use super::measurement::Measurement;
 use super::outage::{TIMEOUT, kill_and_return};
-use super::stand::Bench;
 use super::traced::{self, Load};
 use crate::load::Arrival;
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
 use crate::scenario::work::Persistence;
-use crate::target::Target;
+use crate::topology::target::Target;
 
 /// The stretches of time that are compared, in nanoseconds of `clock::uptime_ns`.
 #[derive(Debug, Clone)]

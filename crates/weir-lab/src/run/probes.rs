@@ -7,17 +7,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::mark::{mark, note_cost, note_limit};
-use super::measurement::Measurement;
 use super::queue::mean;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use super::window::wait;
 use crate::clock;
 use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
 use crate::scenario::work::Probes;
-use crate::target::{HEALTH_PATH, Target};
+use crate::target::HEALTH_PATH;
+use crate::topology::target::Target;
 
 /// Clients there are none; room for one that looks.
 const ROOM: u64 = 16;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::stand::Bench;
 use super::steady;
 use super::window::{self, Step};
 use crate::load::Plan;
 use crate::profile::Profile;
 use crate::profile::record::Recording;
+use crate::run::bench::Bench;
 use crate::scenario::{Rounds, Steady};
-use crate::target::Target;
+use crate::topology::target::Target;
 
 /// How long each target is sampled: long enough for some hundred samples, short enough for their number.
 const LENGTH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));

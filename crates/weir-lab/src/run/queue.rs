@@ -8,16 +8,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use super::measurement::Measurement;
-use super::stand::Bench;
 use super::traced::{self, Load};
 use crate::load::{Arrival, Event, Outcome};
 use crate::measure::metric::Metric;
 use crate::origin::journal::Visit;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
-use crate::scenario::upstream::Upstream;
 use crate::scenario::work::Queue;
-use crate::target::Target;
+use crate::topology::target::Target;
+use crate::topology::upstream::Upstream;
 
 /// Longer than any queue of the scenario.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -155,7 +155,7 @@ mod tests {
     use super::{Event, Visit, figures, mean, overlaps, overtaken, served, service_ns};
     use crate::load::{Outcome, driver};
     use crate::measure::metric::Metric;
-    use crate::scenario::upstream::Upstream;
+    use crate::topology::upstream::Upstream;
     use std::time::Duration;
 
     const MS: u64 = 1_000_000;

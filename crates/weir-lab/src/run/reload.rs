@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
+use weir_stats::trend;
 
 use super::configurations::{Configuration, Effects, NOW_AND_THEN, STILL, effects};
 use super::ladder::availability;
-use super::measurement::Measurement;
 use super::outage::TIMEOUT;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use super::traced::{self, Load};
 use super::window::Step;
 use crate::clock;
@@ -26,10 +26,12 @@ use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver,
 use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
 use crate::scenario::clients::{MANY, Reload};
-use crate::stats;
-use crate::target::{Room, Target};
+use crate::target::Room;
+use crate::topology::target::Target;
 
 /// Bytes of a message in the tunnels.
 const MESSAGE: usize = 32;
@@ -188,7 +190,7 @@ fn note_memory(measurement: &mut Measurement, rss: &[(f64, f64)]) {
     let kib = |bytes: f64| bytes / 1024.0;
     let later: Vec<(f64, f64)> =
         rss.iter().copied().filter(|(number, _)| *number >= f64::from(MANY)).collect();
-    if let (Some((_, early)), Some(trend)) = (later.first(), stats::trend(&later)) {
+    if let (Some((_, early)), Some(trend)) = (later.first(), trend::trend(&later)) {
         measurement.values.insert(Metric::RssGrowthLater, last - early);
         measurement.values.insert(Metric::RssPerReload, trend.median);
         measurement.notes.push(format!(

@@ -8,33 +8,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, bail, ensure};
 
 use super::case::Case;
-use super::measurement::Measurement;
-use super::stand::Bench;
 use super::{
     Options, capacity, crowd, idle, ladder, outage, overload, peak, persistence, probes, profiled, queue,
     reload, slow, slow_clients, soak, steady, unfinished,
 };
 use crate::clock;
-use crate::load::tool;
+use crate::installed::Installed;
+use crate::load::tool::{self, Tool};
 use crate::machine::Machine;
 use crate::measure::distance;
 use crate::measure::metric::Metric;
-use crate::place::{self, Pinned, Placement};
-use crate::report::Run;
-use crate::scenario::{Rate, Scenario, Tool};
-use crate::target::installed::{self, Catalogue};
-use crate::target::{Cannot, Certificate, Class, Installed, Product, Target};
+use crate::placement::{self, Pinned, Placement};
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
+use crate::run::bench::Bench;
+use crate::scenario::{Rate, Scenario};
+use crate::target::Certificate;
+use crate::target::search::{self, Catalogue};
+use crate::topology::product::{Cannot, Product};
+use crate::topology::target::{Class, Target};
 
 /// Runs `scenario`.
 ///
 /// # Errors
 /// When it cannot begin, or was interrupted. What goes wrong with single targets is in the result.
 pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
-    place::raise_descriptor_limit();
+    placement::raise_descriptor_limit();
     let mut scenario = scenario.clone();
     let mut notes = Vec::from_iter(ladder::fit(&mut scenario));
     let mut scenario = options.length.of(&scenario);
-    let mut products = installed::find_products(&options.programs)?;
+    let mut products = search::find_products(&options.programs)?;
     let (program, version) = (options.launcher.program.clone(), env!("CARGO_PKG_VERSION"));
     let relay = Installed { program, version: format!("weir-lab {version}"), ..Installed::default() };
     products.insert(Product::Relay.name(), relay);

@@ -12,14 +12,14 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use tempfile::TempDir;
 
 use super::site;
-use super::stand::Bench;
 use crate::clock;
 use crate::origin::journal::{self, Visit};
 use crate::process::{Guarded, Job};
-use crate::target::Product;
-use tempfile::TempDir;
+use crate::run::bench::Bench;
+use crate::topology::product::Product;
 
 /// Longest wait for a server to listen, to answer, and to be gone.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -7,10 +7,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::installed::Installed;
 use crate::origin::PAGE_LEN;
 use crate::process::Job;
-use crate::scenario::upstream::Origin;
-use crate::target::{Installed, Product};
+use crate::topology::product::Product;
+use crate::topology::upstream::Origin;
 use crate::wire::pattern;
 
 /// Connections that it has room for.

@@ -5,16 +5,16 @@
 
 use hdrhistogram::Histogram;
 
-use super::measurement::Measurement;
 use super::queue::overlaps;
-use super::stand::Bench;
 use super::traced::{self, Load};
 use crate::load::exchange::{Signed, sign};
 use crate::load::{Arrival, Choice, Event, Plan, driver};
 use crate::measure::metric::Metric;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
 use crate::scenario::work::Slow;
-use crate::target::Target;
+use crate::topology::target::Target;
 
 /// The seed from which slow requests are drawn.
 const SEED: u64 = 0x5765_6972;

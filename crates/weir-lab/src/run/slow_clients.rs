@@ -10,17 +10,19 @@ use anyhow::{Context as _, ensure};
 
 use super::ladder::availability;
 use super::mark::{note_cost, note_limit};
-use super::measurement::Measurement;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use super::{steady, window};
 use crate::load::exchange::{Shape, prepare};
 use crate::load::{Connections, Exchange, Faults, Outcome, Plan, Progress, driver};
 use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::clients::SlowClients;
 use crate::scenario::{Rounds, Steady};
-use crate::target::{Room, Target};
+use crate::target::Room;
+use crate::topology::target::Target;
 
 /// What may go wrong with a slow exchange besides being ended: nobody has a rule that says so.
 const WRONG: [&str; 5] = ["malformed answer", "body length", "body content", "surplus bytes", "not closed"];

@@ -3,18 +3,13 @@
 //! Fresh each time, so that no measurement inherits memory, connections or address layout from another, and chance in
 //! these falls on all targets alike. Proven to answer correctly before any load.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, kill_process};
-use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 
-use super::Options;
+use super::bench::Bench;
 use super::configurations::Configuration;
 use super::server::{Kind, Server};
 use super::site;
@@ -23,87 +18,19 @@ use crate::load::exchange::{Shape, prepare};
 use crate::load::{Secure, probe};
 use crate::origin::journal::Visit;
 use crate::origin::{PAGE_LEN, nth_addr};
-use crate::place::Placement;
 use crate::process::{Guarded, Job};
-use crate::scenario::listener::{Listener, Suite, Tls};
-use crate::scenario::upstream::Upstream;
-use crate::target::certificate;
-use crate::target::installed::{Catalogue, Installed};
-use crate::target::{Cannot, Certificate, Class, Description, Product, Rendered, Room, Target, Traffic};
+use crate::results::record::Record;
+use crate::target::{Certificate, Room, certificate};
+use crate::topology::listener::Tls;
+use crate::topology::product::{Cannot, Product};
+use crate::topology::target::Target;
+use crate::topology::upstream::Upstream;
 
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// Attempts to start a target: another process may have taken its port in between.
 const ATTEMPTS: u32 = 3;
-
-/// How a target was run, for the report.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
-    /// The product's words about its version.
-    pub version: String,
-    /// The TLS library it ran with, as far as that is known.
-    #[serde(default)]
-    pub tls_library: Option<String>,
-    /// How it was configured: tuned or as shipped.
-    #[serde(default)]
-    pub class: Option<Class>,
-    /// The command line.
-    pub command: String,
-    /// Name of the configuration file.
-    pub file: String,
-    /// The configuration.
-    pub config: String,
-    /// Name and text of a second file that belongs to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub second: Option<(String, String)>,
-}
-
-impl Record {
-    /// What was run: version, class, TLS library, as far as they are known.
-    pub fn sentence(&self) -> String {
-        let class = self.class.map_or_else(String::new, |class| format!(", {}", class.label()));
-        let tls = self.tls_library.as_ref().map_or_else(String::new, |tls| format!(", TLS library {tls}"));
-        format!("{}{class}{tls}", self.version)
-    }
-
-    /// Names and texts of its configuration files.
-    pub fn configs(&self) -> impl Iterator<Item = (&str, &str)> {
-        let second = self.second.iter().map(|(file, text)| (file.as_str(), text.as_str()));
-        std::iter::once((self.file.as_str(), self.config.as_str())).chain(second)
-    }
-}
-
-/// What all measurements of a run share.
-#[derive(Debug)]
-pub struct Bench<'a> {
-    /// The user's choices.
-    pub options: &'a Options,
-    /// The products found.
-    pub products: Catalogue,
-    /// How targets are configured.
-    pub class: Class,
-    /// What they speak with clients.
-    pub listener: Listener,
-    /// What they show clients that speak TLS.
-    pub certificate: Option<Certificate>,
-    /// The suite that clients offer now, where the scenario has several.
-    pub suite: Cell<Option<Suite>>,
-    /// What passes through them.
-    pub traffic: Traffic,
-    /// The servers behind them.
-    pub upstream: Upstream,
-    /// The servers keep a journal.
-    pub journal: bool,
-    /// The work does something to the servers or the target, or reads what they noted.
-    pub needs_servers: bool,
-    /// The two CPUs; `None` leaves everything to the kernel.
-    pub placement: Option<Placement>,
-    /// A folder that goes when the run is over.
-    pub dir: TempDir,
-    /// How each target was run, the first time.
-    pub records: RefCell<BTreeMap<String, Record>>,
-}
 
 /// What a target is told at the start, by the addresses of the servers.
 type Told<'a> = &'a dyn Fn(&[SocketAddr]) -> Configuration;
@@ -122,15 +49,6 @@ pub struct Stand {
 }
 
 impl Bench<'_> {
-    /// CPUs of client and origin.
-    pub fn client_cpus(&self) -> Vec<usize> {
-        self.placement.map(|placement| vec![placement.client]).unwrap_or_default()
-    }
-
-    fn target_cpus(&self) -> Vec<usize> {
-        self.placement.map(|placement| vec![placement.target]).unwrap_or_default()
-    }
-
     /// Starts the servers and `target` in front of them with room for `clients`, and sees that the page comes through.
     ///
     /// # Errors
@@ -333,76 +251,6 @@ impl Bench<'_> {
             kill_process(pid, signal).with_context(|| format!("{name} is gone"))?;
         }
         Ok(())
-    }
-
-    /// Where the files of `target` are.
-    /// The folder of a target's files.
-    pub fn dir_of(&self, target: Target) -> PathBuf {
-        self.dir.path().join(target.to_string().replace('/', "-"))
-    }
-
-    /// The description of the run in the words of `target`.
-    fn render(
-        &self,
-        target: Target,
-        installed: &Installed,
-        listen: SocketAddr,
-        Configuration { servers, upstream, extra }: &Configuration,
-        room: Room,
-    ) -> Result<Rendered, Cannot> {
-        target.product.render(&Description {
-            listen,
-            listener: &self.listener,
-            servers,
-            upstream,
-            class: target.class(self.class),
-            variant: target.variant,
-            traffic: self.traffic,
-            room,
-            certificate: self.certificate.as_ref(),
-            stream_module: installed.stream_module.as_deref(),
-            module_folder: installed.module_folder.as_deref(),
-            is_root: rustix::process::geteuid().is_root(),
-            dir: &self.dir_of(target),
-            extra,
-        })
-    }
-
-    /// What of the run `target` cannot do, found out before anything is started.
-    pub fn cannot(&self, target: Target) -> Option<Cannot> {
-        if target.product == Product::Url {
-            return self.url_cannot();
-        }
-        let installed = self.products.get(target.product.name())?;
-        let somewhere = SocketAddr::from(([127, 0, 0, 1], 1));
-        let servers: Vec<SocketAddr> =
-            (0..self.upstream.servers).map(|number| nth_addr(somewhere, number)).collect();
-        let room = Room { clients: 1, servers: 0 };
-        let told = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
-        let configuration = Configuration::of(&servers, &self.upstream);
-        told.or(self.render(target, installed, somewhere, &configuration, room).err())
-    }
-
-    /// What cannot be asked of a balancer that the lab does not start.
-    fn url_cannot(&self) -> Option<Cannot> {
-        if self.listener.tls.is_some() {
-            Some(Cannot("was given with http://, and this is about TLS"))
-        } else if self.needs_servers {
-            Some(Cannot("has servers that the lab neither starts nor sees"))
-        } else {
-            None
-        }
-    }
-
-    /// The command line without the folders of this machine, which mean nothing elsewhere.
-    fn told_command(&self, job: &Job) -> String {
-        let program = job.program.file_name().unwrap_or_default().to_string_lossy();
-        let line = Job { program: program.as_ref().into(), ..job.clone() }.command_line();
-        self.told(&line)
-    }
-
-    fn told(&self, text: &str) -> String {
-        text.replace(&self.dir.path().display().to_string(), "RUN")
     }
 }
 

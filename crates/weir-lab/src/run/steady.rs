@@ -8,20 +8,23 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::mark::{Mark, mark, note_cost, note_limit};
-use super::measurement::{Limit, Measurement};
 use super::server::Server;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use super::watcher::Watcher;
 use super::{footprint, limit, window};
+use crate::installed::Installed;
 use crate::load::exchange::{Shape, prepare};
-use crate::load::tool::{self, Tally};
-use crate::load::websocket;
-use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
+use crate::load::tool::{self, Tally, Tool};
+use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver, websocket};
 use crate::measure::metric::Metric;
 use crate::measure::sockets;
-use crate::scenario::listener::Tls;
-use crate::scenario::{Rounds, Steady, Tool};
-use crate::target::{Installed, Product, Room, Target, Variant};
+use crate::results::measurement::{Limit, Measurement};
+use crate::run::bench::Bench;
+use crate::scenario::{Rounds, Steady};
+use crate::target::Room;
+use crate::topology::listener::Tls;
+use crate::topology::product::Product;
+use crate::topology::target::{Target, Variant};
 
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -217,7 +220,7 @@ fn accepted(stand: &Stand) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::{Outcome, Tls, handshakes, unbound};
-    use crate::scenario::listener::{Key, Suite};
+    use crate::topology::listener::{Key, Suite};
     use std::time::Duration;
 
     #[test]

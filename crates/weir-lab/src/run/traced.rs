@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use super::mark::{note_cost, note_limit};
-use super::measurement::Measurement;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use super::window::{self, Step};
 use crate::load::exchange::{Signed, sign};
 use crate::load::{Arrival, Choice, Connections, Outcome, Plan};
 use crate::measure::metric::Metric;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
 
 /// Clients that keep their connections and sign their requests, each with its own number.

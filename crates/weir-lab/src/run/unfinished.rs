@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
+use weir_stats::trend;
 
-use super::measurement::Measurement;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use crate::clock;
 use crate::load::exchange::{Shape, prepare};
 use crate::load::unfinished::Unfinished as Connections;
@@ -16,9 +16,10 @@ use crate::load::{self, Arrival, Choice, Plan, Progress, Secure, driver};
 use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::work::Unfinished;
-use crate::stats;
-use crate::target::Target;
+use crate::topology::target::Target;
 
 /// Room besides the unfinished ones: for the client that goes on, and one that looks.
 const ROOM: u64 = 16;
@@ -37,7 +38,7 @@ pub(super) fn measure(bench: &Bench<'_>, work: &Unfinished, target: Target) -> a
         measurement.values.insert(Metric::Rss, memory.rss as f64);
         measurement.values.insert(Metric::Pss, memory.pss as f64);
     }
-    if let Some(slope) = stats::slope(&measurement.series) {
+    if let Some(slope) = trend::slope(&measurement.series) {
         measurement.values.insert(Metric::MemoryPerClient, slope);
     }
     Ok(measurement)

@@ -72,9 +72,8 @@ fn look(socket: &PathBuf, place: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixListener;
-
     use super::*;
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn what_is_not_answered_with_200_is_told() {

@@ -7,9 +7,10 @@ use anyhow::{Context as _, bail};
 
 use super::linger;
 use super::mark::{Mark, mark};
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use crate::clock;
 use crate::load::{Outcome, Plan, Progress, driver};
+use crate::run::bench::Bench;
 
 /// What a step does to the servers.
 type Act<'a> = Box<dyn FnMut(&mut Stand) -> anyhow::Result<()> + 'a>;

@@ -4,7 +4,8 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::metric::Metric;
-use crate::target::{Product, Target};
+use crate::topology::product::Product;
+use crate::topology::target::Target;
 
 /// What a figure is compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

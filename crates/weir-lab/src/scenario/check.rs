@@ -4,9 +4,11 @@ use anyhow::ensure;
 
 use super::bar::Bar;
 use super::clients::{Ladder, SlowClients};
-use super::upstream::Origin;
 use super::{Crowd, Idle, Scenario, Steady};
-use crate::target::{Class, Variant};
+use crate::topology::listener::{Key, Protocol, Suite};
+use crate::topology::product::Product;
+use crate::topology::target::{Class, Variant};
+use crate::topology::upstream::{Origin, Upstream};
 use crate::wire::websocket;
 
 impl Scenario {
@@ -22,7 +24,7 @@ impl Scenario {
         ensure!(!self.targets.is_empty() && self.rounds.count > 0, "no targets or no rounds");
         self.check_targets()?;
         self.upstream.check()?;
-        self.listener.check(self)?;
+        self.check_listener()?;
         self.check_work()?;
         ensure!(
             self.gets_pages() || self.upstream.origin == Origin::Own,
@@ -64,6 +66,31 @@ impl Scenario {
                     (Class::AsShipped, variant) => variant == Variant::Tuned,
                 },
                 "target {target}: variants are of tuned targets, and each class is there once"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_listener(&self) -> anyhow::Result<()> {
+        if self.listener.protocol == Protocol::Tcp {
+            let is_plain = self.upstream == Upstream::default();
+            let is_class = |variant| matches!(variant, Variant::Usual | Variant::AsShipped | Variant::Tuned);
+            let is_usual = self.all_targets().all(|target| is_class(target.variant));
+            ensure!(
+                is_plain && is_usual && self.steady.is_some(),
+                "`protocol = \"tcp\"` is for a steady load on targets without variants, and one server"
+            );
+        }
+        if let Some(tls) = self.listener.tls {
+            let has_direct = self.all_targets().any(|target| target.product == Product::Direct);
+            ensure!(
+                !has_direct && (self.steady.is_some() || self.unfinished.is_some()),
+                "`tls` is for a steady load, or unfinished handshakes, on targets: the origin itself has none"
+            );
+            ensure!(self.listener.protocol == Protocol::Http, "`tls` is for HTTP");
+            ensure!(
+                tls.suite == Suite::Tls13Aes256 || tls.key == Key::Rsa2048,
+                "the suites of TLS 1.2 are those for RSA keys"
             );
         }
         Ok(())

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use super::length;
-use super::upstream::Upstream;
+use crate::length;
 use crate::measure::metric::Metric;
+use crate::topology::upstream::Upstream;
 
 /// The everyday load, with more clients from case to case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

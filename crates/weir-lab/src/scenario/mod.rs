@@ -3,17 +3,14 @@
 //! A scenario asks one question, names the targets and the servers behind them, describes exactly one kind of work and the
 //! bars its figures must meet. The shipped ones lie in `lab/scenarios/` and are built in (`catalogue`).
 
-pub mod bar;
 pub mod catalogue;
-mod check;
-pub mod listener;
-pub mod steady;
-pub mod upstream;
-pub mod work;
-pub mod clients;
-mod length;
 mod shorter;
 mod expect;
+pub mod steady;
+mod check;
+pub mod bar;
+pub mod work;
+pub mod clients;
 pub mod soak;
 
 use std::time::Duration;
@@ -21,16 +18,20 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::length;
+use crate::load::tool::Tool;
+use crate::measure::metric::Metric;
+use crate::target::Traffic;
+use crate::topology::listener::Listener;
+use crate::topology::product::Product;
+use crate::topology::target::{Class, Target, Variant};
+use crate::topology::upstream::Upstream;
 pub use bar::Bar;
 use clients::{Ladder, Reload, SlowClients};
-use listener::Listener;
+pub use shorter::Length;
 use soak::Soak;
 pub use steady::{Rate, Steady};
-use upstream::Upstream;
 use work::{Outage, Overload, Persistence, Probes, Queue, Slow, Unfinished};
-
-use crate::measure::metric::Metric;
-use crate::target::{Class, Product, Target, Traffic, Variant};
 
 /// One scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -146,41 +147,6 @@ pub struct Crowd {
     pub clients: Vec<usize>,
     /// What plays them.
     pub tools: Vec<Tool>,
-}
-
-/// What plays the clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Tool {
-    /// The lab's own driver.
-    Driver,
-    /// `wrk`.
-    Wrk,
-    /// ApacheBench, `ab -k`.
-    Ab,
-    /// `siege`, a connection per request as it does by default.
-    Siege,
-    /// `hey`.
-    Hey,
-    /// `h2load`, with HTTP/1.1.
-    H2load,
-    /// `vegeta`, at a constant rate where there is one.
-    Vegeta,
-}
-
-impl Tool {
-    /// Its name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Driver => "driver",
-            Self::Wrk => "wrk",
-            Self::Ab => "ab",
-            Self::Siege => "siege",
-            Self::Hey => "hey",
-            Self::H2load => "h2load",
-            Self::Vegeta => "vegeta",
-        }
-    }
 }
 
 impl Scenario {

@@ -5,6 +5,29 @@ use std::time::Duration;
 
 use super::Scenario;
 
+/// How long a run is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Length {
+    /// As the scenario says.
+    #[default]
+    Full,
+    /// Fewer rounds and shorter windows; figures with less certainty.
+    Brief,
+    /// A few seconds, to see that everything works.
+    Trial,
+}
+
+impl Length {
+    /// `scenario` at this length.
+    pub fn of(self, scenario: &Scenario) -> Scenario {
+        match self {
+            Self::Full => scenario.clone(),
+            Self::Brief => scenario.brief(),
+            Self::Trial => scenario.shortened(),
+        }
+    }
+}
+
 impl Scenario {
     /// A version of a few seconds that shows that everything works. Its figures mean nothing.
     pub fn shortened(&self) -> Self {

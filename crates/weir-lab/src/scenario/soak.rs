@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use super::length;
-use super::upstream::Upstream;
+use crate::length;
 use crate::measure::metric::Metric;
+use crate::topology::upstream::Upstream;
 
 /// See the module. The length is that of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

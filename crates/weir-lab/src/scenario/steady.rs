@@ -4,8 +4,8 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use super::check::check_message;
-use super::listener::{Key, Listener, Suite};
-use crate::target::Target;
+use crate::topology::listener::{Key, Listener, Suite};
+use crate::topology::target::Target;
 
 /// From here on an answer is counted by its bytes.
 const BULK_MIN: u64 = 1 << 20;

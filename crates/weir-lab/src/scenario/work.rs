@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use super::length;
-use super::listener::Listener;
-use super::upstream::{Balance, Upstream};
+use crate::length;
+use crate::topology::listener::Listener;
+use crate::topology::upstream::{Balance, Upstream};
 
 /// Clients in a closed loop on servers that work on few requests at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,11 +7,14 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, ValueEnum};
 
 use super::Summary;
-use crate::cli::{Programs, read_cpus};
+use crate::load::tool::Tool;
+use crate::placement::read_cpus;
 use crate::process::Launcher;
-use crate::run::{Length, Options};
-use crate::scenario::{Scenario, Tool, catalogue};
-use crate::target::{Product, Search, Target};
+use crate::run::Options;
+use crate::scenario::{Length, Scenario, catalogue};
+use crate::target::search::{Search, SearchArgs};
+use crate::topology::product::Product;
+use crate::topology::target::Target;
 
 /// The suites there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -52,7 +55,7 @@ pub(crate) struct SuiteArgs {
     cpus: Option<(usize, usize)>,
     /// Where programs are.
     #[command(flatten)]
-    pub(crate) programs: Programs,
+    pub(crate) programs: SearchArgs,
 }
 
 impl SuiteArgs {

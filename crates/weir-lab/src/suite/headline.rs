@@ -4,12 +4,15 @@
 
 use std::collections::BTreeMap;
 
+use weir_stats::{estimate, table};
+
 use super::{Entry, Outcome};
 use crate::measure::metric::Metric;
-use crate::report::{Run, summary, table};
-use crate::run::Measurement;
-use crate::stats;
-use crate::target::{Product, Target, Variant};
+use crate::report::summary;
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
+use crate::topology::product::Product;
+use crate::topology::target::{Target, Variant};
 
 /// The products of the table, in its order.
 pub(super) const PRODUCTS: [Product; 6] =
@@ -350,7 +353,7 @@ fn ours(figure: &Figure, run: &Run, product: Product) -> Result<String, String> 
         summary::rounds(&own, figure.metric).into_iter().map(|round| round.value).collect();
     let all: Vec<f64> = own.iter().filter_map(|it| it.values.get(&figure.metric).copied()).collect();
     let is_void = counting.is_empty();
-    let Some(median) = stats::median(if is_void { &all } else { &counting }) else {
+    let Some(median) = estimate::median(if is_void { &all } else { &counting }) else {
         return Err(why_not(run, &target, product));
     };
     let value = shown(figure, median);
@@ -412,8 +415,7 @@ pub(super) fn markdown(lines: &[Line]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Length;
-    use crate::scenario::catalogue;
+    use crate::scenario::{Length, catalogue};
 
     fn entry(name: &str, measured: &[(&str, &str, Metric, f64)]) -> Entry {
         let scenario = catalogue::find(name).unwrap();

@@ -7,9 +7,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::headline::{self, Cell, Line};
 use super::{Entry, Outcome};
-use crate::report::Run;
 use crate::report::html::{STYLE, word};
 use crate::report::verdict::Verdict;
+use crate::results::run::Run;
 
 /// Its name.
 pub(super) const FILE: &str = "index.html";

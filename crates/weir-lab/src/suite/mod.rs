@@ -4,8 +4,8 @@
 //! interrupted goes on where it stood. Measures nothing itself.
 
 mod command;
-mod headline;
 mod index;
+mod headline;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,10 +14,11 @@ use anyhow::Context as _;
 
 use crate::clock;
 use crate::report::verdict::{Verdict, verdicts};
-use crate::report::{Run, folder, summary};
-use crate::run::{self, Length, Options};
-use crate::scenario::Scenario;
-use crate::target::installed::{self, Catalogue};
+use crate::report::{folder, summary};
+use crate::results::run::Run;
+use crate::run::{self, Options};
+use crate::scenario::{Length, Scenario};
+use crate::target::search::{self, Catalogue};
 
 pub(crate) use command::SuiteArgs;
 
@@ -59,7 +60,7 @@ pub fn run(
     tell: &dyn Fn(&str),
 ) -> anyhow::Result<Summary> {
     std::fs::create_dir_all(root).with_context(|| format!("cannot create {}", root.display()))?;
-    let products = installed::find_products(&options.programs)?;
+    let products = search::find_products(&options.programs)?;
     let before: Vec<Option<Run>> =
         scenarios.iter().map(|scenario| of_before(root, scenario, options.length)).collect();
     let mut left: Vec<Duration> = scenarios
@@ -135,8 +136,9 @@ fn expected(scenario: &Scenario, options: &Options, products: &Catalogue) -> Dur
         Some(targets) => targets.clone(),
         None => scenario.targets.iter().chain(&scenario.optional).copied().collect(),
     };
-    let is_there =
-        |product: crate::target::Product| !product.is_program() || products.contains_key(product.name());
+    let is_there = |product: crate::topology::product::Product| {
+        !product.is_program() || products.contains_key(product.name())
+    };
     scenario.expected(targets.iter().filter(|target| is_there(target.product)).count())
 }
 

@@ -3,8 +3,9 @@
 //! Tuned by the pages of its documentation about `mpm_event`, `mod_proxy`, `mod_proxy_balancer`, `mod_proxy_hcheck`, `mod_ssl` and
 //! `core`; as shipped follows Debian's `apache2.conf` with what it enables that has a part in every request.
 
-use super::{Branch, Cannot, Certificate, Description, Extra, HEALTH_PATH, Rendered};
-use crate::scenario::upstream::Balance;
+use super::{Branch, Certificate, Description, Extra, HEALTH_PATH, Rendered};
+use crate::topology::product::Cannot;
+use crate::topology::upstream::Balance;
 
 /// Threads of its default configuration altogether: 16 processes of 25.
 const THREADS: u64 = 400;

@@ -4,9 +4,9 @@
 //! shipped is the one line that its quick start shows, and every other value is its default.
 
 use super::description::{GO_ON_ONE_CPU, go_on_one_cpu};
-use super::{Cannot, Certificate, Description, HEALTH_PATH, Rendered};
-use crate::load::exchange::CLIENT_HEADER;
-use crate::scenario::upstream::Balance;
+use super::{Certificate, Description, HEALTH_PATH, Rendered};
+use crate::topology::product::Cannot;
+use crate::topology::upstream::{Balance, CLIENT_HEADER};
 
 pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
     if description.is_tcp() {

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
 use rustls::pki_types::CertificateDer;
 
-use crate::scenario::listener::Key;
+use crate::topology::listener::Key;
 
 /// The name it is for.
 pub const NAME: &str = "weir-lab.test";

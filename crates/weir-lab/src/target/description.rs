@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Certificate, Class, Variant};
-use crate::scenario::listener::{Listener, Protocol};
-use crate::scenario::upstream::{Balance, Upstream};
+use super::Certificate;
+use crate::topology::listener::{Listener, Protocol};
+use crate::topology::target::{Class, Variant};
+use crate::topology::upstream::{Balance, Upstream};
 
 /// What passes through a target, as far as its documentation has advice for that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -132,10 +133,6 @@ impl Description<'_> {
 
 /// What probes ask servers for.
 pub const HEALTH_PATH: &str = "/health";
-
-/// What a product has no means for, as the end of a sentence that begins with its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cannot(pub &'static str);
 
 /// A description in a product's words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,8 +7,7 @@
 use std::time::Duration;
 
 use super::{Certificate, Description, HEALTH_PATH, Rendered};
-use crate::load::exchange::CLIENT_HEADER;
-use crate::scenario::upstream::Balance;
+use crate::topology::upstream::{Balance, CLIENT_HEADER};
 
 /// Where the types of its extensions are named.
 const TYPE: &str = "\"@type\": type.googleapis.com/envoy.extensions";

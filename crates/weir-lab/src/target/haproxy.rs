@@ -4,9 +4,9 @@
 
 use std::net::SocketAddr;
 
-use super::{Branch, Description, HEALTH_PATH, Rendered, Traffic, Variant};
-use crate::load::exchange::CLIENT_HEADER;
-use crate::scenario::upstream::Balance;
+use super::{Branch, Description, HEALTH_PATH, Rendered, Traffic};
+use crate::topology::target::Variant;
+use crate::topology::upstream::{Balance, CLIENT_HEADER};
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
     let text = match (description.is_tuned(), description.is_tcp()) {

@@ -3,9 +3,9 @@
 //! Tuned by its documentation (ngx_core, ngx_http_core, ngx_http_upstream, ngx_http_proxy and ngx_stream modules, and its page
 //! about WebSocket); as shipped follows Debian's `nginx.conf`.
 
-use super::{Branch, Cannot, Certificate, Description, Rendered, Traffic};
-use crate::load::exchange::CLIENT_HEADER;
-use crate::scenario::upstream::Balance;
+use super::{Branch, Certificate, Description, Rendered, Traffic};
+use crate::topology::product::Cannot;
+use crate::topology::upstream::{Balance, CLIENT_HEADER};
 
 pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
     if description.has_persistence_cookie() {

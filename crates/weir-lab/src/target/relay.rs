@@ -1,6 +1,8 @@
 //! The lab's own relay as a target: the one whose cost is known, by which the lab is proven.
 
-use super::{Cannot, Description, Rendered, Variant};
+use super::{Description, Rendered};
+use crate::topology::product::Cannot;
+use crate::topology::target::Variant;
 
 /// CPU time for each request: so much that the relay is the limit and not the client.
 const WORK: &str = "20us";

@@ -7,12 +7,14 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::installed::{Catalogue, Installed, Search, find_products};
-use super::{
-    Branch, Cannot, Certificate, Class, Description, Extra, PRODUCTS, Product, Room, Target, Traffic, Variant,
-};
-use crate::scenario::listener::{Key, Listener, Protocol, Suite, Tls};
-use crate::scenario::upstream::{Balance, Health, Origin, Upstream};
+use super::{Branch, Certificate, Description, Extra, Room, Traffic};
+use crate::installed::Installed;
+use crate::target::render;
+use crate::target::search::{Catalogue, Search, find_products};
+use crate::topology::listener::{Key, Listener, Protocol, Suite, Tls};
+use crate::topology::product::{Cannot, PRODUCTS, Product};
+use crate::topology::target::{Class, Target, Variant};
+use crate::topology::upstream::{Balance, Health, Origin, Upstream};
 
 mod golden;
 
@@ -82,7 +84,7 @@ const PLAIN_EXTRA: Extra = Extra { weights: Vec::new(), branches: Vec::new(), ad
 
 /// What `product` makes of a description that it can follow.
 fn words_of(product: Product, description: &Description<'_>) -> String {
-    let rendered = product.render(description).unwrap();
+    let rendered = render(product, description).unwrap();
     rendered.text + &rendered.second.map(|(_, text)| text).unwrap_or_default()
 }
 
@@ -205,8 +207,8 @@ fn a_cookie_binds_clients_unless_the_variant_takes_it_away() {
             let text = words_of(product, &usual);
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
             check_with_the_product(product, &usual);
-            let same = product.render(&describe(&servers, &plain, dir.path())).unwrap();
-            assert_eq!(product.render(&without).unwrap(), same);
+            let same = render(product, &describe(&servers, &plain, dir.path())).unwrap();
+            assert_eq!(render(product, &without).unwrap(), same);
             check_with_the_product(product, &without);
         }
     }
@@ -318,7 +320,7 @@ fn server_connections_of_their_own_need_room_in_nginx() {
 /// Has the product itself check what it is told, as far as it can do that without starting to serve.
 fn check_with_the_product(product: Product, description: &Description<'_>) {
     let Some(installed) = installed(product) else { return };
-    let rendered = product.render(description).unwrap();
+    let rendered = render(product, description).unwrap();
     std::fs::write(description.dir.join(rendered.file), &rendered.text).unwrap();
     let args = match product {
         Product::Nginx => [&["-t".to_owned()], &rendered.args[..]].concat(),

@@ -6,8 +6,9 @@
 use std::net::SocketAddr;
 
 use super::description::{GO_ON_ONE_CPU, go_on_one_cpu};
-use super::{Branch, Cannot, Certificate, Description, HEALTH_PATH, Rendered};
-use crate::scenario::upstream::Balance;
+use super::{Branch, Certificate, Description, HEALTH_PATH, Rendered};
+use crate::topology::product::Cannot;
+use crate::topology::upstream::Balance;
 
 pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
     if description.balance() == Some(Balance::ConsistentHash) {

@@ -2,7 +2,8 @@
 
 use memchr::memmem;
 
-use super::Product;
+use crate::installed::first_with_digit;
+use crate::topology::product::Product;
 
 /// How a program is asked.
 pub(super) fn question(product: Product) -> &'static str {
@@ -29,12 +30,6 @@ pub(super) fn version(product: Product, said: &str) -> Option<String> {
         _ => first_with_digit(said),
     };
     version.filter(|version| version.chars().any(|letter| letter.is_ascii_digit()))
-}
-
-/// The first line that may hold a version.
-pub(super) fn first_with_digit(said: &str) -> Option<String> {
-    let line = said.lines().map(str::trim).find(|line| line.chars().any(|letter| letter.is_ascii_digit()))?;
-    Some(line.chars().take(80).collect())
 }
 
 /// The TLS library in what a program says; `None` when it does not say.
@@ -109,7 +104,7 @@ mod tests {
 
     #[test]
     fn what_tells_no_version_is_no_such_program() {
-        for product in super::super::PRODUCTS {
+        for product in crate::topology::product::PRODUCTS {
             assert_eq!(version(product, ""), None);
             assert_eq!(version(product, "usage: something else\n"), None);
         }

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{Branch, Certificate, Description, HEALTH_PATH, Rendered, Variant};
-use crate::load::exchange::CLIENT_HEADER;
-use crate::scenario::upstream::Balance;
+use super::{Branch, Certificate, Description, HEALTH_PATH, Rendered};
+use crate::topology::target::Variant;
+use crate::topology::upstream::{Balance, CLIENT_HEADER};
 
 /// Connections beside those of the scenario's clients, such as the one that finds out whether it works.
 const CLIENTS_MORE: u64 = 64;

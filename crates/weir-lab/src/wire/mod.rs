@@ -3,8 +3,8 @@
 //! Written apart from the proxy's codec on purpose: were both made of the same code, a mistake in it would be
 //! invisible here. Covers heads, body framing, the known body pattern and WebSocket frames; it is not a general HTTP library.
 
-pub mod fields;
+pub mod websocket;
 pub mod chunked;
+pub mod fields;
 pub mod pattern;
 pub mod checksum;
-pub mod websocket;

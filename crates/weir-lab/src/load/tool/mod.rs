@@ -14,12 +14,47 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use serde::{Deserialize, Serialize};
 
 use super::fault::Faults;
 use crate::clock;
+use crate::installed::Installed;
 use crate::process::{Guarded, Job, Launcher, stuck};
-use crate::scenario::Tool;
-use crate::target::Installed;
+
+/// What plays the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tool {
+    /// The lab's own driver.
+    Driver,
+    /// `wrk`.
+    Wrk,
+    /// ApacheBench, `ab -k`.
+    Ab,
+    /// `siege`, a connection per request as it does by default.
+    Siege,
+    /// `hey`.
+    Hey,
+    /// `h2load`, with HTTP/1.1.
+    H2load,
+    /// `vegeta`, at a constant rate where there is one.
+    Vegeta,
+}
+
+impl Tool {
+    /// Its name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Driver => "driver",
+            Self::Wrk => "wrk",
+            Self::Ab => "ab",
+            Self::Siege => "siege",
+            Self::Hey => "hey",
+            Self::H2load => "h2load",
+            Self::Vegeta => "vegeta",
+        }
+    }
+}
 
 /// What a tool is to do: GET the page, over and over.
 #[derive(Debug, Clone, Copy)]
@@ -196,14 +231,14 @@ fn number_after(printed: &str, label: &str) -> Option<f64> {
 
 /// Finds a tool on the PATH.
 pub fn installed(tool: Tool) -> Option<Installed> {
-    crate::target::installed::find_tool(tool.name())
+    crate::installed::find_tool(tool.name())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Tally, parts};
     use crate::load::Faults;
-    use crate::scenario::Tool;
+    use crate::load::tool::Tool;
 
     #[test]
     fn siege_never_gets_descriptors_it_cannot_watch() {

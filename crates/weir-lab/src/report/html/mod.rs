@@ -5,12 +5,13 @@
 mod plots;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use weir_stats::plot;
 
 use super::summary::{Row, rows};
 use super::verdict::{Verdict, verdicts};
-use super::{Run, memory, profile, remarks};
+use super::{memory, profile, remarks};
 use crate::measure::metric::Metric;
-use crate::plot;
+use crate::results::run::Run;
 
 /// What all pages look like.
 pub(crate) const STYLE: &str = include_str!("style.css");

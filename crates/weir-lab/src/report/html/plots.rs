@@ -3,14 +3,14 @@
 
 mod single;
 
-use plotters::prelude::IntoLogRange as _;
+use weir_stats::estimate;
+use weir_stats::plot::{Figure, IntoLogRange as _, Line, Marks, bounds, draw};
 
 use crate::measure::metric::Metric;
-use crate::plot::{Figure, Line, Marks, bounds, draw};
-use crate::report::summary::Row;
-use crate::report::{Run, main_figure};
-use crate::run::Measurement;
-use crate::target::Product;
+use crate::report::summary::{Row, main_figure};
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
+use crate::topology::product::Product;
 
 /// More cases than this are better read in the table.
 const CASES_MAX: usize = 6;
@@ -109,7 +109,7 @@ fn distribution(run: &Run, case: &str) -> anyhow::Result<Option<Plot>> {
         let Some(first) = own.first() else { return Vec::new() };
         let at = |index: usize| {
             let values: Vec<f64> = own.iter().filter_map(|it| Some(it.percentiles.get(index)?.1)).collect();
-            crate::stats::median(&values)
+            estimate::median(&values)
         };
         let percentiles =
             first.percentiles.iter().enumerate().filter(|(_, (percentile, _))| *percentile < 100.0);

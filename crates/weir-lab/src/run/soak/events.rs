@@ -7,11 +7,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::measure::{memory, sockets};
+use crate::run::bench::Bench;
 use crate::run::configurations::Configuration;
-use crate::run::stand::{Bench, Stand};
+use crate::run::stand::Stand;
 use crate::run::window::Step;
 use crate::scenario::soak::Soak;
-use crate::target::{Room, Target};
+use crate::target::Room;
+use crate::topology::target::Target;
 
 /// What a target has at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,8 +4,8 @@
 //! `loads` are the clients, `events` what happens to servers and target, `why` asks the target about what failed.
 
 mod events;
-mod loads;
 mod why;
+mod loads;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,19 +14,22 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 
 use anyhow::{Context as _, ensure};
+use weir_stats::{estimate, trend};
 
 use super::configurations::Configuration;
 use super::ladder::availability;
 use super::mark::{note_cost, note_limit};
-use super::measurement::Measurement;
-use super::stand::{Bench, Stand};
+use super::stand::Stand;
 use super::window::{self, Driven};
 use crate::load::{Failed, Faults, Outcome, Progress, driver};
 use crate::measure::metric::Metric;
+use crate::results::measurement::Measurement;
+use crate::run::bench::Bench;
 use crate::scenario::Rounds;
 use crate::scenario::soak::Soak;
-use crate::stats;
-use crate::target::{Product, Room, Target};
+use crate::target::Room;
+use crate::topology::product::Product;
+use crate::topology::target::Target;
 use events::{Events, Sample};
 use loads::{Kind, Load};
 use why::Asked;
@@ -144,17 +147,18 @@ fn note_growth(measurement: &mut Measurement, samples: &[Sample]) {
     measurement.series = samples.iter().map(|it| (it.minutes, it.rss)).collect();
     let values = &mut measurement.values;
     values.insert(Metric::Rss, last.rss);
-    if let Some(trend) = stats::trend(&rss) {
+    if let Some(trend) = trend::trend(&rss) {
         values.insert(Metric::RssPerMinute, trend.median);
         values.insert(Metric::RssPerMinuteLow, trend.low);
         values.insert(Metric::RssPerMinuteHigh, trend.high);
     }
     // They come and go with the servers: the middle of a tenth of the time, not one moment.
     let tenth = open.len().div_ceil(10);
-    let middle = |part: &[(f64, f64)]| stats::median(&part.iter().map(|(_, open)| *open).collect::<Vec<_>>());
+    let middle =
+        |part: &[(f64, f64)]| estimate::median(&part.iter().map(|(_, open)| *open).collect::<Vec<_>>());
     values.extend(middle(&open[..tenth]).map(|open| (Metric::DescriptorsBefore, open)));
     values.extend(middle(&open[open.len() - tenth..]).map(|open| (Metric::DescriptorsAfter, open)));
-    if let Some(trend) = stats::trend(&open) {
+    if let Some(trend) = trend::trend(&open) {
         values.insert(Metric::DescriptorsPerMinuteLow, trend.low);
     }
 }

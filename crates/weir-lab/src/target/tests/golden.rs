@@ -3,6 +3,7 @@
 //! `UPDATE=1 cargo test -p weir-lab golden` writes them anew.
 
 use super::*;
+use crate::target::render;
 
 /// One thing to describe.
 struct Case {
@@ -118,7 +119,7 @@ fn told(product: Product, class: Class, certificate: &Certificate) -> String {
             ..description(&case, class, &servers, certificate, Path::new("/run"))
         };
         text.push_str(&format!("======== {}\n", case.name));
-        match product.render(&description) {
+        match render(product, &description) {
             Err(Cannot(why)) => text.push_str(&format!("cannot: it {why}\n\n")),
             Ok(rendered) => {
                 let env = rendered.env.iter().map(|(name, value)| format!("{name}={value} "));
@@ -173,7 +174,7 @@ fn what_every_product_is_told_it_understands() {
         for class in [Class::Tuned, Class::AsShipped] {
             let description = description(&case, class, &servers, &certificate, dir.path());
             for product in PRODUCTS.into_iter().filter(|product| product.is_program()) {
-                if product.render(&description).is_ok() {
+                if render(product, &description).is_ok() {
                     check_with_the_product(product, &description);
                 }
             }

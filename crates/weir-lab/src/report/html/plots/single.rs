@@ -1,11 +1,11 @@
 //! What happened within a round: second by second, request by request, and server by server.
 
-use crate::plot::{Figure, Line, Marks, bounds, draw};
-use crate::report::Run;
-use crate::run::Measurement;
-use crate::stats;
+use weir_stats::estimate;
+use weir_stats::plot::{Figure, Line, Marks, bounds, draw};
 
 use super::{Plot, good, lines, titled};
+use crate::results::measurement::Measurement;
+use crate::results::run::Run;
 
 /// Requests of each target that are drawn: the first ones, as more hide each other.
 const REQUESTS: usize = 400;
@@ -28,7 +28,7 @@ pub(super) fn seconds(run: &Run, case: &str) -> anyhow::Result<Vec<Plot>> {
             let count = own.iter().map(|it| it.seconds.len()).min().unwrap_or(0);
             let at = |index: usize| {
                 let values: Vec<f64> = own.iter().map(|it| value(&it.seconds[index])).collect();
-                Some((index as f64 + 1.0, stats::median(&values)?))
+                Some((index as f64 + 1.0, estimate::median(&values)?))
             };
             if count < SECONDS_MIN { Vec::new() } else { (0..count).filter_map(at).collect() }
         });
@@ -91,9 +91,9 @@ fn from_zero(what: String, x: &str, y: &str, lines: Vec<Line>, marks: Marks) -> 
 mod tests {
     use super::{responses, seconds, shares};
     use crate::load::Second;
-    use crate::report::Run;
-    use crate::run::{Length, Measurement};
-    use crate::scenario::catalogue;
+    use crate::results::measurement::Measurement;
+    use crate::results::run::Run;
+    use crate::scenario::{Length, catalogue};
 
     fn run(measurement: &Measurement) -> Run {
         let scenario = catalogue::find("queue-single-slot").unwrap();

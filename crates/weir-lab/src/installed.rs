@@ -1,0 +1,86 @@
+//! Programs that are installed: where one is, and what it says about its version.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+/// A program that was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installed {
+    /// Where it is.
+    pub program: PathBuf,
+    /// What it says about its version.
+    pub version: String,
+    /// The TLS library it runs with, as far as it can be found out.
+    pub tls_library: Option<String>,
+    /// The file of nginx's stream module, where that is not part of the program.
+    pub stream_module: Option<PathBuf>,
+    /// The folder of Apache's modules.
+    pub module_folder: Option<PathBuf>,
+}
+
+/// All that a program says when asked with `flag`, on whichever stream.
+pub(crate) fn said(program: &Path, flag: &str) -> Option<String> {
+    let output = Command::new(program).arg(flag).output().ok()?;
+    Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// Finds a load tool on the PATH.
+pub fn find_tool(name: &str) -> Option<Installed> {
+    let program = on_path(name).or_else(|| by_go(name))?;
+    let version = match name {
+        // Built by `go install`, it has none to tell.
+        "vegeta" => vegeta_version(&said(&program, "-version")?),
+        // It has none, and would print its options.
+        "hey" => "hey, which does not tell its version".to_owned(),
+        "ab" => first_with_digit(&said(&program, "-V")?)?,
+        _ => first_with_digit(&said(&program, "--version")?)?,
+    };
+    Some(Installed { program, version, ..Installed::default() })
+}
+
+/// Where `go install` puts programs, which is not on the PATH by itself.
+pub(crate) fn by_go(name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("HOME")?).join("go/bin").join(name);
+    path.is_file().then_some(path)
+}
+
+/// What vegeta says about itself.
+fn vegeta_version(said: &str) -> String {
+    let field = |name: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim()).filter(|value| !value.is_empty())
+    };
+    match (field("Version:"), field("Runtime:")) {
+        (Some(version), _) => format!("vegeta {version}"),
+        (None, runtime) => {
+            format!("vegeta, which does not tell its version ({})", runtime.unwrap_or("built with Go"))
+        }
+    }
+}
+
+/// Looks a program up on the PATH and where system daemons are put.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+/// The first line that may hold a version.
+pub(crate) fn first_with_digit(said: &str) -> Option<String> {
+    let line = said.lines().map(str::trim).find(|line| line.chars().any(|letter| letter.is_ascii_digit()))?;
+    Some(line.chars().take(80).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::vegeta_version;
+
+    #[test]
+    fn vegeta_says_what_built_it_where_it_does_not_know_its_version() {
+        let said = "Version: \nCommit: \nRuntime: go1.26.8 linux/amd64\nDate: \n";
+        assert_eq!(vegeta_version(said), "vegeta, which does not tell its version (go1.26.8 linux/amd64)");
+        assert_eq!(vegeta_version("Version: v12.11.1\nCommit: 1\n"), "vegeta v12.11.1");
+    }
+}

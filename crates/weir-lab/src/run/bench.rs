@@ -1,0 +1,136 @@
+//! The bench: what all measurements of a run share, and a target's configuration in the words of its product.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::Options;
+use super::configurations::Configuration;
+use crate::installed::Installed;
+use crate::origin::nth_addr;
+use crate::placement::Placement;
+use crate::process::Job;
+use crate::results::record::Record;
+use crate::target::search::Catalogue;
+use crate::target::{Certificate, Description, Rendered, Room, Traffic, render};
+use crate::topology::listener::{Listener, Suite};
+use crate::topology::product::{Cannot, Product};
+use crate::topology::target::{Class, Target};
+use crate::topology::upstream::Upstream;
+
+/// What all measurements of a run share.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// The user's choices.
+    pub options: &'a Options,
+    /// The products found.
+    pub products: Catalogue,
+    /// How targets are configured.
+    pub class: Class,
+    /// What they speak with clients.
+    pub listener: Listener,
+    /// What they show clients that speak TLS.
+    pub certificate: Option<Certificate>,
+    /// The suite that clients offer now, where the scenario has several.
+    pub suite: Cell<Option<Suite>>,
+    /// What passes through them.
+    pub traffic: Traffic,
+    /// The servers behind them.
+    pub upstream: Upstream,
+    /// The servers keep a journal.
+    pub journal: bool,
+    /// The work does something to the servers or the target, or reads what they noted.
+    pub needs_servers: bool,
+    /// The two CPUs; `None` leaves everything to the kernel.
+    pub placement: Option<Placement>,
+    /// A folder that goes when the run is over.
+    pub dir: TempDir,
+    /// How each target was run, the first time.
+    pub records: RefCell<BTreeMap<String, Record>>,
+}
+
+impl Bench<'_> {
+    /// CPUs of client and origin.
+    pub fn client_cpus(&self) -> Vec<usize> {
+        self.placement.map(|placement| vec![placement.client]).unwrap_or_default()
+    }
+
+    pub(super) fn target_cpus(&self) -> Vec<usize> {
+        self.placement.map(|placement| vec![placement.target]).unwrap_or_default()
+    }
+
+    /// The folder of a target's files.
+    pub fn dir_of(&self, target: Target) -> PathBuf {
+        self.dir.path().join(target.to_string().replace('/', "-"))
+    }
+
+    /// The description of the run in the words of `target`.
+    pub(super) fn render(
+        &self,
+        target: Target,
+        installed: &Installed,
+        listen: SocketAddr,
+        Configuration { servers, upstream, extra }: &Configuration,
+        room: Room,
+    ) -> Result<Rendered, Cannot> {
+        render(
+            target.product,
+            &Description {
+                listen,
+                listener: &self.listener,
+                servers,
+                upstream,
+                class: target.class(self.class),
+                variant: target.variant,
+                traffic: self.traffic,
+                room,
+                certificate: self.certificate.as_ref(),
+                stream_module: installed.stream_module.as_deref(),
+                module_folder: installed.module_folder.as_deref(),
+                is_root: rustix::process::geteuid().is_root(),
+                dir: &self.dir_of(target),
+                extra,
+            },
+        )
+    }
+
+    /// What of the run `target` cannot do, found out before anything is started.
+    pub fn cannot(&self, target: Target) -> Option<Cannot> {
+        if target.product == Product::Url {
+            return self.url_cannot();
+        }
+        let installed = self.products.get(target.product.name())?;
+        let somewhere = SocketAddr::from(([127, 0, 0, 1], 1));
+        let servers: Vec<SocketAddr> =
+            (0..self.upstream.servers).map(|number| nth_addr(somewhere, number)).collect();
+        let room = Room { clients: 1, servers: 0 };
+        let told = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
+        let configuration = Configuration::of(&servers, &self.upstream);
+        told.or(self.render(target, installed, somewhere, &configuration, room).err())
+    }
+
+    /// What cannot be asked of a balancer that the lab does not start.
+    fn url_cannot(&self) -> Option<Cannot> {
+        if self.listener.tls.is_some() {
+            Some(Cannot("was given with http://, and this is about TLS"))
+        } else if self.needs_servers {
+            Some(Cannot("has servers that the lab neither starts nor sees"))
+        } else {
+            None
+        }
+    }
+
+    /// The command line without the folders of this machine, which mean nothing elsewhere.
+    pub(super) fn told_command(&self, job: &Job) -> String {
+        let program = job.program.file_name().unwrap_or_default().to_string_lossy();
+        let line = Job { program: program.as_ref().into(), ..job.clone() }.command_line();
+        self.told(&line)
+    }
+
+    pub(super) fn told(&self, text: &str) -> String {
+        text.replace(&self.dir.path().display().to_string(), "RUN")
+    }
+}

@@ -1,0 +1,81 @@
+//! What a target is to speak with its clients, in no product's words.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::length;
+
+/// What passes between client and server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// HTTP/1.1: each request is looked at.
+    #[default]
+    Http,
+    /// Bytes, whatever they are: each client connection gets one to a server.
+    Tcp,
+}
+
+/// The one suite that clients offer; what the targets would take besides does not matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Suite {
+    /// TLS 1.2, for certificates with an RSA key.
+    #[serde(rename = "ECDHE-RSA-AES256-GCM-SHA384")]
+    Tls12Aes256,
+    /// TLS 1.2, for certificates with an RSA key.
+    #[serde(rename = "ECDHE-RSA-CHACHA20-POLY1305")]
+    Tls12Chacha20,
+    /// TLS 1.3.
+    #[serde(rename = "TLS_AES_256_GCM_SHA384")]
+    Tls13Aes256,
+}
+
+impl Suite {
+    /// Its name, as RFC 8446 and OpenSSL say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tls12Aes256 => "ECDHE-RSA-AES256-GCM-SHA384",
+            Self::Tls12Chacha20 => "ECDHE-RSA-CHACHA20-POLY1305",
+            Self::Tls13Aes256 => "TLS_AES_256_GCM_SHA384",
+        }
+    }
+}
+
+/// The key of the certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Key {
+    /// ECDSA over P-256.
+    EcdsaP256,
+    /// RSA of 2048 bits.
+    #[serde(rename = "rsa-2048")]
+    Rsa2048,
+}
+
+/// How the target ends TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tls {
+    /// What the clients offer.
+    pub suite: Suite,
+    /// What the certificate has.
+    pub key: Key,
+    /// Clients resume the sessions of earlier connections; otherwise each handshake is a full one.
+    #[serde(default)]
+    pub resume: bool,
+    /// What a handshake may take; without it, what the target allows by default.
+    #[serde(default, with = "length::optional")]
+    pub handshake_timeout: Option<Duration>,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Listener {
+    /// What passes.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Clients speak TLS with it.
+    pub tls: Option<Tls>,
+}

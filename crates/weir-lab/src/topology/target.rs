@@ -1,0 +1,180 @@
+//! A target: a product in one variant, and how it is configured.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+
+use super::product::{PRODUCTS, Product};
+use super::upstream::Upstream;
+
+/// How a product differs from its usual configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variant {
+    /// It does not.
+    Usual,
+    /// It does not reuse its connections to servers.
+    NoReuse,
+    /// Each server in turn, however much it has to do: round robin without limit of requests.
+    RoundRobin,
+    /// No client belongs to a server by a cookie.
+    NoPersistence,
+    /// Each probe opens a connection of its own. Weir alone can also do without.
+    NewProbes,
+    /// Bodies pass through the program and not through the kernel alone. HAProxy alone can also do without.
+    Copying,
+    /// As shipped, in a scenario whose targets are tuned.
+    AsShipped,
+    /// Tuned, in a scenario whose targets are as shipped.
+    Tuned,
+    /// Slower by a known share of its CPU time.
+    Slower,
+    /// Busy with work of its own for most of the time.
+    Busy,
+    /// Without what tells how it does: no admin listener, no flight recorder. Weir alone.
+    Blind,
+    /// Asked for its page, its metrics and its overview every second. Weir alone.
+    Watched,
+}
+
+/// All variants.
+const VARIANTS: [Variant; 12] = [
+    Variant::Usual,
+    Variant::NoReuse,
+    Variant::RoundRobin,
+    Variant::NoPersistence,
+    Variant::NewProbes,
+    Variant::Copying,
+    Variant::AsShipped,
+    Variant::Tuned,
+    Variant::Slower,
+    Variant::Busy,
+    Variant::Blind,
+    Variant::Watched,
+];
+
+impl Variant {
+    /// What stands behind the product's name.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Usual => "",
+            Self::NoReuse => "/no-reuse",
+            Self::RoundRobin => "/round-robin",
+            Self::NoPersistence => "/no-persistence",
+            Self::NewProbes => "/new-probes",
+            Self::Copying => "/copying",
+            Self::AsShipped => "/as-shipped",
+            Self::Tuned => "/tuned",
+            Self::Slower => "/slower",
+            Self::Busy => "/busy",
+            Self::Blind => "/blind",
+            Self::Watched => "/watched",
+        }
+    }
+
+    /// Whether `product` can be configured like that.
+    fn suits(self, product: Product) -> bool {
+        match self {
+            Self::Usual => true,
+            Self::NewProbes | Self::Blind | Self::Watched => product == Product::Weir,
+            Self::Copying => product == Product::Haproxy,
+            Self::Slower | Self::Busy => product == Product::Relay,
+            Self::NoReuse | Self::RoundRobin | Self::NoPersistence | Self::AsShipped | Self::Tuned => {
+                product.is_program()
+            }
+        }
+    }
+
+    /// Whether clients are bound to servers by a cookie.
+    pub fn has_persistence_cookie(self, upstream: &Upstream) -> bool {
+        upstream.persistence_cookie && self != Self::NoPersistence
+    }
+}
+
+/// A product in one variant; written `nginx` or `nginx/no-reuse`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Target {
+    /// The product.
+    pub product: Product,
+    /// The variant.
+    pub variant: Variant,
+}
+
+impl Target {
+    /// The usual variant of a product.
+    pub const fn of(product: Product) -> Self {
+        Self { product, variant: Variant::Usual }
+    }
+
+    /// How it is configured where the others are `usual`.
+    pub fn class(self, usual: Class) -> Class {
+        match self.variant {
+            Variant::AsShipped => Class::AsShipped,
+            Variant::Tuned => Class::Tuned,
+            _ => usual,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.product.name())?;
+        f.write_str(self.variant.suffix())
+    }
+}
+
+impl FromStr for Target {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let name = text.split('/').next().unwrap_or_default();
+        let product = PRODUCTS.into_iter().find(|product| product.name() == name).with_context(|| {
+            let names: Vec<&str> = PRODUCTS.iter().map(|product| product.name()).collect();
+            format!("no target `{name}`; there are {}", names.join(", "))
+        })?;
+        let suffix = &text[name.len()..];
+        match VARIANTS.into_iter().find(|variant| variant.suffix() == suffix) {
+            Some(variant) if variant.suits(product) => Ok(Self { product, variant }),
+            _ => bail!(
+                "no variant `{suffix}` of {name}; there are `/no-reuse`, `/round-robin`, `/no-persistence`, `/as-shipped`, \
+                 `/tuned`, of weir `/new-probes`, `/blind` and `/watched`, of haproxy `/copying` and of relay `/slower` and `/busy`"
+            ),
+        }
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = anyhow::Error;
+
+    fn try_from(text: String) -> anyhow::Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> Self {
+        target.to_string()
+    }
+}
+
+/// How a target is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// For the load, on one CPU, by its own documentation; every line beyond the description has its reason.
+    Tuned,
+    /// As its package configures it, with nothing added but what the description demands, in the plainest words.
+    AsShipped,
+}
+
+impl Class {
+    /// As it stands in sentences.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Tuned => "tuned by its own documentation",
+            Self::AsShipped => "as shipped",
+        }
+    }
+}

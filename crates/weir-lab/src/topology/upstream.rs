@@ -1,0 +1,150 @@
+//! The servers behind a target, and what the target is to do with them, in no product's words.
+//!
+//! What is not said is left as each product has it. The work of a scenario decides what happens to the servers.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use crate::length;
+
+/// The header field that names the client of a signed request; a consistent hash is over it.
+pub const CLIENT_HEADER: &str = "X-Client";
+
+/// How a server is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balance {
+    /// The one with the fewest requests.
+    LeastRequests,
+    /// Each in turn.
+    RoundRobin,
+    /// By who the client says it is; when a server goes, only its clients move.
+    ConsistentHash,
+}
+
+/// What the servers are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The lab's own, which can be asked for anything.
+    #[default]
+    Own,
+    /// nginx, with the page as a file.
+    Nginx,
+    /// Apache, with the page as a file.
+    Apache,
+}
+
+impl Origin {
+    fn is_own(&self) -> bool {
+        *self == Self::Own
+    }
+}
+
+/// Probes that find out whether servers answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Health {
+    /// From one probe of a server to the next.
+    #[serde(with = "length")]
+    pub interval: Duration,
+    /// The same while the last one speaks against what holds, and how long one may take.
+    #[serde(with = "length")]
+    pub timeout: Duration,
+    /// Failed ones in a row until a server is down.
+    pub fall: u32,
+    /// Passed ones in a row until it is up.
+    pub rise: u32,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Upstream {
+    /// How many servers, each a process of its own.
+    #[serde(default = "one")]
+    pub servers: u32,
+    /// What they are.
+    #[serde(default, skip_serializing_if = "Origin::is_own")]
+    pub origin: Origin,
+    /// One process plays all of them, with an address for each.
+    #[serde(default)]
+    pub one_process: bool,
+    /// Requests that a server works on at once; others wait inside it. Without it, as many as come.
+    pub slots: Option<usize>,
+    /// CPU time that a server spends on every answer; the lab's own spends next to none.
+    #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
+    pub burn: Option<Duration>,
+    /// The second to last server answers so many percent of its requests with 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<u8>,
+    /// How a server is chosen.
+    pub balance: Option<Balance>,
+    /// The requests of a client stay on one server, by a cookie that the target gives it and keeps from the servers.
+    #[serde(default)]
+    pub persistence_cookie: bool,
+    /// Requests that a target may have at one server; the others wait in the target, if it has a queue.
+    pub max_requests: Option<u32>,
+    /// How long they may wait.
+    #[serde(default, with = "length::optional")]
+    pub queue_timeout: Option<Duration>,
+    /// How long a server may take for its answer, before the request goes to another one.
+    #[serde(default, with = "length::optional")]
+    pub response_timeout: Option<Duration>,
+    /// Whether requests that failed at one server go to another one, if they may be repeated.
+    #[serde(default)]
+    pub retry: bool,
+    /// Probes.
+    pub health: Option<Health>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// One server of which nothing is said.
+impl Default for Upstream {
+    fn default() -> Self {
+        Self {
+            servers: one(),
+            origin: Origin::Own,
+            one_process: false,
+            slots: None,
+            burn: None,
+            errors: None,
+            balance: None,
+            persistence_cookie: false,
+            max_requests: None,
+            queue_timeout: None,
+            response_timeout: None,
+            retry: false,
+            health: None,
+        }
+    }
+}
+
+impl Upstream {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.servers > 0, "an upstream has servers");
+        ensure!(
+            self.origin == Origin::Own || (self.slots.is_none() && self.burn.is_none() && !self.one_process),
+            "a web server as origin has neither slots nor anything else that the lab's own can be told"
+        );
+        ensure!(
+            self.errors
+                .is_none_or(|errors| (1..=100).contains(&errors) && self.servers >= 2 && !self.one_process),
+            "`errors` are a percentage of the answers of one of several servers, each a process"
+        );
+        ensure!(self.slots != Some(0) && self.max_requests != Some(0), "a server takes at least one request");
+        if let Some(health) = self.health {
+            ensure!(
+                health.timeout <= health.interval && !health.timeout.is_zero(),
+                "a probe takes some time, at most an interval"
+            );
+            ensure!(health.fall > 0 && health.rise > 0, "probes have to be counted");
+        }
+        Ok(())
+    }
+}

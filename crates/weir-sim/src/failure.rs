@@ -1,0 +1,71 @@
+//! How a request can fail: the words are the reason codes of Weir.
+
+/// Why a request was not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Failure {
+    /// No server may be chosen at all.
+    NoServer,
+    /// All slots are taken and nobody may wait.
+    AllServersFull,
+    /// As many wait as may.
+    QueueFull,
+    /// Somebody with a better claim took the place.
+    QueueDisplaced,
+    /// It waited longer than the delay target under lasting overload.
+    QueueOverload,
+    /// It waited as long as one may.
+    QueueTimeout,
+    /// The server refused the connection.
+    ConnectRefused,
+    /// The server broke the connection.
+    ResponseReset,
+    /// The server did not answer in time.
+    ResponseTimeout,
+    /// The client left.
+    ClientClosed,
+}
+
+impl Failure {
+    /// All of them, in the order of the flow.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::NoServer,
+        Self::AllServersFull,
+        Self::QueueFull,
+        Self::QueueDisplaced,
+        Self::QueueOverload,
+        Self::QueueTimeout,
+        Self::ConnectRefused,
+        Self::ResponseReset,
+        Self::ResponseTimeout,
+        Self::ClientClosed,
+    ];
+
+    /// The reason code, as in the log of Weir.
+    pub(crate) const fn code(self) -> &'static str {
+        match self {
+            Self::NoServer => "no-server",
+            Self::AllServersFull => "all-servers-full",
+            Self::QueueFull => "queue-full",
+            Self::QueueDisplaced => "queue-displaced",
+            Self::QueueOverload => "queue-overload",
+            Self::QueueTimeout => "queue-timeout",
+            Self::ConnectRefused => "connect-refused",
+            Self::ResponseReset => "response-reset",
+            Self::ResponseTimeout => "response-timeout",
+            Self::ClientClosed => "client-closed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure;
+
+    #[test]
+    fn the_words_are_those_of_the_product() {
+        let failures = include_str!("../../../docs/failures.md");
+        for failure in Failure::ALL {
+            assert!(failures.contains(&format!("### {}\n", failure.code())), "{}", failure.code());
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What is simulated: servers, clients, events, and the variants that are compared.
+//!
+//! Plain data, valid by construction: `read` makes it from a TOML file or tells all mistakes. Times are nanoseconds.
+
+mod read;
+mod upstream;
+mod section;
+mod work;
+mod value;
+mod mistake;
+
+use std::time::Duration;
+
+pub(super) use read::read;
+use weir_stats::distribution::Distribution;
+use weir_traffic::balance::Policy;
+use weir_traffic::health::{Pace, Thresholds};
+use weir_traffic::queue::{DelayTarget, Priority};
+use weir_traffic::retry::RetryPolicy;
+
+/// The most servers and balancers of a simulation.
+pub(super) const SERVERS_MAX: u64 = 10_000;
+/// The most balancers of a simulation.
+pub(super) const BALANCERS_MAX: u64 = 1_000;
+
+/// One simulation file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Model {
+    /// What it is to show.
+    pub(super) question: String,
+    /// No request begins later than this.
+    pub(super) length: u64,
+    /// Requests that begin before this do not count.
+    pub(super) warm_up: u64,
+    /// Proxy processes that share the servers and know nothing of each other.
+    pub(super) balancers: u32,
+    /// Servers, group by group.
+    pub(super) servers: Vec<ServerGroup>,
+    /// Clients, class by class.
+    pub(super) clients: Vec<ClientClass>,
+    /// What happens to servers, by time.
+    pub(super) events: Vec<ServerEvent>,
+    /// What is compared.
+    pub(super) variants: Vec<Variant>,
+}
+
+/// Servers that are alike.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ServerGroup {
+    pub(super) count: u32,
+    /// Requests that one of them works on at the same time; `None`: all it is given.
+    pub(super) slots: Option<u32>,
+    /// How fast they work: 2.0 takes half of the time.
+    pub(super) speed: f64,
+    /// What the balancer knows of that.
+    pub(super) weight: u32,
+}
+
+/// Clients that are alike.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ClientClass {
+    pub(super) name: String,
+    /// How many there are.
+    pub(super) count: u32,
+    pub(super) load: Load,
+    /// The work that a request is, on a server of speed 1.
+    pub(super) service: Distribution,
+    /// Requests that are something else.
+    pub(super) slow: Option<Slow>,
+    pub(super) priority: Priority,
+    /// Whether a request may be done twice.
+    pub(super) idempotent: bool,
+    /// After this time a client leaves.
+    pub(super) patience: Option<u64>,
+    /// An answer later than this is no good to anybody.
+    pub(super) in_time: Option<u64>,
+}
+
+/// When requests of a class begin.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Load {
+    /// Each client has one request at a time.
+    Closed {
+        /// The time from an answer to the next request.
+        think: Distribution,
+        /// The time from a failure to the next request.
+        pause: u64,
+    },
+    /// Requests come whether or not others are answered.
+    Open {
+        arrivals: Arrivals,
+        /// Requests per second, each from a time on; the first from 0.
+        rates: Vec<(u64, f64)>,
+    },
+}
+
+/// How requests of an open load follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrivals {
+    /// Independently.
+    Poisson,
+    /// At equal distances.
+    Constant,
+}
+
+/// One request in so many is different.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Slow {
+    pub(super) one_in: u32,
+    pub(super) service: Distribution,
+}
+
+/// Something that happens to servers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ServerEvent {
+    pub(super) at: u64,
+    pub(super) first: u32,
+    pub(super) last: u32,
+    pub(super) action: Action,
+}
+
+/// What happens to a server.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Action {
+    /// It breaks all connections and refuses new ones.
+    Stop,
+    /// It accepts everything and does nothing.
+    Hang,
+    /// It takes so many times as long.
+    Slow(f64),
+    /// It is as it was at the beginning.
+    Recover,
+}
+
+/// One way to balance.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Variant {
+    pub(super) name: String,
+    pub(super) upstream: Upstream,
+}
+
+/// What `weir.toml` would say of the upstream.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Upstream {
+    pub(super) balance: Policy,
+    /// 0 means no limit.
+    pub(super) max_requests: u32,
+    pub(super) slow_start: Option<u64>,
+    pub(super) queue: Queue,
+    pub(super) timeouts: Timeouts,
+    pub(super) retry: RetryPolicy,
+    pub(super) budget_percent: u32,
+    pub(super) budget_per_second: u32,
+    pub(super) health: Option<Health>,
+}
+
+/// Requests that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Queue {
+    pub(super) length_max: usize,
+    pub(super) fair_share: bool,
+    pub(super) delay_target: Option<DelayTarget>,
+    /// How long a request waits for the server of its key before it takes any.
+    pub(super) own_server: Option<u64>,
+}
+
+/// Time limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Timeouts {
+    pub(super) queue: u64,
+    /// From the beginning of an attempt to its answer.
+    pub(super) response: u64,
+}
+
+/// Probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Health {
+    pub(super) pace: Pace,
+    pub(super) thresholds: Thresholds,
+    pub(super) timeout: u64,
+}
+
+impl Model {
+    /// How many servers there are.
+    pub(super) fn servers_count(&self) -> usize {
+        self.servers.iter().map(|group| group.count as usize).sum()
+    }
+
+    /// The group of each server.
+    pub(super) fn each_server(&self) -> impl Iterator<Item = &ServerGroup> {
+        self.servers.iter().flat_map(|group| std::iter::repeat_n(group, group.count as usize))
+    }
+}
+
+impl Default for Upstream {
+    /// The defaults of `weir.toml`.
+    fn default() -> Self {
+        Self {
+            balance: Policy::default(),
+            max_requests: 0,
+            slow_start: None,
+            queue: Queue {
+                length_max: 10_000,
+                fair_share: false,
+                delay_target: None,
+                own_server: Some(5 * SECOND),
+            },
+            timeouts: Timeouts { queue: 10 * SECOND, response: 60 * SECOND },
+            retry: RetryPolicy::default(),
+            budget_percent: weir_traffic::retry::RetryBudget::SHARE_PERCENT_DEFAULT,
+            budget_per_second: weir_traffic::retry::RetryBudget::ALLOWANCE_PER_SECOND_DEFAULT,
+            health: None,
+        }
+    }
+}
+
+/// Nanoseconds of a second.
+pub(super) const SECOND: u64 = 1_000_000_000;
+/// Nanoseconds of a millisecond.
+pub(super) const MILLISECOND: u64 = 1_000_000;
+
+/// `length` in nanoseconds; 584 years are the most.
+fn nanos(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

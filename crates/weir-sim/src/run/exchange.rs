@@ -1,0 +1,377 @@
+//! One request, from its beginning to its one end: admit, attempt, perhaps again, finish.
+//!
+//! Every exchange ends in `finish`, once. What one does to others (a slot that becomes free, a place in the queue that is
+//! taken) is carried out by `carry_out` after it, never within, so nothing here calls itself.
+
+use std::time::Duration;
+
+use weir_stats::chance::{Chance, Purpose};
+use weir_traffic::ServerId;
+use weir_traffic::balance::Excluded;
+use weir_traffic::queue::Ticket;
+use weir_traffic::retry::{Cause, FailedAttempt, NextServer, Verdict};
+
+use super::arrivals::Arrival;
+use super::proxy::{Admitted, Asked, Proxy, Told};
+use super::server::Condition;
+use super::{Attempt, Event, ExchangeId, Run};
+use crate::failure::Failure;
+use crate::model::Load;
+use crate::tally::{Ended, Outcome};
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    number: u64,
+    arrival: Arrival,
+    is_slow: bool,
+    demand: u64,
+    chance: Chance,
+    began: u64,
+    /// When its first attempt began.
+    first_began: u64,
+    attempts: u32,
+    excluded: Excluded,
+    stage: Stage,
+    /// Time spent in the queue.
+    waited: u64,
+    /// Why the last attempt failed: what the client hears when no server is left.
+    last: Option<Failure>,
+    worked_on: bool,
+    /// The time at which a server began to work on it last.
+    work_began: u64,
+    attempt_began: u64,
+}
+
+/// Where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// In the queue since.
+    Queued { ticket: Ticket, since: u64 },
+    /// On a server, whose slot it holds.
+    On(ServerId),
+    /// Between two steps of one moment.
+    Nowhere,
+}
+
+impl Exchange {
+    /// Whether this is the attempt that is running.
+    pub(super) fn is_at(&self, attempt: Attempt) -> bool {
+        self.number == attempt.exchange.number
+            && self.attempts == attempt.attempt
+            && matches!(self.stage, Stage::On(_))
+    }
+
+    /// A server begins to work on it; whether that is for the first time.
+    pub(super) fn work_begins(&mut self, now: u64) -> bool {
+        self.work_began = now;
+        !std::mem::replace(&mut self.worked_on, true)
+    }
+
+    /// Its class, its balancer, and its place in the order of arrival.
+    pub(super) fn order(&self) -> (u32, u32, u64) {
+        (self.arrival.class, self.arrival.proxy, self.number)
+    }
+}
+
+impl Run<'_> {
+    /// A request begins.
+    pub(super) fn begin(&mut self, arrival: Arrival) {
+        let class = &self.model.clients[arrival.class as usize];
+        let mut chance = Chance::new(self.seed, Purpose::Demand, arrival.coordinates);
+        // Drawn whether or not it is slow, so that a changed share of slow requests changes no others.
+        let usual = class.service.draw(&mut chance);
+        let slow = class.slow.as_ref().filter(|slow| chance.below(u64::from(slow.one_in)) == 0);
+        let demand = slow.map_or(usual, |slow| slow.service.draw(&mut chance)).max(1);
+        let now = self.agenda.now();
+        let number = self.begun;
+        self.begun += 1;
+        let place = self.exchanges.insert(Exchange {
+            number,
+            arrival,
+            is_slow: slow.is_some(),
+            demand,
+            chance: Chance::new(self.seed, Purpose::Pick, arrival.coordinates),
+            began: now,
+            first_began: now,
+            attempts: 0,
+            excluded: Excluded::new(),
+            stage: Stage::Nowhere,
+            waited: 0,
+            last: None,
+            worked_on: false,
+            work_began: now,
+            attempt_began: now,
+        });
+        let id = ExchangeId { place: place as u32, number };
+        self.tally.begins(arrival.class, slow.is_some(), now);
+        if let Some(patience) = class.patience {
+            self.agenda.enter_limit(patience, Event::Leave(id));
+        }
+        let now_ms = self.now_ms();
+        self.proxy(arrival.proxy).budget.record_request(now_ms);
+        self.admit(id);
+    }
+
+    /// The balancer at `number`, made when it is first needed.
+    pub(super) fn proxy(&mut self, number: u32) -> &mut Proxy {
+        let (model, upstream, seed) = (self.model, self.upstream, self.seed);
+        self.proxies[number as usize]
+            .get_or_insert_with(|| Box::new(Proxy::new(number, model, upstream, seed)))
+    }
+
+    /// Asks for a slot.
+    fn admit(&mut self, id: ExchangeId) {
+        let (now, now_ms) = (self.agenda.now(), self.now_ms());
+        let limit = self.upstream.timeouts.queue;
+        let exchange = &mut self.exchanges[id.place as usize];
+        let asked = Asked {
+            client: exchange.arrival.client,
+            priority: self.model.clients[exchange.arrival.class as usize].priority,
+            excluded: exchange.excluded,
+            random: exchange.chance.word(),
+        };
+        let attempt = Attempt { exchange: id, attempt: exchange.attempts };
+        let number = exchange.arrival.proxy;
+        let mut told = Vec::new();
+        match self.proxy(number).admit(attempt, &asked, now_ms, now.saturating_add(limit), &mut told) {
+            Admitted::Slot(server) => self.start(id, server),
+            Admitted::Waits { ticket, own } => {
+                self.exchanges[id.place as usize].stage = Stage::Queued { ticket, since: now };
+                self.agenda.enter_limit(limit, Event::QueueTimeout(attempt));
+                if let Some(patience) =
+                    self.upstream.queue.own_server.filter(|patience| own && *patience < limit)
+                {
+                    self.agenda.enter_limit(patience, Event::TakeAny(attempt));
+                }
+                self.proxy(number).serve_queue(now_ms, &mut told);
+            }
+            Admitted::Failed(failure) => {
+                let last = self.exchanges[id.place as usize].last;
+                let failure = last.filter(|_| failure == Failure::NoServer).unwrap_or(failure);
+                self.finish(id, Some(failure));
+            }
+        }
+        self.carry_out(&told);
+    }
+
+    /// Hands slots to those who wait at a balancer.
+    pub(super) fn serve_queue(&mut self, proxy: u32) {
+        let now_ms = self.now_ms();
+        let mut told = Vec::new();
+        self.proxy(proxy).serve_queue(now_ms, &mut told);
+        self.carry_out(&told);
+    }
+
+    /// Gives back a slot, to the next in the queue if there is one.
+    fn release(&mut self, proxy: u32, server: ServerId) {
+        if self.proxy(proxy).release(server) {
+            self.serve_queue(proxy);
+        }
+    }
+
+    /// Does what a queue has decided. None of it changes a queue again.
+    fn carry_out(&mut self, told: &[Told]) {
+        for told in told {
+            match *told {
+                Told::Server(attempt, server) => {
+                    self.leaves_queue(attempt.exchange);
+                    self.start(attempt.exchange, server);
+                }
+                Told::SentAway(attempt, failure) => {
+                    self.leaves_queue(attempt.exchange);
+                    self.finish(attempt.exchange, Some(failure));
+                }
+            }
+        }
+    }
+
+    fn leaves_queue(&mut self, id: ExchangeId) {
+        let now = self.agenda.now();
+        let exchange = &mut self.exchanges[id.place as usize];
+        if let Stage::Queued { since, .. } = exchange.stage {
+            exchange.waited += now - since;
+            exchange.stage = Stage::Nowhere;
+        }
+    }
+
+    /// An attempt begins on a server whose slot is taken.
+    fn start(&mut self, id: ExchangeId, server: ServerId) {
+        let now = self.agenda.now();
+        let exchange = &mut self.exchanges[id.place as usize];
+        exchange.attempts += 1;
+        exchange.attempt_began = now;
+        if exchange.attempts == 1 {
+            exchange.first_began = now;
+        }
+        exchange.stage = Stage::On(server);
+        let attempt = Attempt { exchange: id, attempt: exchange.attempts };
+        let (demand, proxy) = (exchange.demand, exchange.arrival.proxy);
+        let in_flight = self.proxy(proxy).balancer().state(server).in_flight();
+        self.tally.in_flight(in_flight);
+        if self.servers[server.index()].condition == Condition::Stopped {
+            // A moment later, so that what follows from it stands in the agenda as all else.
+            self.agenda.enter(now, Event::Refused(attempt));
+            return;
+        }
+        self.agenda.enter_limit(self.upstream.timeouts.response, Event::ResponseTimeout(attempt));
+        self.servers[server.index()].take(attempt, demand);
+        self.feed(server.0);
+    }
+
+    /// A server has answered. If nobody waits for that any more, its work was for nothing.
+    pub(super) fn answered(&mut self, attempt: Attempt) {
+        if self.running(attempt).is_none() {
+            return;
+        }
+        self.tell_latency(attempt.exchange);
+        self.finish(attempt.exchange, None);
+    }
+
+    pub(super) fn refused(&mut self, attempt: Attempt) {
+        self.failed(attempt, Cause::Connect, Failure::ConnectRefused);
+    }
+
+    pub(super) fn broken(&mut self, attempt: Attempt) {
+        self.failed(attempt, Cause::Broken, Failure::ResponseReset);
+    }
+
+    pub(super) fn response_timeout(&mut self, attempt: Attempt) {
+        if self.running(attempt).is_some() {
+            self.tell_latency(attempt.exchange);
+            self.failed(attempt, Cause::Timeout, Failure::ResponseTimeout);
+        }
+    }
+
+    pub(super) fn queue_timeout(&mut self, attempt: Attempt) {
+        if self.waiting(attempt).is_some() {
+            self.finish(attempt.exchange, Some(Failure::QueueTimeout));
+        }
+    }
+
+    /// A request has waited long enough for its own server.
+    pub(super) fn take_any(&mut self, attempt: Attempt) {
+        let Some(ticket) = self.waiting(attempt) else { return };
+        let proxy = self.exchanges[attempt.exchange.place as usize].arrival.proxy;
+        self.proxy(proxy).unbind(ticket);
+        self.serve_queue(proxy);
+    }
+
+    /// The place of an exchange that is still in the queue before this attempt.
+    fn waiting(&self, attempt: Attempt) -> Option<Ticket> {
+        let exchange = self.exchanges.get(attempt.exchange.place as usize)?;
+        let same = exchange.number == attempt.exchange.number && exchange.attempts == attempt.attempt;
+        match exchange.stage {
+            Stage::Queued { ticket, .. } if same => Some(ticket),
+            _ => None,
+        }
+    }
+
+    pub(super) fn client_leaves(&mut self, id: ExchangeId) {
+        if self.exchanges.get(id.place as usize).is_some_and(|exchange| exchange.number == id.number) {
+            self.finish(id, Some(Failure::ClientClosed));
+        }
+    }
+
+    fn running(&self, attempt: Attempt) -> Option<&Exchange> {
+        self.exchanges.get(attempt.exchange.place as usize).filter(|exchange| exchange.is_at(attempt))
+    }
+
+    /// What fails at once is not fast: only answers and time limits say something of a server's latency.
+    fn tell_latency(&mut self, id: ExchangeId) {
+        let (now, now_ms) = (self.agenda.now(), self.now_ms());
+        let exchange = &self.exchanges[id.place as usize];
+        let Stage::On(server) = exchange.stage else { return };
+        let micros = u32::try_from((now - exchange.attempt_began) / 1000).unwrap_or(u32::MAX);
+        let proxy = exchange.arrival.proxy;
+        let balancer = self.proxy(proxy).balancer();
+        if balancer.measures_latency() {
+            balancer.state(server).observe_latency(micros, now_ms);
+        }
+    }
+
+    /// An attempt has failed: again, or not.
+    fn failed(&mut self, attempt: Attempt, cause: Cause, failure: Failure) {
+        let Some(exchange) = self.running(attempt) else { return };
+        let Stage::On(server) = exchange.stage else { return };
+        let proxy = exchange.arrival.proxy;
+        let mut excluded = exchange.excluded;
+        excluded.insert(server);
+        let other_server = self.proxy(proxy).balancer().has_eligible_but(&excluded);
+        let Some(exchange) = self.running(attempt) else { return };
+        let facts = FailedAttempt {
+            cause,
+            sent_any: cause != Cause::Connect,
+            received_any: false,
+            answered_any: false,
+            reused_connection: false,
+            repeatable: self.model.clients[exchange.arrival.class as usize].idempotent,
+            body_replayable: true,
+            other_server,
+            attempts: exchange.attempts,
+            stale_connections: 0,
+            elapsed: Duration::from_nanos(self.agenda.now() - exchange.first_began),
+        };
+        let (upstream, now_ms) = (self.upstream, self.now_ms());
+        let budget = &self.proxy(proxy).budget;
+        match upstream.retry.judge(&facts, || budget.try_take(now_ms)) {
+            Verdict::GiveUp(_) => self.finish(attempt.exchange, Some(failure)),
+            Verdict::Retry { server: next, .. } => {
+                let exchange = &mut self.exchanges[attempt.exchange.place as usize];
+                exchange.last = Some(failure);
+                match next {
+                    NextServer::SameFresh => {}
+                    NextServer::OtherFirst => exchange.excluded.avoid(server),
+                    NextServer::OtherOnly => exchange.excluded.insert(server),
+                }
+                exchange.stage = Stage::Nowhere;
+                let is_slow = exchange.is_slow;
+                self.tally.retried(exchange.arrival.class, is_slow);
+                self.release(proxy, server);
+                self.admit(attempt.exchange);
+            }
+        }
+    }
+
+    /// The one end of an exchange: gives back what it holds, counts it, and lets its client go on.
+    fn finish(&mut self, id: ExchangeId, failure: Option<Failure>) {
+        let now = self.agenda.now();
+        let exchange = self.exchanges.remove(id.place as usize);
+        debug_assert_eq!(exchange.number, id.number, "an exchange ends once");
+        let Arrival { class, client, proxy, coordinates } = exchange.arrival;
+        let mut waited = exchange.waited;
+        let (mut held, mut in_line) = (None, 0);
+        match exchange.stage {
+            Stage::Queued { ticket, since } => {
+                waited += now - since;
+                self.proxy(proxy).leave(ticket);
+            }
+            Stage::On(on) => {
+                held = Some(on);
+                in_line = exchange.work_began.saturating_sub(exchange.attempt_began);
+            }
+            Stage::Nowhere => {}
+        }
+        self.tally.ends(&Ended {
+            class,
+            is_slow: exchange.is_slow,
+            client,
+            index: coordinates[1],
+            began: exchange.began,
+            ended: now,
+            waited,
+            in_line,
+            attempts: exchange.attempts,
+            server: held.map(|server| server.0),
+            outcome: failure.map_or(Outcome::Answered, Outcome::Failed),
+        });
+        if let Some(server) = held {
+            self.release(proxy, server);
+        }
+        if let Load::Closed { pause, .. } = &self.model.clients[class as usize].load {
+            let first = self.clients.first_of(class);
+            let pause = if failure.is_some() { *pause } else { 0 };
+            self.think_then_begin(class, client - first, pause);
+        }
+    }
+}

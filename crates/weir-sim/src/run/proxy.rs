@@ -1,0 +1,149 @@
+//! One balancer process: the `Admission` and the `RetryBudget` of `weir_traffic`, as each upstream of the proxy has them.
+//!
+//! Translates between them and the world: requests into what they know of one, what they tell into what happens next.
+//! No decision is made here.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use weir_stats::chance::{Chance, Purpose};
+use weir_traffic::admission::{Admission, Answer, Arrival, Entered, Outcome, Wait};
+use weir_traffic::balance::{Balancer, Excluded, Member, Patience, Pick};
+use weir_traffic::limit::ClientKey;
+use weir_traffic::queue::{Priority, Standing, Ticket};
+use weir_traffic::retry::RetryBudget;
+use weir_traffic::{ServerId, ServerState};
+
+use super::Attempt;
+use super::health::Checked;
+use crate::failure::Failure;
+use crate::model::{MILLISECOND, Model, Upstream};
+
+/// A balancer process.
+#[derive(Debug)]
+pub(super) struct Proxy {
+    admission: Admission<Attempt>,
+    patience: Patience,
+    fair_share: bool,
+    /// Whether nobody may wait.
+    queue_is_none: bool,
+    pub(super) budget: RetryBudget,
+    /// What its probes say; empty without health checks.
+    pub(super) checked: Vec<Checked>,
+}
+
+/// What the balancer gets to know of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) client: u32,
+    pub(super) priority: Priority,
+    pub(super) excluded: Excluded,
+    pub(super) random: u64,
+}
+
+/// What came of asking for a slot.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    Slot(ServerId),
+    /// A place in the queue, for one server only if it is `own`.
+    Waits {
+        ticket: Ticket,
+        own: bool,
+    },
+    Failed(Failure),
+}
+
+/// What the queue decided about somebody in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Told {
+    Server(Attempt, ServerId),
+    SentAway(Attempt, Failure),
+}
+
+/// Each client has an address of its own, as far as balancers look at them.
+fn address(client: u32) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client))
+}
+
+impl Proxy {
+    pub(super) fn new(number: u32, model: &Model, upstream: &Upstream, seed: u64) -> Self {
+        let members = model.each_server().enumerate().map(|(index, group)| {
+            let state = ServerState::new(group.weight, upstream.max_requests);
+            Member::new(&format!("server-{index}"), Arc::new(state))
+        });
+        let mut chance = Chance::new(seed, Purpose::Balancer, [u64::from(number), 0]);
+        let balancer = Balancer::new(&upstream.balance, members.collect(), chance.word());
+        let queue = &upstream.queue;
+        Self {
+            admission: Admission::new(balancer, queue.length_max, queue.delay_target),
+            patience: if queue.own_server.is_some() { Patience::ForOwn } else { Patience::None },
+            fair_share: queue.fair_share,
+            queue_is_none: queue.length_max == 0,
+            budget: RetryBudget::new(upstream.budget_percent, upstream.budget_per_second),
+            checked: Vec::new(),
+        }
+    }
+
+    pub(super) fn balancer(&self) -> &Balancer {
+        self.admission.balancer()
+    }
+
+    /// Takes a slot for a request, or a place in the queue until `deadline`; whoever gets a place has to serve the queue
+    /// afterwards. What that does to others is `told`.
+    pub(super) fn admit(
+        &self,
+        attempt: Attempt,
+        asked: &Asked,
+        now_ms: u64,
+        deadline: u64,
+        told: &mut Vec<Told>,
+    ) -> Admitted {
+        let hash = self.balancer().hash_key().map(|_| weir_traffic::hash_address(address(asked.client)));
+        let pick = Pick { hash, excluded: &asked.excluded, random: asked.random, now_ms };
+        let own = match self.admission.try_admit(&Arrival { pick, bound: None, patience: self.patience }) {
+            Answer::Server(server) => return Admitted::Slot(server),
+            Answer::NoneEligible => return Admitted::Failed(Failure::NoServer),
+            Answer::Wait(own) => own,
+        };
+        let share = if self.fair_share { ClientKey::from(address(asked.client)).number() } else { 0 };
+        let standing = Standing { priority: asked.priority, share };
+        let wait = Wait { own, standing, now_ms, deadline_ms: deadline / MILLISECOND };
+        match self.admission.enter(&pick, wait, attempt) {
+            Ok(Entered { ticket, displaced, .. }) => {
+                let displaced = displaced.map(|displaced| Told::SentAway(displaced, Failure::QueueDisplaced));
+                told.extend(displaced);
+                Admitted::Waits { ticket, own: own.is_some() }
+            }
+            Err(_full) if self.queue_is_none => Admitted::Failed(Failure::AllServersFull),
+            Err(_full) => Admitted::Failed(Failure::QueueFull),
+        }
+    }
+
+    /// Takes a request out of the queue that waits no longer.
+    pub(super) fn leave(&self, ticket: Ticket) {
+        self.admission.leave(ticket);
+    }
+
+    /// Lets a request that waited for its own server take any.
+    pub(super) fn unbind(&self, ticket: Ticket) {
+        self.admission.unbind(ticket);
+    }
+
+    /// Gives back a slot; whether the queue has to be served.
+    pub(super) fn release(&self, server: ServerId) -> bool {
+        self.admission.release(server)
+    }
+
+    /// Hands free slots to those who wait, and sends those away for whom there is no hope.
+    pub(super) fn serve_queue(&self, now_ms: u64, told: &mut Vec<Told>) {
+        self.admission.serve(now_ms, |attempt, outcome| {
+            told.push(match outcome {
+                Outcome::Server(server) => Told::Server(attempt, server),
+                Outcome::NoServer => Told::SentAway(attempt, Failure::NoServer),
+                Outcome::Overload => Told::SentAway(attempt, Failure::QueueOverload),
+                Outcome::Displaced => Told::SentAway(attempt, Failure::QueueDisplaced),
+            });
+            true
+        });
+    }
+}

@@ -1,0 +1,205 @@
+//! One server: so many slots, and a line of its own for what it is given beyond them.
+//!
+//! It serves in order of arrival and knows nothing of balancers. A request whose balancer has gone is thrown away when its
+//! turn comes; once begun, it is worked on to its end, as most servers do.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use super::{Attempt, Event, Run};
+use crate::model::{Action, Model, ServerGroup};
+use crate::tally::ServerFigures;
+
+/// How a server is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Condition {
+    Serving,
+    /// Refuses connections.
+    Stopped,
+    /// Accepts connections and does nothing.
+    Hung,
+}
+
+/// A server.
+#[derive(Debug)]
+pub(super) struct Server {
+    slots: usize,
+    speed: f64,
+    /// How many times as long everything takes now.
+    factor: f64,
+    pub(super) condition: Condition,
+    running: Slab<Job>,
+    line: VecDeque<(Attempt, u64)>,
+    tokens: u64,
+    figures: ServerFigures,
+}
+
+/// A request that is worked on.
+#[derive(Debug)]
+struct Job {
+    attempt: Attempt,
+    /// Work left, in nanoseconds at speed 1, as of `since`.
+    left: f64,
+    since: u64,
+    began: u64,
+    /// What the event of its end has to know: an older one is void.
+    token: u64,
+}
+
+impl Server {
+    pub(super) fn new(group: &ServerGroup) -> Self {
+        Self {
+            slots: group.slots.map_or(usize::MAX, |slots| slots as usize),
+            speed: group.speed,
+            factor: 1.0,
+            condition: Condition::Serving,
+            running: Slab::new(),
+            line: VecDeque::new(),
+            tokens: 0,
+            figures: ServerFigures::default(),
+        }
+    }
+
+    pub(super) fn figures(&self) -> ServerFigures {
+        self.figures
+    }
+
+    /// A request enters the line.
+    pub(super) fn take(&mut self, attempt: Attempt, demand: u64) {
+        self.line.push_back((attempt, demand));
+        self.figures.most = self.figures.most.max(self.line.len() + self.running.len());
+    }
+
+    /// Whether the next of the line could begin.
+    fn has_room(&self) -> bool {
+        self.condition == Condition::Serving && self.running.len() < self.slots && !self.line.is_empty()
+    }
+
+    fn begin(&mut self, attempt: Attempt, demand: u64, now: u64, model: &Model) -> (u32, u64, u64) {
+        self.tokens += 1;
+        if now >= model.warm_up && now < model.length {
+            self.figures.requests += 1;
+        }
+        let job = Job { attempt, left: demand as f64, since: now, began: now, token: self.tokens };
+        let ends = self.end_of(&job);
+        (self.running.insert(job) as u32, self.tokens, ends)
+    }
+
+    fn end_of(&self, job: &Job) -> u64 {
+        job.since + (job.left * self.factor / self.speed).round() as u64
+    }
+
+    /// Takes out a job that has ended, unless it ends at another time by now.
+    fn finish(&mut self, job: u32, token: u64, now: u64, model: &Model) -> Option<Attempt> {
+        let due = self.running.get(job as usize).is_some_and(|job| job.token == token);
+        let serving = self.condition == Condition::Serving;
+        (due && serving).then(|| {
+            let job = self.running.remove(job as usize);
+            self.count(&job, now, model);
+            job.attempt
+        })
+    }
+
+    /// Something happens to it; gives the requests whose connections break.
+    pub(super) fn change(&mut self, action: Action, now: u64, model: &Model) -> Vec<Attempt> {
+        self.work_until(now);
+        match action {
+            Action::Slow(factor) => {
+                (self.factor, self.condition) = (factor, Condition::Serving);
+                Vec::new()
+            }
+            Action::Recover => {
+                (self.factor, self.condition) = (1.0, Condition::Serving);
+                Vec::new()
+            }
+            Action::Hang => {
+                self.condition = Condition::Hung;
+                Vec::new()
+            }
+            Action::Stop => {
+                self.condition = Condition::Stopped;
+                let running = std::mem::take(&mut self.running);
+                for (_, job) in &running {
+                    self.count(job, now, model);
+                }
+                let line = std::mem::take(&mut self.line);
+                running
+                    .into_iter()
+                    .map(|(_, job)| job.attempt)
+                    .chain(line.into_iter().map(|it| it.0))
+                    .collect()
+            }
+        }
+    }
+
+    /// Writes down what has been done; one that hangs does nothing.
+    fn work_until(&mut self, now: u64) {
+        let rate = if self.condition == Condition::Serving { self.speed / self.factor } else { 0.0 };
+        for (_, job) in &mut self.running {
+            job.left = (job.left - (now - job.since) as f64 * rate).max(0.0);
+            job.since = now;
+        }
+    }
+
+    /// The simulation ends: counts what is still worked on.
+    pub(super) fn settle(&mut self, now: u64, model: &Model) {
+        let running = std::mem::take(&mut self.running);
+        for (_, job) in &running {
+            self.count(job, now, model);
+        }
+    }
+
+    fn count(&mut self, job: &Job, now: u64, model: &Model) {
+        let from = job.began.max(model.warm_up);
+        let until = now.min(model.length);
+        self.figures.busy += u128::from(until.saturating_sub(from));
+    }
+}
+
+impl Run<'_> {
+    /// Lets a server begin what it has room for.
+    pub(super) fn feed(&mut self, index: u32) {
+        let now = self.agenda.now();
+        let server = &mut self.servers[index as usize];
+        while server.has_room() {
+            let Some((attempt, demand)) = server.line.pop_front() else { break };
+            // Whoever gave up meanwhile has closed the connection.
+            let place = attempt.exchange.place as usize;
+            let Some(exchange) = self.exchanges.get_mut(place).filter(|it| it.is_at(attempt)) else {
+                continue;
+            };
+            let (job, token, ends) = server.begin(attempt, demand, now, self.model);
+            self.agenda.enter(ends, Event::Done { server: index, job, token });
+            if exchange.work_begins(now) {
+                let (class, proxy, order) = exchange.order();
+                self.tally.work_begins(class, proxy, order);
+            }
+        }
+    }
+
+    /// Times of all jobs of a server have changed.
+    pub(super) fn reschedule(&mut self, index: u32) {
+        let server = &mut self.servers[index as usize];
+        if server.condition != Condition::Serving {
+            return;
+        }
+        let mut ends = Vec::new();
+        for (job, entry) in &mut server.running {
+            server.tokens += 1;
+            entry.token = server.tokens;
+            ends.push((job as u32, entry.token));
+        }
+        for (job, token) in ends {
+            let at = server.end_of(&server.running[job as usize]);
+            self.agenda.enter(at, Event::Done { server: index, job, token });
+        }
+    }
+
+    pub(super) fn server_done(&mut self, index: u32, job: u32, token: u64) {
+        let now = self.agenda.now();
+        let Some(attempt) = self.servers[index as usize].finish(job, token, now, self.model) else { return };
+        self.feed(index);
+        self.answered(attempt);
+    }
+}

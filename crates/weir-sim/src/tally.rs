@@ -1,0 +1,333 @@
+//! What came of the requests of one variant: counts, distributions, and a sample of single requests.
+//!
+//! Counted are the requests that begin after the warm-up; rates are of what ended between warm-up and length. Memory does
+//! not grow with the number of requests. Times are nanoseconds, in histograms microseconds.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use hdrhistogram::Histogram;
+use weir_stats::chance::{Chance, Purpose};
+
+use crate::failure::Failure;
+use crate::model::{Model, SECOND};
+
+/// Stretches that the length is divided into for figures over time.
+pub(super) const STRETCHES: usize = 100;
+/// Single requests that are kept of each variant: the same ones in all.
+const SAMPLES: usize = 500;
+/// Changes of the health of servers that are kept.
+const VERDICTS_MAX: usize = 100;
+
+/// Everything that is known of the requests of one variant.
+#[derive(Debug, Clone)]
+pub(super) struct Tally {
+    pub(super) window: (u64, u64),
+    in_time: Vec<Option<u64>>,
+    /// Two of each class: the usual requests and the slow ones.
+    pub(super) groups: Vec<Group>,
+    pub(super) stretches: Vec<Stretch>,
+    pub(super) servers: Vec<ServerFigures>,
+    /// Requests whose work began after that of a later one of their class at the same balancer.
+    pub(super) overtaken: u64,
+    /// The latest arrival that has begun, by class and balancer.
+    latest: HashMap<(u32, u32), u64>,
+    /// The most requests that one balancer had on one server.
+    pub(super) in_flight_most: u32,
+    samples: BinaryHeap<Sample>,
+    /// Changes that the first balancer's probes have made: when, which server, whether it came up.
+    pub(super) verdicts: Vec<(u64, u32, bool)>,
+}
+
+/// What a server has done in the time that counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ServerFigures {
+    /// Requests that it began.
+    pub(crate) requests: u64,
+    /// Slots times nanoseconds that it worked.
+    pub(crate) busy: u128,
+    /// The most requests that it had at once, in its line and in its slots.
+    pub(crate) most: usize,
+}
+
+/// Requests that are alike.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub(super) begun: u64,
+    pub(super) answered: u64,
+    pub(super) failures: [u64; Failure::ALL.len()],
+    pub(super) retries: u64,
+    /// Answers that ended between warm-up and length, and those of them that came in time.
+    pub(super) ended: u64,
+    pub(super) ended_in_time: u64,
+    pub(super) response: Times,
+    pub(super) wait: Times,
+    pub(super) line: Times,
+}
+
+/// A distribution of times, and what of it is known exactly.
+#[derive(Debug, Clone)]
+pub(super) struct Times {
+    pub(super) histogram: Histogram<u64>,
+    pub(super) sum: u128,
+    pub(super) max: u64,
+}
+
+/// A stretch of time.
+#[derive(Debug, Clone)]
+pub(super) struct Stretch {
+    /// Response times, in microseconds, of the requests that began in it.
+    pub(super) response: Histogram<u64>,
+    /// What ended in it.
+    pub(super) answered: u64,
+    pub(super) in_time: u64,
+    pub(super) failed: u64,
+}
+
+/// One request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Sample {
+    /// By this number some are kept and others are not.
+    lot: u64,
+    pub(super) began: u64,
+    pub(super) class: u32,
+    pub(super) client: u32,
+    pub(super) index: u64,
+    pub(super) response: u64,
+    pub(super) waited: u64,
+    pub(super) in_line: u64,
+    pub(super) attempts: u32,
+    pub(super) server: Option<u32>,
+    pub(super) failure: Option<Failure>,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Answered,
+    Failed(Failure),
+}
+
+/// A request that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) class: u32,
+    pub(super) is_slow: bool,
+    pub(super) client: u32,
+    pub(super) index: u64,
+    pub(super) began: u64,
+    pub(super) ended: u64,
+    /// In the queue of the balancer.
+    pub(super) waited: u64,
+    /// In the line of the server that answered.
+    pub(super) in_line: u64,
+    pub(super) attempts: u32,
+    pub(super) server: Option<u32>,
+    pub(super) outcome: Outcome,
+}
+
+impl Times {
+    fn new() -> Self {
+        // An hour of service after a queue and retries: a day holds it.
+        let histogram = Histogram::new_with_bounds(1, 86_400_000_000, 3).expect("the bounds are in order");
+        Self { histogram, sum: 0, max: 0 }
+    }
+
+    fn record(&mut self, time: u64) {
+        self.histogram.saturating_record(time.div_ceil(1000).max(1));
+        self.sum += u128::from(time);
+        self.max = self.max.max(time);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram).expect("all have the same bounds");
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    /// The mean in nanoseconds; 0 of nothing.
+    pub(super) fn mean(&self) -> f64 {
+        self.sum as f64 / (self.histogram.len() as f64).max(1.0)
+    }
+}
+
+impl Group {
+    fn new() -> Self {
+        Self {
+            begun: 0,
+            answered: 0,
+            failures: [0; Failure::ALL.len()],
+            retries: 0,
+            ended: 0,
+            ended_in_time: 0,
+            response: Times::new(),
+            wait: Times::new(),
+            line: Times::new(),
+        }
+    }
+
+    /// Adds the requests of another group.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.answered += other.answered;
+        self.retries += other.retries;
+        self.ended += other.ended;
+        self.ended_in_time += other.ended_in_time;
+        for (count, more) in self.failures.iter_mut().zip(other.failures) {
+            *count += more;
+        }
+        self.response.add(&other.response);
+        self.wait.add(&other.wait);
+        self.line.add(&other.line);
+    }
+}
+
+impl Tally {
+    pub(super) fn new(model: &Model) -> Self {
+        let stretch = Stretch {
+            response: Histogram::new_with_bounds(1, 86_400_000_000, 2).expect("the bounds are in order"),
+            answered: 0,
+            in_time: 0,
+            failed: 0,
+        };
+        Self {
+            window: (model.warm_up, model.length),
+            in_time: model.clients.iter().map(|class| class.in_time).collect(),
+            groups: vec![Group::new(); 2 * model.clients.len()],
+            stretches: vec![stretch; STRETCHES],
+            servers: Vec::with_capacity(model.servers_count()),
+            overtaken: 0,
+            latest: HashMap::new(),
+            in_flight_most: 0,
+            samples: BinaryHeap::new(),
+            verdicts: Vec::new(),
+        }
+    }
+
+    pub(super) fn begins(&mut self, class: u32, is_slow: bool, now: u64) {
+        if now >= self.window.0 {
+            self.group(class, is_slow).begun += 1;
+        }
+    }
+
+    pub(super) fn retried(&mut self, class: u32, is_slow: bool) {
+        self.group(class, is_slow).retries += 1;
+    }
+
+    /// A server begins to work on a request for the first time; `order` is its place in the order of arrival.
+    pub(super) fn work_begins(&mut self, class: u32, proxy: u32, order: u64) {
+        let latest = self.latest.entry((class, proxy)).or_insert(order);
+        if order < *latest {
+            self.overtaken += 1;
+        }
+        *latest = order.max(*latest);
+    }
+
+    pub(super) fn in_flight(&mut self, count: u32) {
+        self.in_flight_most = self.in_flight_most.max(count);
+    }
+
+    pub(super) fn server(&mut self, index: usize, figures: ServerFigures) {
+        debug_assert_eq!(index, self.servers.len(), "servers are told in their order");
+        self.servers.push(figures);
+    }
+
+    pub(super) fn verdict(&mut self, proxy: u32, server: u32, is_up: bool, now: u64) {
+        if proxy == 0 && self.verdicts.len() < VERDICTS_MAX {
+            self.verdicts.push((now, server, is_up));
+        }
+    }
+
+    /// A request has ended.
+    pub(super) fn ends(&mut self, ended: &Ended) {
+        let response = ended.ended - ended.began;
+        let answered = ended.outcome == Outcome::Answered;
+        let in_time = answered && self.in_time[ended.class as usize].is_none_or(|limit| response <= limit);
+        let (began_in, ended_in) = (self.stretch_of(ended.began), self.stretch_of(ended.ended));
+        if let Some(stretch) = ended_in.and_then(|at| self.stretches.get_mut(at)) {
+            stretch.answered += u64::from(answered);
+            stretch.in_time += u64::from(in_time);
+            stretch.failed += u64::from(!answered);
+        }
+        if let Some(stretch) = began_in.and_then(|at| self.stretches.get_mut(at)).filter(|_| answered) {
+            stretch.response.saturating_record(response.div_ceil(1000).max(1));
+        }
+        let (from, until) = self.window;
+        let group = self.group(ended.class, ended.is_slow);
+        if answered && (from..until).contains(&ended.ended) {
+            group.ended += 1;
+            group.ended_in_time += u64::from(in_time);
+        }
+        if ended.began < from {
+            return;
+        }
+        match ended.outcome {
+            Outcome::Answered => {
+                group.answered += 1;
+                group.response.record(response);
+                group.wait.record(ended.waited);
+                group.line.record(ended.in_line);
+            }
+            Outcome::Failed(failure) => group.failures[failure as usize] += 1,
+        }
+        self.sample(ended, response);
+    }
+
+    /// The requests that were drawn, in the order in which they began.
+    pub(super) fn samples(&self) -> Vec<Sample> {
+        let mut samples: Vec<Sample> = self.samples.iter().copied().collect();
+        samples.sort_by_key(|sample| (sample.began, sample.class, sample.client, sample.index));
+        samples
+    }
+
+    /// All requests together.
+    pub(super) fn total(&self) -> Group {
+        let mut total = Group::new();
+        for group in &self.groups {
+            total.add(group);
+        }
+        total
+    }
+
+    /// The length of what counts, in seconds.
+    pub(super) fn seconds(&self) -> f64 {
+        (self.window.1 - self.window.0) as f64 / SECOND as f64
+    }
+
+    fn group(&mut self, class: u32, is_slow: bool) -> &mut Group {
+        &mut self.groups[2 * class as usize + usize::from(is_slow)]
+    }
+
+    fn stretch_of(&self, at: u64) -> Option<usize> {
+        let stretch = u128::from(at) * STRETCHES as u128 / u128::from(self.window.1);
+        usize::try_from(stretch).ok()
+    }
+
+    /// Keeps a request if its lot is among the lowest, which does not depend on the variant.
+    fn sample(&mut self, ended: &Ended, response: u64) {
+        let coordinates = [u64::from(ended.class) << 32 | u64::from(ended.client), ended.index];
+        let lot = Chance::new(0, Purpose::Origin, coordinates).word();
+        let failure = match ended.outcome {
+            Outcome::Answered => None,
+            Outcome::Failed(failure) => Some(failure),
+        };
+        if self.samples.len() == SAMPLES {
+            match self.samples.peek() {
+                Some(highest) if lot < highest.lot => _ = self.samples.pop(),
+                _ => return,
+            }
+        }
+        self.samples.push(Sample {
+            lot,
+            began: ended.began,
+            class: ended.class,
+            client: ended.client,
+            index: ended.index,
+            response,
+            waited: ended.waited,
+            in_line: ended.in_line,
+            attempts: ended.attempts,
+            server: ended.server,
+            failure,
+        });
+    }
+}
