@@ -14,8 +14,9 @@ use crate::config::{Alike, Config, Upstream};
 use crate::key::{Bounds, Located, Reader, Spanned, Value as _};
 use crate::load::Checked;
 use crate::mistake::Mistakes;
-use crate::shown::ShownConfig;
-use crate::source::{Loading, Sources, Tree, load};
+use crate::print::dump;
+use crate::source::{Loading, Tree, load};
+use crate::source_map::Sources;
 use crate::text::{Document, PersistenceText, UpstreamText};
 
 /// A config file that is read again and again.
@@ -128,8 +129,7 @@ impl LastRead {
         for (place, upstream) in changed_servers(&before, &after, &config)? {
             config.upstreams[place] = Arc::new(upstream);
         }
-        config.shown =
-            config.shown.with_upstreams(&ShownConfig::of(&after.document), self.shown_bytes_max)?;
+        config.shown = config.shown.with_upstreams(&dump(&after.document), self.shown_bytes_max)?;
         let headers = self.headers_with(&after.document, &text, &old, &new);
         Some(Self { text, config, headers, named, shown_bytes_max, parts })
     }
@@ -215,7 +215,8 @@ fn tables(text: &str, path: &Path) -> Option<Tables> {
     }
     let mut findings = loading.findings;
     let document: Document =
-        Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings)).map(|document| document.value)?;
+        Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings, Document::vocabulary))
+            .map(|document| document.value)?;
     let files = Files::new(&loading.sources, false);
     let mut alike = Alike::default();
     let mut check = |(name, text): &(Spanned<Box<str>>, Located<UpstreamText>)| {

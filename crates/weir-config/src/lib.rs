@@ -7,32 +7,33 @@
 
 #![forbid(unsafe_code)]
 
-// Text to tree: files, positions, variables, include.
-mod source;
-mod mistake;
+// A file, read and read again; two configurations side by side.
+mod config_file;
+mod difference;
+mod load;
 
-// Which keys exist and how values are written.
-mod value;
-mod key;
+// Back to text: the reference and the schema, the effective configuration.
+mod reference;
+
+// Tree to configuration.
+mod check;
+mod print;
 mod text;
+mod config;
 
 // The files of certificates and keys.
 mod certificate;
 
-// Tree to configuration.
-mod check;
-mod config;
-mod load;
-mod config_file;
+// Which keys exist and how values are written.
+mod key;
 
-// Two configurations side by side.
-mod difference;
+// Text to tree: files, variables, include.
+mod source;
+mod value;
 
-// Back to text: the effective configuration, the reference, the schema.
-mod print;
-mod secrets;
-mod shown;
-mod reference;
+// What is wrong, and where.
+mod mistake;
+mod source_map;
 
 pub use certificate::{
     Authorities, Certificate, CertificateError, CertificateFiles, Identity, OcspResponse, RevocationLists,
@@ -46,7 +47,7 @@ pub use config::{
     ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Metrics, OnDown, PathForm, Paths, Probe,
     Process, Protocol, ProxyProtocol, ProxyVersion, Queue, QueuePriority, Recorder, Redirect, RedirectPart,
     ReloadTrigger, RequestId, Retry, Route, RouteSettings, RouteTimeouts, Secret, Server, ServerLeniency,
-    Split, TlsVersion, Traces, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
+    ShownConfig, Split, TlsVersion, Traces, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
     UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;
@@ -54,7 +55,6 @@ pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, 
 pub use load::Checked;
 pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
 pub use reference::{elsewhere_markdown, json_schema, reference_markdown};
-pub use shown::ShownConfig;
 pub use value::{
     FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Share, Size,
     StatusRange, Token, ValueError, parse_duration, print_duration,

@@ -7,7 +7,8 @@ use crate::check::{Files, NamedFiles, check};
 use crate::config::{Admin, Config};
 use crate::key::{Bounds, Located, Many, Map, OneOrMany, Reader, Spanned, Value};
 use crate::mistake::{Finding, MistakeKind, Mistakes};
-use crate::source::{FileIndex, Loading, Node, Sources, Span, load};
+use crate::source::{Loading, Node, load};
+use crate::source_map::{FileIndex, Sources, Span};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
 use crate::value::{ListenAddress, ServerAddress, ValueError};
 
@@ -55,8 +56,9 @@ impl Checked {
     fn run(mut loading: Loading<'_>, text: &str, file_name: &str) -> Self {
         let node = load(&mut loading, file_name, text.to_owned());
         let Loading { sources, mut findings, reads_files, is_whole, .. } = loading;
-        let document = Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings))
-            .unwrap_or_else(|| Located::unwritten(Document::default(), node.at));
+        let document =
+            Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings, Document::vocabulary))
+                .unwrap_or_else(|| Located::unwritten(Document::default(), node.at));
         let line = |span: Span| (span.file, sources.line(span));
         let broken: HashSet<(FileIndex, usize)> = findings
             .iter()

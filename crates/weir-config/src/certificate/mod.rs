@@ -3,13 +3,13 @@
 //! What is wrong is told with the file that it is wrong in. The data path gets objects that a handshake can use; it reads
 //! the same files in the same way when they have changed. Must not know where a certificate is used.
 
+mod identity;
+mod ocsp;
+mod revocations;
 mod authorities;
 mod distinguished_name;
-mod identity;
 mod key;
-mod ocsp;
 mod pem;
-mod revocations;
 mod x509;
 
 pub use authorities::Authorities;

@@ -1,14 +1,12 @@
 //! Certificates of clients: files that can be used, and headers that nobody else writes.
 
-use std::sync::Arc;
-
-use super::headers;
-use super::{Files, tls};
-use crate::certificate::{Authorities, RevocationLists};
+use super::certificate_files::{finding, load_file, load_revocations};
+use super::{Files, headers};
+use crate::certificate::Authorities;
 use crate::config::{ClientCertificateHeaders, ClientCertificates, Protocol};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::source::Span;
+use crate::source_map::Span;
 use crate::text::{ClientCertificatesText, HeaderChangesText, ListenerText};
 
 pub(super) fn check(
@@ -17,43 +15,13 @@ pub(super) fn check(
     findings: &mut Vec<Finding>,
 ) -> ClientCertificates {
     let ClientCertificatesText { verify, ca, crl, headers } = &text.value;
-    let authorities = ca.as_ref().and_then(|ca| load(ca, Authorities::load, files, findings));
+    let authorities = ca.as_ref().and_then(|ca| load_file(ca, Authorities::load, files, findings));
     if let (Some(ca), Some(error)) = (ca, authorities.as_ref().and_then(|known| known.unusable())) {
-        findings.push(tls::finding(&error, ca.at));
+        findings.push(finding(&error, ca.at));
     }
     let revocations =
         crl.as_ref().and_then(|crl| load_revocations(crl, authorities.as_deref(), files, findings));
     ClientCertificates { verify: *verify, authorities, revocations, headers: headers.value.clone() }
-}
-
-/// Lists of revoked certificates, held against the authorities that they are to come from.
-pub(super) fn load_revocations(
-    crl: &Spanned<Box<str>>,
-    authorities: Option<&Authorities>,
-    files: &Files<'_>,
-    findings: &mut Vec<Finding>,
-) -> Option<Arc<RevocationLists>> {
-    let lists = load(crl, RevocationLists::load, files, findings)?;
-    let missing = authorities.and_then(|authorities| lists.missing_of(authorities));
-    let missing = missing
-        .map(|name| format!("there is no list of `{name}`: all certificates are refused that it issued"));
-    for doubt in lists.doubt(tls::now()).into_iter().chain(missing) {
-        let what = format!("`{}`: {doubt}", lists.file.display());
-        findings.push(Finding::new(MistakeKind::Doubtful, crl.at, what));
-    }
-    Some(lists)
-}
-
-fn load<T>(
-    file: &Spanned<Box<str>>,
-    load: impl Fn(&std::path::Path) -> Result<Arc<T>, crate::certificate::CertificateError>,
-    files: &Files<'_>,
-    findings: &mut Vec<Finding>,
-) -> Option<Arc<T>> {
-    if !files.may_read {
-        return None;
-    }
-    load(&files.path(file)).map_err(|error| findings.push(tls::finding(&error, file.at))).ok()
 }
 
 /// Compares the headers about certificates with what else becomes of the headers of a request.

@@ -34,7 +34,7 @@ pub(super) fn check(text: &UpstreamText, findings: &mut Vec<Finding>) -> Option<
         }
         None => check_own_rules(ejection, findings),
     }
-    Some(Ejection::new(&ejection.value, &text.retry.value.on_status))
+    Some(ejection.value.ejection(&text.retry.value.on_status))
 }
 
 fn check_own_rules(text: &Located<EjectionText>, findings: &mut Vec<Finding>) {

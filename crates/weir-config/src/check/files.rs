@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::certificate::{Authorities, CertificateError};
 use crate::key::Spanned;
-use crate::source::Sources;
+use crate::source_map::Sources;
 
 /// The files that a config names: where their paths begin, and whether they may be read at all.
 pub(crate) struct Files<'a> {

@@ -13,7 +13,7 @@ use super::{
 use crate::config::{Alike, Listener, Protocol, ProxyProtocol, Route};
 use crate::key::{Located, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::source::Span;
+use crate::source_map::Span;
 use crate::text::ListenerText;
 use crate::value::{ListenAddress, print_duration};
 

@@ -4,26 +4,27 @@
 //! Every function goes on after a mistake with something in its place, so that all mistakes are found; what comes out is
 //! only used when there were none.
 
-mod access_log;
-mod action;
-mod admin;
-mod client_certificates;
-mod dialogue;
-mod ejection;
-mod files;
-mod headers;
-mod health;
 mod listener;
-mod persistence;
-mod redirect;
 mod route;
+mod action;
+mod redirect;
 mod sockets;
-mod tls;
-mod tcp;
-mod templates;
-mod traces;
 mod upstream;
 mod upstream_tls;
+mod health;
+mod dialogue;
+mod ejection;
+mod persistence;
+mod tcp;
+mod traces;
+mod tls;
+mod client_certificates;
+mod access_log;
+mod admin;
+mod headers;
+mod templates;
+mod certificate_files;
+mod files;
 
 pub(crate) use files::{Files, NamedFiles};
 pub(crate) use route::route_name;
@@ -37,7 +38,7 @@ use std::time::Duration;
 use crate::config::{Alike, Config, ConnectionLimit, UpstreamIndex};
 use crate::key::{Located, Sectional, Spanned};
 use crate::mistake::{Finding, MistakeKind, did_you_mean};
-use crate::shown::ShownConfig;
+use crate::print::dump;
 use crate::text::Document;
 use crate::value::{is_name, print_duration};
 
@@ -71,7 +72,7 @@ pub(crate) fn check(text: &Located<Document>, files: &Files<'_>, findings: &mut 
     access_log::check(&document.access_log, files, findings);
     let traces = traces::check(&document.traces, files, findings);
     let credentials = admin::check(&document.admin, files, findings);
-    let shown = ShownConfig::of(document);
+    let shown = dump(document);
     let Document { process, log, dns, admin, recorder, metrics, .. } = document;
     Config {
         process: process.value.clone(),

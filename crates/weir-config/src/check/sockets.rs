@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::mistake::{Finding, MistakeKind};
-use crate::source::Span;
+use crate::source_map::Span;
 use crate::text::Document;
 use crate::value::ListenAddress;
 

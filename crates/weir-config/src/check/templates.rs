@@ -1,7 +1,7 @@
 //! Text that looks like a variable of another product, in values that are sent as they stand.
 
 use crate::mistake::{Finding, MistakeKind};
-use crate::source::Span;
+use crate::source_map::Span;
 
 /// Warns when a value holds what other products would replace: here it stays as it is.
 pub(super) fn warn(value: &str, at: Span, hint: &str, findings: &mut Vec<Finding>) {

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
+use super::certificate_files::{finding, load_pair, now};
 use super::{Files, client_certificates};
-use crate::certificate::{Certificate, CertificateError, CertificateFiles, OcspResponse};
+use crate::certificate::{Certificate, OcspResponse};
 use crate::config::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 use crate::key::{Located, Many, Spanned};
 use crate::mistake::{Finding, MistakeKind};
-use crate::source::Span;
+use crate::source_map::Span;
 use crate::text::{CertificateText, ListenerTlsText};
 
 pub(super) fn check(
@@ -107,41 +107,6 @@ fn ocsp(
     Some(loaded)
 }
 
-/// A certificate and its key, if the files may be read and can be used.
-pub(super) fn load_pair(
-    certificate: &Spanned<Box<str>>,
-    key: &Spanned<Box<str>>,
-    files: &Files<'_>,
-    findings: &mut Vec<Finding>,
-) -> Option<Arc<Certificate>> {
-    if !files.may_read {
-        return None;
-    }
-    let named = CertificateFiles { certificate: files.path(certificate), key: files.path(key) };
-    let mut tell = |error: &CertificateError| {
-        findings.push(finding(error, if error.is_key { key.at } else { certificate.at }));
-    };
-    match named.load() {
-        Ok(loaded) => Some(loaded),
-        Err(error) => {
-            tell(&error);
-            // Without its certificate, the key has not been looked at.
-            if !error.is_key
-                && let Err(error) = named.load_key()
-            {
-                tell(&error);
-            }
-            None
-        }
-    }
-}
-
-/// What is wrong with a file that stands at this place.
-pub(super) fn finding(error: &CertificateError, at: Span) -> Finding {
-    let what = format!("`{}`: {}", error.file.display(), error.what);
-    Finding::new(MistakeKind::Certificate, at, what).hint_if(error.hint.map(str::to_owned))
-}
-
 /// Every version has a suite, and every suite that the text names, at `suites_at`, a version.
 pub(super) fn check_suites(
     versions: &[TlsVersion],
@@ -216,9 +181,4 @@ fn warn_kinds(
         let hint = format!("take `\"1.2\"` out of `versions`, or add a suite such as `\"{}\"`", suite.name());
         findings.push(Finding::new(MistakeKind::Doubtful, *at, what).hint(hint));
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place where a certificate is compared with the date")]
-pub(super) fn now() -> SystemTime {
-    SystemTime::now()
 }

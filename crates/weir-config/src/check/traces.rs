@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Files, tls};
+use super::{Files, certificate_files};
 use super::{admin, headers};
 use crate::certificate::Authorities;
 use crate::config::{Collector, CollectorHeaders, CollectorUrl, Traces};
@@ -144,10 +144,10 @@ fn authorities(
         Some(ca) => (Authorities::load(&files.path(ca)), ca.at),
         None => (files.authorities_of_system(), endpoint.at),
     };
-    let loaded = loaded.map_err(|error| findings.push(tls::finding(&error, at))).ok()?;
+    let loaded = loaded.map_err(|error| findings.push(certificate_files::finding(&error, at))).ok()?;
     match loaded.unusable() {
         Some(error) if value.ca.is_some() => {
-            findings.push(tls::finding(&error, at));
+            findings.push(certificate_files::finding(&error, at));
             None
         }
         _ => Some(loaded),

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use rustls_pki_types::ServerName;
 
-use super::client_certificates;
-use super::{Files, tls};
+use super::{Files, certificate_files, tls};
 use crate::certificate::{Authorities, Certificate, RevocationLists};
 use crate::config::{Server, UpstreamTls};
 use crate::key::{Located, Spanned};
@@ -84,7 +83,7 @@ fn authorities(
         Some(ca) => (Authorities::load(&files.path(ca)), ca.at),
         None => (files.authorities_of_system(), text.at),
     };
-    loaded.map_err(|error| findings.push(tls::finding(&error, at))).ok()
+    loaded.map_err(|error| findings.push(certificate_files::finding(&error, at))).ok()
 }
 
 fn revocations(
@@ -101,7 +100,7 @@ fn revocations(
     }
     // Those of the system are many, and nobody has the lists of all.
     let named = authorities.filter(|authorities| authorities.file.is_some());
-    client_certificates::load_revocations(crl, named, files, findings)
+    certificate_files::load_revocations(crl, named, files, findings)
 }
 
 fn certificate(
@@ -122,8 +121,8 @@ fn certificate(
             return None;
         }
     };
-    let loaded = tls::load_pair(certificate, key, files, findings)?;
-    if let Some(doubt) = loaded.expiry_doubt(tls::now()) {
+    let loaded = certificate_files::load_pair(certificate, key, files, findings)?;
+    if let Some(doubt) = loaded.expiry_doubt(certificate_files::now()) {
         let what = format!("`{}`: {doubt}", loaded.files.certificate.display());
         findings.push(Finding::new(MistakeKind::Doubtful, certificate.at, what));
     }

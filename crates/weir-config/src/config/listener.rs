@@ -10,7 +10,6 @@ use weir_traffic::route::{RouteId, RouteTable};
 use super::{AccessLog, ListenerTls, Route};
 use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
 use crate::source::{Node, Tree};
-use crate::text::ListenerText;
 use crate::value::{HeaderName, ListenAddress, Progress, Rate, Size, parse_network};
 
 /// One listener: its sockets, its rules for clients, its routes.
@@ -63,16 +62,6 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A listener with the defaults of the product.
-    pub fn new(name: &str, addresses: Vec<ListenAddress>, routes: Vec<Route>) -> Self {
-        Self {
-            name: name.into(),
-            addresses,
-            routes: routes.into_iter().map(Arc::new).collect(),
-            ..ListenerText::default().into_listener(AccessLog::default())
-        }
-    }
-
     /// The routes in the form that finds the one which takes a request; an id is the place in `routes`.
     ///
     /// # Panics

@@ -4,33 +4,33 @@
 //! known, every combination is allowed. The `Default` of each type is the default of the product; what each key means is in
 //! the reference (`docs/configuration.md`).
 
-mod process;
-mod access_log;
-mod alike;
-mod client_certificates;
+mod dump;
+mod interning;
 mod credentials;
+mod metrics;
+mod traces;
+mod listener;
+mod access_log;
+mod route;
+mod upstream;
+mod process;
 mod ejection;
 mod health;
-mod listener;
-mod metrics;
 mod persistence;
-mod route;
-mod tls;
 mod token;
-mod traces;
-mod upstream;
 mod upstream_tls;
+mod tls;
+mod client_certificates;
 
 use std::sync::Arc;
 
-use crate::shown::ShownConfig;
-
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
-pub(crate) use alike::Alike;
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use credentials::Credentials;
+pub use dump::ShownConfig;
 pub use ejection::Ejection;
 pub use health::{BodyRule, Dialogue, HealthCheck, HttpProbe, Probe};
+pub(crate) use interning::Alike;
 pub use listener::{
     EncodedSlash, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, PathForm, Paths, Protocol,
     ProxyProtocol, RequestId, Trust, TrustedProxies,

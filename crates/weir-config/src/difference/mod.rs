@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::load::Checked;
 use crate::mistake::Place;
-use crate::secrets::LEFT_OUT;
-use crate::source::Sources;
+use crate::print::LEFT_OUT;
+use crate::source_map::Sources;
 
 pub use effect::{Effect, RESTART_KEYS};
 pub use part::Part;

@@ -7,7 +7,8 @@ use std::fmt;
 use crate::check::route_name;
 use crate::key::{Located, Map, Value};
 use crate::mistake::Place;
-use crate::source::{Node, Sources, Span, Tree};
+use crate::source::{Node, Tree};
+use crate::source_map::{Sources, Span};
 use crate::text::{Document, ListenerText, RouteText, ServerTable, ServerText, UpstreamText};
 
 /// A part of a config that is known again by its name.
@@ -219,7 +220,7 @@ fn table_of(server: &ServerText) -> ServerTable {
         ServerText::Address(address) => {
             let address = crate::key::Spanned {
                 value: address.clone(),
-                at: Span::of_file(crate::source::FileIndex(0)),
+                at: Span::of_file(crate::source_map::FileIndex(0)),
             };
             ServerTable { address: Some(address), ..ServerTable::default() }
         }

@@ -3,25 +3,28 @@
 //! [`section!`] declares a table with its keys: name, type, default, meaning. A type says through [`Value`] how it is written and read.
 //! What a value means for others (does this upstream exist?) is not decided here but in `check`.
 
-mod choice;
-mod elsewhere;
-mod foreign;
-mod kind;
-mod reader;
+mod progress;
+mod map;
+mod list;
+mod spanned;
 mod section;
+mod choice;
 mod values;
-mod wrappers;
+mod reader;
+mod foreign;
+mod vocabulary;
+mod schema;
 
 pub(crate) use choice::choice;
-pub(crate) use elsewhere::all_terms;
 pub(crate) use foreign::all_missing;
-pub(crate) use kind::{Bounds, Kind, TextKind, Word, print_bound};
+pub(crate) use list::{Many, OneOrMany};
+pub(crate) use map::Map;
 pub(crate) use reader::Reader;
-pub(crate) use section::{
-    Key, Presence, Section, Sectional, default_value, presence_type, presence_value, section,
-};
+pub(crate) use schema::{Bounds, Key, Kind, Presence, Section, TextKind, Word, print_bound};
+pub(crate) use section::{Sectional, default_value, presence_type, presence_value, section};
+pub(crate) use spanned::{Located, Spanned};
 pub(crate) use values::text_values;
-pub(crate) use wrappers::{Located, Many, Map, OneOrMany, Spanned};
+pub(crate) use vocabulary::Vocabulary;
 
 use crate::source::Node;
 

@@ -1,10 +1,10 @@
 //! Walking the tree against the declared keys, collecting every mistake on the way.
 
-use super::elsewhere;
+use super::Value;
 use super::foreign::{find_missing, foreign_hint, value_hint};
-use super::{Bounds, Kind, Section, Value};
+use super::schema::{Bounds, Kind, Presence, Section};
+use super::vocabulary::Vocabulary;
 use crate::mistake::{Finding, MistakeKind, did_you_mean, one_of};
-use crate::reference::sections;
 use crate::source::{Entry, Node, Table, Text, Tree};
 use crate::value::ValueError;
 
@@ -14,13 +14,15 @@ const KEYS_LISTED_MAX: usize = 12;
 /// Reads values and collects mistakes.
 pub(crate) struct Reader<'a> {
     findings: &'a mut Vec<Finding>,
+    /// Asked for only where a key is not known.
+    vocabulary: fn() -> &'static Vocabulary,
     /// The key whose value is being read.
     key: String,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(findings: &'a mut Vec<Finding>) -> Self {
-        Self { findings, key: String::new() }
+    pub(crate) fn new(findings: &'a mut Vec<Finding>, vocabulary: fn() -> &'static Vocabulary) -> Self {
+        Self { findings, vocabulary, key: String::new() }
     }
 
     /// How many mistakes have been found so far.
@@ -42,14 +44,24 @@ impl<'a> Reader<'a> {
         for entry in table.entries.iter().filter(|entry| section.key(&entry.key).is_none()) {
             self.unknown_key(entry, section);
         }
-        for key in section.keys.iter().filter(|key| key.presence == super::Presence::Required) {
-            if table.find(key.name).is_none() && !section.is_misspelt(key.name, table) {
+        for key in section.keys.iter().filter(|key| key.presence == Presence::Required) {
+            if table.find(key.name).is_none() && !self.is_misspelt(section, key.name, table) {
                 let what = format!("`{}` is missing", key.name);
                 let hint = format!("`{}` is {}", key.name, (key.kind)().describe());
                 self.report(Finding::new(MistakeKind::MissingKey, node.at, what).hint(hint));
             }
         }
         Some(table)
+    }
+
+    /// Whether the table sets a key under a name that a hint corrects: then it is not missing as well.
+    fn is_misspelt(&self, section: &Section, key: &str, table: &Table) -> bool {
+        table.entries.iter().any(|entry| self.meant_by(section, &entry.key) == Some(key))
+    }
+
+    /// The key of `section` that a word, which is none, most likely stands for.
+    pub(super) fn meant_by(&self, section: &Section, word: &str) -> Option<&'static str> {
+        section.key(word).is_none().then(|| (self.vocabulary)().meant_by(section, word))?
     }
 
     /// The value of a key; `None` when it is not there or wrong.
@@ -157,14 +169,14 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown_key(&mut self, entry: &Entry, section: &'static Section) {
-        let key = entry.key.as_str();
+        let (key, vocabulary) = (entry.key.as_str(), (self.vocabulary)());
         let place =
             if section.path.is_empty() { "the file".to_owned() } else { format!("`{}`", section.path) };
         let unknown =
             Finding::new(MistakeKind::UnknownKey, entry.key_at, format!("{place} has no key `{key}`"));
         let near = || section.slip_of(key).map(|near| format!("did you mean `{near}`?"));
         let advice = || foreign_hint(key).map(str::to_owned);
-        if let Some(hint) = elsewhere::hint_here(section, key).or_else(near).or_else(advice) {
+        if let Some(hint) = vocabulary.hint_here(section, key).or_else(near).or_else(advice) {
             self.report(unknown.hint(hint));
             return;
         }
@@ -173,13 +185,14 @@ impl<'a> Reader<'a> {
             self.report(finding.hint_if(instead.map(str::to_owned)));
             return;
         }
-        let homes: Vec<&str> = sections()
-            .into_iter()
+        let homes: Vec<&str> = vocabulary
+            .sections()
+            .iter()
             .filter(|other| other.key(key).is_some())
             .map(|other| if other.path.is_empty() { "the top of the file" } else { other.path })
             .collect();
         if homes.is_empty() {
-            if let Some(hint) = elsewhere::hint(key).or_else(|| nested_hint(entry)) {
+            if let Some(hint) = vocabulary.hint(key).or_else(|| nested_hint(entry, vocabulary)) {
                 self.report(unknown.hint(hint));
                 return;
             }
@@ -196,9 +209,9 @@ impl<'a> Reader<'a> {
 }
 
 /// What a term of two words is called here that was written as a table: `timeout.server`.
-fn nested_hint(entry: &Entry) -> Option<String> {
+fn nested_hint(entry: &Entry, vocabulary: &Vocabulary) -> Option<String> {
     let Tree::Table(table) = &entry.node.tree else { return None };
-    table.entries.iter().find_map(|inner| elsewhere::hint(&format!("{} {}", entry.key, inner.key)))
+    table.entries.iter().find_map(|inner| vocabulary.hint(&format!("{} {}", entry.key, inner.key)))
 }
 
 /// What a bare number of a kind with units should have been.

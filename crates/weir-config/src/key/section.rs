@@ -1,67 +1,11 @@
 //! Declaring a table: its keys with type, default, meaning and what nginx and HAProxy call them.
 
-use super::elsewhere;
-use super::{Bounds, Kind, Reader, Value};
-use crate::mistake::nearest;
-use crate::source::{Sources, Table, Tree, parse_document};
-
-/// A table with known keys.
-#[derive(Debug)]
-pub(crate) struct Section {
-    /// Where it stands: `listener.NAME.timeouts`.
-    pub(crate) path: &'static str,
-    /// What it is for; lines as in the source.
-    pub(crate) about: &'static str,
-    /// Its keys in the order of the reference.
-    pub(crate) keys: &'static [Key],
-}
-
-impl Section {
-    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
-        self.keys.iter().find(|key| key.name == name)
-    }
-
-    /// The key that a word, which is none, stands for: another product calls it so, or it is most likely a slip.
-    pub(crate) fn meant_by(&self, word: &str) -> Option<&'static str> {
-        if self.key(word).is_some() {
-            return None;
-        }
-        elsewhere::key_in(self, word).or_else(|| self.slip_of(word))
-    }
-
-    /// The key that a word, which is none, is most likely a slip of.
-    pub(super) fn slip_of(&self, word: &str) -> Option<&'static str> {
-        nearest(word, self.keys.iter().map(|key| key.name))
-    }
-
-    /// Whether the table sets a key under a name that a hint corrects: then it is not missing as well.
-    pub(crate) fn is_misspelt(&self, key: &str, table: &Table) -> bool {
-        table.entries.iter().any(|entry| self.meant_by(&entry.key) == Some(key))
-    }
-}
-
-/// A key of a table.
-#[derive(Debug)]
-pub(crate) struct Key {
-    pub(crate) name: &'static str,
-    /// What it means; lines as in the source.
-    pub(crate) about: &'static str,
-    pub(crate) kind: fn() -> Kind,
-    pub(crate) presence: Presence,
-    /// What other products call it, in Markdown; empty when nothing is alike.
-    pub(crate) like: &'static str,
-}
-
-/// Whether a key has to be there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presence {
-    /// It has to.
-    Required,
-    /// Without it, there is no such thing.
-    Optional,
-    /// Without it, this value holds, written as TOML.
-    Default(&'static str),
-}
+use super::Value;
+use super::reader::Reader;
+use super::schema::{Bounds, Section};
+use super::vocabulary::Vocabulary;
+use crate::source::{Tree, parse_document};
+use crate::source_map::Sources;
 
 /// A type that is a table with known keys.
 pub(crate) trait Sectional: Value {
@@ -86,7 +30,7 @@ pub(crate) fn default_value<T: Value>(text: &str, bounds: Bounds) -> T {
     let node = parse_document(&sources, file, &|_| None, &mut findings);
     let value = match &node.tree {
         Tree::Table(table) => {
-            let mut reader = Reader::new(&mut findings);
+            let mut reader = Reader::new(&mut findings, Vocabulary::none);
             table.find("value").and_then(|entry| T::read(&entry.node, bounds, &mut reader))
         }
         _ => None,

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::kind::OFF;
-use super::{Bounds, Kind, Reader, TextKind, Value};
+use super::Value;
+use super::reader::Reader;
+use super::schema::{Bounds, Kind, OFF, TextKind};
 use crate::source::{Node, Tree};
 use crate::value::{
     FileMode, HeaderName, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent, Rate, ServerAddress, Size,

@@ -8,7 +8,7 @@ mod suggest;
 use std::fmt;
 use std::ops::Range;
 
-use crate::source::{Sources, Span};
+use crate::source_map::{Sources, Span};
 
 pub use render::Colour;
 pub(crate) use suggest::{did_you_mean, nearest, one_of};

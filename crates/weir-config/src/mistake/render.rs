@@ -4,7 +4,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, rendere
 use serde_json::{Value, json};
 
 use super::{Finding, Mistakes, Place};
-use crate::source::{Span, floor_char_boundary};
+use crate::source_map::{Span, floor_char_boundary};
 
 /// Columns that a rendered line may take.
 const WIDTH: usize = 120;

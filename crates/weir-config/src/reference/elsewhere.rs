@@ -2,7 +2,8 @@
 
 use super::markdown::{anchor, cell, push, title};
 use super::sections;
-use crate::key::{all_missing, all_terms};
+use crate::key::all_missing;
+use crate::text::Document;
 
 const INTRODUCTION: &str = "\
 # Names of other products
@@ -24,7 +25,7 @@ This version has none of the following. `weir check` says so for the words in th
 /// The page in Markdown.
 pub fn elsewhere_markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
-    let mut terms = all_terms();
+    let mut terms = Document::vocabulary().terms();
     terms.sort_by_key(|(product, term, ..)| {
         (product.to_lowercase(), term.trim_start_matches('$').to_lowercase())
     });
@@ -49,7 +50,7 @@ pub fn elsewhere_markdown() -> String {
 
 /// A table of the config with a link to its reference.
 fn place(path: &str) -> String {
-    let section = sections().into_iter().find(|section| section.path == path);
-    let title = section.map(title).unwrap_or_default();
+    let section = sections().iter().find(|section| section.path == path);
+    let title = section.map(|section| title(section)).unwrap_or_default();
     format!("[{title}](configuration.md#{})", anchor(&title))
 }

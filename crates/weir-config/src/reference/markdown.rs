@@ -25,7 +25,7 @@ const LISTS: [&str; 4] = [
 pub fn reference_markdown() -> String {
     let mut page = INTRODUCTION.replace("{sample}", SAMPLE.trim_end());
     let (shared, tables): (Vec<&Section>, Vec<&Section>) =
-        sections().into_iter().partition(|section| SHARED.contains(&section.path));
+        sections().iter().partition(|section| SHARED.contains(&section.path));
     page.push_str("\n## Tables and keys\n");
     for section in &tables {
         push_section(&mut page, section);
@@ -169,7 +169,7 @@ fn words(kind: &Kind) -> Vec<&'static Word> {
 /// Every word that some key can be set to.
 #[cfg(test)]
 pub(crate) fn words_of_all_keys() -> Vec<&'static str> {
-    let keys = sections().into_iter().flat_map(|section| section.keys);
+    let keys = sections().iter().flat_map(|section| section.keys);
     keys.flat_map(|key| words(&(key.kind)())).map(|word| word.name).collect()
 }
 

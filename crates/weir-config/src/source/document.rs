@@ -5,12 +5,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::environment::substitute;
-use super::{Entry, FileIndex, Node, Sources, Span, Table, Text, Tree};
+use super::environment::{Environment, substitute};
+use super::{Entry, Node, Table, Text, Tree};
 use crate::mistake::{Finding, MistakeKind};
-
-/// Where values of variables come from.
-pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+use crate::source_map::{FileIndex, Sources, Span};
 
 /// Parses the text of a file and pushes a finding for each mistake of syntax and each unknown variable.
 ///

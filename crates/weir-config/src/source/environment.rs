@@ -4,7 +4,8 @@
 
 use std::ops::Range;
 
-use super::document::Environment;
+/// Where values of variables come from.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Replaces the variables in `value`; `None` when nothing changes.
 ///

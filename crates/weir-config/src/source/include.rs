@@ -6,9 +6,11 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::document::{Environment, parse_document};
-use super::{Entry, FileIndex, Node, Sources, Span, Table, Tree};
+use super::document::parse_document;
+use super::environment::Environment;
+use super::{Entry, Node, Table, Tree};
 use crate::mistake::{Finding, MistakeKind};
+use crate::source_map::{FileIndex, Sources, Span};
 
 /// Files that one configuration may consist of; more is taken for a pattern gone wrong.
 const FILES_MAX: usize = 1000;

@@ -1,15 +1,13 @@
-//! Text as it comes: files, positions in them, and the tree of keys and values that they hold.
+//! Text as it comes: files, and the tree of keys and values that they hold.
 //!
 //! First stop on the way from text to configuration. Nothing here knows which keys exist; environment variables and
 //! `include` are done here because they concern every key alike.
 
+mod include;
 mod document;
 mod environment;
-mod include;
-mod place;
 mod tree;
 
 pub(crate) use document::parse_document;
 pub(crate) use include::{Loading, load};
-pub(crate) use place::{FileIndex, Sources, Span, floor_char_boundary};
 pub(crate) use tree::{Entry, Node, Table, Text, Tree};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Span;
+use crate::source_map::Span;
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]

@@ -1,8 +1,10 @@
 //! The whole document.
 
+use std::sync::LazyLock;
+
 use super::{ListenerText, TracesText, UpstreamText};
 use crate::config::{AccessLog, Admin, Dns, Log, Metrics, Process, Recorder};
-use crate::key::{Located, Map, OneOrMany, section};
+use crate::key::{Located, Map, OneOrMany, Sectional as _, Vocabulary, section};
 
 section! {
     /// Everything is in one of these tables. At least one listener has to be there.
@@ -31,5 +33,13 @@ section! {
         listener: Map<Located<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.
         upstream: Map<Located<UpstreamText>> = {}, like "nginx `upstream`, HAProxy `backend`, Envoy cluster, Traefik service";
+    }
+}
+
+impl Document {
+    /// Every table that a document can hold, and what other products call the keys.
+    pub(crate) fn vocabulary() -> &'static Vocabulary {
+        static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::of(Document::SECTION));
+        &VOCABULARY
     }
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use weir_traffic::ejection::{LatencyRule, MaxFails, Outliers, Rules};
+
+use crate::config::Ejection;
 use crate::key::section;
 use crate::value::Percent;
 
@@ -42,5 +45,41 @@ section! {
         max_fails: u32 = optional, in 1..=1_000_000, like "nginx `max_fails=`";
         /// With `max_fails`: the time in which failures are counted, and for which the server is ejected.
         fail_timeout: Duration = "10s", in 10..=86_400_000, like "nginx `fail_timeout=`";
+    }
+}
+
+/// Status codes that are failures where nothing is said: those by which a server says that it cannot serve anybody.
+const STATUS_DEFAULT: [u16; 3] = [502, 503, 504];
+
+impl EjectionText {
+    /// What it means; `retried` are the status codes for which requests go again.
+    pub(crate) fn ejection(&self, retried: &[u16]) -> Ejection {
+        let rules = match self.max_fails {
+            Some(max_fails) => Rules::MaxFails(MaxFails { max_fails, fail_timeout: self.fail_timeout }),
+            None => Rules::Outliers(Outliers {
+                consecutive_failures: self.consecutive_failures,
+                error_rate_percent: self.error_rate.map(|percent| percent.percent()),
+                latency: self
+                    .latency_factor
+                    .map(|factor| LatencyRule { factor, difference_min: self.latency_difference_min }),
+                requests_min: self.requests_min,
+                time: self.time,
+                time_max: self.time_max,
+                servers_max_percent: self.servers_max.percent(),
+            }),
+        };
+        let mut on_status = match (&self.on_status, self.max_fails) {
+            (Some(on_status), _) => on_status.clone(),
+            (None, Some(_)) => retried.to_vec(),
+            (None, None) => STATUS_DEFAULT.to_vec(),
+        };
+        on_status.sort_unstable();
+        Ejection { rules, on_status, interval: self.interval }
+    }
+}
+
+impl Default for Ejection {
+    fn default() -> Self {
+        EjectionText::default().ejection(&[])
     }
 }

@@ -1,11 +1,12 @@
 //! `[listener.NAME]` as it is written.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ListenerTlsText, ProxyProtocolText, RouteText};
 use crate::config::{
     AccessLog, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Paths, Protocol, RequestId,
-    TrustedProxies,
+    Route, TrustedProxies,
 };
 use crate::key::{Located, OneOrMany, Spanned, section};
 use crate::value::ListenAddress;
@@ -97,6 +98,18 @@ impl ListenerText {
             request_id: self.request_id.value,
             access_log: self.access_log.map_or(access_log, |own| own.value),
             routes: Vec::new(),
+        }
+    }
+}
+
+impl Listener {
+    /// A listener with the defaults of the product.
+    pub fn new(name: &str, addresses: Vec<ListenAddress>, routes: Vec<Route>) -> Self {
+        Self {
+            name: name.into(),
+            addresses,
+            routes: routes.into_iter().map(Arc::new).collect(),
+            ..ListenerText::default().into_listener(AccessLog::default())
         }
     }
 }

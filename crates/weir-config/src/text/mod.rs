@@ -2,20 +2,19 @@
 //!
 //! These tables differ from the checked ones in that names are still names and alternatives still stand side by side.
 
-mod client_certificates;
 mod document;
-mod ejection;
-mod health;
 mod listener;
-mod matching;
-mod persistence;
-mod progress;
 mod proxy_protocol;
-mod route;
 mod tls;
+mod client_certificates;
 mod traces;
 mod upstream;
 mod upstream_tls;
+mod ejection;
+mod health;
+mod persistence;
+mod route;
+mod matching;
 
 pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use document::Document;

@@ -4,18 +4,18 @@
 //! Each kind parses from text and prints as the text that parses to it again. Nothing here knows a key.
 
 mod address;
-mod bucket;
-mod duration;
-mod file_mode;
-mod header;
 mod network;
-mod number;
-mod percent;
+mod header;
+mod status;
 mod progress;
 mod rate;
-mod share;
 mod size;
-mod status;
+mod bucket;
+mod duration;
+mod percent;
+mod share;
+mod file_mode;
+mod number;
 
 use std::fmt;
 use std::ops::Range;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::Rate;
+use super::Rate;
 
 /// A time limit on a transfer that is measured by its progress.
 ///

@@ -10,7 +10,7 @@ mod renamed;
 use self::advice::ADVICE;
 use self::missing::{MISSING, Missing};
 use self::renamed::{NO_VALUES, VALUES};
-use super::elsewhere::squashed;
+use super::vocabulary::squashed;
 
 fn is_among(words: &[&str], word: &str) -> bool {
     let word = squashed(word);

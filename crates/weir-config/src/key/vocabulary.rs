@@ -5,9 +5,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::Section;
+use super::schema::{Key, Kind, Section};
 use crate::mistake::one_of;
-use crate::reference::sections;
 
 /// Products in the column, as it writes them.
 const PRODUCTS: [&str; 5] = ["nginx", "HAProxy", "Envoy", "Traefik", "Apache httpd"];
@@ -42,19 +41,98 @@ struct Term {
     key: &'static str,
 }
 
-static INDEX: LazyLock<HashMap<String, Vec<Term>>> = LazyLock::new(|| {
-    let mut index: HashMap<String, Vec<Term>> = HashMap::new();
-    for (product, text, section, key) in all_terms() {
-        for (form, fit) in forms(product, text) {
-            index.entry(form).or_default().push(Term { fit, product, text, section, key });
+/// The declared tables, and what other products call their keys.
+#[derive(Debug, Default)]
+pub(crate) struct Vocabulary {
+    sections: Vec<&'static Section>,
+    /// The terms by their forms.
+    index: HashMap<String, Vec<Term>>,
+}
+
+impl Vocabulary {
+    /// The vocabulary of a document whose top is `root`.
+    pub(crate) fn of(root: &'static Section) -> Self {
+        let mut vocabulary = Self::default();
+        visit(root, &mut vocabulary.sections);
+        let mut index: HashMap<String, Vec<Term>> = HashMap::new();
+        for (product, text, section, key) in vocabulary.terms() {
+            for (form, fit) in forms(product, text) {
+                index.entry(form).or_default().push(Term { fit, product, text, section, key });
+            }
         }
+        for terms in index.values_mut() {
+            let best = terms.iter().map(|term| term.fit).min();
+            terms.retain(|term| Some(term.fit) == best);
+        }
+        vocabulary.index = index;
+        vocabulary
     }
-    for terms in index.values_mut() {
-        let best = terms.iter().map(|term| term.fit).min();
-        terms.retain(|term| Some(term.fit) == best);
+
+    /// The vocabulary of a text in which every key is known, as in the defaults.
+    pub(super) fn none() -> &'static Self {
+        static NONE: LazyLock<Vocabulary> = LazyLock::new(Vocabulary::default);
+        &NONE
     }
-    index
-});
+
+    /// Every table once, in the order of the reference: each before those that it holds.
+    pub(crate) fn sections(&self) -> &[&'static Section] {
+        &self.sections
+    }
+
+    /// Every term of the column: product, term, section and key, in the order of the reference.
+    pub(crate) fn terms(&self) -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+        let keys =
+            self.sections.iter().flat_map(|section| section.keys.iter().map(move |key| (section, key)));
+        let of_key = |(section, key): (&&'static Section, &'static Key)| {
+            let (path, name) = (section.path, key.name);
+            terms(key.like).into_iter().map(move |(product, term)| (product, term, path, name))
+        };
+        keys.flat_map(of_key).collect()
+    }
+
+    /// The key of `section` that a word, which is none, stands for: another product calls it so, or it is most likely a slip.
+    pub(super) fn meant_by(&self, section: &Section, word: &str) -> Option<&'static str> {
+        self.key_in(section, word).or_else(|| section.slip_of(word))
+    }
+
+    /// The key of a section that another product calls like this.
+    fn key_in(&self, section: &Section, word: &str) -> Option<&'static str> {
+        let here = self.index.get(&squashed(word))?;
+        let mut keys = here.iter().filter(|term| term.section == section.path && term.fit == Fit::Whole);
+        let first = keys.next()?;
+        keys.all(|other| other.key == first.key).then_some(first.key)
+    }
+
+    /// What the key of this section is that another product calls like this.
+    pub(super) fn hint_here(&self, section: &Section, word: &str) -> Option<String> {
+        let terms = self.index.get(&squashed(word))?;
+        told(terms.iter().filter(|term| term.section == section.path))
+    }
+
+    /// What the key is, or the few keys are, wherever they belong.
+    pub(super) fn hint(&self, word: &str) -> Option<String> {
+        told(self.index.get(&squashed(word))?.iter())
+    }
+}
+
+fn visit(section: &'static Section, found: &mut Vec<&'static Section>) {
+    if found.iter().any(|known| known.path == section.path) {
+        return;
+    }
+    found.push(section);
+    for key in section.keys {
+        visit_kind(&(key.kind)(), found);
+    }
+}
+
+fn visit_kind(kind: &Kind, found: &mut Vec<&'static Section>) {
+    match kind {
+        Kind::Section(section) => visit(section, found),
+        Kind::List(item) | Kind::Map(item) => visit_kind(item, found),
+        Kind::Either(kinds) => kinds.iter().for_each(|kind| visit_kind(kind, found)),
+        Kind::Boolean | Kind::Integer(_) | Kind::Text(..) | Kind::Choice(_) => {}
+    }
+}
 
 /// The terms of a cell of the column, each with its product.
 fn terms(like: &'static str) -> Vec<(&'static str, &'static str)> {
@@ -74,16 +152,6 @@ fn terms(like: &'static str) -> Vec<(&'static str, &'static str)> {
         }
     }
     found
-}
-
-/// Every term of the column: product, term, section and key, in the order of the reference.
-pub(crate) fn all_terms() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
-    let keys =
-        || sections().into_iter().flat_map(|section| section.keys.iter().map(move |key| (section, key)));
-    let of_key = |(section, key): (&'static Section, &'static super::Key)| {
-        terms(key.like).into_iter().map(move |(product, term)| (product, term, section.path, key.name))
-    };
-    keys().flat_map(of_key).collect()
 }
 
 /// The words under which a term is found.
@@ -107,25 +175,6 @@ pub(super) fn squashed(word: &str) -> String {
     word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// The key of a section that another product calls like this.
-pub(super) fn key_in(section: &Section, word: &str) -> Option<&'static str> {
-    let here = INDEX.get(&squashed(word))?;
-    let mut keys = here.iter().filter(|term| term.section == section.path && term.fit == Fit::Whole);
-    let first = keys.next()?;
-    keys.all(|other| other.key == first.key).then_some(first.key)
-}
-
-/// What the key of this section is that another product calls like this.
-pub(super) fn hint_here(section: &Section, word: &str) -> Option<String> {
-    let terms = INDEX.get(&squashed(word))?;
-    told(terms.iter().filter(|term| term.section == section.path))
-}
-
-/// What the key is, or the few keys are, wherever they belong.
-pub(super) fn hint(word: &str) -> Option<String> {
-    told(INDEX.get(&squashed(word))?.iter())
-}
-
 fn told<'a>(terms: impl Iterator<Item = &'a Term>) -> Option<String> {
     let terms: Vec<&Term> = terms.collect();
     let mut places: Vec<String> = Vec::new();
@@ -146,6 +195,7 @@ fn told<'a>(terms: impl Iterator<Item = &'a Term>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Document;
 
     #[test]
     fn terms_are_taken_out_of_the_column() {
@@ -170,15 +220,15 @@ mod tests {
             ("forwardfor", "HAProxy `option forwardfor` is "),
             ("StripPrefix", "Traefik `StripPrefix` is `listener.NAME.route.strip_prefix`"),
         ] {
-            let hint = hint(word).unwrap_or_default();
+            let hint = Document::vocabulary().hint(word).unwrap_or_default();
             assert!(hint.starts_with(expected), "{word}: {hint}");
         }
-        assert_eq!(hint("nonsense"), None);
+        assert_eq!(Document::vocabulary().hint("nonsense"), None);
     }
 
     #[test]
     fn every_term_has_its_product() {
-        for term in INDEX.values().flatten() {
+        for term in Document::vocabulary().index.values().flatten() {
             assert!(PRODUCTS.contains(&term.product), "{}.{}: `{}`", term.section, term.key, term.text);
         }
     }

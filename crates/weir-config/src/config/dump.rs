@@ -6,10 +6,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::print::print_lines;
-use crate::secrets::without_secrets;
-use crate::text::Document;
-
 /// Every key with the value that holds, as TOML; secrets are left out. Cheap to clone.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ShownConfig(Arc<Lines>);
@@ -25,10 +21,11 @@ struct Lines {
 }
 
 impl ShownConfig {
-    pub(crate) fn of(document: &Document) -> Self {
+    /// The lines that `print` passes on, without their ends.
+    pub(crate) fn of_lines(print: impl FnOnce(&mut dyn FnMut(&str))) -> Self {
         let (mut known, mut text, mut ends, mut lines) =
             (HashMap::new(), String::new(), Vec::new(), Vec::new());
-        print_lines(&without_secrets(document), &mut |line| {
+        print(&mut |line| {
             let number = known.get(line).copied().unwrap_or_else(|| {
                 text.push_str(line);
                 ends.push(text.len());

@@ -1,4 +1,6 @@
-//! Where a piece of text is: which file, which bytes of it, and which line and column a person would call it.
+//! Where a piece of text is: which file, which bytes of it, and which line and column they are.
+//!
+//! The lowest module: everything else points into the text with its spans.
 
 use std::ops::Range;
 

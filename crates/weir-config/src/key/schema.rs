@@ -1,11 +1,55 @@
-//! How values are written: what the parser expects, what the reference says and what the JSON Schema demands.
+//! What a declaration says: the tables, their keys, and how values are written. The parser, the reference and the JSON Schema read it.
 
 use std::time::Duration;
 
-use super::Section;
-use crate::mistake::one_of;
+use crate::mistake::{nearest, one_of};
 use crate::source::Tree;
 use crate::value::{Rate, Size, print_duration};
+
+/// A table with known keys.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// Where it stands: `listener.NAME.timeouts`.
+    pub(crate) path: &'static str,
+    /// What it is for; lines as in the source.
+    pub(crate) about: &'static str,
+    /// Its keys in the order of the reference.
+    pub(crate) keys: &'static [Key],
+}
+
+impl Section {
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+
+    /// The key that a word, which is none, is most likely a slip of.
+    pub(super) fn slip_of(&self, word: &str) -> Option<&'static str> {
+        nearest(word, self.keys.iter().map(|key| key.name))
+    }
+}
+
+/// A key of a table.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    /// What it means; lines as in the source.
+    pub(crate) about: &'static str,
+    pub(crate) kind: fn() -> Kind,
+    pub(crate) presence: Presence,
+    /// What other products call it, in Markdown; empty when nothing is alike.
+    pub(crate) like: &'static str,
+}
+
+/// Whether a key has to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It has to.
+    Required,
+    /// Without it, there is no such thing.
+    Optional,
+    /// Without it, this value holds, written as TOML.
+    Default(&'static str),
+}
 
 /// Least and greatest value of a number, in the base unit of its kind (bytes, milliseconds, bytes per second, or itself).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

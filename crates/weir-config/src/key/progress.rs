@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::key::{Bounds, Kind, Reader, Sectional, Value, section};
+use super::Value;
+use super::reader::Reader;
+use super::schema::{Bounds, Kind};
+use super::section::{Sectional, section};
 use crate::source::{Node, Tree};
 use crate::value::{Progress, Rate};
 

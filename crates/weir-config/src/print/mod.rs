@@ -3,8 +3,13 @@
 //! Every key is written out with the value that holds, so that nothing has to be looked up; what is printed reads as the same
 //! configuration.
 
+mod redact;
+
+use crate::config::ShownConfig;
 use crate::key::Value;
 use crate::text::{Document, ListenerText};
+
+pub(crate) use redact::{LEFT_OUT, without_secrets};
 
 pub(crate) fn print(document: &Document) -> String {
     let mut text = String::new();
@@ -15,8 +20,13 @@ pub(crate) fn print(document: &Document) -> String {
     text
 }
 
+/// The document as it is shown, without its secrets.
+pub(crate) fn dump(document: &Document) -> ShownConfig {
+    ShownConfig::of_lines(|print| print_lines(&without_secrets(document), print))
+}
+
 /// Prints line by line.
-pub(crate) fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
+fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
     push_lines(print, "[process]", &lines_of(&document.process));
     let sections = [
         ("[log]", lines_of(&document.log)),

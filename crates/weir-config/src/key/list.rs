@@ -1,0 +1,71 @@
+//! Lists of values: any, at least one, or one value alone.
+
+use super::Value;
+use super::reader::Reader;
+use super::schema::{Bounds, Kind};
+use crate::source::{Node, Tree};
+
+impl<T: Value> Value for Vec<T> {
+    fn kind(bounds: Bounds) -> Kind {
+        Kind::List(Box::new(T::kind(bounds)))
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        let Tree::List(list) = &node.tree else {
+            reader.wrong_type(node, &Self::kind(bounds));
+            return None;
+        };
+        Some(list.iter().filter_map(|item| T::read(item, bounds, reader)).collect())
+    }
+
+    fn write(&self) -> String {
+        let items: Vec<String> = self.iter().map(Value::write).collect();
+        format!("[{}]", items.join(", "))
+    }
+}
+
+/// A list of at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Many<T>(pub(crate) Vec<T>);
+
+impl<T: Value> Value for Many<T> {
+    fn kind(bounds: Bounds) -> Kind {
+        Vec::<T>::kind(bounds)
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        if matches!(&node.tree, Tree::List(list) if list.is_empty()) {
+            reader.report_empty(node);
+            return None;
+        }
+        Vec::read(node, bounds, reader).map(Self)
+    }
+
+    fn write(&self) -> String {
+        self.0.write()
+    }
+}
+
+/// One value or a list of at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OneOrMany<T>(pub(crate) Vec<T>);
+
+impl<T: Value> Value for OneOrMany<T> {
+    fn kind(bounds: Bounds) -> Kind {
+        Kind::Either(vec![T::kind(bounds), Kind::List(Box::new(T::kind(bounds)))])
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::List(_) => Many::read(node, bounds, reader).map(|list| Self(list.0)),
+            _ => T::read(node, bounds, reader).map(|value| Self(vec![value])),
+        }
+    }
+
+    fn write(&self) -> String {
+        match self.0.as_slice() {
+            [only] => only.write(),
+            _ => self.0.write(),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Tables whose keys are names that the author of the config chooses.
+
+use super::Value;
+use super::reader::Reader;
+use super::schema::{Bounds, Kind};
+use super::spanned::Spanned;
+use crate::source::{Node, Tree};
+
+/// A table whose keys are names given by the author of the config, in the order of the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Map<T>(pub(crate) Vec<(Spanned<Box<str>>, T)>);
+
+impl<T> Default for Map<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Value> Value for Map<T> {
+    fn kind(bounds: Bounds) -> Kind {
+        Kind::Map(Box::new(T::kind(bounds)))
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        let Tree::Table(table) = &node.tree else {
+            reader.wrong_type(node, &Self::kind(bounds));
+            return None;
+        };
+        let mut map = Vec::new();
+        for entry in &table.entries {
+            let name = entry.key.as_str();
+            if let Some(value) = reader.named(name, |reader| T::read(&entry.node, bounds, reader)) {
+                map.push((Spanned { value: name.into(), at: entry.key_at }, value));
+            }
+        }
+        Some(Self(map))
+    }
+
+    fn write(&self) -> String {
+        let entries: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, value)| format!("{} = {}", name.value.write(), value.write()))
+            .collect();
+        if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }
+    }
+
+    fn lines(&self, path: &str, lines: &mut Vec<String>) {
+        for (name, value) in &self.0 {
+            value.lines(&format!("{path}.{}", name.value.write()), lines);
+        }
+    }
+}

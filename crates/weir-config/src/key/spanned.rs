@@ -1,0 +1,109 @@
+//! Values with their positions.
+
+use super::Value;
+use super::reader::Reader;
+use super::schema::{Bounds, Kind};
+use super::section::Sectional;
+use crate::source::{Node, Tree};
+use crate::source_map::Span;
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Spanned<T> {
+    pub(crate) value: T,
+    pub(crate) at: Span,
+}
+
+impl<T: Value> Value for Spanned<T> {
+    fn kind(bounds: Bounds) -> Kind {
+        T::kind(bounds)
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { value: T::read(node, bounds, reader)?, at: node.at })
+    }
+
+    fn write(&self) -> String {
+        self.value.write()
+    }
+
+    fn lines(&self, path: &str, lines: &mut Vec<String>) {
+        self.value.lines(path, lines);
+    }
+}
+
+/// A table, where it stands and where each of its keys does.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Located<T> {
+    pub(crate) value: T,
+    pub(crate) at: Span,
+    /// Whether everything in it could be read: otherwise it is not worth comparing with others.
+    pub(crate) is_sound: bool,
+    keys: Vec<(String, Span)>,
+    /// Keys that something in it is probably a slip of.
+    misspelt: Vec<&'static str>,
+}
+
+impl<T> Located<T> {
+    /// A table that no text has.
+    pub(crate) fn unwritten(value: T, at: Span) -> Self {
+        Self { value, at, is_sound: true, keys: Vec::new(), misspelt: Vec::new() }
+    }
+
+    /// Where a key stands; `None` when the text does not set it.
+    pub(crate) fn written(&self, key: &str) -> Option<Span> {
+        self.keys.iter().find(|(known, _)| known == key).map(|(_, at)| *at)
+    }
+
+    /// The keys that the text sets, in its order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|(key, _)| &**key)
+    }
+
+    /// Whether the text does not even try to set a key.
+    pub(crate) fn is_missing(&self, key: &str) -> bool {
+        self.written(key).is_none() && !self.misspelt.contains(&key)
+    }
+
+    /// Where a key stands; `None` when the text does not set it, or to what holds anyway.
+    pub(crate) fn changed(&self, key: &str) -> Option<Span>
+    where
+        T: Sectional + Default,
+    {
+        let entry =
+            |table: &T| table.entries().into_iter().find(|(name, _)| *name == key).map(|(_, value)| value);
+        self.written(key).filter(|_| entry(&self.value) != entry(&T::default()))
+    }
+
+    /// Where a key stands; the table when it is not set.
+    pub(crate) fn key_at(&self, key: &str) -> Span {
+        self.written(key).unwrap_or(self.at)
+    }
+}
+
+impl<T: Sectional> Value for Located<T> {
+    fn kind(bounds: Bounds) -> Kind {
+        T::kind(bounds)
+    }
+
+    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+        let found = reader.found();
+        let value = T::read(node, bounds, reader)?;
+        let is_sound = reader.found() == found;
+        let entries = match &node.tree {
+            Tree::Table(table) => table.entries.as_slice(),
+            _ => &[],
+        };
+        let keys = entries.iter().map(|entry| (entry.key.clone(), entry.key_at)).collect();
+        let misspelt = entries.iter().filter_map(|entry| reader.meant_by(T::SECTION, &entry.key)).collect();
+        Some(Self { value, at: node.at, is_sound, keys, misspelt })
+    }
+
+    fn write(&self) -> String {
+        self.value.write()
+    }
+
+    fn lines(&self, path: &str, lines: &mut Vec<String>) {
+        self.value.lines(path, lines);
+    }
+}
