@@ -4,8 +4,8 @@
 //! bytes go on untouched. Only what these two answers rest on is checked: versions, cipher suites and extensions that
 //! nobody knows yet are the server's business. Must not decrypt, and must not change a byte.
 
-mod message;
 mod names;
+mod message;
 #[cfg(test)]
 mod tests;
 

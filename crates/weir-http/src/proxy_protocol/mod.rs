@@ -4,18 +4,18 @@
 //! by the caller, from the address of the peer and never from the bytes. Specification: `proxy-protocol.txt` of HAProxy,
 //! whose sections are named here.
 
-mod checksum;
-mod tlv;
 mod v1;
 mod v2;
+mod tlv;
+mod checksum;
 #[cfg(test)]
 mod tests;
 
 use std::net::SocketAddr;
 
-pub use tlv::{Ssl, Tlv, Tlvs};
+pub use tlv::{Claims, Ssl, Tlv, Tlvs};
 pub use v1::{LINE_BYTES_MAX, write_v1};
-pub use v2::{Claims, HEADER_BYTES_MAX, HEADER_BYTES_MIN, write_v2};
+pub use v2::{HEADER_BYTES_MAX, HEADER_BYTES_MIN, write_v2};
 
 /// Room for the path of a Unix socket (section 2.2), filled up with zeros.
 pub const PATH_BYTES: usize = 108;

@@ -2,7 +2,6 @@
 //!
 //! All of them are checked when the header is parsed, so that reading them later cannot fail.
 
-use super::v2::Claims;
 use super::{Fault, checksum};
 
 const ALPN: u8 = 0x01;
@@ -47,6 +46,22 @@ pub enum Tlv<'a> {
         /// The value.
         value: &'a [u8],
     },
+}
+
+/// What a header of version 2 says besides the addresses. A value that is too long is left out, not cut: half a name is
+/// another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Claims<'a> {
+    /// The application protocol of the connection, as in ALPN; 255 bytes at most.
+    pub alpn: Option<&'a [u8]>,
+    /// The host name that the client asked for, as in SNI; 255 bytes at most.
+    pub authority: Option<&'a str>,
+    /// What the sender calls the connection; 128 bytes at most.
+    pub unique_id: Option<&'a [u8]>,
+    /// The TLS connection of the client; absent when it has none.
+    pub ssl: Option<Ssl<'a>>,
+    /// Whether a checksum of the header goes with it.
+    pub checksum: bool,
 }
 
 /// What is said about the TLS connection of a client (section 2.2.6).

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::{FromStr, Split};
 
 use super::{Endpoints, Fault, Header, Progress, Tlvs, Version};
-use crate::write;
+use crate::digits;
 
 /// The longest line in bytes, CR LF included.
 pub const LINE_BYTES_MAX: usize = 107;
@@ -79,7 +79,7 @@ pub fn write_v1(out: &mut Vec<u8>, endpoints: &Endpoints<'_>) {
     }
     for end in [source, destination] {
         out.push(b' ');
-        write::decimal(out, end.port().into());
+        digits::decimal(out, end.port().into());
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -91,5 +91,5 @@ fn address(out: &mut Vec<u8>, address: IpAddr) {
     {
         out.extend_from_slice(b"::ffff:");
     }
-    write::address(out, address);
+    digits::address(out, address);
 }

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::tlv::{self, Ssl, Tlvs};
+use super::tlv::{self, Claims, Tlvs};
 use super::{Endpoints, Fault, Header, PATH_BYTES, Progress, Version, checksum};
 
 /// The largest header accepted by default, in bytes. Senders keep theirs below the size of a packet.
@@ -100,22 +100,6 @@ fn split_ports(ports: &[u8]) -> Option<(u16, u16)> {
 fn without_zeros(path: &[u8]) -> &[u8] {
     let len = path.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &path[..len]
-}
-
-/// What a header of version 2 says besides the addresses. A value that is too long is left out, not cut: half a name is
-/// another name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Claims<'a> {
-    /// The application protocol of the connection, as in ALPN; 255 bytes at most.
-    pub alpn: Option<&'a [u8]>,
-    /// The host name that the client asked for, as in SNI; 255 bytes at most.
-    pub authority: Option<&'a str>,
-    /// What the sender calls the connection; 128 bytes at most.
-    pub unique_id: Option<&'a [u8]>,
-    /// The TLS connection of the client; absent when it has none.
-    pub ssl: Option<Ssl<'a>>,
-    /// Whether a checksum of the header goes with it.
-    pub checksum: bool,
 }
 
 /// Appends a header of version 2. Of connections that are the sender's own nothing is said but that.
