@@ -11,9 +11,9 @@ mod message;
 mod digits;
 mod bytes;
 
-pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloFault, HelloProgress};
+pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloProgress};
 pub use http1::{
-    ChunkedDecoder, Decoded, Expectation, Progress, RequestBody, RequestHead, ResponseBody, ResponseHead,
+    ChunkedDecoder, Decoded, Expectation, HeadProgress, RequestBody, RequestHead, ResponseBody, ResponseHead,
     write,
 };
 pub use message::auth::authenticates_connection;
@@ -21,14 +21,15 @@ pub use message::authority::Authority;
 pub use message::connection::ConnectionOptions;
 pub use message::fields::{Field, Fields};
 pub use message::forwarded::{
-    Elements, Forwarded, Node, Value, client_address, forwarded, write_forwarded, x_forwarded_for,
+    ForwardedElement, ForwardedElements, ForwardedNode, ForwardedValue, client_address, forwarded,
+    write_forwarded, x_forwarded_for,
 };
 pub use message::limits::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 pub use message::method::Method;
 pub use message::name::FieldName;
-pub use message::path::{EncodedSlash, PathRules, write_normal_path};
+pub use message::path::{EncodedSlashRule, PathRules, write_normal_path};
 pub use message::rule::Rule;
-pub use message::span::Span;
+pub use message::span::TextSpan;
 pub use message::target::TargetForm;
 pub use message::traceparent::Traceparent;
 pub use message::version::Version;

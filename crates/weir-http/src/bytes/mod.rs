@@ -8,21 +8,21 @@ pub(crate) mod words;
 use words::{ANSWER, WORD_BYTES, below, below_lowest, equal, find, lowest, repeat, word_of_few};
 
 /// Which bytes belong to a class.
-type Class = [bool; 256];
+type ByteClass = [bool; 256];
 
 /// Bytes of a token (RFC 9110 section 5.6.2).
-static TOKEN: Class = class(b"!#$%&'*+-.^_`|~");
+static TOKEN: ByteClass = class(b"!#$%&'*+-.^_`|~");
 
 /// Bytes of a request target: those of RFC 3986, and brackets, which browsers send bare in queries (WHATWG URL, query
 /// percent-encode set) and servers take for names of parameters.
-static TARGET: Class = class(b"!$%&'()*+,-./:;=?@[]_~");
+static TARGET: ByteClass = class(b"!$%&'()*+,-./:;=?@[]_~");
 
 /// Bytes of a registered name (RFC 3986 section 3.2.2) without `%`, and without `,`, which
 /// would make one Host look like a list.
-static HOST: Class = class(b"-._~!$&'()*+;=");
+static HOST: ByteClass = class(b"-._~!$&'()*+;=");
 
 /// Letters, digits and the bytes of `others`.
-const fn class(others: &[u8]) -> Class {
+const fn class(others: &[u8]) -> ByteClass {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 256 {

@@ -9,7 +9,7 @@ use crate::message::rule::Rule;
 
 /// Where in `*( BWS ";" BWS name [ BWS "=" BWS value ] )` the reader stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Extension {
+pub(crate) enum ChunkExtensionState {
     /// White space behind the size; only `;` may follow.
     #[default]
     Size,
@@ -31,13 +31,13 @@ pub(crate) enum Extension {
     AfterValue,
 }
 
-impl Extension {
+impl ChunkExtensionState {
     /// Whether the line may end here.
     pub(crate) fn may_end(self, lenient: LenientChunks) -> bool {
         match self {
-            Extension::Name | Extension::Value | Extension::AfterValue => true,
-            Extension::Size => lenient.padded_size,
-            Extension::BeforeName => lenient.empty_extension,
+            ChunkExtensionState::Name | ChunkExtensionState::Value | ChunkExtensionState::AfterValue => true,
+            ChunkExtensionState::Size => lenient.padded_size,
+            ChunkExtensionState::BeforeName => lenient.empty_extension,
             _ => false,
         }
     }
@@ -45,14 +45,14 @@ impl Extension {
     /// The rule that a byte breaks which may not stand here.
     pub(crate) fn broken_rule(self) -> Rule {
         match self {
-            Extension::Size => Rule::BadChunkSize,
+            ChunkExtensionState::Size => Rule::BadChunkSize,
             _ => Rule::BadChunkExtension,
         }
     }
 
     /// Where the reader stands after `byte`.
-    pub(crate) fn next(self, byte: u8) -> Result<Extension, Rule> {
-        use Extension as E;
+    pub(crate) fn next(self, byte: u8) -> Result<ChunkExtensionState, Rule> {
+        use ChunkExtensionState as E;
         let next = match (self, byte) {
             (E::Quoted, b'"') => E::AfterValue,
             (E::Quoted, b'\\') => E::Escape,

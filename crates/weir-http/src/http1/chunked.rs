@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::chunk_extension::Extension;
+use super::chunk_extension::ChunkExtensionState;
 use super::lines::{Cursor, read_fields};
 use crate::message::fields::Fields;
 use crate::message::limits::ChunkedLimits;
@@ -37,18 +37,18 @@ pub struct Decoded {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ChunkedDecoder {
-    state: State,
+    state: ChunkState,
     limits: ChunkedLimits,
     extension_bytes: usize,
     trailers: Option<Box<Trailers>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     /// In the size of a chunk, `digits` of it read.
     Size { size: u64, digits: u8 },
     /// In the extensions of a chunk.
-    Extension { size: u64, part: Extension },
+    Extension { size: u64, part: ChunkExtensionState },
     /// At the LF that ends the line of a size.
     SizeEnd { size: u64 },
     /// In the data of a chunk, of which `left` bytes are missing, at least one.
@@ -69,9 +69,9 @@ enum State {
     Broken(Rule),
 }
 
-impl Default for State {
-    fn default() -> State {
-        State::Size { size: 0, digits: 0 }
+impl Default for ChunkState {
+    fn default() -> ChunkState {
+        ChunkState::Size { size: 0, digits: 0 }
     }
 }
 
@@ -92,7 +92,7 @@ impl ChunkedDecoder {
     /// Ready for the next body, with the same limits.
     #[inline]
     pub fn reset(&mut self) {
-        self.state = State::default();
+        self.state = ChunkState::default();
         self.extension_bytes = 0;
         self.trailers = None;
     }
@@ -100,7 +100,7 @@ impl ChunkedDecoder {
     /// Whether the body has ended.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ChunkState::Done
     }
 
     /// Bytes of payload still missing from the chunk being received; 0 between chunks. These bytes may pass around the
@@ -108,7 +108,7 @@ impl ChunkedDecoder {
     #[inline]
     pub fn data_left(&self) -> u64 {
         match self.state {
-            State::Data { left } => left,
+            ChunkState::Data { left } => left,
             _ => 0,
         }
     }
@@ -118,10 +118,10 @@ impl ChunkedDecoder {
     /// More than [`ChunkedDecoder::data_left`] counts as all of them.
     #[inline]
     pub fn skip_data(&mut self, len: u64) {
-        if let State::Data { left } = &mut self.state {
+        if let ChunkState::Data { left } = &mut self.state {
             *left = left.saturating_sub(len);
             if *left == 0 {
-                self.state = State::DataCr;
+                self.state = ChunkState::DataCr;
             }
         }
     }
@@ -133,14 +133,14 @@ impl ChunkedDecoder {
     /// The rule that the frames break, now and at every further call; no payload of this call may be passed on.
     #[inline]
     pub fn decode(&mut self, buf: &mut [u8]) -> Result<Decoded, Rule> {
-        self.decode_frames(buf).inspect_err(|&rule| self.state = State::Broken(rule))
+        self.decode_frames(buf).inspect_err(|&rule| self.state = ChunkState::Broken(rule))
     }
 
     fn decode_frames(&mut self, buf: &mut [u8]) -> Result<Decoded, Rule> {
         let mut data = 0..0;
         let mut at = 0;
-        while at < buf.len() && self.state != State::Done {
-            if let State::Data { left } = self.state {
+        while at < buf.len() && self.state != ChunkState::Done {
+            if let ChunkState::Data { left } = self.state {
                 let len = usize::try_from(left).map_or(buf.len() - at, |left| left.min(buf.len() - at));
                 if data.is_empty() {
                     data = at..at + len;
@@ -163,28 +163,28 @@ impl ChunkedDecoder {
     fn decode_frame(&mut self, bytes: &[u8]) -> Result<usize, Rule> {
         let byte = bytes[0];
         self.state = match self.state {
-            State::Size { size, digits } => return self.read_size(bytes, size, digits),
-            State::Extension { size, part } => return self.read_extension(bytes, size, part),
-            State::SizeEnd { size } if byte == b'\n' => match size {
-                0 => State::TrailerStart,
-                left => State::Data { left },
+            ChunkState::Size { size, digits } => return self.read_size(bytes, size, digits),
+            ChunkState::Extension { size, part } => return self.read_extension(bytes, size, part),
+            ChunkState::SizeEnd { size } if byte == b'\n' => match size {
+                0 => ChunkState::TrailerStart,
+                left => ChunkState::Data { left },
             },
-            State::SizeEnd { .. } => return Err(Rule::BadChunkSize),
-            State::DataCr if byte == b'\r' => State::DataEnd,
-            State::DataEnd if byte == b'\n' => State::default(),
-            State::DataCr | State::DataEnd => return Err(Rule::BadChunkEnd),
-            State::TrailerStart if byte == b'\r' => State::TrailerEnd,
-            State::TrailerEnd if byte == b'\n' => State::Done,
-            State::TrailerEnd => return Err(Rule::BadTrailer),
-            State::TrailerStart => {
+            ChunkState::SizeEnd { .. } => return Err(Rule::BadChunkSize),
+            ChunkState::DataCr if byte == b'\r' => ChunkState::DataEnd,
+            ChunkState::DataEnd if byte == b'\n' => ChunkState::default(),
+            ChunkState::DataCr | ChunkState::DataEnd => return Err(Rule::BadChunkEnd),
+            ChunkState::TrailerStart if byte == b'\r' => ChunkState::TrailerEnd,
+            ChunkState::TrailerEnd if byte == b'\n' => ChunkState::Done,
+            ChunkState::TrailerEnd => return Err(Rule::BadTrailer),
+            ChunkState::TrailerStart => {
                 self.trailers = Some(Box::default());
-                State::Trailers
+                ChunkState::Trailers
             }
-            State::Trailers => return self.read_trailers(bytes),
-            State::Broken(rule) => return Err(rule),
-            State::Data { .. } | State::Done => return Ok(0),
+            ChunkState::Trailers => return self.read_trailers(bytes),
+            ChunkState::Broken(rule) => return Err(rule),
+            ChunkState::Data { .. } | ChunkState::Done => return Ok(0),
         };
-        Ok(usize::from(self.state != State::Trailers))
+        Ok(usize::from(self.state != ChunkState::Trailers))
     }
 
     /// Reads digits of a size and what ends them.
@@ -196,11 +196,11 @@ impl ChunkedDecoder {
                 b'a'..=b'f' => byte - b'a' + 10,
                 b'A'..=b'F' => byte - b'A' + 10,
                 b'\r' if digits > 0 => {
-                    self.state = State::SizeEnd { size };
+                    self.state = ChunkState::SizeEnd { size };
                     return Ok(index + 1);
                 }
                 b';' | b' ' | b'\t' if digits > 0 => {
-                    self.state = State::Extension { size, part: Extension::default() };
+                    self.state = ChunkState::Extension { size, part: ChunkExtensionState::default() };
                     return Ok(index);
                 }
                 _ => return Err(Rule::BadChunkSize),
@@ -216,24 +216,29 @@ impl ChunkedDecoder {
             digits += 1;
             size = size << 4 | u64::from(digit);
         }
-        self.state = State::Size { size, digits };
+        self.state = ChunkState::Size { size, digits };
         Ok(bytes.len())
     }
 
     #[cold]
-    fn read_extension(&mut self, bytes: &[u8], size: u64, mut part: Extension) -> Result<usize, Rule> {
+    fn read_extension(
+        &mut self,
+        bytes: &[u8],
+        size: u64,
+        mut part: ChunkExtensionState,
+    ) -> Result<usize, Rule> {
         for (index, &byte) in bytes.iter().enumerate() {
             if byte == b'\r' {
                 if !part.may_end(self.limits.lenient) {
                     return Err(part.broken_rule());
                 }
-                self.state = State::SizeEnd { size };
+                self.state = ChunkState::SizeEnd { size };
                 return Ok(index + 1);
             }
             part = part.next(byte)?;
             self.count_extension(1)?;
         }
-        self.state = State::Extension { size, part };
+        self.state = ChunkState::Extension { size, part };
         Ok(bytes.len())
     }
 
@@ -262,7 +267,7 @@ impl ChunkedDecoder {
         let complete = read_fields(text, cursor, fields, self.limits.trailer_fields_max, |_, _, _| Ok(()));
         match complete {
             Ok(true) => {
-                self.state = State::Done;
+                self.state = ChunkState::Done;
                 text.truncate(cursor.position);
                 Ok(cursor.position - before)
             }

@@ -8,7 +8,7 @@ use crate::bytes::{is_space, is_token_byte, target_run, token_run, trim, value_r
 use crate::message::fields::{Field, Fields};
 use crate::message::name::FieldName;
 use crate::message::rule::Rule;
-use crate::message::span::Span;
+use crate::message::span::TextSpan;
 
 /// How far into its bytes a parser has come.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,12 +18,12 @@ pub(crate) struct Cursor {
     /// End of the bytes of that line that have been read.
     read: usize,
     /// What the line was in the middle of when the bytes ended.
-    within: Within,
+    within: PartialToken,
 }
 
 /// The long parts of a line. In the middle of one, new bytes that go on with it need not make the line be read again.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum Within {
+pub(crate) enum PartialToken {
     /// None: a short part, or a boundary.
     #[default]
     None,
@@ -38,7 +38,7 @@ pub(crate) enum Within {
 impl Cursor {
     /// Stops before the line at `position`, of which all `bytes` there are have been read.
     #[cold]
-    pub(crate) fn stop(&mut self, position: usize, bytes: &[u8], within: Within) {
+    pub(crate) fn stop(&mut self, position: usize, bytes: &[u8], within: PartialToken) {
         *self = Cursor { position, read: bytes.len(), within };
     }
 
@@ -46,10 +46,10 @@ impl Cursor {
     #[inline]
     pub(crate) fn still_within(&mut self, bytes: &[u8]) -> bool {
         let run = match self.within {
-            Within::None => return false,
-            Within::Target => target_run,
-            Within::Name => token_run,
-            Within::Value => value_run,
+            PartialToken::None => return false,
+            PartialToken::Target => target_run,
+            PartialToken::Name => token_run,
+            PartialToken::Value => value_run,
         };
         let new = bytes.get(self.read..).unwrap_or_default();
         let still = run(new) == new.len();
@@ -69,7 +69,7 @@ pub(crate) fn read_fields(
     cursor: &mut Cursor,
     fields: &mut Fields,
     fields_max: usize,
-    mut take: impl FnMut(FieldName, Span, &[u8]) -> Result<(), Rule>,
+    mut take: impl FnMut(FieldName, TextSpan, &[u8]) -> Result<(), Rule>,
 ) -> Result<bool, Rule> {
     let mut rest = bytes.get(cursor.position..).unwrap_or_default();
     loop {
@@ -90,8 +90,8 @@ pub(crate) fn read_fields(
         }
         let start = bytes.len() - rest.len();
         let value_start = start + line.value_start;
-        let name = Span::new(start, start + line.name_len);
-        let value = Span::new(value_start, value_start + line.value.len());
+        let name = TextSpan::new(start, start + line.name_len);
+        let value = TextSpan::new(value_start, value_start + line.value.len());
         take(line.known, value, line.value)?;
         fields.push(Field { name, value, known: line.known });
         rest = line.after;
@@ -100,16 +100,16 @@ pub(crate) fn read_fields(
 
 /// The part of a field line in whose middle the bytes of `line` end.
 #[cold]
-fn within(line: &[u8]) -> Within {
+fn within(line: &[u8]) -> PartialToken {
     match line {
-        [] | [.., b'\r'] => Within::None,
-        _ if memchr::memchr(b':', line).is_some() => Within::Value,
-        _ => Within::Name,
+        [] | [.., b'\r'] => PartialToken::None,
+        _ if memchr::memchr(b':', line).is_some() => PartialToken::Value,
+        _ => PartialToken::Name,
     }
 }
 
 /// A field line.
-struct Line<'a> {
+struct FieldLine<'a> {
     known: FieldName,
     /// Length of the name, with which the line starts.
     name_len: usize,
@@ -122,7 +122,7 @@ struct Line<'a> {
 
 /// Reads the field line that `line` starts with; `None` when bytes are missing.
 #[inline(always)]
-fn read_line(line: &[u8]) -> Result<Option<Line<'_>>, Rule> {
+fn read_line(line: &[u8]) -> Result<Option<FieldLine<'_>>, Rule> {
     let (known, name_len) = match FieldName::recognise_start(line) {
         Some(recognised) => recognised,
         None => match read_other_name(line)? {
@@ -146,7 +146,7 @@ fn read_line(line: &[u8]) -> Result<Option<Line<'_>>, Rule> {
             (name_len + 1 + spaces, trim(value))
         }
     };
-    Ok(Some(Line { known, name_len, value_start, value, after: &text[len + 2..] }))
+    Ok(Some(FieldLine { known, name_len, value_start, value, after: &text[len + 2..] }))
 }
 
 /// Whether `value` is not empty and neither starts nor ends with white space.

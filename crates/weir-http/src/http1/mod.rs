@@ -20,7 +20,7 @@ pub use response::{ResponseBody, ResponseHead};
 
 /// How far a head has been parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum HeadProgress {
     /// More bytes are needed.
     Incomplete,
     /// The head is complete and valid.

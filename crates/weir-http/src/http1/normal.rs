@@ -19,7 +19,7 @@ const EMPTY_LINES_MAX: u8 = 4;
 
 /// The rewritten part of one head.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Normal {
+pub(crate) struct NormalizedHead {
     /// Whether the head is rewritten at all.
     active: bool,
     /// The rewritten lines.
@@ -31,7 +31,7 @@ pub(crate) struct Normal {
     /// End of the received bytes already searched for the end of the next line.
     searched: usize,
     /// What the next line is.
-    next: Next,
+    next: NextLine,
     /// The Content-Length seen.
     length: Option<u64>,
     /// Whether `Transfer-Encoding: chunked` was seen.
@@ -41,7 +41,7 @@ pub(crate) struct Normal {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Next {
+enum NextLine {
     #[default]
     StartLine,
     Field,
@@ -49,12 +49,12 @@ enum Next {
     End,
 }
 
-impl Normal {
+impl NormalizedHead {
     /// Forgets everything but keeps the memory.
     #[inline]
     pub(crate) fn clear(&mut self) {
         if self.active {
-            *self = Normal { text: std::mem::take(&mut self.text), ..Normal::default() };
+            *self = NormalizedHead { text: std::mem::take(&mut self.text), ..NormalizedHead::default() };
             self.text.clear();
         }
     }
@@ -104,7 +104,7 @@ impl Normal {
 
     /// Rewrites the lines that are complete in `received`, which starts as it did last time.
     pub(crate) fn take_lines(&mut self, received: &[u8], lenient: &Lenient) {
-        while self.next != Next::End {
+        while self.next != NextLine::End {
             let unseen = self.searched.max(self.taken);
             let Some(at) = received.get(unseen..).and_then(|bytes| memchr::memchr(b'\n', bytes)) else {
                 self.searched = received.len();
@@ -125,18 +125,18 @@ impl Normal {
         let start = self.text.len();
         let mut held = false;
         match self.next {
-            Next::StartLine => {
+            NextLine::StartLine => {
                 let is_empty = line.is_empty() && end == b"\r\n";
                 if is_empty && lenient.empty_lines && self.empty_lines < EMPTY_LINES_MAX {
                     self.empty_lines += 1;
                     return;
                 }
                 if !line.is_empty() {
-                    self.next = Next::Field;
+                    self.next = NextLine::Field;
                 }
                 self.push_start_line(line, lenient);
             }
-            _ if line.is_empty() => self.next = Next::End,
+            _ if line.is_empty() => self.next = NextLine::End,
             _ if line.starts_with(b" ") || line.starts_with(b"\t") => {
                 if lenient.obs_fold && self.unfold(line, end) {
                     return;

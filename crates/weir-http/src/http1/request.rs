@@ -4,10 +4,10 @@
 //! rule of RFC 9110 and RFC 9112 already held against it; nothing further up needs to look at the grammar again.
 //! It must not decide what to answer, nor what to forward.
 
-use super::Progress;
-use super::framing::Framing;
+use super::HeadProgress;
+use super::framing::BodyFraming;
 use super::lines::{Cursor, read_fields};
-use super::normal::Normal;
+use super::normal::NormalizedHead;
 use super::request_line::{self, RequestLine, read_method, skip_empty_lines};
 use crate::message::authority::Authority;
 use crate::message::connection::{self, ConnectionOptions};
@@ -15,9 +15,9 @@ use crate::message::fields::{Field, Fields};
 use crate::message::limits::HeadLimits;
 use crate::message::method::Method;
 use crate::message::name::FieldName;
-use crate::message::path::{EncodedSlash, PathRules, has_encoded_slash, write_normal_path};
+use crate::message::path::{EncodedSlashRule, PathRules, has_encoded_slash, write_normal_path};
 use crate::message::rule::Rule;
-use crate::message::span::Span;
+use crate::message::span::TextSpan;
 use crate::message::target::TargetForm;
 use crate::message::version::Version;
 
@@ -50,13 +50,13 @@ pub enum Expectation {
 /// Spans refer to [`RequestHead::text`], and the accessors mean something only once `parse` said `Complete`.
 ///
 /// ```
-/// use weir_http::{FieldName, HeadLimits, Progress, RequestBody, RequestHead};
+/// use weir_http::{FieldName, HeadLimits, HeadProgress, RequestBody, RequestHead};
 ///
 /// let received = b"POST /a?b HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\n\r\nhello";
 /// let mut head = RequestHead::new();
 /// let limits = HeadLimits::default();
-/// assert_eq!(head.parse(&received[..20], &limits), Ok(Progress::Incomplete));
-/// let Ok(Progress::Complete { len }) = head.parse(received, &limits) else { unreachable!() };
+/// assert_eq!(head.parse(&received[..20], &limits), Ok(HeadProgress::Incomplete));
+/// let Ok(HeadProgress::Complete { len }) = head.parse(received, &limits) else { unreachable!() };
 ///
 /// let text = head.text(received);
 /// assert_eq!(head.path().of(text), b"/a");
@@ -74,7 +74,7 @@ pub struct RequestHead {
     line: RequestLine,
     fields: Fields,
     facts: Facts,
-    normal: Normal,
+    normal: NormalizedHead,
     /// The normal form of the path; empty when the path is in it.
     normal_path: Vec<u8>,
 }
@@ -82,13 +82,13 @@ pub struct RequestHead {
 /// What the fields say about the request as a whole.
 #[derive(Debug, Clone, Copy, Default)]
 struct Facts {
-    framing: Framing,
+    framing: BodyFraming,
     connection: ConnectionOptions,
     expectation: Expectation,
-    host: Option<Span>,
+    host: Option<TextSpan>,
     host_len: u32,
     port: Option<u16>,
-    upgrade: Option<Span>,
+    upgrade: Option<TextSpan>,
 }
 
 impl RequestHead {
@@ -126,7 +126,7 @@ impl RequestHead {
     /// The first rule that the bytes break, read from the left, however they were cut into calls. The head must be
     /// reset then; nothing may be forwarded and nothing behind it may be read as another request.
     #[inline]
-    pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
+    pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<HeadProgress, Rule> {
         if self.len == 0 {
             let window = received.get(..limits.window()).unwrap_or(received);
             let len = if self.normal.is_active() {
@@ -140,10 +140,10 @@ impl RequestHead {
             match len? {
                 Some(len) => self.len = len,
                 None if window.len() >= limits.window() => return Err(Rule::HeadTooLarge),
-                None => return Ok(Progress::Incomplete),
+                None => return Ok(HeadProgress::Incomplete),
             }
         }
-        Ok(Progress::Complete { len: self.len })
+        Ok(HeadProgress::Complete { len: self.len })
     }
 
     /// Goes on from the first incomplete line. Gives the length of the head once it is complete.
@@ -180,7 +180,7 @@ impl RequestHead {
     fn normalise_path(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<(), Rule> {
         let PathRules { encoded_slash, refuse_other_forms } = limits.paths;
         let path = self.line.target.path.of(bytes);
-        if encoded_slash == EncodedSlash::Refuse && has_encoded_slash(path) {
+        if encoded_slash == EncodedSlashRule::Refuse && has_encoded_slash(path) {
             return Err(Rule::EncodedSlash);
         }
         self.normal_path.clear();
@@ -260,13 +260,13 @@ impl RequestHead {
 
     /// Where the name of the method stands.
     #[inline]
-    pub fn method_span(&self) -> Span {
+    pub fn method_span(&self) -> TextSpan {
         self.line.method_span
     }
 
     /// The request target as received.
     #[inline]
-    pub fn target(&self) -> Span {
+    pub fn target(&self) -> TextSpan {
         self.line.target.span
     }
 
@@ -279,7 +279,7 @@ impl RequestHead {
     /// The path of the target as received, never empty but in the authority form: `/` when an absolute target has none, `*` in the
     /// asterisk form.
     #[inline]
-    pub fn path(&self) -> Span {
+    pub fn path(&self) -> TextSpan {
         self.line.target.path
     }
 
@@ -297,14 +297,14 @@ impl RequestHead {
 
     /// The query of the target without its `?`; `None` when there is no `?`.
     #[inline]
-    pub fn query(&self) -> Option<Span> {
+    pub fn query(&self) -> Option<TextSpan> {
         self.line.target.query
     }
 
     /// `host[:port]` that the request is for: of an absolute target or CONNECT if it is one, else of Host. Empty when
     /// Host is missing, in HTTP/1.0.
     #[inline]
-    pub fn authority(&self) -> Span {
+    pub fn authority(&self) -> TextSpan {
         match self.line.target.form {
             TargetForm::Origin | TargetForm::Asterisk => self.facts.host.unwrap_or_default(),
             TargetForm::Absolute | TargetForm::Authority => self.line.target.authority,
@@ -313,12 +313,12 @@ impl RequestHead {
 
     /// The host of [`RequestHead::authority`], an IPv6 address with its brackets.
     #[inline]
-    pub fn host(&self) -> Span {
+    pub fn host(&self) -> TextSpan {
         let len = match self.line.target.form {
             TargetForm::Origin | TargetForm::Asterisk => self.facts.host_len,
             TargetForm::Absolute | TargetForm::Authority => self.line.target.host_len,
         };
-        Span { len, ..self.authority() }
+        TextSpan { len, ..self.authority() }
     }
 
     /// The port of [`RequestHead::authority`] when one is given, 1 to 65535.
@@ -346,9 +346,9 @@ impl RequestHead {
     #[inline]
     pub fn body(&self) -> RequestBody {
         match self.facts.framing {
-            Framing { chunked: true, .. } => RequestBody::Chunked,
-            Framing { length: None | Some(0), .. } => RequestBody::None,
-            Framing { length: Some(length), .. } => RequestBody::Length(length),
+            BodyFraming { chunked: true, .. } => RequestBody::Chunked,
+            BodyFraming { length: None | Some(0), .. } => RequestBody::None,
+            BodyFraming { length: Some(length), .. } => RequestBody::Length(length),
         }
     }
 
@@ -396,7 +396,7 @@ impl RequestHead {
 
     /// The value of `Upgrade` when it counts: in HTTP/1.1, with `Connection: upgrade`, in one field only.
     #[inline]
-    pub fn upgrade(&self) -> Option<Span> {
+    pub fn upgrade(&self) -> Option<TextSpan> {
         let counts = self.facts.connection.upgrade() && self.line.version == Version::Http11;
         if counts { self.facts.upgrade.filter(|value| !value.is_empty()) } else { None }
     }
@@ -405,7 +405,7 @@ impl RequestHead {
 impl Facts {
     /// Takes in one field.
     #[inline]
-    fn add(&mut self, name: FieldName, span: Span, value: &[u8], version: Version) -> Result<(), Rule> {
+    fn add(&mut self, name: FieldName, span: TextSpan, value: &[u8], version: Version) -> Result<(), Rule> {
         const TELLING: u64 = FieldName::Host.bit()
             | FieldName::ContentLength.bit()
             | FieldName::TransferEncoding.bit()
@@ -432,7 +432,7 @@ impl Facts {
     }
 
     #[inline]
-    fn add_host(&mut self, span: Span, value: &[u8]) -> Result<(), Rule> {
+    fn add_host(&mut self, span: TextSpan, value: &[u8]) -> Result<(), Rule> {
         if self.host.is_some() {
             return Err(Rule::SeveralHosts);
         }
@@ -444,7 +444,7 @@ impl Facts {
     }
 
     #[cold]
-    fn add_rare(&mut self, name: FieldName, span: Span, value: &[u8], version: Version) {
+    fn add_rare(&mut self, name: FieldName, span: TextSpan, value: &[u8], version: Version) {
         match name {
             FieldName::Expect if version == Version::Http11 => {
                 let continues = value.eq_ignore_ascii_case(b"100-continue");
@@ -457,7 +457,7 @@ impl Facts {
             FieldName::Upgrade => {
                 // Two Upgrade fields are one list; no protocol Weir tunnels is ever offered so. An empty span stands
                 // for "several", which `upgrade` does not report.
-                self.upgrade = Some(if self.upgrade.is_some() { Span::default() } else { span });
+                self.upgrade = Some(if self.upgrade.is_some() { TextSpan::default() } else { span });
             }
             _ => {}
         }

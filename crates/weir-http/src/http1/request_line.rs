@@ -3,13 +3,13 @@
 //! Read from the left, so whatever is not HTTP/1 (a TLS handshake, the HTTP/2 preface, a PROXY header, noise) is
 //! refused at its first wrong byte, without waiting for an end of line that may never come.
 
-use super::lines::{Within, blame_line_end};
+use super::lines::{PartialToken, blame_line_end};
 use crate::bytes::{target_run, token_run};
 use crate::message::limits::HeadLimits;
 use crate::message::method::Method;
 use crate::message::rule::Rule;
-use crate::message::span::Span;
-use crate::message::target::Target;
+use crate::message::span::TextSpan;
+use crate::message::target::RequestTarget;
 use crate::message::version::Version;
 
 /// Longest method in bytes; the longest registered one has 17 (`UPDATEREDIRECTREF`).
@@ -22,8 +22,8 @@ const EMPTY_LINES_MAX: usize = 4;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RequestLine {
     pub(crate) method: Method,
-    pub(crate) method_span: Span,
-    pub(crate) target: Target,
+    pub(crate) method_span: TextSpan,
+    pub(crate) target: RequestTarget,
     pub(crate) version: Version,
 }
 
@@ -66,8 +66,8 @@ impl RequestLine {
         }
         let target_end = target_start + target_len;
         self.method = method;
-        self.method_span = Span::new(start, start + method_len);
-        self.target.read(bytes, Span::new(target_start, target_end), method, limits)?;
+        self.method_span = TextSpan::new(start, start + method_len);
+        self.target.read(bytes, TextSpan::new(target_start, target_end), method, limits)?;
         let rest = &rest[target_len + 1..];
         self.version = if rest.starts_with(b"HTTP/1.1\r\n") {
             Version::Http11
@@ -98,10 +98,14 @@ fn unusual_version(rest: &[u8]) -> Result<Option<Version>, Rule> {
 }
 
 /// The part of a request line in whose middle the bytes of `line` end.
-pub(crate) fn within(line: &[u8], limits: &HeadLimits) -> Within {
+pub(crate) fn within(line: &[u8], limits: &HeadLimits) -> PartialToken {
     // Beyond the limit the line is read again, to be refused. Methods and versions are short enough to be read again.
     let spaces = line.iter().filter(|&&byte| byte == b' ').count();
-    if spaces == 1 && line.len() <= limits.target_bytes_max { Within::Target } else { Within::None }
+    if spaces == 1 && line.len() <= limits.target_bytes_max {
+        PartialToken::Target
+    } else {
+        PartialToken::None
+    }
 }
 
 /// Reads the method at `start` and the space behind it. Gives the method with its length.

@@ -3,10 +3,10 @@
 //! As strict as the request side: a response whose end two parsers could see in different places poisons every later
 //! exchange on its connection, so it is refused here and becomes a 502 further up.
 
-use super::Progress;
-use super::framing::{Framing, parse_length};
-use super::lines::{Cursor, Within, read_fields};
-use super::normal::Normal;
+use super::HeadProgress;
+use super::framing::{BodyFraming, parse_length};
+use super::lines::{Cursor, PartialToken, read_fields};
+use super::normal::NormalizedHead;
 use super::status_line::{REASON, StatusLine};
 use crate::bytes::elements;
 use crate::message::connection::{self, ConnectionOptions};
@@ -15,7 +15,7 @@ use crate::message::limits::HeadLimits;
 use crate::message::method::Method;
 use crate::message::name::FieldName;
 use crate::message::rule::Rule;
-use crate::message::span::Span;
+use crate::message::span::TextSpan;
 use crate::message::version::Version;
 
 /// How the body of a response is delimited (RFC 9112 section 6.3).
@@ -42,9 +42,9 @@ pub struct ResponseHead {
     len: usize,
     line: StatusLine,
     fields: Fields,
-    framing: Framing,
+    framing: BodyFraming,
     connection: ConnectionOptions,
-    normal: Normal,
+    normal: NormalizedHead,
 }
 
 impl ResponseHead {
@@ -68,7 +68,7 @@ impl ResponseHead {
         self.len = 0;
         self.line = StatusLine::default();
         self.fields.clear();
-        self.framing = Framing::default();
+        self.framing = BodyFraming::default();
         self.connection = ConnectionOptions::default();
     }
 
@@ -82,7 +82,7 @@ impl ResponseHead {
     /// The first rule that the bytes break, read from the left, however they were cut into calls. The connection to
     /// the server must not be used again then.
     #[inline]
-    pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<Progress, Rule> {
+    pub fn parse(&mut self, received: &[u8], limits: &HeadLimits) -> Result<HeadProgress, Rule> {
         if self.len == 0 {
             let window = received.get(..limits.window()).unwrap_or(received);
             let len = if self.normal.is_active() {
@@ -96,10 +96,10 @@ impl ResponseHead {
             match len? {
                 Some(len) => self.len = len,
                 None if window.len() >= limits.window() => return Err(Rule::HeadTooLarge),
-                None => return Ok(Progress::Incomplete),
+                None => return Ok(HeadProgress::Incomplete),
             }
         }
-        Ok(Progress::Complete { len: self.len })
+        Ok(HeadProgress::Complete { len: self.len })
     }
 
     /// Goes on from the first incomplete line. Gives the length of the head once it is complete.
@@ -112,9 +112,9 @@ impl ResponseHead {
             let Some((line, next)) = StatusLine::read(bytes, limits.lenient.high_status)? else {
                 // Past version and status there is only the reason phrase.
                 let within = if bytes.len() > REASON && !bytes.ends_with(b"\r") {
-                    Within::Value
+                    PartialToken::Value
                 } else {
-                    Within::None
+                    PartialToken::None
                 };
                 self.cursor.stop(0, bytes, within);
                 return Ok(None);
@@ -198,7 +198,7 @@ impl ResponseHead {
 
     /// The reason phrase, which may be empty.
     #[inline]
-    pub fn reason(&self) -> Span {
+    pub fn reason(&self) -> TextSpan {
         self.line.reason
     }
 
@@ -236,10 +236,10 @@ impl ResponseHead {
         };
         match self.framing {
             _ if bodiless => ResponseBody::None,
-            Framing { chunked: true, .. } => ResponseBody::Chunked,
-            Framing { length: Some(0), .. } => ResponseBody::None,
-            Framing { length: Some(length), .. } => ResponseBody::Length(length),
-            Framing { length: None, .. } => ResponseBody::UntilClose,
+            BodyFraming { chunked: true, .. } => ResponseBody::Chunked,
+            BodyFraming { length: Some(0), .. } => ResponseBody::None,
+            BodyFraming { length: Some(length), .. } => ResponseBody::Length(length),
+            BodyFraming { length: None, .. } => ResponseBody::UntilClose,
         }
     }
 
@@ -263,7 +263,7 @@ fn take_field(
     name: FieldName,
     value: &[u8],
     version: Version,
-    framing: &mut Framing,
+    framing: &mut BodyFraming,
     connection: &mut ConnectionOptions,
 ) -> Result<(), Rule> {
     match name {

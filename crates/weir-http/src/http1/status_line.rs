@@ -3,7 +3,7 @@
 use super::lines::blame_line_end;
 use crate::bytes::value_run;
 use crate::message::rule::Rule;
-use crate::message::span::Span;
+use crate::message::span::TextSpan;
 use crate::message::version::Version;
 
 /// A valid status line.
@@ -11,7 +11,7 @@ use crate::message::version::Version;
 pub(super) struct StatusLine {
     pub(super) version: Version,
     pub(super) status: u16,
-    pub(super) reason: Span,
+    pub(super) reason: TextSpan,
 }
 
 /// Where the reason phrase starts in a status line: behind version, status and a space each.
@@ -47,7 +47,7 @@ impl StatusLine {
         };
         match &bytes[end..] {
             [b'\r', b'\n', ..] => {
-                Ok(Some((StatusLine { version, status, reason: Span::new(start, end) }, end + 2)))
+                Ok(Some((StatusLine { version, status, reason: TextSpan::new(start, end) }, end + 2)))
             }
             [] | [b'\r'] => Ok(None),
             rest => Err(blame_line_end(rest)),

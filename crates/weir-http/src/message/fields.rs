@@ -4,15 +4,15 @@
 //! in one word, so asking for an absent field costs one test. Names and values are spans into the text of the head.
 
 use super::name::FieldName;
-use super::span::Span;
+use super::span::TextSpan;
 
 /// One field line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// The name as received.
-    pub name: Span,
+    pub name: TextSpan,
     /// The value without the white space around it.
-    pub value: Span,
+    pub value: TextSpan,
     /// The name if it is one Weir knows.
     pub known: FieldName,
 }

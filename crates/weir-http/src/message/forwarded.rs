@@ -12,7 +12,7 @@ use crate::digits;
 
 /// One end of a hop (RFC 7239 section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Node<'a> {
+pub enum ForwardedNode<'a> {
     /// An address, with its port if given.
     Address(IpAddr, Option<u16>),
     /// `unknown`: the proxy did not know.
@@ -21,15 +21,15 @@ pub enum Node<'a> {
     Obfuscated(&'a [u8]),
 }
 
-impl<'a> Node<'a> {
+impl<'a> ForwardedNode<'a> {
     /// Reads one node without quotes around it. IPv6 addresses may lack their brackets, as in `X-Forwarded-For`.
-    pub fn parse(text: &'a [u8]) -> Option<Node<'a>> {
+    pub fn parse(text: &'a [u8]) -> Option<ForwardedNode<'a>> {
         if text.eq_ignore_ascii_case(b"unknown") {
-            return Some(Node::Unknown);
+            return Some(ForwardedNode::Unknown);
         }
         if let [b'_', rest @ ..] = text {
             let valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-            return (!rest.is_empty() && rest.iter().all(valid)).then_some(Node::Obfuscated(text));
+            return (!rest.is_empty() && rest.iter().all(valid)).then_some(ForwardedNode::Obfuscated(text));
         }
         let text = std::str::from_utf8(text).ok()?;
         if let Some(bracketed) = text.strip_prefix('[') {
@@ -37,20 +37,20 @@ impl<'a> Node<'a> {
             let address: Ipv6Addr = address.parse().ok()?;
             let port =
                 if port.is_empty() { None } else { Some(parse_port(port.strip_prefix(':')?.as_bytes())?) };
-            return Some(Node::Address(address.into(), port));
+            return Some(ForwardedNode::Address(address.into(), port));
         }
         if let Ok(address) = text.parse() {
-            return Some(Node::Address(address, None));
+            return Some(ForwardedNode::Address(address, None));
         }
         let (address, port) = text.split_once(':')?;
         let address: Ipv4Addr = address.parse().ok()?;
-        Some(Node::Address(address.into(), Some(parse_port(port.as_bytes())?)))
+        Some(ForwardedNode::Address(address.into(), Some(parse_port(port.as_bytes())?)))
     }
 }
 
 /// The nodes of one `X-Forwarded-For` value, the client's claimed address first; `None` for what is not a node.
-pub fn x_forwarded_for(value: &[u8]) -> impl DoubleEndedIterator<Item = Option<Node<'_>>> {
-    elements(value).filter(|element| !element.is_empty()).map(Node::parse)
+pub fn x_forwarded_for(value: &[u8]) -> impl DoubleEndedIterator<Item = Option<ForwardedNode<'_>>> {
+    elements(value).filter(|element| !element.is_empty()).map(ForwardedNode::parse)
 }
 
 /// The address of the client behind the connection from `peer`.
@@ -59,7 +59,7 @@ pub fn x_forwarded_for(value: &[u8]) -> impl DoubleEndedIterator<Item = Option<N
 /// one before it; the answer is the first that is not trusted, or the last that anyone vouched for.
 pub fn client_address<'a>(
     peer: IpAddr,
-    nodes: impl IntoIterator<Item = Option<Node<'a>>>,
+    nodes: impl IntoIterator<Item = Option<ForwardedNode<'a>>>,
     mut is_trusted: impl FnMut(IpAddr) -> bool,
 ) -> IpAddr {
     if !is_trusted(peer) {
@@ -70,7 +70,7 @@ pub fn client_address<'a>(
     let mut client = None;
     for node in nodes {
         match node {
-            Some(Node::Address(address, _)) => {
+            Some(ForwardedNode::Address(address, _)) => {
                 let address = address.to_canonical();
                 if client.is_none() || !is_trusted(address) {
                     client = Some(address);
@@ -84,24 +84,24 @@ pub fn client_address<'a>(
 
 /// One element of a `Forwarded` value: what one proxy says about one hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Forwarded<'a> {
+pub struct ForwardedElement<'a> {
     /// `for`: who sent the request to that proxy.
-    pub client: Option<Value<'a>>,
+    pub client: Option<ForwardedValue<'a>>,
     /// `by`: where that proxy received it.
-    pub receiver: Option<Value<'a>>,
+    pub receiver: Option<ForwardedValue<'a>>,
     /// `host`: the Host it received.
-    pub host: Option<Value<'a>>,
+    pub host: Option<ForwardedValue<'a>>,
     /// `proto`: the scheme it received it by.
-    pub scheme: Option<Value<'a>>,
+    pub scheme: Option<ForwardedValue<'a>>,
 }
 
 /// The value of one parameter of `Forwarded`, as it stands between its quotes if it has any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Value<'a> {
+pub struct ForwardedValue<'a> {
     raw: &'a [u8],
 }
 
-impl<'a> Value<'a> {
+impl<'a> ForwardedValue<'a> {
     /// The value without quotes and backslashes; allocates only when there are backslashes.
     pub fn unquoted(self) -> Cow<'a, [u8]> {
         if memchr::memchr(b'\\', self.raw).is_none() {
@@ -116,25 +116,25 @@ impl<'a> Value<'a> {
     }
 
     /// The value as a node, for `for` and `by`. No node needs a backslash, so one with any is none.
-    pub fn node(self) -> Option<Node<'a>> {
-        Node::parse(self.raw)
+    pub fn node(self) -> Option<ForwardedNode<'a>> {
+        ForwardedNode::parse(self.raw)
     }
 }
 
 /// The elements of one `Forwarded` value, the first proxy's first. A malformed element is `None`, and with it the
 /// iteration ends: where the next one starts is then anyone's guess.
-pub fn forwarded(value: &[u8]) -> Elements<'_> {
-    Elements { rest: value }
+pub fn forwarded(value: &[u8]) -> ForwardedElements<'_> {
+    ForwardedElements { rest: value }
 }
 
 /// See [`forwarded`].
 #[derive(Debug, Clone)]
-pub struct Elements<'a> {
+pub struct ForwardedElements<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Elements<'a> {
-    type Item = Option<Forwarded<'a>>;
+impl<'a> Iterator for ForwardedElements<'a> {
+    type Item = Option<ForwardedElement<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while let [b',' | b' ' | b'\t', rest @ ..] = self.rest {
@@ -152,8 +152,8 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 /// Takes one element with the comma behind it off the front of `rest`.
-fn read_element<'a>(rest: &mut &'a [u8]) -> Option<Forwarded<'a>> {
-    let mut element = Forwarded::default();
+fn read_element<'a>(rest: &mut &'a [u8]) -> Option<ForwardedElement<'a>> {
+    let mut element = ForwardedElement::default();
     loop {
         if !matches!(rest.first(), None | Some(b';' | b',')) {
             let (name, value) = read_parameter(rest)?;
@@ -188,7 +188,7 @@ fn read_element<'a>(rest: &mut &'a [u8]) -> Option<Forwarded<'a>> {
 }
 
 /// Takes `name=value` off the front of `rest`.
-fn read_parameter<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Value<'a>)> {
+fn read_parameter<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], ForwardedValue<'a>)> {
     let (name, tail) = rest.split_at(token_run(rest));
     let tail = tail.strip_prefix(b"=").filter(|_| !name.is_empty())?;
     let (raw, tail) = match tail.strip_prefix(b"\"") {
@@ -200,7 +200,7 @@ fn read_parameter<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Value<'a>)> {
         None => tail.split_at(tail.iter().position(|&byte| !is_bare_value_byte(byte)).unwrap_or(tail.len())),
     };
     *rest = tail;
-    (!raw.is_empty()).then_some((name, Value { raw }))
+    (!raw.is_empty()).then_some((name, ForwardedValue { raw }))
 }
 
 /// Length of the text of a quoted string up to its closing quote.
@@ -226,8 +226,8 @@ fn skip_spaces(rest: &mut &[u8]) {
 /// Appends one element of `Forwarded`: `for=` `by=` `host=` `proto=`, each only if given, quoted where needed.
 pub fn write_forwarded(
     out: &mut Vec<u8>,
-    client: Node<'_>,
-    receiver: Option<Node<'_>>,
+    client: ForwardedNode<'_>,
+    receiver: Option<ForwardedNode<'_>>,
     host: &[u8],
     scheme: &[u8],
 ) {
@@ -246,11 +246,11 @@ pub fn write_forwarded(
 }
 
 /// Appends a node as the value of a parameter. What holds `:` goes in quotes, IPv6 in brackets as well.
-fn write_node(out: &mut Vec<u8>, node: Node<'_>) {
+fn write_node(out: &mut Vec<u8>, node: ForwardedNode<'_>) {
     match node {
-        Node::Unknown => out.extend_from_slice(b"unknown"),
-        Node::Obfuscated(name) => out.extend_from_slice(name),
-        Node::Address(address, port) => {
+        ForwardedNode::Unknown => out.extend_from_slice(b"unknown"),
+        ForwardedNode::Obfuscated(name) => out.extend_from_slice(name),
+        ForwardedNode::Address(address, port) => {
             let address = address.to_canonical();
             let quotes = address.is_ipv6() || port.is_some();
             let (open, close): (&[u8], &[u8]) = match (address.is_ipv6(), quotes) {
@@ -298,15 +298,15 @@ mod tests {
 
     #[test]
     fn nodes() {
-        let rows: &[(&str, Option<Node<'_>>)] = &[
-            ("1.2.3.4", Some(Node::Address(address("1.2.3.4"), None))),
-            ("1.2.3.4:80", Some(Node::Address(address("1.2.3.4"), Some(80)))),
-            ("2001:db8::1", Some(Node::Address(address("2001:db8::1"), None))),
-            ("[2001:db8::1]", Some(Node::Address(address("2001:db8::1"), None))),
-            ("[2001:db8::1]:443", Some(Node::Address(address("2001:db8::1"), Some(443)))),
-            ("unknown", Some(Node::Unknown)),
-            ("Unknown", Some(Node::Unknown)),
-            ("_hidden.1", Some(Node::Obfuscated(b"_hidden.1"))),
+        let rows: &[(&str, Option<ForwardedNode<'_>>)] = &[
+            ("1.2.3.4", Some(ForwardedNode::Address(address("1.2.3.4"), None))),
+            ("1.2.3.4:80", Some(ForwardedNode::Address(address("1.2.3.4"), Some(80)))),
+            ("2001:db8::1", Some(ForwardedNode::Address(address("2001:db8::1"), None))),
+            ("[2001:db8::1]", Some(ForwardedNode::Address(address("2001:db8::1"), None))),
+            ("[2001:db8::1]:443", Some(ForwardedNode::Address(address("2001:db8::1"), Some(443)))),
+            ("unknown", Some(ForwardedNode::Unknown)),
+            ("Unknown", Some(ForwardedNode::Unknown)),
+            ("_hidden.1", Some(ForwardedNode::Obfuscated(b"_hidden.1"))),
             ("_", None),
             ("_a b", None),
             ("1.2.3.4:0", None),
@@ -321,7 +321,7 @@ mod tests {
             ("\u{e9}", None),
         ];
         for (text, expected) in rows {
-            assert_eq!(Node::parse(text.as_bytes()), *expected, "{text}");
+            assert_eq!(ForwardedNode::parse(text.as_bytes()), *expected, "{text}");
         }
     }
 
@@ -349,10 +349,10 @@ mod tests {
 
     /// The elements of `value`, each as `for|by|host|proto`.
     fn shown(value: &str) -> Vec<Option<String>> {
-        let text = |value: Option<Value<'_>>| {
+        let text = |value: Option<ForwardedValue<'_>>| {
             value.map_or("-".to_owned(), |value| String::from_utf8_lossy(&value.unquoted()).into_owned())
         };
-        let parts = |element: Forwarded<'_>| {
+        let parts = |element: ForwardedElement<'_>| {
             [element.client, element.receiver, element.host, element.scheme].map(text)
         };
         forwarded(value.as_bytes()).map(|element| element.map(|element| parts(element).join("|"))).collect()
@@ -398,26 +398,38 @@ mod tests {
 
     #[test]
     fn written_elements_are_read_back() {
-        let v4 = Node::Address(address("1.2.3.4"), None);
-        let v6 = Node::Address(address("2001:db8::1"), Some(443));
-        let rows: &[(Node<'_>, Option<Node<'_>>, &str, &str, &str)] = &[
+        let v4 = ForwardedNode::Address(address("1.2.3.4"), None);
+        let v6 = ForwardedNode::Address(address("2001:db8::1"), Some(443));
+        let rows: &[(ForwardedNode<'_>, Option<ForwardedNode<'_>>, &str, &str, &str)] = &[
             (v4, None, "", "http", "for=1.2.3.4;proto=http"),
             (v4, Some(v6), "a:80", "https", "for=1.2.3.4;by=\"[2001:db8::1]:443\";host=\"a:80\";proto=https"),
-            (Node::Address(address("1.2.3.4"), Some(80)), None, "a", "", "for=\"1.2.3.4:80\";host=a"),
-            (Node::Address(address("::1"), None), None, "", "", "for=\"[::1]\""),
-            (Node::Address(address("::ffff:1.2.3.4"), None), None, "", "", "for=1.2.3.4"),
-            (Node::Unknown, Some(Node::Obfuscated(b"_weir")), "", "", "for=unknown;by=_weir"),
+            (
+                ForwardedNode::Address(address("1.2.3.4"), Some(80)),
+                None,
+                "a",
+                "",
+                "for=\"1.2.3.4:80\";host=a",
+            ),
+            (ForwardedNode::Address(address("::1"), None), None, "", "", "for=\"[::1]\""),
+            (ForwardedNode::Address(address("::ffff:1.2.3.4"), None), None, "", "", "for=1.2.3.4"),
+            (
+                ForwardedNode::Unknown,
+                Some(ForwardedNode::Obfuscated(b"_weir")),
+                "",
+                "",
+                "for=unknown;by=_weir",
+            ),
         ];
         for (client, receiver, host, scheme, expected) in rows {
             let mut out = Vec::new();
             write_forwarded(&mut out, *client, *receiver, host.as_bytes(), scheme.as_bytes());
             assert_eq!(String::from_utf8_lossy(&out), *expected);
             let element = forwarded(&out).next().flatten().expect("what is written is well-formed");
-            assert!(element.client.and_then(Value::node).is_some(), "{expected}");
-            assert_eq!(element.receiver.and_then(Value::node), *receiver, "{expected}");
+            assert!(element.client.and_then(ForwardedValue::node).is_some(), "{expected}");
+            assert_eq!(element.receiver.and_then(ForwardedValue::node), *receiver, "{expected}");
         }
         let mut out = Vec::new();
-        write_forwarded(&mut out, Node::Unknown, None, b"a\"\\;\r\nX: y", b"");
+        write_forwarded(&mut out, ForwardedNode::Unknown, None, b"a\"\\;\r\nX: y", b"");
         assert_eq!(String::from_utf8_lossy(&out), "for=unknown;host=\"a\\\"\\\\;X: y\"");
     }
 }

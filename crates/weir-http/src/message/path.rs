@@ -8,7 +8,7 @@ use crate::digits::HEX_UPPER;
 
 /// What becomes of `%2F` in a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum EncodedSlash {
+pub enum EncodedSlashRule {
     /// It stays what it is, a byte inside a segment (RFC 3986 section 2.2).
     #[default]
     Keep,
@@ -22,7 +22,7 @@ pub enum EncodedSlash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathRules {
     /// What becomes of `%2F`.
-    pub encoded_slash: EncodedSlash,
+    pub encoded_slash: EncodedSlashRule,
     /// Whether a path in any other than its normal form is refused.
     pub refuse_other_forms: bool,
 }
@@ -34,13 +34,13 @@ pub struct PathRules {
 /// root ends there.
 ///
 /// ```
-/// use weir_http::{EncodedSlash, write_normal_path};
+/// use weir_http::{EncodedSlashRule, write_normal_path};
 ///
 /// let mut normal = Vec::new();
 /// write_normal_path(&mut normal, b"//a/./%62/%2e%2e/c%2fd", EncodedSlash::Keep);
 /// assert_eq!(normal, b"/a/c%2Fd");
 /// ```
-pub fn write_normal_path(out: &mut Vec<u8>, path: &[u8], encoded_slash: EncodedSlash) {
+pub fn write_normal_path(out: &mut Vec<u8>, path: &[u8], encoded_slash: EncodedSlashRule) {
     let root = out.len();
     let Some(mut rest) = path.strip_prefix(b"/") else { return out.extend_from_slice(path) };
     out.push(b'/');
@@ -52,7 +52,7 @@ pub fn write_normal_path(out: &mut Vec<u8>, path: &[u8], encoded_slash: EncodedS
         };
         rest = behind;
         match byte {
-            b'/' if !is_encoded || encoded_slash == EncodedSlash::Decode => {
+            b'/' if !is_encoded || encoded_slash == EncodedSlashRule::Decode => {
                 if !end_segment(out, root, segment) && out.len() > segment {
                     out.push(b'/');
                 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::bytes::path_run;
 
-    fn normal(path: &[u8], encoded_slash: EncodedSlash) -> Vec<u8> {
+    fn normal(path: &[u8], encoded_slash: EncodedSlashRule) -> Vec<u8> {
         let mut out = b"before".to_vec();
         write_normal_path(&mut out, path, encoded_slash);
         out.split_off(6)
@@ -156,11 +156,11 @@ mod tests {
             ("", ""),
         ];
         for (path, expected) in rows {
-            let found = normal(path.as_bytes(), EncodedSlash::Keep);
+            let found = normal(path.as_bytes(), EncodedSlashRule::Keep);
             assert_eq!(String::from_utf8(found).unwrap(), *expected, "{path:?}");
         }
         for (path, expected) in [("/a%2Fb", "/a/b"), ("/a%2f%2e%2e%2fb", "/b"), ("/a%252fb", "/a%252fb")] {
-            let found = normal(path.as_bytes(), EncodedSlash::Decode);
+            let found = normal(path.as_bytes(), EncodedSlashRule::Decode);
             assert_eq!(String::from_utf8(found).unwrap(), expected, "{path:?}");
         }
     }
@@ -190,13 +190,13 @@ mod tests {
         #[test]
         fn dot_segments_go_as_the_rfc_has_it(pieces in vec(select(["/", ".", "..", "a", "bc"].as_slice()), 0..12)) {
             let path = format!("/{}", pieces.concat());
-            prop_assert_eq!(String::from_utf8(normal(path.as_bytes(), EncodedSlash::Keep)).unwrap(), by_segments(&path));
+            prop_assert_eq!(String::from_utf8(normal(path.as_bytes(), EncodedSlashRule::Keep)).unwrap(), by_segments(&path));
         }
 
         #[test]
         fn a_normal_form_is_its_own(pieces in vec(select(["/", ".", "%2e", "%2F", "%2f", "a", "%61", "%25"].as_slice()), 0..12)) {
             let path = format!("/{}", pieces.concat());
-            for slash in [EncodedSlash::Keep, EncodedSlash::Decode] {
+            for slash in [EncodedSlashRule::Keep, EncodedSlashRule::Decode] {
                 let once = normal(path.as_bytes(), slash);
                 // An encoded percent sign stays, so nothing is decoded a second time.
                 prop_assert_eq!(&normal(&once, slash), &once);

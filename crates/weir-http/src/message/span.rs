@@ -7,19 +7,19 @@ use std::ops::Range;
 
 /// A range of bytes in the text of one head: 8 bytes, `Copy`, without a lifetime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Span {
+pub struct TextSpan {
     /// Index of the first byte.
     pub start: u32,
     /// Number of bytes.
     pub len: u32,
 }
 
-impl Span {
+impl TextSpan {
     /// The span of the bytes `start..end`; both lie in a head, and a head is never larger than 4 GiB.
     #[inline]
-    pub(crate) fn new(start: usize, end: usize) -> Span {
+    pub(crate) fn new(start: usize, end: usize) -> TextSpan {
         debug_assert!(start <= end && end <= u32::MAX as usize, "a head is bounded far below 4 GiB");
-        Span { start: start as u32, len: (end - start) as u32 }
+        TextSpan { start: start as u32, len: (end - start) as u32 }
     }
 
     /// The bytes of this span. A span that does not fit `bytes` (made for another text) gives an empty slice.
@@ -49,15 +49,15 @@ impl Span {
 
 #[cfg(test)]
 mod tests {
-    use super::Span;
+    use super::TextSpan;
 
     #[test]
     fn a_span_of_another_text_is_empty_rather_than_wrong() {
-        let span = Span::new(2, 5);
+        let span = TextSpan::new(2, 5);
         assert_eq!((span.range(), span.end(), span.is_empty()), (2..5, 5, false));
         assert_eq!(span.of(b"abcdef"), b"cde");
         assert_eq!(span.of(b"abcd"), b"");
-        assert_eq!(Span { start: u32::MAX, len: u32::MAX }.of(b"abcd"), b"");
-        assert_eq!(size_of::<Span>(), 8);
+        assert_eq!(TextSpan { start: u32::MAX, len: u32::MAX }.of(b"abcd"), b"");
+        assert_eq!(size_of::<TextSpan>(), 8);
     }
 }

@@ -7,7 +7,7 @@ use super::limits::HeadLimits;
 use super::method::Method;
 use super::percent;
 use super::rule::Rule;
-use super::span::Span;
+use super::span::TextSpan;
 use crate::bytes::path_run;
 
 /// The form of a request target.
@@ -26,13 +26,13 @@ pub enum TargetForm {
 
 /// A valid request target and its parts.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Target {
-    pub(crate) span: Span,
+pub(crate) struct RequestTarget {
+    pub(crate) span: TextSpan,
     pub(crate) form: TargetForm,
-    pub(crate) path: Span,
-    pub(crate) query: Option<Span>,
+    pub(crate) path: TextSpan,
+    pub(crate) query: Option<TextSpan>,
     /// The authority; empty in the origin and asterisk forms.
-    pub(crate) authority: Span,
+    pub(crate) authority: TextSpan,
     /// Length of the host at the start of the authority.
     pub(crate) host_len: u32,
     pub(crate) port: Option<u16>,
@@ -40,13 +40,13 @@ pub(crate) struct Target {
     pub(crate) is_odd: bool,
 }
 
-impl Target {
+impl RequestTarget {
     /// Splits and checks the target at `span` of a request with `method`.
     #[inline]
     pub(crate) fn read(
         &mut self,
         bytes: &[u8],
-        span: Span,
+        span: TextSpan,
         method: Method,
         limits: &HeadLimits,
     ) -> Result<(), Rule> {
@@ -70,10 +70,10 @@ impl Target {
             check_odd_path(&text[..path_len], limits)?;
             self.is_odd = true;
         }
-        self.path = Span::new(start, start + path_len);
+        self.path = TextSpan::new(start, start + path_len);
         self.query = None;
         if path_len < text.len() {
-            self.query = Some(Span::new(start + path_len + 1, start + text.len()));
+            self.query = Some(TextSpan::new(start + path_len + 1, start + text.len()));
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Target {
         if method == Method::Connect {
             self.form = TargetForm::Authority;
             self.set_authority(bytes, self.span)?;
-            self.path = Span::new(self.span.end(), self.span.end());
+            self.path = TextSpan::new(self.span.end(), self.span.end());
             return if self.port.is_some() { Ok(()) } else { Err(Rule::BadTarget) };
         }
         if text == b"*" && method == Method::Options {
@@ -107,19 +107,19 @@ impl Target {
         if len == 0 {
             return Err(Rule::BadHost);
         }
-        self.set_authority(bytes, Span::new(start, start + len))?;
+        self.set_authority(bytes, TextSpan::new(start, start + len))?;
         if rest.get(len) == Some(&b'/') {
             return self.read_path(&rest[len..], start + len, limits);
         }
         // The empty path is "/" (RFC 9110 section 4.2.3): the slash before the authority stands in for it.
-        self.path = Span::new(start - 1, start);
+        self.path = TextSpan::new(start - 1, start);
         if len < rest.len() {
-            self.query = Some(Span::new(start + len + 1, self.span.end()));
+            self.query = Some(TextSpan::new(start + len + 1, self.span.end()));
         }
         Ok(())
     }
 
-    fn set_authority(&mut self, bytes: &[u8], span: Span) -> Result<(), Rule> {
+    fn set_authority(&mut self, bytes: &[u8], span: TextSpan) -> Result<(), Rule> {
         let authority = Authority::parse(span.of(bytes)).ok_or(Rule::BadHost)?;
         self.authority = span;
         self.host_len = authority.host.len() as u32;
