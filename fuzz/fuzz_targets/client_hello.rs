@@ -4,14 +4,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::growths;
-use weir_http::{ClientHello, HelloFault, HelloProgress};
+use weir_http::{ClientHello, HelloError, HelloProgress};
 
 const LIMITS: [usize; 2] = [64, weir_http::CLIENT_HELLO_BYTES_MAX];
 
 /// Everything that is said about a hello.
-type Said = (Result<HelloProgress, HelloFault>, Option<String>, Vec<Vec<u8>>);
+type Said = (Result<HelloProgress, HelloError>, Option<String>, Vec<Vec<u8>>);
 
-fn said(hello: &ClientHello, outcome: Result<HelloProgress, HelloFault>) -> Said {
+fn said(hello: &ClientHello, outcome: Result<HelloProgress, HelloError>) -> Said {
     (outcome, hello.server_name().map(str::to_owned), hello.protocols().map(<[u8]>::to_vec).collect())
 }
 

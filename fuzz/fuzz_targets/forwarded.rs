@@ -5,9 +5,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use libfuzzer_sys::fuzz_target;
-use weir_http::{Node, client_address, forwarded, via_names, write_forwarded, x_forwarded_for};
+use weir_http::{ForwardedNode, client_address, forwarded, via_names, write_forwarded, x_forwarded_for};
 
-fn check_node(node: Node<'_>, host: &[u8]) {
+fn check_node(node: ForwardedNode<'_>, host: &[u8]) {
     let mut out = Vec::new();
     write_forwarded(&mut out, node, Some(node), host, b"http");
     assert!(out.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f)));
@@ -17,7 +17,9 @@ fn check_node(node: Node<'_>, host: &[u8]) {
     let read = element.client.and_then(|value| value.node());
     match node {
         // An IPv4 address in IPv6 clothes is written without them.
-        Node::Address(address, port) => assert_eq!(read, Some(Node::Address(address.to_canonical(), port))),
+        ForwardedNode::Address(address, port) => {
+            assert_eq!(read, Some(ForwardedNode::Address(address.to_canonical(), port)))
+        }
         node => assert_eq!(read, Some(node)),
     }
 }

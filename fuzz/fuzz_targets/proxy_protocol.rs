@@ -5,14 +5,19 @@
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::growths;
 use weir_http::proxy_protocol::{
-    Claims, Endpoints, Fault, HEADER_BYTES_MAX, Header, Progress, Tlv, Version, parse, write_v1, write_v2,
+    Endpoints, HEADER_BYTES_MAX, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, ProxyHeaderVersion, Tlv,
+    TlvValues, parse, write_v1, write_v2,
 };
 
-fn parse_grown<'a>(input: &'a [u8], growth: &[usize], bytes_max: usize) -> Result<Progress<'a>, Fault> {
-    let mut progress = Ok(Progress::Incomplete);
+fn parse_grown<'a>(
+    input: &'a [u8],
+    growth: &[usize],
+    bytes_max: usize,
+) -> Result<ProxyHeaderProgress<'a>, ProxyHeaderError> {
+    let mut progress = Ok(ProxyHeaderProgress::Incomplete);
     for &len in growth {
         progress = parse(&input[..len], bytes_max);
-        if progress != Ok(Progress::Incomplete) {
+        if progress != Ok(ProxyHeaderProgress::Incomplete) {
             break;
         }
     }
@@ -20,8 +25,8 @@ fn parse_grown<'a>(input: &'a [u8], growth: &[usize], bytes_max: usize) -> Resul
 }
 
 /// What Weir would say on: the last value of each type, as far as it has a place.
-fn claims<'a>(header: &Header<'a>) -> Claims<'a> {
-    let mut claims = Claims::default();
+fn claims<'a>(header: &ProxyHeader<'a>) -> TlvValues<'a> {
+    let mut claims = TlvValues::default();
     for tlv in header.tlvs.iter() {
         match tlv {
             Tlv::Alpn(protocol) => claims.alpn = Some(protocol),
@@ -36,7 +41,7 @@ fn claims<'a>(header: &Header<'a>) -> Claims<'a> {
 }
 
 /// `claims` without the texts that are too long to be written.
-fn within_limits(claims: Claims<'_>) -> bool {
+fn within_limits(claims: TlvValues<'_>) -> bool {
     let texts = claims.ssl.map_or([None; 5], |ssl| {
         [ssl.version, ssl.common_name, ssl.cipher, ssl.signature_algorithm, ssl.key_algorithm]
     });
@@ -45,10 +50,10 @@ fn within_limits(claims: Claims<'_>) -> bool {
         && texts.into_iter().flatten().all(|text| text.len() <= 255)
 }
 
-fn check_written(header: &Header<'_>) {
+fn check_written(header: &ProxyHeader<'_>) {
     let mut line = Vec::new();
     write_v1(&mut line, &header.endpoints);
-    let Ok(Progress::Complete(read)) = parse(&line, HEADER_BYTES_MAX) else { panic!("{line:?}") };
+    let Ok(ProxyHeaderProgress::Complete(read)) = parse(&line, HEADER_BYTES_MAX) else { panic!("{line:?}") };
     assert_eq!(read.len, line.len());
     if let Endpoints::Inet { .. } = header.endpoints {
         assert_eq!(read.endpoints, header.endpoints);
@@ -56,8 +61,11 @@ fn check_written(header: &Header<'_>) {
     let claims = claims(header);
     let mut binary = Vec::new();
     write_v2(&mut binary, &header.endpoints, &claims);
-    let Ok(Progress::Complete(read)) = parse(&binary, usize::MAX) else { panic!("{binary:?}") };
-    assert_eq!((read.len, read.version, read.endpoints), (binary.len(), Version::V2, header.endpoints));
+    let Ok(ProxyHeaderProgress::Complete(read)) = parse(&binary, usize::MAX) else { panic!("{binary:?}") };
+    assert_eq!(
+        (read.len, read.version, read.endpoints),
+        (binary.len(), ProxyHeaderVersion::V2, header.endpoints)
+    );
     if within_limits(claims) {
         assert_eq!(self::claims(&read), claims);
     }
@@ -69,7 +77,7 @@ fuzz_target!(|input: &[u8]| {
         for growth in growths(input) {
             assert_eq!(parse_grown(input, &growth, bytes_max), whole);
         }
-        if let Ok(Progress::Complete(header)) = whole {
+        if let Ok(ProxyHeaderProgress::Complete(header)) = whole {
             assert!(header.len <= input.len());
             assert_eq!(parse(&input[..header.len], bytes_max), whole);
             check_written(&header);

@@ -4,14 +4,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::{assert_same_fields, growths, in_known_versions, limits};
-use weir_http::{EncodedSlash, HeadLimits, Progress, RequestHead, Rule, write_normal_path};
+use weir_http::{EncodedSlashRule, HeadLimits, HeadProgress, RequestHead, Rule, write_normal_path};
 
-fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (RequestHead, Result<Progress, Rule>) {
+fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (RequestHead, Result<HeadProgress, Rule>) {
     let mut head = RequestHead::new();
-    let mut progress = Ok(Progress::Incomplete);
+    let mut progress = Ok(HeadProgress::Incomplete);
     for &len in growth {
         progress = head.parse(&input[..len], limits);
-        if progress != Ok(Progress::Incomplete) {
+        if progress != Ok(HeadProgress::Incomplete) {
             break;
         }
     }
@@ -24,13 +24,13 @@ fuzz_target!(|input: &[u8]| {
         for growth in growths(input) {
             let (other, found) = parse(input, &growth, &limits);
             assert_eq!(found, progress);
-            if let Ok(Progress::Complete { .. }) = progress {
+            if let Ok(HeadProgress::Complete { .. }) = progress {
                 assert_eq!(other.fields().as_slice(), head.fields().as_slice());
                 assert_eq!(other.text(input), head.text(input));
                 assert_eq!((other.body(), other.authority()), (head.body(), head.authority()));
             }
         }
-        let Ok(Progress::Complete { len }) = progress else { continue };
+        let Ok(HeadProgress::Complete { len }) = progress else { continue };
         let text = head.text(&input[..len]);
         let (method_and_target, rest) = text.split_at(head.target().end() + " ".len());
         let (version, rest) = rest.split_at("HTTP/1.1".len());
@@ -43,11 +43,11 @@ fuzz_target!(|input: &[u8]| {
         assert_same_fields(text, head.fields(), other.headers);
         let generous = HeadLimits { head_bytes_max: usize::MAX, ..HeadLimits::default() };
         let (strict, progress) = parse(text, &[text.len()], &generous);
-        assert_eq!(progress, Ok(Progress::Complete { len: text.len() }));
+        assert_eq!(progress, Ok(HeadProgress::Complete { len: text.len() }));
         assert_eq!((strict.body(), strict.host()), (head.body(), head.host()));
         assert_eq!(strict.normal_path(text), head.normal_path(text));
         let mut again = Vec::new();
-        write_normal_path(&mut again, head.normal_path(text), EncodedSlash::Keep);
+        write_normal_path(&mut again, head.normal_path(text), EncodedSlashRule::Keep);
         assert_eq!(again, head.normal_path(text), "a normal form is its own");
     }
 });

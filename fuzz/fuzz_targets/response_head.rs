@@ -4,14 +4,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::{assert_same_fields, growths, in_known_versions, limits};
-use weir_http::{HeadLimits, Lenient, Method, Progress, ResponseHead, Rule};
+use weir_http::{HeadLimits, HeadProgress, Lenient, Method, ResponseHead, Rule};
 
-fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (ResponseHead, Result<Progress, Rule>) {
+fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (ResponseHead, Result<HeadProgress, Rule>) {
     let mut head = ResponseHead::new();
-    let mut progress = Ok(Progress::Incomplete);
+    let mut progress = Ok(HeadProgress::Incomplete);
     for &len in growth {
         progress = head.parse(&input[..len], limits);
-        if progress != Ok(Progress::Incomplete) {
+        if progress != Ok(HeadProgress::Incomplete) {
             break;
         }
     }
@@ -24,13 +24,13 @@ fuzz_target!(|input: &[u8]| {
         for growth in growths(input) {
             let (other, found) = parse(input, &growth, &limits);
             assert_eq!(found, progress);
-            if let Ok(Progress::Complete { .. }) = progress {
+            if let Ok(HeadProgress::Complete { .. }) = progress {
                 assert_eq!(other.fields().as_slice(), head.fields().as_slice());
                 assert_eq!(other.text(input), head.text(input));
                 assert_eq!(other.body(Method::Get), head.body(Method::Get));
             }
         }
-        let Ok(Progress::Complete { len }) = progress else { continue };
+        let Ok(HeadProgress::Complete { len }) = progress else { continue };
         let text = head.text(&input[..len]);
         let (version, rest) = text.split_at("HTTP/1.1".len());
         let known = [&in_known_versions(version), rest].concat();
@@ -43,7 +43,7 @@ fuzz_target!(|input: &[u8]| {
         let lenient = Lenient { high_status: limits.lenient.high_status, ..Lenient::default() };
         let generous = HeadLimits { head_bytes_max: usize::MAX, lenient, ..HeadLimits::default() };
         let (strict, progress) = parse(text, &[text.len()], &generous);
-        assert_eq!(progress, Ok(Progress::Complete { len: text.len() }));
+        assert_eq!(progress, Ok(HeadProgress::Complete { len: text.len() }));
         assert_eq!(strict.body(Method::Get), head.body(Method::Get));
         _ = head.keep_alive_timeout(text);
     }

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Progress, RequestHead, ResponseHead};
+use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, HeadProgress, RequestHead, ResponseHead};
 
 const REQUEST: &[u8] = b"GET /products/42?sort=price&page=3 HTTP/1.1\r\n\
 Host: shop.example.com\r\n\
@@ -53,7 +53,7 @@ fn request_heads(times: u64) -> anyhow::Result<()> {
     for _ in 0..times {
         head.reset();
         let progress = head.parse(black_box(REQUEST), &limits);
-        ensure!(progress == Ok(Progress::Complete { len: REQUEST.len() }), "{progress:?}");
+        ensure!(progress == Ok(HeadProgress::Complete { len: REQUEST.len() }), "{progress:?}");
         black_box(&head);
     }
     Ok(())
@@ -65,7 +65,7 @@ fn response_heads(times: u64) -> anyhow::Result<()> {
     for _ in 0..times {
         head.reset();
         let progress = head.parse(black_box(RESPONSE), &limits);
-        ensure!(progress == Ok(Progress::Complete { len: RESPONSE.len() }), "{progress:?}");
+        ensure!(progress == Ok(HeadProgress::Complete { len: RESPONSE.len() }), "{progress:?}");
         black_box(&head);
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use weir_http::{HeadLimits, Progress, RequestHead, ResponseHead};
+use weir_http::{HeadLimits, HeadProgress, RequestHead, ResponseHead};
 
 const REQUEST: &[u8] =
     b"GET /index.html?id=42 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: wrk/4.2.0\r\nAccept: */*\r\n\
@@ -32,7 +32,7 @@ fn request(times: u32) {
     for _ in 0..times {
         head.reset();
         let progress = head.parse(black_box(REQUEST), &limits);
-        assert_eq!(progress, Ok(Progress::Complete { len: REQUEST.len() }));
+        assert_eq!(progress, Ok(HeadProgress::Complete { len: REQUEST.len() }));
         black_box(&head);
     }
 }
@@ -44,7 +44,7 @@ fn response(times: u32) {
     for _ in 0..times {
         head.reset();
         let progress = head.parse(black_box(RESPONSE), &limits);
-        assert_eq!(progress, Ok(Progress::Complete { len: RESPONSE.len() }));
+        assert_eq!(progress, Ok(HeadProgress::Complete { len: RESPONSE.len() }));
         black_box(&head);
     }
 }

@@ -5,36 +5,36 @@
 
 #![forbid(unsafe_code)]
 
-// The words: where an exchange stands, and how it can end badly.
+// What a reader makes of the counters: pages, tables, metrics.
+pub mod status_page;
+pub mod haproxy;
+pub mod overview;
+pub mod prometheus;
+mod figures;
+
+// What the workers count, one writer each.
+mod per_worker;
+mod shard;
+mod traces;
+mod admin;
+mod histogram;
+mod counter;
+
+// The body of a response of Weir's own.
+mod page;
+mod accept;
+
+// One line per exchange.
+pub mod access_log;
+
+// CPU time and memory by function, drawn.
+pub mod flame;
+
+// The words: phases, failures, affinity, retries.
 mod failure;
 mod phase;
 mod kept;
 mod retries;
-
-// What the client is told when Weir answers itself.
-mod accept;
-mod page;
-
-// What the workers count, one writer each.
-mod counter;
-mod histogram;
-mod shard;
-mod per_worker;
-mod traces;
-mod admin;
-
-// What a reader makes of it.
-mod figures;
-pub mod overview;
-pub mod haproxy;
-pub mod status_page;
-pub mod prometheus;
-
-// Where the CPU time goes, drawn.
-pub mod flame;
-
-// One line per exchange.
-pub mod access_log;
 
 pub use accept::{Format, choose_format};
 pub use admin::{AdminFigures, AdminRefusal, AdminShard};

@@ -5,26 +5,23 @@
 
 #![forbid(unsafe_code)]
 
-mod hash;
-mod latency;
-mod posture;
-mod server;
-mod glance;
-pub mod route;
-pub mod split;
-pub mod rewrite;
-pub mod balance;
-pub mod queue;
 pub mod admission;
-pub mod persistence;
-pub mod drain;
-pub mod health;
+pub mod queue;
+pub mod balance;
+pub mod affinity;
 pub mod ejection;
+pub mod health;
+pub mod server;
+pub mod rewrite;
+pub mod route;
+pub mod drain;
 pub mod retry;
 pub mod limit;
+pub mod split;
 pub mod sampling;
+mod hash;
 
-pub use glance::Glance;
 pub use hash::{hash_address, hash_bytes};
-pub use posture::{Health, Mode};
-pub use server::{RAMP_FULL, ServerId, ServerState, Slot, WEIGHT_MAX};
+pub use server::{
+    Glance, Health, Mode, RAMP_FULL, ServerId, ServerState, Slot, Standing, Suspicion, WEIGHT_MAX,
+};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_traffic::persistence::{Attributes, SameSite};
+use weir_traffic::affinity::{Attributes, SameSite};
 
 use crate::config::{CookieMode, CookiePersistence, Secret};
 use crate::key::Located;

@@ -188,8 +188,8 @@ fn report_unreachable_path(text: &Located<RouteText>, slash: EncodedSlash, findi
     };
     let mut normal = Vec::new();
     let decoded = match slash {
-        EncodedSlash::Decode => weir_http::EncodedSlash::Decode,
-        EncodedSlash::Keep | EncodedSlash::Refuse => weir_http::EncodedSlash::Keep,
+        EncodedSlash::Decode => weir_http::EncodedSlashRule::Decode,
+        EncodedSlash::Keep | EncodedSlash::Refuse => weir_http::EncodedSlashRule::Keep,
     };
     weir_http::write_normal_path(&mut normal, path.as_bytes(), decoded);
     let finding = if normal != path.as_bytes() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use weir_traffic::persistence::{Attributes, LearnedLimits, Persistence};
+use weir_traffic::affinity::{Attributes, LearnedLimits, Persistence};
 
 use super::token::token;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls_pki_types::ServerName;
+use weir_traffic::affinity::Persistence;
 use weir_traffic::balance::{Balancer, Member, Policy};
-use weir_traffic::persistence::Persistence;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::Method;
 use weir_traffic::{Mode, ServerState};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_config::{CookieMode, CookiePersistence};
-use weir_traffic::persistence::SameSite;
+use weir_traffic::affinity::SameSite;
 
 use crate::config;
 

@@ -3,7 +3,7 @@
 //! A client may cut its message into records wherever it likes, in the middle of a name even. Nothing is copied for that:
 //! the reader steps over the heads of the records. What the bytes mean is decided in the parent module.
 
-use super::{CLIENT_HELLO, HANDSHAKE, HelloFault};
+use super::{CLIENT_HELLO, HANDSHAKE, HelloError};
 
 /// Type, version and length of a record.
 const RECORD_HEAD: usize = 5;
@@ -13,9 +13,9 @@ const MESSAGE_HEAD: usize = 4;
 const RECORD_BYTES_MAX: usize = 1 << 14;
 
 /// How a connection starts.
-pub(super) enum Start<'a> {
+pub(super) enum HelloStart<'a> {
     /// With this ClientHello, all of it received.
-    Complete(Message<'a>),
+    Complete(HelloMessage<'a>),
     /// With a part of one.
     Incomplete {
         /// As in [`super::HelloProgress::Incomplete`].
@@ -27,7 +27,7 @@ pub(super) enum Start<'a> {
 
 /// What is left of a message, or of a vector in it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Message<'a> {
+pub(super) struct HelloMessage<'a> {
     /// What is left of the present record.
     record: &'a [u8],
     /// The records behind it.
@@ -36,12 +36,12 @@ pub(super) struct Message<'a> {
     left: usize,
 }
 
-impl<'a> Message<'a> {
+impl<'a> HelloMessage<'a> {
     /// Finds the body of the ClientHello that `received` starts with.
-    pub(super) fn begin(received: &'a [u8], bytes_max: usize) -> Result<Start<'a>, HelloFault> {
+    pub(super) fn begin(received: &'a [u8], bytes_max: usize) -> Result<HelloStart<'a>, HelloError> {
         let is_tls = [HANDSHAKE, 3].iter().zip(received).all(|(expected, byte)| expected == byte);
         if !is_tls {
-            return Ok(Start::NotTls);
+            return Ok(HelloStart::NotTls);
         }
         let mut rest = received;
         let mut head = [0; MESSAGE_HEAD];
@@ -50,10 +50,10 @@ impl<'a> Message<'a> {
         while gathered < needed {
             let at = received.len() - rest.len();
             if at + RECORD_HEAD > bytes_max {
-                return Err(HelloFault::TooLarge);
+                return Err(HelloError::TooLarge);
             }
             let Some(len) = record_len(rest)? else {
-                return Ok(Start::Incomplete { bytes_min: at + RECORD_HEAD });
+                return Ok(HelloStart::Incomplete { bytes_min: at + RECORD_HEAD });
             };
             let body = &rest[RECORD_HEAD..];
             let present = body.len().min(len);
@@ -63,21 +63,21 @@ impl<'a> Message<'a> {
             if gathered < MESSAGE_HEAD && gathered + present >= MESSAGE_HEAD {
                 needed += message_len(head, bytes_max)?;
             } else if gathered == 0 && present > 0 && head[0] != CLIENT_HELLO {
-                return Err(HelloFault::OtherMessage);
+                return Err(HelloError::OtherMessage);
             }
             let wanted = len.min(needed - gathered);
             if at + RECORD_HEAD + wanted > bytes_max {
-                return Err(HelloFault::TooLarge);
+                return Err(HelloError::TooLarge);
             }
             if present < wanted {
-                return Ok(Start::Incomplete { bytes_min: at + RECORD_HEAD + wanted });
+                return Ok(HelloStart::Incomplete { bytes_min: at + RECORD_HEAD + wanted });
             }
             gathered += wanted;
             rest = &body[wanted..];
         }
-        let mut message = Message { record: &[], rest: received, left: needed };
+        let mut message = HelloMessage { record: &[], rest: received, left: needed };
         message.skip(MESSAGE_HEAD);
-        Ok(Start::Complete(message))
+        Ok(HelloStart::Complete(message))
     }
 
     /// Bytes left.
@@ -104,23 +104,23 @@ impl<'a> Message<'a> {
     }
 
     /// The next `len` bytes; `None` when there are fewer.
-    pub(super) fn vector(&mut self, len: usize) -> Option<Message<'a>> {
+    pub(super) fn vector(&mut self, len: usize) -> Option<HelloMessage<'a>> {
         if len > self.left {
             return None;
         }
-        let vector = Message { left: len, ..*self };
+        let vector = HelloMessage { left: len, ..*self };
         self.skip(len);
         Some(vector)
     }
 
     /// A vector behind its length in one byte.
-    pub(super) fn short_vector(&mut self) -> Option<Message<'a>> {
+    pub(super) fn short_vector(&mut self) -> Option<HelloMessage<'a>> {
         let len = self.u8()?;
         self.vector(len.into())
     }
 
     /// A vector behind its length in two bytes.
-    pub(super) fn long_vector(&mut self) -> Option<Message<'a>> {
+    pub(super) fn long_vector(&mut self) -> Option<HelloMessage<'a>> {
         let len = self.u16()?;
         self.vector(len.into())
     }
@@ -151,25 +151,25 @@ impl<'a> Message<'a> {
 }
 
 /// Length of the record that `bytes` starts with; `None` while its head is incomplete.
-fn record_len(bytes: &[u8]) -> Result<Option<usize>, HelloFault> {
+fn record_len(bytes: &[u8]) -> Result<Option<usize>, HelloError> {
     // Version numbers of records mean nothing (RFC 8446 section 5.1), but the first byte has been 3 for ever.
     let is_handshake = [HANDSHAKE, 3].iter().zip(bytes).all(|(expected, byte)| expected == byte);
     if !is_handshake {
-        return Err(HelloFault::BadRecord);
+        return Err(HelloError::BadRecord);
     }
     let [_, _, _, high, low, ..] = bytes else { return Ok(None) };
     match usize::from(u16::from_be_bytes([*high, *low])) {
         len @ 1..=RECORD_BYTES_MAX => Ok(Some(len)),
-        _ => Err(HelloFault::BadRecord),
+        _ => Err(HelloError::BadRecord),
     }
 }
 
 /// Length of the body of the message that starts with `head`.
-fn message_len(head: [u8; MESSAGE_HEAD], bytes_max: usize) -> Result<usize, HelloFault> {
+fn message_len(head: [u8; MESSAGE_HEAD], bytes_max: usize) -> Result<usize, HelloError> {
     let [kind, len @ ..] = head;
     if kind != CLIENT_HELLO {
-        return Err(HelloFault::OtherMessage);
+        return Err(HelloError::OtherMessage);
     }
     let len = len.iter().fold(0, |len, &byte| len << 8 | usize::from(byte));
-    if len > bytes_max { Err(HelloFault::TooLarge) } else { Ok(len) }
+    if len > bytes_max { Err(HelloError::TooLarge) } else { Ok(len) }
 }

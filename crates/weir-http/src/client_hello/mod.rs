@@ -4,13 +4,13 @@
 //! bytes go on untouched. Only what these two answers rest on is checked: versions, cipher suites and extensions that
 //! nobody knows yet are the server's business. Must not decrypt, and must not change a byte.
 
-mod message;
 mod names;
+mod message;
 #[cfg(test)]
 mod tests;
 
-use message::{Message, Start};
-use names::{ProtocolNames, ServerName};
+use message::{HelloMessage, HelloStart};
+use names::{AlpnExtension, ServerNameExtension};
 
 /// The largest ClientHello looked at by default, in bytes as received. With post-quantum keys it is below 2 KiB.
 pub const CLIENT_HELLO_BYTES_MAX: usize = 32 * 1024;
@@ -40,7 +40,7 @@ pub enum HelloProgress {
 
 /// How a ClientHello can be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HelloFault {
+pub enum HelloError {
     /// A record is empty, longer than 16 KiB, or of another type in the middle of the message (RFC 8446 section 5.1).
     BadRecord,
     /// The first handshake message is not a ClientHello (RFC 8446 section 4).
@@ -55,16 +55,16 @@ pub enum HelloFault {
     BadProtocols,
 }
 
-impl HelloFault {
+impl HelloError {
     /// One sentence that says what is wrong.
     pub const fn sentence(self) -> &'static str {
         match self {
-            HelloFault::BadRecord => "A record of the TLS handshake is malformed.",
-            HelloFault::OtherMessage => "The TLS connection does not begin with a ClientHello.",
-            HelloFault::TooLarge => "The ClientHello is larger than the limit.",
-            HelloFault::BadMessage => "The ClientHello is malformed.",
-            HelloFault::BadServerName => "The server name in the ClientHello is malformed.",
-            HelloFault::BadProtocols => "The list of application protocols in the ClientHello is malformed.",
+            HelloError::BadRecord => "A record of the TLS handshake is malformed.",
+            HelloError::OtherMessage => "The TLS connection does not begin with a ClientHello.",
+            HelloError::TooLarge => "The ClientHello is larger than the limit.",
+            HelloError::BadMessage => "The ClientHello is malformed.",
+            HelloError::BadServerName => "The server name in the ClientHello is malformed.",
+            HelloError::BadProtocols => "The list of application protocols in the ClientHello is malformed.",
         }
     }
 }
@@ -72,8 +72,8 @@ impl HelloFault {
 /// What a ClientHello says about where the connection wants to go. Holds its own bytes and can be used again.
 #[derive(Debug, Clone, Default)]
 pub struct ClientHello {
-    server_name: Option<ServerName>,
-    protocols: ProtocolNames,
+    server_name: Option<ServerNameExtension>,
+    protocols: AlpnExtension,
 }
 
 impl ClientHello {
@@ -84,7 +84,7 @@ impl ClientHello {
 
     /// The host name that the client asks for; `None` when it names none, or an address instead of a name.
     pub fn server_name(&self) -> Option<&str> {
-        self.server_name.as_ref().map(ServerName::as_str)
+        self.server_name.as_ref().map(ServerNameExtension::as_str)
     }
 
     /// The application protocols that the client offers, the one it prefers first.
@@ -99,12 +99,12 @@ impl ClientHello {
     ///
     /// # Errors
     /// What is wrong with the hello; further bytes do not make it better.
-    pub fn parse(&mut self, received: &[u8], bytes_max: usize) -> Result<HelloProgress, HelloFault> {
+    pub fn parse(&mut self, received: &[u8], bytes_max: usize) -> Result<HelloProgress, HelloError> {
         self.clear();
-        let mut message = match Message::begin(received, bytes_max)? {
-            Start::Complete(message) => message,
-            Start::Incomplete { bytes_min } => return Ok(HelloProgress::Incomplete { bytes_min }),
-            Start::NotTls => return Ok(HelloProgress::NotTls),
+        let mut message = match HelloMessage::begin(received, bytes_max)? {
+            HelloStart::Complete(message) => message,
+            HelloStart::Incomplete { bytes_min } => return Ok(HelloProgress::Incomplete { bytes_min }),
+            HelloStart::NotTls => return Ok(HelloProgress::NotTls),
         };
         match self.read(&mut message) {
             Ok(()) => Ok(HelloProgress::Complete),
@@ -121,8 +121,8 @@ impl ClientHello {
     }
 
     /// Reads the fields of the message in their order.
-    fn read(&mut self, message: &mut Message<'_>) -> Result<(), HelloFault> {
-        const BAD: HelloFault = HelloFault::BadMessage;
+    fn read(&mut self, message: &mut HelloMessage<'_>) -> Result<(), HelloError> {
+        const BAD: HelloError = HelloError::BadMessage;
         let version = message.u16().ok_or(BAD)?;
         let random = message.vector(32).ok_or(BAD)?;
         debug_assert_eq!(random.len(), 32);
@@ -147,16 +147,16 @@ impl ClientHello {
         self.read_extensions(extensions)
     }
 
-    fn read_extensions(&mut self, mut extensions: Message<'_>) -> Result<(), HelloFault> {
+    fn read_extensions(&mut self, mut extensions: HelloMessage<'_>) -> Result<(), HelloError> {
         let (mut named, mut listed) = (false, false);
         while !extensions.is_empty() {
-            let kind = extensions.u16().ok_or(HelloFault::BadMessage)?;
-            let body = extensions.long_vector().ok_or(HelloFault::BadMessage)?;
+            let kind = extensions.u16().ok_or(HelloError::BadMessage)?;
+            let body = extensions.long_vector().ok_or(HelloError::BadMessage)?;
             match kind {
                 // No extension may stand twice (RFC 8446 section 4.2): two answers are none.
-                SERVER_NAME if std::mem::replace(&mut named, true) => return Err(HelloFault::BadServerName),
+                SERVER_NAME if std::mem::replace(&mut named, true) => return Err(HelloError::BadServerName),
                 SERVER_NAME => self.server_name = names::read_server_name(body)?,
-                PROTOCOLS if std::mem::replace(&mut listed, true) => return Err(HelloFault::BadProtocols),
+                PROTOCOLS if std::mem::replace(&mut listed, true) => return Err(HelloError::BadProtocols),
                 PROTOCOLS => self.protocols.read(body)?,
                 _ => {}
             }

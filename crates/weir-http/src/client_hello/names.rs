@@ -4,8 +4,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::HelloFault;
-use super::message::Message;
+use super::HelloError;
+use super::message::HelloMessage;
 
 /// Longest host name (RFC 1035 section 2.3.4, as text without the final dot).
 const NAME_BYTES_MAX: usize = 253;
@@ -18,20 +18,21 @@ const PROTOCOLS_BYTES_MAX: usize = 256;
 
 /// A host name in lower case: letters, digits, `-`, `_` and dots between labels.
 #[derive(Debug, Clone)]
-pub(super) struct ServerName {
+pub(super) struct ServerNameExtension {
     bytes: [u8; NAME_BYTES_MAX],
     len: u8,
 }
 
-impl ServerName {
+impl ServerNameExtension {
     /// The name as text.
     pub(super) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
     }
 
     /// Copies `name`; `None` when it is too long.
-    fn gather(name: Message<'_>) -> Option<ServerName> {
-        let mut gathered = ServerName { bytes: [0; NAME_BYTES_MAX], len: u8::try_from(name.len()).ok()? };
+    fn gather(name: HelloMessage<'_>) -> Option<ServerNameExtension> {
+        let mut gathered =
+            ServerNameExtension { bytes: [0; NAME_BYTES_MAX], len: u8::try_from(name.len()).ok()? };
         let mut at = 0;
         for piece in name.pieces() {
             gathered.bytes.get_mut(at..at + piece.len())?.copy_from_slice(piece);
@@ -59,8 +60,10 @@ impl ServerName {
 /// Reads the extension `server_name` (RFC 6066 section 3).
 ///
 /// An address is not permitted as a name; clients that send one all the same mean none.
-pub(super) fn read_server_name(mut body: Message<'_>) -> Result<Option<ServerName>, HelloFault> {
-    const BAD: HelloFault = HelloFault::BadServerName;
+pub(super) fn read_server_name(
+    mut body: HelloMessage<'_>,
+) -> Result<Option<ServerNameExtension>, HelloError> {
+    const BAD: HelloError = HelloError::BadServerName;
     let mut names = body.long_vector().ok_or(BAD)?;
     if names.is_empty() || !body.is_empty() {
         return Err(BAD);
@@ -71,7 +74,7 @@ pub(super) fn read_server_name(mut body: Message<'_>) -> Result<Option<ServerNam
         // Names of every type are behind their length: the RFC promises it for those to come.
         let name = names.long_vector().ok_or(BAD)?;
         if kind == HOST_NAME {
-            let name = ServerName::gather(name).ok_or(BAD)?;
+            let name = ServerNameExtension::gather(name).ok_or(BAD)?;
             if found.is_some() || !(name.is_host_name() || name.is_address()) {
                 return Err(BAD);
             }
@@ -83,18 +86,18 @@ pub(super) fn read_server_name(mut body: Message<'_>) -> Result<Option<ServerNam
 
 /// The application protocols of a client, each behind its length in one byte.
 #[derive(Debug, Clone)]
-pub(super) struct ProtocolNames {
+pub(super) struct AlpnExtension {
     bytes: [u8; PROTOCOLS_BYTES_MAX],
     len: usize,
 }
 
-impl Default for ProtocolNames {
-    fn default() -> ProtocolNames {
-        ProtocolNames { bytes: [0; PROTOCOLS_BYTES_MAX], len: 0 }
+impl Default for AlpnExtension {
+    fn default() -> AlpnExtension {
+        AlpnExtension { bytes: [0; PROTOCOLS_BYTES_MAX], len: 0 }
     }
 }
 
-impl ProtocolNames {
+impl AlpnExtension {
     pub(super) fn clear(&mut self) {
         self.len = 0;
     }
@@ -114,8 +117,8 @@ impl ProtocolNames {
     ///
     /// Of a list longer than the room for it the first names are kept, which are those that the client prefers; a name is
     /// never cut.
-    pub(super) fn read(&mut self, mut body: Message<'_>) -> Result<(), HelloFault> {
-        const BAD: HelloFault = HelloFault::BadProtocols;
+    pub(super) fn read(&mut self, mut body: HelloMessage<'_>) -> Result<(), HelloError> {
+        const BAD: HelloError = HelloError::BadProtocols;
         let mut list = body.long_vector().ok_or(BAD)?;
         if list.is_empty() || !body.is_empty() {
             return Err(BAD);
@@ -134,7 +137,7 @@ impl ProtocolNames {
         Ok(())
     }
 
-    fn push(&mut self, name: Message<'_>) {
+    fn push(&mut self, name: HelloMessage<'_>) {
         // A name behind a length of one byte is no longer than that.
         self.bytes[self.len] = name.len() as u8;
         self.len += 1;

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-use super::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloFault, HelloProgress};
+use super::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloProgress};
 
 /// OpenSSL 3.0: TLS 1.2 and 1.3, server name `Www.Example.com`, protocols h2 and http/1.1.
 const OPENSSL: &str = "160301014e0100014a03039cd73bb82a6c0cd0f20db58177331a843c3ae01bf1cc304c3d76e1f28997e31420be7372b4 \
@@ -71,7 +71,7 @@ fn hello(extensions: &[u8]) -> Vec<u8> {
     records(&message(0x0303, Some(extensions)), 1 << 14)
 }
 
-fn parse(received: &[u8]) -> (ClientHello, Result<HelloProgress, HelloFault>) {
+fn parse(received: &[u8]) -> (ClientHello, Result<HelloProgress, HelloError>) {
     let mut hello = ClientHello::new();
     let outcome = hello.parse(received, CLIENT_HELLO_BYTES_MAX);
     (hello, outcome)
@@ -84,7 +84,7 @@ fn found(received: &[u8]) -> (Option<String>, Vec<Vec<u8>>) {
     (hello.server_name().map(str::to_owned), hello.protocols().map(<[u8]>::to_vec).collect())
 }
 
-fn fault(received: &[u8]) -> HelloFault {
+fn fault(received: &[u8]) -> HelloError {
     let (hello, outcome) = parse(received);
     assert_eq!(hello.server_name(), None, "nothing is said about a broken hello");
     outcome.expect_err("a broken hello")
@@ -161,7 +161,7 @@ fn names_are_host_names_and_addresses_are_none() {
         &too_long, &label,
     ] {
         let bytes = hello(&server_name(&[(0, name.as_bytes())]));
-        assert_eq!(fault(&bytes), HelloFault::BadServerName, "{name}");
+        assert_eq!(fault(&bytes), HelloError::BadServerName, "{name}");
     }
 }
 
@@ -180,7 +180,7 @@ fn a_server_name_extension_holds_one_host_name() {
         extension(0, &[0, 5, 0, 0, 1, b'a']),
         extension(0, &[0, 4, 0, 0, 2, b'a']),
     ] {
-        assert_eq!(fault(&hello(&extensions)), HelloFault::BadServerName, "{extensions:?}");
+        assert_eq!(fault(&hello(&extensions)), HelloError::BadServerName, "{extensions:?}");
     }
 }
 
@@ -201,7 +201,7 @@ fn protocols_are_kept_in_their_order_as_far_as_there_is_room() {
         extension(16, &[0, 3, 3, b'h', b'2']),
         extension(16, &[0, 3, 2, b'h', b'2', 0]),
     ] {
-        assert_eq!(fault(&hello(&extensions)), HelloFault::BadProtocols, "{extensions:?}");
+        assert_eq!(fault(&hello(&extensions)), HelloError::BadProtocols, "{extensions:?}");
     }
 }
 
@@ -231,15 +231,15 @@ fn broken_records_and_messages_are_refused_as_soon_as_they_are_seen() {
     let mut empty = records(&whole, 20);
     empty.splice(25..25, [22, 3, 1, 0, 0]);
     for (bytes, expected) in [
-        (foreign, HelloFault::BadRecord),
-        (empty, HelloFault::BadRecord),
-        (vec![22, 3, 1, 0, 0], HelloFault::BadRecord),
-        (vec![22, 3, 1, 0x40, 1], HelloFault::BadRecord),
-        (vec![22, 3, 1, 0, 5, 2], HelloFault::OtherMessage),
-        (vec![22, 3, 1, 0, 1, 2], HelloFault::OtherMessage),
-        (vec![22, 3, 1, 0, 4, 1, 1, 0, 0], HelloFault::TooLarge),
-        (records(&[1, 0, 0, 0], 4), HelloFault::BadMessage),
-        (records(&[1, 0, 0, 2, 3, 3], 6), HelloFault::BadMessage),
+        (foreign, HelloError::BadRecord),
+        (empty, HelloError::BadRecord),
+        (vec![22, 3, 1, 0, 0], HelloError::BadRecord),
+        (vec![22, 3, 1, 0x40, 1], HelloError::BadRecord),
+        (vec![22, 3, 1, 0, 5, 2], HelloError::OtherMessage),
+        (vec![22, 3, 1, 0, 1, 2], HelloError::OtherMessage),
+        (vec![22, 3, 1, 0, 4, 1, 1, 0, 0], HelloError::TooLarge),
+        (records(&[1, 0, 0, 0], 4), HelloError::BadMessage),
+        (records(&[1, 0, 0, 2, 3, 3], 6), HelloError::BadMessage),
     ] {
         assert_eq!(fault(&bytes), expected, "{bytes:?}");
     }
@@ -259,10 +259,10 @@ fn lengths_that_contradict_each_other_are_refused() {
     }
     let mut odd_suites = whole.clone();
     odd_suites[4 + 34 + 34] = 3;
-    assert_eq!(fault(&records(&odd_suites, 1 << 14)), HelloFault::BadMessage);
+    assert_eq!(fault(&records(&odd_suites, 1 << 14)), HelloError::BadMessage);
     let mut other_family = whole;
     other_family[4] = 2;
-    assert_eq!(fault(&records(&other_family, 1 << 14)), HelloFault::BadMessage);
+    assert_eq!(fault(&records(&other_family, 1 << 14)), HelloError::BadMessage);
 }
 
 #[test]
@@ -274,13 +274,13 @@ fn a_hello_is_bounded_however_it_is_cut() {
     // In records of one byte it is six times as long.
     let slow = records(&large, 1);
     let mut hello = ClientHello::new();
-    assert_eq!(hello.parse(&slow, CLIENT_HELLO_BYTES_MAX), Err(HelloFault::TooLarge));
+    assert_eq!(hello.parse(&slow, CLIENT_HELLO_BYTES_MAX), Err(HelloError::TooLarge));
     let limit = 6_000;
     for end in 0..slow.len() {
         match hello.parse(&slow[..end], limit) {
             Ok(HelloProgress::Incomplete { bytes_min }) => assert!(bytes_min <= limit),
             outcome => {
-                assert_eq!(outcome, Err(HelloFault::TooLarge));
+                assert_eq!(outcome, Err(HelloError::TooLarge));
                 assert!(end <= limit, "known before the limit is passed, not after {end} bytes");
                 break;
             }

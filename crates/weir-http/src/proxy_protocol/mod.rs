@@ -4,18 +4,18 @@
 //! by the caller, from the address of the peer and never from the bytes. Specification: `proxy-protocol.txt` of HAProxy,
 //! whose sections are named here.
 
-mod checksum;
-mod tlv;
 mod v1;
 mod v2;
+mod tlv;
+mod checksum;
 #[cfg(test)]
 mod tests;
 
 use std::net::SocketAddr;
 
-pub use tlv::{Ssl, Tlv, Tlvs};
+pub use tlv::{SslTlv, Tlv, TlvValues, Tlvs};
 pub use v1::{LINE_BYTES_MAX, write_v1};
-pub use v2::{Claims, HEADER_BYTES_MAX, HEADER_BYTES_MIN, write_v2};
+pub use v2::{HEADER_BYTES_MAX, HEADER_BYTES_MIN, write_v2};
 
 /// Room for the path of a Unix socket (section 2.2), filled up with zeros.
 pub const PATH_BYTES: usize = 108;
@@ -45,7 +45,7 @@ pub enum Endpoints<'a> {
 
 /// Version of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Version {
+pub enum ProxyHeaderVersion {
     /// One line of text.
     V1,
     /// Binary, with room for more than addresses.
@@ -54,11 +54,11 @@ pub enum Version {
 
 /// A whole valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header<'a> {
+pub struct ProxyHeader<'a> {
     /// Bytes that it takes; what follows belongs to the connection proper.
     pub len: usize,
     /// How it is written.
-    pub version: Version,
+    pub version: ProxyHeaderVersion,
     /// The ends of the connection that it speaks of.
     pub endpoints: Endpoints<'a>,
     /// What else it says; nothing unless the endpoints are addresses.
@@ -67,16 +67,16 @@ pub struct Header<'a> {
 
 /// What the bytes received so far are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress<'a> {
+pub enum ProxyHeaderProgress<'a> {
     /// The beginning of a header.
     Incomplete,
     /// A header, and perhaps more behind it.
-    Complete(Header<'a>),
+    Complete(ProxyHeader<'a>),
 }
 
 /// How a header can be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum ProxyHeaderError {
     /// The bytes begin no header.
     Missing,
     /// A header of version 1 is not one line of 107 bytes at most that CR LF ends (section 2.1).
@@ -101,21 +101,23 @@ pub enum Fault {
     BadChecksum,
 }
 
-impl Fault {
+impl ProxyHeaderError {
     /// One sentence that says what is wrong.
     pub const fn sentence(self) -> &'static str {
         match self {
-            Fault::Missing => "The connection does not begin with a PROXY protocol header.",
-            Fault::BadLine => "The header is not one line of 107 bytes at most that CR LF ends.",
-            Fault::BadProtocol => "The header names another protocol than TCP4, TCP6 and UNKNOWN.",
-            Fault::BadAddress => "An address or port of the header is malformed.",
-            Fault::BadVersion => "The version of the header is unknown.",
-            Fault::BadCommand => "The command of the header is neither LOCAL nor PROXY.",
-            Fault::BadFamily => "The address family or the transport of the header is none for streams.",
-            Fault::BadLength => "The header is too short for its addresses.",
-            Fault::TooLarge => "The header is longer than the limit.",
-            Fault::BadTlv => "A TLV of the header is malformed.",
-            Fault::BadChecksum => "The checksum is not that of the header.",
+            ProxyHeaderError::Missing => "The connection does not begin with a PROXY protocol header.",
+            ProxyHeaderError::BadLine => "The header is not one line of 107 bytes at most that CR LF ends.",
+            ProxyHeaderError::BadProtocol => "The header names another protocol than TCP4, TCP6 and UNKNOWN.",
+            ProxyHeaderError::BadAddress => "An address or port of the header is malformed.",
+            ProxyHeaderError::BadVersion => "The version of the header is unknown.",
+            ProxyHeaderError::BadCommand => "The command of the header is neither LOCAL nor PROXY.",
+            ProxyHeaderError::BadFamily => {
+                "The address family or the transport of the header is none for streams."
+            }
+            ProxyHeaderError::BadLength => "The header is too short for its addresses.",
+            ProxyHeaderError::TooLarge => "The header is longer than the limit.",
+            ProxyHeaderError::BadTlv => "A TLV of the header is malformed.",
+            ProxyHeaderError::BadChecksum => "The checksum is not that of the header.",
         }
     }
 }
@@ -125,13 +127,13 @@ impl Fault {
 ///
 /// # Errors
 /// What is wrong with the header, as soon as that is certain; further bytes do not make it better.
-pub fn parse(received: &[u8], bytes_max: usize) -> Result<Progress<'_>, Fault> {
+pub fn parse(received: &[u8], bytes_max: usize) -> Result<ProxyHeaderProgress<'_>, ProxyHeaderError> {
     if begins(received, v2::SIGNATURE) {
         v2::parse(received, bytes_max)
     } else if begins(received, v1::PREFIX) {
         v1::parse(received)
     } else {
-        Err(Fault::Missing)
+        Err(ProxyHeaderError::Missing)
     }
 }
 

@@ -7,8 +7,8 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
 use super::{
-    Claims, Endpoints, Fault, HEADER_BYTES_MAX, Header, Progress, Ssl, Tlv, Version, checksum, parse,
-    write_v1, write_v2,
+    Endpoints, HEADER_BYTES_MAX, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, ProxyHeaderVersion,
+    SslTlv, Tlv, TlvValues, checksum, parse, write_v1, write_v2,
 };
 
 /// The 12 bytes of section 2.2.
@@ -30,21 +30,25 @@ fn binary4(tlvs: &[u8]) -> Vec<u8> {
     binary(0x21, 0x11, &[b"\xc0\0\x02\x01\xc0\0\x02\x02\x12\x34\x01\xbb", tlvs].concat())
 }
 
-fn whole(bytes: &[u8]) -> Header<'_> {
+fn whole(bytes: &[u8]) -> ProxyHeader<'_> {
     match parse(bytes, HEADER_BYTES_MAX) {
-        Ok(Progress::Complete(header)) => header,
+        Ok(ProxyHeaderProgress::Complete(header)) => header,
         other => panic!("{other:?} for {bytes:?}"),
     }
 }
 
-fn fault(bytes: &[u8]) -> Fault {
+fn fault(bytes: &[u8]) -> ProxyHeaderError {
     parse(bytes, HEADER_BYTES_MAX).expect_err("a broken header")
 }
 
 /// Fails unless every beginning of `bytes` is incomplete, and the whole is the same with bytes behind it.
 fn assert_incremental(bytes: &[u8]) {
     for end in 0..bytes.len() {
-        assert_eq!(parse(&bytes[..end], HEADER_BYTES_MAX), Ok(Progress::Incomplete), "{end} of {bytes:?}");
+        assert_eq!(
+            parse(&bytes[..end], HEADER_BYTES_MAX),
+            Ok(ProxyHeaderProgress::Incomplete),
+            "{end} of {bytes:?}"
+        );
     }
     let more = [bytes, b"\r\nPROXY GET"].concat();
     assert_eq!(whole(&more), whole(bytes));
@@ -74,7 +78,7 @@ fn lines_of_the_specification_are_read() {
     ] {
         assert_incremental(line.as_bytes());
         let header = whole(line.as_bytes());
-        assert_eq!((header.version, header.endpoints), (Version::V1, expected), "{line}");
+        assert_eq!((header.version, header.endpoints), (ProxyHeaderVersion::V1, expected), "{line}");
     }
 }
 
@@ -83,42 +87,42 @@ fn lines_that_differ_in_anything_are_refused() {
     let long = format!("PROXY UNKNOWN {}\r\n", "x".repeat(92));
     assert_eq!(long.len(), 108);
     for (line, expected) in [
-        ("GET / HTTP/1.1\r\n", Fault::Missing),
-        ("proxy TCP4 1.2.3.4 5.6.7.8 1 2\r\n", Fault::Missing),
-        ("PROXY\tTCP4 1.2.3.4 5.6.7.8 1 2\r\n", Fault::Missing),
-        ("PROXY\r\n", Fault::Missing),
-        ("PROXY \r\n", Fault::BadProtocol),
-        ("PROXY TCP5 1.2.3.4 5.6.7.8 1 2\r\n", Fault::BadProtocol),
-        ("PROXY UDP4 1.2.3.4 5.6.7.8 1 2\r\n", Fault::BadProtocol),
-        ("PROXY tcp4 1.2.3.4 5.6.7.8 1 2\r\n", Fault::BadProtocol),
-        ("PROXY UNKNOWNS\r\n", Fault::BadProtocol),
-        ("PROXY  TCP4 1.2.3.4 5.6.7.8 1 2\r\n", Fault::BadProtocol),
-        ("PROXY TCP4 1.2.3.4  5.6.7.8 1 2\r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 2 \r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 2 3\r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 1\r\n", Fault::BadAddress),
-        ("PROXY TCP4\r\n", Fault::BadAddress),
-        ("PROXY TCP4 ::1 ::1 1 2\r\n", Fault::BadAddress),
-        ("PROXY TCP6 1.2.3.4 5.6.7.8 1 2\r\n", Fault::BadAddress),
-        ("PROXY TCP6 fe80::1%eth0 ::1 1 2\r\n", Fault::BadAddress),
-        ("PROXY TCP6 [::1] [::1] 1 2\r\n", Fault::BadAddress),
-        ("PROXY TCP4 01.2.3.4 5.6.7.8 1 2\r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3 5.6.7.8 1 2\r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 65536 2\r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 01 2\r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 +1 2\r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 -1 2\r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 \u{663}\r\n", Fault::BadAddress),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\n", Fault::BadLine),
-        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\rG", Fault::BadLine),
-        ("PROXY UNKNOWN a\nb\r\n", Fault::BadLine),
-        (&long, Fault::BadLine),
-        (&long[..107], Fault::BadLine),
+        ("GET / HTTP/1.1\r\n", ProxyHeaderError::Missing),
+        ("proxy TCP4 1.2.3.4 5.6.7.8 1 2\r\n", ProxyHeaderError::Missing),
+        ("PROXY\tTCP4 1.2.3.4 5.6.7.8 1 2\r\n", ProxyHeaderError::Missing),
+        ("PROXY\r\n", ProxyHeaderError::Missing),
+        ("PROXY \r\n", ProxyHeaderError::BadProtocol),
+        ("PROXY TCP5 1.2.3.4 5.6.7.8 1 2\r\n", ProxyHeaderError::BadProtocol),
+        ("PROXY UDP4 1.2.3.4 5.6.7.8 1 2\r\n", ProxyHeaderError::BadProtocol),
+        ("PROXY tcp4 1.2.3.4 5.6.7.8 1 2\r\n", ProxyHeaderError::BadProtocol),
+        ("PROXY UNKNOWNS\r\n", ProxyHeaderError::BadProtocol),
+        ("PROXY  TCP4 1.2.3.4 5.6.7.8 1 2\r\n", ProxyHeaderError::BadProtocol),
+        ("PROXY TCP4 1.2.3.4  5.6.7.8 1 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 2 \r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 2 3\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 1\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 ::1 ::1 1 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP6 1.2.3.4 5.6.7.8 1 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP6 fe80::1%eth0 ::1 1 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP6 [::1] [::1] 1 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 01.2.3.4 5.6.7.8 1 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3 5.6.7.8 1 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 65536 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 01 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 +1 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 -1 2\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 \u{663}\r\n", ProxyHeaderError::BadAddress),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\n", ProxyHeaderError::BadLine),
+        ("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\rG", ProxyHeaderError::BadLine),
+        ("PROXY UNKNOWN a\nb\r\n", ProxyHeaderError::BadLine),
+        (&long, ProxyHeaderError::BadLine),
+        (&long[..107], ProxyHeaderError::BadLine),
     ] {
         assert_eq!(fault(line.as_bytes()), expected, "{line:?}");
     }
     // The 107th byte may be the LF, but no longer the CR.
-    assert_eq!(parse(&long.as_bytes()[..106], HEADER_BYTES_MAX), Ok(Progress::Incomplete));
+    assert_eq!(parse(&long.as_bytes()[..106], HEADER_BYTES_MAX), Ok(ProxyHeaderProgress::Incomplete));
 }
 
 /// The combinations of section 2.2 by their bytes.
@@ -146,7 +150,7 @@ fn binary_headers_of_the_specification_are_read() {
     ] {
         assert_incremental(&bytes);
         let header = whole(&bytes);
-        assert_eq!((header.version, header.endpoints), (Version::V2, expected), "{bytes:?}");
+        assert_eq!((header.version, header.endpoints), (ProxyHeaderVersion::V2, expected), "{bytes:?}");
         assert_eq!(header.tlvs.iter().count(), 0);
     }
 }
@@ -155,31 +159,31 @@ fn binary_headers_of_the_specification_are_read() {
 fn binary_headers_that_differ_in_anything_are_refused() {
     let four = [0; 12];
     for (bytes, expected) in [
-        (b"\r\n\r\n\0\r\nQUIT\r".to_vec(), Fault::Missing),
-        (b"\r\n\r\n\x01".to_vec(), Fault::Missing),
-        (binary(0x11, 0x11, &four), Fault::BadVersion),
-        (binary(0x31, 0x11, &four), Fault::BadVersion),
-        (binary(0x22, 0x11, &four), Fault::BadCommand),
-        (binary(0x2f, 0x11, &four), Fault::BadCommand),
-        (binary(0x21, 0x12, &four), Fault::BadFamily),
-        (binary(0x21, 0x22, &[0; 36]), Fault::BadFamily),
-        (binary(0x21, 0x32, &[0; 216]), Fault::BadFamily),
-        (binary(0x21, 0x10, &four), Fault::BadFamily),
-        (binary(0x21, 0x01, &four), Fault::BadFamily),
-        (binary(0x21, 0x41, &four), Fault::BadFamily),
-        (binary(0x21, 0x13, &four), Fault::BadFamily),
-        (binary(0x21, 0x11, &four[1..]), Fault::BadLength),
-        (binary(0x21, 0x21, &[0; 35]), Fault::BadLength),
-        (binary(0x21, 0x31, &[0; 215]), Fault::BadLength),
-        (binary(0x21, 0x11, &[0; HEADER_BYTES_MAX]), Fault::TooLarge),
-        (binary(0x20, 0x00, &[0; HEADER_BYTES_MAX - 15]), Fault::TooLarge),
+        (b"\r\n\r\n\0\r\nQUIT\r".to_vec(), ProxyHeaderError::Missing),
+        (b"\r\n\r\n\x01".to_vec(), ProxyHeaderError::Missing),
+        (binary(0x11, 0x11, &four), ProxyHeaderError::BadVersion),
+        (binary(0x31, 0x11, &four), ProxyHeaderError::BadVersion),
+        (binary(0x22, 0x11, &four), ProxyHeaderError::BadCommand),
+        (binary(0x2f, 0x11, &four), ProxyHeaderError::BadCommand),
+        (binary(0x21, 0x12, &four), ProxyHeaderError::BadFamily),
+        (binary(0x21, 0x22, &[0; 36]), ProxyHeaderError::BadFamily),
+        (binary(0x21, 0x32, &[0; 216]), ProxyHeaderError::BadFamily),
+        (binary(0x21, 0x10, &four), ProxyHeaderError::BadFamily),
+        (binary(0x21, 0x01, &four), ProxyHeaderError::BadFamily),
+        (binary(0x21, 0x41, &four), ProxyHeaderError::BadFamily),
+        (binary(0x21, 0x13, &four), ProxyHeaderError::BadFamily),
+        (binary(0x21, 0x11, &four[1..]), ProxyHeaderError::BadLength),
+        (binary(0x21, 0x21, &[0; 35]), ProxyHeaderError::BadLength),
+        (binary(0x21, 0x31, &[0; 215]), ProxyHeaderError::BadLength),
+        (binary(0x21, 0x11, &[0; HEADER_BYTES_MAX]), ProxyHeaderError::TooLarge),
+        (binary(0x20, 0x00, &[0; HEADER_BYTES_MAX - 15]), ProxyHeaderError::TooLarge),
     ] {
         assert_eq!(fault(&bytes), expected, "{bytes:?}");
     }
     // What is wrong is said as soon as it can be known, not when the header is whole.
-    assert_eq!(fault(&binary(0x11, 0x11, &four)[..13]), Fault::BadVersion);
-    assert_eq!(fault(&binary(0x21, 0x12, &four)[..16]), Fault::BadFamily);
-    assert_eq!(fault(&binary(0x21, 0x11, &[0; HEADER_BYTES_MAX])[..16]), Fault::TooLarge);
+    assert_eq!(fault(&binary(0x11, 0x11, &four)[..13]), ProxyHeaderError::BadVersion);
+    assert_eq!(fault(&binary(0x21, 0x12, &four)[..16]), ProxyHeaderError::BadFamily);
+    assert_eq!(fault(&binary(0x21, 0x11, &[0; HEADER_BYTES_MAX])[..16]), ProxyHeaderError::TooLarge);
     assert_eq!(whole(&binary(0x20, 0, &[0; HEADER_BYTES_MAX - 16])).len, HEADER_BYTES_MAX);
 }
 
@@ -194,8 +198,8 @@ fn values_behind_the_addresses_are_read() {
     assert_incremental(&bytes);
     let header = whole(&bytes);
     let found: Vec<_> = header.tlvs.iter().collect();
-    let ssl = Ssl {
-        client: Ssl::TLS | Ssl::CERTIFICATE_IN_SESSION,
+    let ssl = SslTlv {
+        client: SslTlv::TLS | SslTlv::CERTIFICATE_IN_SESSION,
         verify: 0,
         version: Some("TLSv1.3"),
         common_name: Some("\u{e9}x"),
@@ -236,7 +240,7 @@ fn values_that_break_their_rules_are_refused() {
         b"\x30\0\x02\xc3\xa9",
     ];
     for tlvs in tlvs {
-        assert_eq!(fault(&binary4(tlvs)), Fault::BadTlv, "{tlvs:?}");
+        assert_eq!(fault(&binary4(tlvs)), ProxyHeaderError::BadTlv, "{tlvs:?}");
     }
 }
 
@@ -260,7 +264,7 @@ fn the_checksum_is_that_of_castagnoli() {
 #[test]
 fn a_checksum_counts_for_every_byte_of_the_header() {
     let mut bytes = Vec::new();
-    let claims = Claims { authority: Some("a.example"), checksum: true, ..Claims::default() };
+    let claims = TlvValues { authority: Some("a.example"), checksum: true, ..TlvValues::default() };
     write_v2(&mut bytes, &inet("192.0.2.1:1", "192.0.2.2:2"), &claims);
     assert!(matches!(whole(&bytes).tlvs.iter().last(), Some(Tlv::Checksum(_))));
     for place in 16..bytes.len() {
@@ -270,10 +274,10 @@ fn a_checksum_counts_for_every_byte_of_the_header() {
     }
     let len = bytes.len();
     bytes[len - 1] ^= 0x80;
-    assert_eq!(fault(&bytes), Fault::BadChecksum);
+    assert_eq!(fault(&bytes), ProxyHeaderError::BadChecksum);
     // Two checksums cannot both be right.
     let zero = b"\x03\0\x04\0\0\0\0\x03\0\x04\0\0\0\0";
-    assert!(matches!(fault(&binary4(zero)), Fault::BadTlv | Fault::BadChecksum));
+    assert!(matches!(fault(&binary4(zero)), ProxyHeaderError::BadTlv | ProxyHeaderError::BadChecksum));
 }
 
 #[test]
@@ -295,27 +299,27 @@ fn headers_are_written_as_the_specification_shows_them() {
     ] {
         assert_eq!(line(endpoints), format!("before {expected}"));
     }
-    let written = |endpoints: Endpoints<'_>, claims: &Claims<'_>| {
+    let written = |endpoints: Endpoints<'_>, claims: &TlvValues<'_>| {
         let mut out = Vec::new();
         write_v2(&mut out, &endpoints, claims);
         out
     };
     let four = inet("192.0.2.1:4660", "192.0.2.2:443");
-    assert_eq!(written(four, &Claims::default()), binary4(b""));
-    let claims = Claims {
+    assert_eq!(written(four, &TlvValues::default()), binary4(b""));
+    let claims = TlvValues {
         alpn: Some(b"h2"),
         authority: Some("a"),
         unique_id: Some(b"\x01"),
-        ssl: Some(Ssl { client: Ssl::TLS, verify: 1, version: Some("TLSv1.3"), ..Ssl::default() }),
+        ssl: Some(SslTlv { client: SslTlv::TLS, verify: 1, version: Some("TLSv1.3"), ..SslTlv::default() }),
         checksum: false,
     };
     let tlvs = b"\x01\0\x02h2\x02\0\x01a\x05\0\x01\x01\x20\0\x0f\x01\0\0\0\x01\x21\0\x07TLSv1.3";
     assert_eq!(written(four, &claims), binary4(tlvs));
     assert_eq!(written(Endpoints::Local, &claims), binary(0x20, 0, b""));
-    assert_eq!(written(Endpoints::Unknown, &Claims::default()), binary(0x21, 0, b""));
+    assert_eq!(written(Endpoints::Unknown, &TlvValues::default()), binary(0x21, 0, b""));
     // What is too long is left out as a whole.
     let long = "x".repeat(256);
-    let too_long = Claims { authority: Some(&long), unique_id: Some(&[0; 129]), ..Claims::default() };
+    let too_long = TlvValues { authority: Some(&long), unique_id: Some(&[0; 129]), ..TlvValues::default() };
     assert_eq!(written(four, &too_long), binary4(b""));
 }
 
@@ -368,14 +372,14 @@ proptest! {
         tls in option::of((any::<u8>(), any::<u32>(), option::of("[ -~]{0,30}"), option::of("\\PC{0,30}"))),
         checksum in any::<bool>(),
     ) {
-        let ssl = tls.as_ref().map(|(client, verify, version, name)| Ssl {
+        let ssl = tls.as_ref().map(|(client, verify, version, name)| SslTlv {
             client: *client,
             verify: *verify,
             version: version.as_deref(),
             common_name: name.as_deref(),
-            ..Ssl::default()
+            ..SslTlv::default()
         });
-        let claims = Claims {
+        let claims = TlvValues {
             alpn: alpn.as_deref(),
             authority: authority.as_deref(),
             unique_id: id.as_deref(),
@@ -409,7 +413,7 @@ proptest! {
             2 => binary4(&bytes),
             _ => [SIGNATURE, &[0x21], &bytes].concat(),
         };
-        if let Ok(Progress::Complete(header)) = parse(&bytes, HEADER_BYTES_MAX) {
+        if let Ok(ProxyHeaderProgress::Complete(header)) = parse(&bytes, HEADER_BYTES_MAX) {
             assert!(header.len <= bytes.len());
         }
     }

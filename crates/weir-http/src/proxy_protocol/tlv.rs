@@ -2,8 +2,7 @@
 //!
 //! All of them are checked when the header is parsed, so that reading them later cannot fail.
 
-use super::v2::Claims;
-use super::{Fault, checksum};
+use super::{ProxyHeaderError, checksum};
 
 const ALPN: u8 = 0x01;
 const AUTHORITY: u8 = 0x02;
@@ -37,7 +36,7 @@ pub enum Tlv<'a> {
     /// What the sender calls the connection.
     UniqueId(&'a [u8]),
     /// The TLS connection of the client.
-    Ssl(Ssl<'a>),
+    Ssl(SslTlv<'a>),
     /// The network namespace of the sender's socket.
     Namespace(&'a str),
     /// Of a type without a meaning here.
@@ -49,10 +48,26 @@ pub enum Tlv<'a> {
     },
 }
 
+/// What a header of version 2 says besides the addresses. A value that is too long is left out, not cut: half a name is
+/// another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TlvValues<'a> {
+    /// The application protocol of the connection, as in ALPN; 255 bytes at most.
+    pub alpn: Option<&'a [u8]>,
+    /// The host name that the client asked for, as in SNI; 255 bytes at most.
+    pub authority: Option<&'a str>,
+    /// What the sender calls the connection; 128 bytes at most.
+    pub unique_id: Option<&'a [u8]>,
+    /// The TLS connection of the client; absent when it has none.
+    pub ssl: Option<SslTlv<'a>>,
+    /// Whether a checksum of the header goes with it.
+    pub checksum: bool,
+}
+
 /// What is said about the TLS connection of a client (section 2.2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ssl<'a> {
-    /// What there is, in bits: [`Ssl::TLS`], [`Ssl::CERTIFICATE_ON_CONNECTION`], [`Ssl::CERTIFICATE_IN_SESSION`].
+pub struct SslTlv<'a> {
+    /// What there is, in bits: [`SslTlv::TLS`], [`SslTlv::CERTIFICATE_ON_CONNECTION`], [`SslTlv::CERTIFICATE_IN_SESSION`].
     pub client: u8,
     /// Zero when the client presented a certificate that was verified.
     pub verify: u32,
@@ -68,7 +83,7 @@ pub struct Ssl<'a> {
     pub key_algorithm: Option<&'a str>,
 }
 
-impl Ssl<'_> {
+impl SslTlv<'_> {
     /// The client connected over TLS.
     pub const TLS: u8 = 0x01;
     /// The client presented a certificate over this connection.
@@ -101,19 +116,21 @@ impl<'a> Tlvs<'a> {
 }
 
 /// Checks that `bytes`, which end `header`, are TLVs without a mistake.
-pub(super) fn check<'a>(header: &'a [u8], bytes: &'a [u8]) -> Result<Tlvs<'a>, Fault> {
+pub(super) fn check<'a>(header: &'a [u8], bytes: &'a [u8]) -> Result<Tlvs<'a>, ProxyHeaderError> {
     let mut summed = false;
     let mut at = header.len() - bytes.len();
     for tlv in raw(bytes) {
         let (kind, value) = tlv?;
         at += 3;
         match read(kind, value) {
-            None => return Err(Fault::BadTlv),
-            Some(Tlv::Checksum(_)) if std::mem::replace(&mut summed, true) => return Err(Fault::BadTlv),
+            None => return Err(ProxyHeaderError::BadTlv),
+            Some(Tlv::Checksum(_)) if std::mem::replace(&mut summed, true) => {
+                return Err(ProxyHeaderError::BadTlv);
+            }
             Some(Tlv::Checksum(sum)) => {
                 let (before, behind) = (&header[..at], &header[at + value.len()..]);
                 if checksum::crc32c(&[before, &[0; 4], behind]) != sum {
-                    return Err(Fault::BadChecksum);
+                    return Err(ProxyHeaderError::BadChecksum);
                 }
             }
             Some(_) => {}
@@ -124,16 +141,16 @@ pub(super) fn check<'a>(header: &'a [u8], bytes: &'a [u8]) -> Result<Tlvs<'a>, F
 }
 
 /// Type and value of each TLV; ends with an error where one does not fit.
-fn raw(bytes: &[u8]) -> impl Iterator<Item = Result<(u8, &[u8]), Fault>> {
+fn raw(bytes: &[u8]) -> impl Iterator<Item = Result<(u8, &[u8]), ProxyHeaderError>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let (kind, len, behind) = match std::mem::take(&mut rest) {
             [] => return None,
             [kind, high, low, behind @ ..] => (*kind, u16::from_be_bytes([*high, *low]), behind),
-            _ => return Some(Err(Fault::BadTlv)),
+            _ => return Some(Err(ProxyHeaderError::BadTlv)),
         };
         let Some((value, behind)) = behind.split_at_checked(len.into()) else {
-            return Some(Err(Fault::BadTlv));
+            return Some(Err(ProxyHeaderError::BadTlv));
         };
         rest = behind;
         Some(Ok((kind, value)))
@@ -155,10 +172,10 @@ fn read(kind: u8, value: &[u8]) -> Option<Tlv<'_>> {
     })
 }
 
-fn read_ssl(value: &[u8]) -> Option<Ssl<'_>> {
+fn read_ssl(value: &[u8]) -> Option<SslTlv<'_>> {
     let (&client, value) = value.split_first()?;
     let (verify, inner) = value.split_first_chunk()?;
-    let mut ssl = Ssl { client, verify: u32::from_be_bytes(*verify), ..Ssl::default() };
+    let mut ssl = SslTlv { client, verify: u32::from_be_bytes(*verify), ..SslTlv::default() };
     for tlv in raw(inner) {
         let (kind, value) = tlv.ok()?;
         match kind {
@@ -178,7 +195,7 @@ fn ascii(value: &[u8]) -> Option<&str> {
 }
 
 /// Appends what `claims` say, without the checksum.
-pub(super) fn write(out: &mut Vec<u8>, claims: &Claims<'_>) {
+pub(super) fn write(out: &mut Vec<u8>, claims: &TlvValues<'_>) {
     let name = |bytes: &&[u8]| bytes.len() <= NAME_BYTES_MAX;
     if let Some(protocol) = claims.alpn.filter(name) {
         write_one(out, ALPN, protocol);
@@ -207,7 +224,7 @@ fn write_one(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-fn write_ssl(out: &mut Vec<u8>, ssl: &Ssl<'_>) {
+fn write_ssl(out: &mut Vec<u8>, ssl: &SslTlv<'_>) {
     let start = out.len();
     out.extend_from_slice(&[SSL, 0, 0, ssl.client]);
     out.extend_from_slice(&ssl.verify.to_be_bytes());

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::{FromStr, Split};
 
-use super::{Endpoints, Fault, Header, Progress, Tlvs, Version};
-use crate::write;
+use super::{Endpoints, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, ProxyHeaderVersion, Tlvs};
+use crate::digits;
 
 /// The longest line in bytes, CR LF included.
 pub const LINE_BYTES_MAX: usize = 107;
@@ -12,39 +12,44 @@ pub const LINE_BYTES_MAX: usize = 107;
 pub(super) const PREFIX: &[u8] = b"PROXY ";
 
 /// Parses a line that begins with [`PREFIX`], as far as it has been received.
-pub(super) fn parse(received: &[u8]) -> Result<Progress<'_>, Fault> {
+pub(super) fn parse(received: &[u8]) -> Result<ProxyHeaderProgress<'_>, ProxyHeaderError> {
     let window = &received[..received.len().min(LINE_BYTES_MAX)];
     let Some(end) = window.iter().position(|&byte| byte == b'\r' || byte == b'\n') else {
-        return if window.len() < LINE_BYTES_MAX { Ok(Progress::Incomplete) } else { Err(Fault::BadLine) };
+        return if window.len() < LINE_BYTES_MAX {
+            Ok(ProxyHeaderProgress::Incomplete)
+        } else {
+            Err(ProxyHeaderError::BadLine)
+        };
     };
     match &window[end..] {
-        [b'\r'] if end + 1 < LINE_BYTES_MAX => return Ok(Progress::Incomplete),
+        [b'\r'] if end + 1 < LINE_BYTES_MAX => return Ok(ProxyHeaderProgress::Incomplete),
         [b'\r', b'\n', ..] => {}
-        _ => return Err(Fault::BadLine),
+        _ => return Err(ProxyHeaderError::BadLine),
     }
-    let line = window.get(PREFIX.len()..end).ok_or(Fault::BadLine)?;
-    Ok(Progress::Complete(Header {
+    let line = window.get(PREFIX.len()..end).ok_or(ProxyHeaderError::BadLine)?;
+    Ok(ProxyHeaderProgress::Complete(ProxyHeader {
         len: end + 2,
-        version: Version::V1,
+        version: ProxyHeaderVersion::V1,
         endpoints: endpoints(line)?,
         tlvs: Tlvs::default(),
     }))
 }
 
 /// Reads what stands between the prefix and the end of the line.
-fn endpoints(line: &[u8]) -> Result<Endpoints<'static>, Fault> {
+fn endpoints(line: &[u8]) -> Result<Endpoints<'static>, ProxyHeaderError> {
     // Whatever stands behind UNKNOWN is to be ignored.
     if line == b"UNKNOWN" || line.starts_with(b"UNKNOWN ") {
         return Ok(Endpoints::Unknown);
     }
-    let line = std::str::from_utf8(line).map_err(|_| Fault::BadAddress)?;
+    let line = std::str::from_utf8(line).map_err(|_| ProxyHeaderError::BadAddress)?;
     let mut words = line.split(' ');
     let read = match words.next() {
         Some("TCP4") => addresses::<Ipv4Addr>(&mut words),
         Some("TCP6") => addresses::<Ipv6Addr>(&mut words),
-        _ => return Err(Fault::BadProtocol),
+        _ => return Err(ProxyHeaderError::BadProtocol),
     };
-    let (source, destination) = read.filter(|_| words.next().is_none()).ok_or(Fault::BadAddress)?;
+    let (source, destination) =
+        read.filter(|_| words.next().is_none()).ok_or(ProxyHeaderError::BadAddress)?;
     Ok(Endpoints::Inet { source, destination })
 }
 
@@ -79,7 +84,7 @@ pub fn write_v1(out: &mut Vec<u8>, endpoints: &Endpoints<'_>) {
     }
     for end in [source, destination] {
         out.push(b' ');
-        write::decimal(out, end.port().into());
+        digits::decimal(out, end.port().into());
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -91,5 +96,5 @@ fn address(out: &mut Vec<u8>, address: IpAddr) {
     {
         out.extend_from_slice(b"::ffff:");
     }
-    write::address(out, address);
+    digits::address(out, address);
 }

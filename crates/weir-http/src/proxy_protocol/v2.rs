@@ -2,8 +2,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::tlv::{self, Ssl, Tlvs};
-use super::{Endpoints, Fault, Header, PATH_BYTES, Progress, Version, checksum};
+use super::tlv::{self, TlvValues, Tlvs};
+use super::{
+    Endpoints, PATH_BYTES, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, ProxyHeaderVersion, checksum,
+};
 
 /// The largest header accepted by default, in bytes. Senders keep theirs below the size of a packet.
 pub const HEADER_BYTES_MAX: usize = 4096;
@@ -26,17 +28,17 @@ const TCP6: u8 = 0x21;
 const UNIX_STREAM: u8 = 0x31;
 
 /// Parses a header that begins with [`SIGNATURE`], as far as it has been received.
-pub(super) fn parse(received: &[u8], bytes_max: usize) -> Result<Progress<'_>, Fault> {
-    let Some(&command) = received.get(SIGNATURE.len()) else { return Ok(Progress::Incomplete) };
+pub(super) fn parse(received: &[u8], bytes_max: usize) -> Result<ProxyHeaderProgress<'_>, ProxyHeaderError> {
+    let Some(&command) = received.get(SIGNATURE.len()) else { return Ok(ProxyHeaderProgress::Incomplete) };
     if command & 0xf0 != VERSION {
-        return Err(Fault::BadVersion);
+        return Err(ProxyHeaderError::BadVersion);
     }
     let command = command & 0x0f;
     if command != LOCAL && command != PROXY {
-        return Err(Fault::BadCommand);
+        return Err(ProxyHeaderError::BadCommand);
     }
     let Some(&[family, high, low]) = received.get(SIGNATURE.len() + 1..FIXED_BYTES) else {
-        return Ok(Progress::Incomplete);
+        return Ok(ProxyHeaderProgress::Incomplete);
     };
     let len = FIXED_BYTES + usize::from(u16::from_be_bytes([high, low]));
     let addresses_len = match family {
@@ -46,20 +48,20 @@ pub(super) fn parse(received: &[u8], bytes_max: usize) -> Result<Progress<'_>, F
         TCP4 => 2 * (4 + 2),
         TCP6 => 2 * (16 + 2),
         UNIX_STREAM => 2 * PATH_BYTES,
-        _ => return Err(Fault::BadFamily),
+        _ => return Err(ProxyHeaderError::BadFamily),
     };
     if len > bytes_max {
-        return Err(Fault::TooLarge);
+        return Err(ProxyHeaderError::TooLarge);
     }
     if len < FIXED_BYTES + addresses_len {
-        return Err(Fault::BadLength);
+        return Err(ProxyHeaderError::BadLength);
     }
-    let Some(header) = received.get(..len) else { return Ok(Progress::Incomplete) };
+    let Some(header) = received.get(..len) else { return Ok(ProxyHeaderProgress::Incomplete) };
     let (addresses, rest) = header[FIXED_BYTES..].split_at(addresses_len);
     let endpoints = match family {
         _ if command == LOCAL => Endpoints::Local,
-        TCP4 => inet4(addresses).ok_or(Fault::BadLength)?,
-        TCP6 => inet6(addresses).ok_or(Fault::BadLength)?,
+        TCP4 => inet4(addresses).ok_or(ProxyHeaderError::BadLength)?,
+        TCP6 => inet6(addresses).ok_or(ProxyHeaderError::BadLength)?,
         UNIX_STREAM => {
             let (source, destination) = addresses.split_at(PATH_BYTES);
             Endpoints::Unix { source: without_zeros(source), destination: without_zeros(destination) }
@@ -68,7 +70,7 @@ pub(super) fn parse(received: &[u8], bytes_max: usize) -> Result<Progress<'_>, F
     };
     // Behind no addresses may stand some of a family that is not named, so there is no place where TLVs begin.
     let tlvs = if addresses_len == 0 { Tlvs::default() } else { tlv::check(header, rest)? };
-    Ok(Progress::Complete(Header { len, version: Version::V2, endpoints, tlvs }))
+    Ok(ProxyHeaderProgress::Complete(ProxyHeader { len, version: ProxyHeaderVersion::V2, endpoints, tlvs }))
 }
 
 fn inet4(addresses: &[u8]) -> Option<Endpoints<'static>> {
@@ -102,24 +104,8 @@ fn without_zeros(path: &[u8]) -> &[u8] {
     &path[..len]
 }
 
-/// What a header of version 2 says besides the addresses. A value that is too long is left out, not cut: half a name is
-/// another name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Claims<'a> {
-    /// The application protocol of the connection, as in ALPN; 255 bytes at most.
-    pub alpn: Option<&'a [u8]>,
-    /// The host name that the client asked for, as in SNI; 255 bytes at most.
-    pub authority: Option<&'a str>,
-    /// What the sender calls the connection; 128 bytes at most.
-    pub unique_id: Option<&'a [u8]>,
-    /// The TLS connection of the client; absent when it has none.
-    pub ssl: Option<Ssl<'a>>,
-    /// Whether a checksum of the header goes with it.
-    pub checksum: bool,
-}
-
 /// Appends a header of version 2. Of connections that are the sender's own nothing is said but that.
-pub fn write_v2(out: &mut Vec<u8>, endpoints: &Endpoints<'_>, claims: &Claims<'_>) {
+pub fn write_v2(out: &mut Vec<u8>, endpoints: &Endpoints<'_>, claims: &TlvValues<'_>) {
     let start = out.len();
     out.extend_from_slice(SIGNATURE);
     let command = if *endpoints == Endpoints::Local { LOCAL } else { PROXY };

@@ -2,7 +2,7 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{HeadLimits, Lenient, Progress, RequestHead, ResponseHead, Rule, Version};
+use weir_http::{HeadLimits, HeadProgress, Lenient, RequestHead, ResponseHead, Rule, Version};
 
 use crate::outcome::{assert_accepted, assert_refused, get, outcome, parse};
 
@@ -133,7 +133,7 @@ fn foreign_protocols_are_refused_early() {
     for (bytes, rule) in rows {
         assert_refused(34, bytes, *rule);
         let before = parse(&bytes[..bytes.len() - 1], &HeadLimits::default());
-        assert_eq!(outcome(&before), Ok(Progress::Incomplete), "{bytes:?}");
+        assert_eq!(outcome(&before), Ok(HeadProgress::Incomplete), "{bytes:?}");
         let lenient = Lenient { bare_lf: true, obs_fold: true, unsafe_target: true, ..Lenient::default() };
         let limits = HeadLimits { lenient, ..HeadLimits::default() };
         assert_eq!(outcome(&parse(bytes, &limits)), Err(*rule), "{bytes:?}");
@@ -170,7 +170,7 @@ fn limits_hold() {
     }
     let exact = get(&format!("X: {}\r\n", "a".repeat(8_000)));
     let limits = HeadLimits { head_bytes_max: exact.len(), ..default };
-    assert_eq!(outcome(&parse(&exact, &limits)), Ok(Progress::Complete { len: exact.len() }));
+    assert_eq!(outcome(&parse(&exact, &limits)), Ok(HeadProgress::Complete { len: exact.len() }));
     let limits = HeadLimits { head_bytes_max: exact.len() - 1, ..default };
     assert_eq!(outcome(&parse(&exact, &limits)), Err(Rule::HeadTooLarge));
     let limits = HeadLimits { fields_max: 2, ..default };

@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use weir_http::{
-    ChunkedDecoder, HeadLimits, Method, Progress, RequestBody, RequestHead, ResponseBody, ResponseHead,
+    ChunkedDecoder, HeadLimits, HeadProgress, Method, RequestBody, RequestHead, ResponseBody, ResponseHead,
     TargetForm,
 };
 
@@ -188,7 +188,9 @@ fn request_body(bytes: &[u8], body: RequestBody) -> Outcome {
 /// Compares a request that this crate accepts with what the others see.
 fn check_request(bytes: &[u8]) -> Result<bool, proptest::test_runner::TestCaseError> {
     let mut head = RequestHead::new();
-    let Ok(Progress::Complete { len }) = head.parse(bytes, &HeadLimits::default()) else { return Ok(false) };
+    let Ok(HeadProgress::Complete { len }) = head.parse(bytes, &HeadLimits::default()) else {
+        return Ok(false);
+    };
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut other = httparse::Request::new(&mut headers);
     prop_assert_eq!(other.parse(bytes), Ok(httparse::Status::Complete(len)));
@@ -216,7 +218,9 @@ fn check_request(bytes: &[u8]) -> Result<bool, proptest::test_runner::TestCaseEr
 
 fn check_response(bytes: &[u8]) -> Result<bool, proptest::test_runner::TestCaseError> {
     let mut head = ResponseHead::new();
-    let Ok(Progress::Complete { len }) = head.parse(bytes, &HeadLimits::default()) else { return Ok(false) };
+    let Ok(HeadProgress::Complete { len }) = head.parse(bytes, &HeadLimits::default()) else {
+        return Ok(false);
+    };
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut other = httparse::Response::new(&mut headers);
     prop_assert_eq!(other.parse(bytes), Ok(httparse::Status::Complete(len)));

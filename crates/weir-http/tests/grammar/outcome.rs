@@ -1,27 +1,27 @@
 //! How the tests parse: every request in one piece, byte by byte, and with another request behind it. The outcome must
 //! not differ.
 
-use weir_http::{HeadLimits, Progress, RequestHead, Rule};
+use weir_http::{HeadLimits, HeadProgress, RequestHead, Rule};
 
 /// Parses `bytes` in one piece.
-pub(crate) fn parse_whole(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, Progress), Rule> {
+pub(crate) fn parse_whole(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, HeadProgress), Rule> {
     let mut head = RequestHead::new();
     head.parse(bytes, limits).map(|progress| (head, progress))
 }
 
 /// Parses `bytes` as they come in one by one.
-pub(crate) fn parse_bytewise(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, Progress), Rule> {
+pub(crate) fn parse_bytewise(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, HeadProgress), Rule> {
     let mut head = RequestHead::new();
     for len in 0..=bytes.len() {
         match head.parse(&bytes[..len], limits)? {
-            Progress::Incomplete => {}
+            HeadProgress::Incomplete => {}
             complete => return Ok((head, complete)),
         }
     }
-    Ok((head, Progress::Incomplete))
+    Ok((head, HeadProgress::Incomplete))
 }
 
-pub(crate) fn outcome(result: &Result<(RequestHead, Progress), Rule>) -> Result<Progress, Rule> {
+pub(crate) fn outcome(result: &Result<(RequestHead, HeadProgress), Rule>) -> Result<HeadProgress, Rule> {
     result.as_ref().map(|(_, progress)| *progress).map_err(|rule| *rule)
 }
 
@@ -31,7 +31,7 @@ fn start_of(bytes: &[u8]) -> String {
 }
 
 /// Parses `bytes` in every way and gives the outcome they agree on.
-pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, Progress), Rule> {
+pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, HeadProgress), Rule> {
     let whole = parse_whole(bytes, limits);
     assert_eq!(
         outcome(&whole),
@@ -39,7 +39,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, P
         "byte by byte: {:?}",
         start_of(bytes)
     );
-    if outcome(&whole) != Ok(Progress::Incomplete) {
+    if outcome(&whole) != Ok(HeadProgress::Incomplete) {
         let more = [bytes, b"GET /next HTTP/1.1\r\nHost: next\r\n\r\n"].concat();
         assert_eq!(
             outcome(&whole),
@@ -60,7 +60,7 @@ pub(crate) fn assert_refused(group: u32, bytes: &[u8], rule: Rule) {
 #[track_caller]
 pub(crate) fn assert_accepted(group: u32, bytes: &[u8]) -> RequestHead {
     match parse(bytes, &HeadLimits::default()) {
-        Ok((head, Progress::Complete { len })) => {
+        Ok((head, HeadProgress::Complete { len })) => {
             assert_eq!(len, bytes.len(), "group {group}");
             assert_eq!(head.len(), len, "group {group}");
             head

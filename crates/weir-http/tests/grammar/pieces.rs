@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 use proptest::sample::Index;
 use weir_http::{
-    Authority, ChunkedDecoder, ChunkedLimits, Fields, HeadLimits, Lenient, LenientChunks, Method, PathRules,
-    Progress, RequestHead, ResponseHead, Rule, Span, write,
+    Authority, ChunkedDecoder, ChunkedLimits, Fields, HeadLimits, HeadProgress, Lenient, LenientChunks,
+    Method, PathRules, RequestHead, ResponseHead, Rule, TextSpan, write,
 };
 
 use crate::generate;
@@ -14,13 +14,13 @@ use crate::generate;
 /// What every test case of a split compares: the outcome, and everything that a head says.
 #[derive(Debug, PartialEq)]
 struct Account {
-    progress: Result<Progress, Rule>,
+    progress: Result<HeadProgress, Rule>,
     text: Vec<u8>,
-    fields: Vec<(Span, Span)>,
+    fields: Vec<(TextSpan, TextSpan)>,
     facts: String,
 }
 
-fn fields_of(fields: &Fields) -> Vec<(Span, Span)> {
+fn fields_of(fields: &Fields) -> Vec<(TextSpan, TextSpan)> {
     fields.iter().map(|field| (field.name, field.value)).collect()
 }
 
@@ -34,14 +34,14 @@ fn lengths(bytes: &[u8], cuts: &[Index]) -> Vec<usize> {
 
 fn account_of_request(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> Account {
     let mut head = RequestHead::new();
-    let mut progress = Ok(Progress::Incomplete);
+    let mut progress = Ok(HeadProgress::Incomplete);
     for &len in lengths {
         progress = head.parse(&bytes[..len], limits);
-        if progress != Ok(Progress::Incomplete) {
+        if progress != Ok(HeadProgress::Incomplete) {
             break;
         }
     }
-    if !matches!(progress, Ok(Progress::Complete { .. })) {
+    if !matches!(progress, Ok(HeadProgress::Complete { .. })) {
         return Account { progress, text: Vec::new(), fields: Vec::new(), facts: String::new() };
     }
     let facts = format!(
@@ -59,14 +59,14 @@ fn account_of_request(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> A
 
 fn account_of_response(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> Account {
     let mut head = ResponseHead::new();
-    let mut progress = Ok(Progress::Incomplete);
+    let mut progress = Ok(HeadProgress::Incomplete);
     for &len in lengths {
         progress = head.parse(&bytes[..len], limits);
-        if progress != Ok(Progress::Incomplete) {
+        if progress != Ok(HeadProgress::Incomplete) {
             break;
         }
     }
-    if !matches!(progress, Ok(Progress::Complete { .. })) {
+    if !matches!(progress, Ok(HeadProgress::Complete { .. })) {
         return Account { progress, text: Vec::new(), fields: Vec::new(), facts: String::new() };
     }
     let bodies = [Method::Get, Method::Head, Method::Connect].map(|method| head.body(method));
@@ -171,13 +171,13 @@ proptest! {
     fn what_is_relaxed_comes_out_strict(bytes in generate::request(), lenient in 1_u16..256) {
         let limits = HeadLimits { lenient: limits(lenient).lenient, ..HeadLimits::default() };
         let account = account_of_request(&bytes, &[bytes.len()], &limits);
-        if let Ok(Progress::Complete { len }) = account.progress {
+        if let Ok(HeadProgress::Complete { len }) = account.progress {
             let strict = account_of_request(&account.text, &[account.text.len()], &HeadLimits::default());
-            prop_assert_eq!(strict.progress, Ok(Progress::Complete { len: account.text.len() }));
+            prop_assert_eq!(strict.progress, Ok(HeadProgress::Complete { len: account.text.len() }));
             prop_assert_eq!(strict.fields, account.fields);
             let clean = account_of_request(&bytes, &[bytes.len()], &HeadLimits::default());
             if clean.progress.is_ok() {
-                prop_assert_eq!(clean.progress, Ok(Progress::Complete { len }));
+                prop_assert_eq!(clean.progress, Ok(HeadProgress::Complete { len }));
             }
         }
     }
@@ -237,7 +237,7 @@ proptest! {
         write::decimal_field(&mut text, b"X-Number", number);
         text.extend_from_slice(b"\r\n");
         let mut head = ResponseHead::new();
-        prop_assert_eq!(head.parse(&text, &HeadLimits::default()), Ok(Progress::Complete { len: text.len() }));
+        prop_assert_eq!(head.parse(&text, &HeadLimits::default()), Ok(HeadProgress::Complete { len: text.len() }));
         prop_assert_eq!((head.status(), head.reason().of(&text)), (status, b"Some Reason".as_slice()));
         prop_assert_eq!(head.fields().len(), names.len() + 1);
         for (field, name) in head.fields().iter().zip(&names) {
@@ -258,8 +258,8 @@ fn the_generator_meets_both_outcomes() {
     for _ in 0..2_000 {
         let bytes = generate::request().new_tree(&mut runner).unwrap().current();
         match account_of_request(&bytes, &[bytes.len()], &HeadLimits::default()).progress {
-            Ok(Progress::Complete { .. }) => complete += 1,
-            Ok(Progress::Incomplete) => {}
+            Ok(HeadProgress::Complete { .. }) => complete += 1,
+            Ok(HeadProgress::Incomplete) => {}
             Err(rule) => _ = rules.insert(rule),
         }
     }

@@ -1,6 +1,6 @@
 //! Rules relaxed for legacy peers: what comes in breaks one, what comes out obeys all.
 
-use weir_http::{HeadLimits, Lenient, Method, Progress, RequestBody, Rule};
+use weir_http::{HeadLimits, HeadProgress, Lenient, Method, RequestBody, Rule};
 
 use crate::outcome::{get, outcome, parse};
 
@@ -9,7 +9,7 @@ fn normalise(bytes: &[u8], lenient: Lenient) -> Result<String, Rule> {
     assert!(parse(bytes, &HeadLimits::default()).is_err(), "strictly refused: {bytes:?}");
     let limits = HeadLimits { lenient, ..HeadLimits::default() };
     let (head, progress) = parse(bytes, &limits)?;
-    assert_eq!(progress, Progress::Complete { len: bytes.len() });
+    assert_eq!(progress, HeadProgress::Complete { len: bytes.len() });
     let text = head.text(bytes);
     let strict = parse(text, &HeadLimits::default()).expect("what comes out obeys every rule");
     assert_eq!(strict.0.body(), head.body());
@@ -188,7 +188,7 @@ fn a_relaxed_listener_reads_clean_requests_alike() {
     let limits = HeadLimits { lenient, ..HeadLimits::default() };
     let bytes = b"POST /a?b=%20 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nX: y\r\n\r\n";
     let (head, progress) = parse(bytes, &limits).unwrap();
-    assert_eq!(progress, Progress::Complete { len: bytes.len() });
+    assert_eq!(progress, HeadProgress::Complete { len: bytes.len() });
     assert_eq!((head.method(), head.body()), (Method::Post, RequestBody::Length(5)));
     let large = get(&format!("X: y\r\n{}", " z\r\n".repeat(10_000)));
     assert_eq!(outcome(&parse(&large, &limits)), Err(Rule::HeadTooLarge));

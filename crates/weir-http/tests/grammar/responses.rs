@@ -2,23 +2,27 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{HeadLimits, Lenient, Method, Progress, ResponseBody, ResponseHead, Rule, Version};
+use weir_http::{HeadLimits, HeadProgress, Lenient, Method, ResponseBody, ResponseHead, Rule, Version};
 
-fn parse_pieces(bytes: &[u8], limits: &HeadLimits, step: usize) -> Result<(ResponseHead, Progress), Rule> {
+fn parse_pieces(
+    bytes: &[u8],
+    limits: &HeadLimits,
+    step: usize,
+) -> Result<(ResponseHead, HeadProgress), Rule> {
     let mut head = ResponseHead::new();
     for len in (0..bytes.len()).step_by(step).chain([bytes.len()]) {
         match head.parse(&bytes[..len], limits)? {
-            Progress::Incomplete => {}
+            HeadProgress::Incomplete => {}
             complete => return Ok((head, complete)),
         }
     }
-    Ok((head, Progress::Incomplete))
+    Ok((head, HeadProgress::Incomplete))
 }
 
 /// Parses `bytes` in one piece and byte by byte, and gives the outcome both agree on.
-fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(ResponseHead, Progress), Rule> {
+fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(ResponseHead, HeadProgress), Rule> {
     let whole = parse_pieces(bytes, limits, bytes.len());
-    let progress = |result: &Result<(ResponseHead, Progress), Rule>| {
+    let progress = |result: &Result<(ResponseHead, HeadProgress), Rule>| {
         result.as_ref().map(|(_, progress)| *progress).map_err(|rule| *rule)
     };
     assert_eq!(progress(&whole), progress(&parse_pieces(bytes, limits, 1)));
@@ -27,7 +31,7 @@ fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(ResponseHead, Progress), 
 
 fn assert_accepted(bytes: &[u8]) -> ResponseHead {
     match parse(bytes, &HeadLimits::default()) {
-        Ok((head, Progress::Complete { len })) if len == bytes.len() => head,
+        Ok((head, HeadProgress::Complete { len })) if len == bytes.len() => head,
         Ok((_, progress)) => panic!("{:?}: {progress:?}", String::from_utf8_lossy(bytes)),
         Err(rule) => panic!("{:?}: {rule:?}", String::from_utf8_lossy(bytes)),
     }
@@ -222,7 +226,7 @@ fn relaxed_rules_normalise() {
     let limits = HeadLimits { lenient, ..HeadLimits::default() };
     let bytes = b"HTTP/1.0 200 a b c\nX: 1\n 2\nContent-Length: 5\nContent-Length: 5\n\n";
     let (head, progress) = parse(bytes, &limits).unwrap();
-    assert_eq!(progress, Progress::Complete { len: bytes.len() });
+    assert_eq!(progress, HeadProgress::Complete { len: bytes.len() });
     assert_eq!(head.text(bytes), b"HTTP/1.0 200 a b c\r\nX: 1 2\r\nContent-Length:5\r\n\r\n");
     assert_eq!(head.body(Method::Get), ResponseBody::Length(5));
     assert_eq!(parse(b"<html>", &limits).map(|_| ()), Err(Rule::BadStatusLine));
@@ -266,7 +270,7 @@ fn what_servers_send_by_mistake_is_normalised_or_refused() {
         assert!(parse(bytes, &HeadLimits::default()).is_err(), "strictly refused: {bytes:?}");
         let found = parse(bytes, &HeadLimits { lenient: *lenient, ..HeadLimits::default() });
         let found = found.map(|(head, progress)| {
-            assert_eq!(progress, Progress::Complete { len: bytes.len() });
+            assert_eq!(progress, HeadProgress::Complete { len: bytes.len() });
             String::from_utf8_lossy(head.text(bytes)).into_owned()
         });
         assert_eq!(found, expected.map(str::to_owned), "{lenient:?}: {:?}", String::from_utf8_lossy(bytes));

@@ -2,7 +2,7 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{EncodedSlash, HeadLimits, PathRules, Rule, Span, TargetForm, Version};
+use weir_http::{EncodedSlashRule, HeadLimits, PathRules, Rule, TargetForm, TextSpan, Version};
 
 use crate::outcome::{assert_accepted, assert_refused, get_target, outcome, parse};
 
@@ -99,7 +99,7 @@ fn accepted_targets() {
     for (group, line, expected) in rows {
         let bytes = format!("{line} HTTP/1.1\r\nHost: b:81\r\n\r\n").into_bytes();
         let head = assert_accepted(*group, &bytes);
-        let text = |span: Span| std::str::from_utf8(span.of(head.text(&bytes))).unwrap();
+        let text = |span: TextSpan| std::str::from_utf8(span.of(head.text(&bytes))).unwrap();
         let found =
             (head.target_form(), text(head.path()), head.query().map(text), text(head.host()), head.port());
         assert_eq!(found, *expected, "group {group}: {line}");
@@ -142,12 +142,12 @@ fn paths_have_a_normal_form() {
         assert_eq!(outcome(&parse(&bytes, &limits)).err(), refused, "{target}");
     }
     let paths = |encoded_slash| PathRules { encoded_slash, refuse_other_forms: false };
-    let refuse = HeadLimits { paths: paths(EncodedSlash::Refuse), ..HeadLimits::default() };
+    let refuse = HeadLimits { paths: paths(EncodedSlashRule::Refuse), ..HeadLimits::default() };
     for target in ["/a%2Fb", "/a%2fb", "http://a/%2F"] {
         assert_eq!(outcome(&parse(&get_target(target), &refuse)), Err(Rule::EncodedSlash), "{target}");
     }
     assert!(parse(&get_target("/a%20b?%2F"), &refuse).is_ok());
-    let decode = HeadLimits { paths: paths(EncodedSlash::Decode), ..HeadLimits::default() };
+    let decode = HeadLimits { paths: paths(EncodedSlashRule::Decode), ..HeadLimits::default() };
     let bytes = get_target("/a%2f..%2Fb%252f");
     assert_eq!(parse(&bytes, &decode).unwrap().0.normal_path(&bytes), b"/b%252f");
 }

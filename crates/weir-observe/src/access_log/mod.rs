@@ -3,18 +3,17 @@
 //! A worker fills an [`ExchangeRecord`] with borrowed values when an exchange is over, a [`LogFormat`] turns it into one
 //! line, and a writer elsewhere takes the line. Whatever bytes a peer sent, a line is one line: see `escape.rs`.
 
+mod parse;
+mod render;
+mod format;
 pub(crate) mod escape;
 mod field;
-mod format;
-mod parse;
 mod record;
-mod render;
 mod termination;
+pub mod syslog;
+mod timestamp;
 #[cfg(test)]
 mod tests;
-mod timestamp;
-
-pub mod syslog;
 
 pub use format::{FormatError, LogFormat};
 pub use record::{ExchangeRecord, FieldSource, Load, NoFields, TlsRecord};

@@ -4,12 +4,12 @@
 //! and to the operator, comes from one table (`table.rs`): the stable reason code, the status, and what to change.
 //! Whether to try again is decided in weir-traffic, not here.
 
-mod cause;
 mod closing;
-mod lookup;
 mod markdown;
+mod lookup;
 mod rules;
 mod table;
+mod cause;
 #[cfg(test)]
 mod tests;
 

@@ -3,16 +3,15 @@
 //! Forms, columns, keys and their order are those of HAProxy 2.6 (its Management Guide, sections 9.1 to 9.3). Pure: an overview goes in, text
 //! comes out; commands are read elsewhere.
 
+mod info;
+mod stat;
+mod servers;
+mod rows;
 mod columns;
 mod field;
-mod rows;
-mod stat;
-mod info;
-mod servers;
 mod events;
 mod sessions;
 mod check;
-
 #[cfg(test)]
 mod tests;
 

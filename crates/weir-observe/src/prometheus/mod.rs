@@ -5,14 +5,14 @@
 //! becomes a label. All samples of a family stand together, so the servers are passed once for each family; each pass reads
 //! from the shards what it writes, and a scrape holds one piece of the text.
 
-mod buckets;
-mod families;
-mod filter;
 mod scrape;
+mod filter;
+mod families;
 mod source;
+mod text;
+mod buckets;
 #[cfg(test)]
 mod tests;
-mod text;
 
 pub use self::buckets::Buckets;
 pub use self::filter::{Filter, NoSuchFamily};

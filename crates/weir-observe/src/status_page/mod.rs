@@ -4,11 +4,11 @@
 //! the `data-at` of its part) and its format (`data-f`); `status.js` looks the figure up in `/api/overview` and writes it anew. When parts come
 //! or go, it takes the whole page once more. Nothing is loaded from elsewhere, and nothing stands inline: the policy of the page forbids it.
 
-mod format;
-mod failures;
 mod listeners;
 mod upstreams;
+mod failures;
 mod weir;
+mod format;
 #[cfg(test)]
 mod tests;
 

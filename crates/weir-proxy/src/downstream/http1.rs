@@ -6,7 +6,7 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_http::{HeadLimits, Progress};
+use weir_http::{HeadLimits, HeadProgress};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
@@ -69,13 +69,13 @@ fn parse(session: &mut Session, exchange: &mut Exchange, limits: &HeadLimits) ->
         return Ok(false);
     }
     match exchange.request.parse(received, limits) {
-        Ok(Progress::Complete { len }) => {
+        Ok(HeadProgress::Complete { len }) => {
             exchange.request_text.extend_from_slice(exchange.request.text(&received[..len]));
             exchange.record.bytes_in += len as u64;
             session.client.consume(len);
             Ok(true)
         }
-        Ok(Progress::Incomplete) => {
+        Ok(HeadProgress::Incomplete) => {
             if let Some(input) = session.client.input.as_mut().filter(|input| input.is_full()) {
                 let size = (input.len() * 2).min(limits.head_bytes_max + 1).max(input.len() + 1);
                 input.grow(size);

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 
 use weir_config::ProxyProtocol;
-use weir_http::proxy_protocol::{Endpoints, Fault, Header, Progress, parse};
+use weir_http::proxy_protocol::{Endpoints, ProxyHeaderError, ProxyHeader, ProxyHeaderProgress, parse};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
@@ -81,10 +81,10 @@ fn poll_header(
 }
 
 /// Takes the header off what has been received; `false` as long as it is not whole.
-fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, Fault> {
+fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, ProxyHeaderError> {
     let size_max = config.header_size.as_usize();
     match parse(session.client.received(), size_max)? {
-        Progress::Complete(header) => {
+        ProxyHeaderProgress::Complete(header) => {
             let (len, proxied) = (header.len, proxied(&header, session.peer));
             if let Some((client, proxied)) = proxied {
                 session.replace_peer(client, proxied);
@@ -92,7 +92,7 @@ fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, Fa
             session.client.consume(len);
             Ok(true)
         }
-        Progress::Incomplete => {
+        ProxyHeaderProgress::Incomplete => {
             if let Some(input) = session.client.input.as_mut().filter(|input| input.is_full()) {
                 let size = (input.len() * 2).min(size_max + 1).max(input.len() + 1);
                 input.grow(size);
@@ -105,7 +105,7 @@ fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, Fa
 /// The client that a header names; `None` when it names none, so that the peer stays what it is.
 ///
 /// A process on the sender's own machine, connected to it over a Unix socket, has no address that means anything here.
-fn proxied(header: &Header<'_>, sender: Peer) -> Option<(Peer, Proxied)> {
+fn proxied(header: &ProxyHeader<'_>, sender: Peer) -> Option<(Peer, Proxied)> {
     let Endpoints::Inet { source, destination } = header.endpoints else { return None };
     let canonical = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
     let authority = header.tlvs.authority().map(Box::from);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use weir_config::Protocol;
-use weir_http::{Progress, RequestBody, Version};
+use weir_http::{HeadProgress, RequestBody, Version};
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
@@ -437,8 +437,8 @@ fn parse_head(
         return Ok(None);
     }
     match exchange.response.parse(received, &plan.head_limits) {
-        Ok(Progress::Complete { len }) => Ok(Some(len)),
-        Ok(Progress::Incomplete) => {
+        Ok(HeadProgress::Complete { len }) => Ok(Some(len)),
+        Ok(HeadProgress::Incomplete) => {
             if let Some(input) = server.input.as_mut().filter(|input| input.is_full()) {
                 let size = (input.len() * 2).min(plan.head_limits.head_bytes_max + 1).max(input.len() + 1);
                 input.grow(size);

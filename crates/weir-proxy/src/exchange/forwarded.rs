@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use weir_config::{HeaderChanges, Trust};
-use weir_http::{FieldName, Node, Version, write, write_forwarded, x_forwarded_for};
+use weir_http::{FieldName, ForwardedNode, Version, write, write_forwarded, x_forwarded_for};
 
 use super::Exchange;
 use super::fields::leave;
@@ -149,7 +149,7 @@ fn write_forwarded_for(out: &mut Vec<u8>, session: &Session, exchange: &Exchange
 fn write_rfc7239(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trusted: bool) {
     let element = |out: &mut Vec<u8>| {
         let host = exchange.request.authority().of(&exchange.request_text);
-        let client = session.peer.ip().map_or(Node::Unknown, |ip| Node::Address(ip, None));
+        let client = session.peer.ip().map_or(ForwardedNode::Unknown, |ip| ForwardedNode::Address(ip, None));
         write_forwarded(out, client, None, host, scheme(session));
     };
     if trusted {

@@ -63,7 +63,7 @@ fn with_record(
     let began = clock::unix_now().saturating_sub(ago);
     let identity = session.certificate().map(|certificate| &certificate.identity);
     let trace_id = record.trace.id_digits();
-    let head = |span: weir_http::Span| if whole { span.of(text) } else { &[] };
+    let head = |span: weir_http::TextSpan| if whole { span.of(text) } else { &[] };
     render(&ExchangeRecord {
         time: UnixMicros(u64::try_from(began.as_micros()).unwrap_or(u64::MAX)),
         listener: &listener.config.name,

@@ -25,7 +25,7 @@ pub(crate) mod waits;
 
 use weir_http::{RequestHead, ResponseHead};
 use weir_observe::Failure;
-use weir_traffic::persistence::Bond;
+use weir_traffic::affinity::Bond;
 
 use crate::downstream::http1::read_request;
 use crate::downstream::session::Session;

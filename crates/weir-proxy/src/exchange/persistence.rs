@@ -4,7 +4,7 @@
 use weir_http::{Field, FieldName, write};
 use weir_observe::Kept;
 use weir_traffic::ServerId;
-use weir_traffic::persistence::Persistence;
+use weir_traffic::affinity::Persistence;
 
 use super::Exchange;
 use super::attempt::Plans;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use weir_config::{Action, Listener, PathForm, Progress, Protocol, Route};
 use weir_http::{
-    ChunkedLimits, EncodedSlash, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
+    ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
 };
 use weir_observe::{ListenerShard, PerWorker, RouteShard};
 use weir_traffic::limit::{ClientLimit, ConnectionLimit};
@@ -278,11 +278,11 @@ pub fn head_limits(listener: &Listener) -> HeadLimits {
     }
 }
 
-const fn encoded_slash(rule: weir_config::EncodedSlash) -> EncodedSlash {
+const fn encoded_slash(rule: weir_config::EncodedSlash) -> EncodedSlashRule {
     match rule {
-        weir_config::EncodedSlash::Keep => EncodedSlash::Keep,
-        weir_config::EncodedSlash::Decode => EncodedSlash::Decode,
-        weir_config::EncodedSlash::Refuse => EncodedSlash::Refuse,
+        weir_config::EncodedSlash::Keep => EncodedSlashRule::Keep,
+        weir_config::EncodedSlash::Decode => EncodedSlashRule::Decode,
+        weir_config::EncodedSlash::Refuse => EncodedSlashRule::Refuse,
     }
 }
 

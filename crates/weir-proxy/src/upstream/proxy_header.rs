@@ -7,7 +7,7 @@ use std::io;
 use std::rc::Rc;
 
 use weir_config::ProxyVersion;
-use weir_http::proxy_protocol::{Claims, Endpoints, Ssl, write_v1, write_v2};
+use weir_http::proxy_protocol::{TlvValues, Endpoints, SslTlv, write_v1, write_v2};
 
 use super::connect;
 use crate::downstream::session::Session;
@@ -40,38 +40,38 @@ pub(crate) fn of_exchange(session: &Session, exchange: &Exchange, plan: &Upstrea
     };
     let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
     let told = session.proxied.as_ref().and_then(|proxied| proxied.authority.as_deref());
-    let claims = Claims {
+    let claims = TlvValues {
         authority: asked_for.or(told),
         ssl: session.client.tls.as_ref().map(|tls| of_tls(session, tls)),
         unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
-        ..Claims::default()
+        ..TlvValues::default()
     };
     Some(Header { bytes: written(version, &endpoints, &claims) })
 }
 
 /// What is said about TLS with the client: its version, and whose certificate there was.
-fn of_tls<'a>(session: &'a Session, tls: &Records) -> Ssl<'a> {
+fn of_tls<'a>(session: &'a Session, tls: &Records) -> SslTlv<'a> {
     let identity = session.certificate().map(|certificate| &certificate.identity);
     let certificate = match (identity, tls.is_resumed()) {
         (None, _) => 0,
-        (Some(_), true) => Ssl::CERTIFICATE_IN_SESSION,
-        (Some(_), false) => Ssl::CERTIFICATE_IN_SESSION | Ssl::CERTIFICATE_ON_CONNECTION,
+        (Some(_), true) => SslTlv::CERTIFICATE_IN_SESSION,
+        (Some(_), false) => SslTlv::CERTIFICATE_IN_SESSION | SslTlv::CERTIFICATE_ON_CONNECTION,
     };
-    Ssl {
-        client: Ssl::TLS | certificate,
+    SslTlv {
+        client: SslTlv::TLS | certificate,
         verify: u32::from(identity.is_none()),
         version: Some(if tls.is_version_13() { "TLSv1.3" } else { "TLSv1.2" }),
         common_name: identity.and_then(|identity| identity.common_name.as_deref()),
-        ..Ssl::default()
+        ..SslTlv::default()
     }
 }
 
 /// The header for a connection of Weir's own, such as that of a probe.
 pub(crate) fn of_weir(version: ProxyVersion) -> Header {
-    Header { bytes: written(version, &Endpoints::Local, &Claims::default()) }
+    Header { bytes: written(version, &Endpoints::Local, &TlvValues::default()) }
 }
 
-fn written(version: ProxyVersion, endpoints: &Endpoints<'_>, claims: &Claims<'_>) -> Vec<u8> {
+fn written(version: ProxyVersion, endpoints: &Endpoints<'_>, claims: &TlvValues<'_>) -> Vec<u8> {
     let mut header = Vec::new();
     match version {
         ProxyVersion::V1 => write_v1(&mut header, endpoints),

@@ -5,14 +5,14 @@
 //! it is told to take any. One [`Admission`] is shared by all workers; its lock is taken only while somebody waits. Wakes
 //! nobody and reads no clock: who is handed what is told to a closure.
 
-mod crowd;
+mod waiters;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::balance::{Balancer, Choice, Excluded, Patience, Pick};
 use crate::queue::{DelayTarget, Full, Queue, Standing, Ticket, Turn};
 use crate::server::ServerId;
-use crowd::Crowd;
+use waiters::Crowd;
 
 /// The way in to the servers of one upstream.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::balance::HashKey;
 use crate::balance::{LoadFactor, Member, Policy};
-use crate::posture::{Ejection, Health, Mode};
 use crate::queue::Priority;
 use crate::server::ServerState;
+use crate::server::{Ejection, Health, Mode};
 
 const FOREVER: u64 = u64::MAX;
 

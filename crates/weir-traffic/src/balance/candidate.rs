@@ -5,12 +5,10 @@
 use std::cmp::Ordering;
 
 use super::consistent_hash::{Bound, cost};
-use super::least::Cost as _;
-use super::least_requests::Load;
+use super::least::{Cost as _, Load};
 use super::peak_ewma::Wait;
 use super::{Algorithm, Balancer, Group, Pick, Seat};
-use crate::posture::{Health, Mode};
-use crate::server::ServerId;
+use crate::server::{Health, Mode, ServerId, Standing};
 
 /// One server of an upstream as a candidate for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,56 +25,6 @@ pub struct Candidate {
     pub backup: bool,
     /// Whether it could be chosen now, and if not, why.
     pub standing: Standing,
-}
-
-/// Whether a server could be chosen for a request, and if not, the first reason against it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
-    /// It could be chosen.
-    Eligible,
-    /// It has its bounded share of the load; it is chosen only when no other can be.
-    Bounded,
-    /// All its slots are taken.
-    Full,
-    /// The request has failed on it already.
-    Excluded,
-    /// It is a backup and a primary is eligible.
-    Reserve,
-    /// Its weight is 0.
-    WeightZero,
-    /// The operator drains it.
-    Draining,
-    /// The operator took it out for maintenance.
-    Maintenance,
-    /// Its health checks failed.
-    Down,
-    /// Requests failed on it.
-    Ejected,
-}
-
-impl Standing {
-    /// One sentence for people.
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Standing::Eligible => "can take the request",
-            Standing::Bounded => "has all the load that the load factor allows it",
-            Standing::Full => "all its slots are taken",
-            Standing::Excluded => "the request has already failed on it",
-            Standing::Reserve => "is a backup, and a primary server is eligible",
-            Standing::WeightZero => "its weight is 0",
-            Standing::Draining => "is being drained",
-            Standing::Maintenance => "is in maintenance",
-            Standing::Down => "its health checks fail",
-            Standing::Ejected => "is ejected for a while, because requests failed on it or took too long",
-        }
-    }
-}
-
-impl Standing {
-    /// Whether the server would be chosen now or once it has room.
-    const fn is_taking_part(self) -> bool {
-        matches!(self, Standing::Eligible | Standing::Bounded | Standing::Full)
-    }
 }
 
 impl Balancer {

@@ -11,7 +11,8 @@
 //! in flight times the load factor, so one hot key cannot sink a server; the surplus goes to the key's next
 //! server.
 
-use super::least_requests::{LeastRequests, Load};
+use super::least::Load;
+use super::least_requests::LeastRequests;
 use super::policy::LoadFactor;
 use super::rotation::Start;
 use super::{Choice, Patience, Seat};

@@ -1,11 +1,10 @@
 //! The server of least cost, whatever the cost is; among equals, the one whose turn it is.
 //!
 //! The slot is taken only if the server still has the load that was compared: two workers that choose at once do not
-//! both take the same idle server. Must not know what a cost is made of.
+//! both take the same idle server. The cost is the load, or what an algorithm makes of it.
 
 use std::cmp::Ordering;
 
-use super::least_requests::Load;
 use super::rotation::{Place, Rotation};
 use super::{Choice, Seat};
 
@@ -19,6 +18,30 @@ pub(super) trait Cost: Copy {
 
     /// Which is less.
     fn compare(self, other: Self) -> Ordering;
+}
+
+/// A server's load for its share, as seen at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    pub(super) in_flight: u32,
+    pub(super) share: u32,
+}
+
+impl Cost for Load {
+    const INFINITE: Load = Load { in_flight: 1, share: 0 };
+
+    #[inline]
+    fn load(self) -> Load {
+        self
+    }
+
+    /// Compares `in_flight / share` of both exactly.
+    #[inline]
+    fn compare(self, other: Load) -> Ordering {
+        let ours = u64::from(self.in_flight) * u64::from(other.share);
+        let theirs = u64::from(other.in_flight) * u64::from(self.share);
+        ours.cmp(&theirs)
+    }
 }
 
 /// The server of least cost so far.

@@ -5,39 +5,13 @@
 //! evenly. The slot is taken only if the server still has the load that was compared: two workers that choose
 //! at once do not both take the same idle server. Cost: one pass over the servers.
 
-use std::cmp::Ordering;
-
-use super::least::{Cost, choose_least};
+use super::least::{Load, choose_least};
 use super::rotation::{Rotation, Start};
 use super::{Choice, Seat};
 
 #[derive(Debug)]
 pub(super) struct LeastRequests {
     rotation: Rotation,
-}
-
-/// A server's load for its share, as seen at one moment.
-#[derive(Clone, Copy)]
-pub(super) struct Load {
-    pub(super) in_flight: u32,
-    pub(super) share: u32,
-}
-
-impl Cost for Load {
-    const INFINITE: Load = Load { in_flight: 1, share: 0 };
-
-    #[inline]
-    fn load(self) -> Load {
-        self
-    }
-
-    /// Compares `in_flight / share` of both exactly.
-    #[inline]
-    fn compare(self, other: Load) -> Ordering {
-        let ours = u64::from(self.in_flight) * u64::from(other.share);
-        let theirs = u64::from(other.in_flight) * u64::from(self.share);
-        ours.cmp(&theirs)
-    }
 }
 
 impl LeastRequests {

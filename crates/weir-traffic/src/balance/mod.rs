@@ -4,20 +4,20 @@
 //! because between looking and taking another worker may come. It takes no lock and allocates nothing. It
 //! must not open connections, read a clock or draw randomness: the caller passes that in.
 
-mod policy;
-mod pick;
+mod candidate;
 mod round_robin;
-mod least;
-mod least_requests;
 mod peak_ewma;
 mod power_of_two;
 mod random;
 mod consistent_hash;
-mod rotation;
+mod least_requests;
+mod policy;
+mod least;
 mod draw;
-mod candidate;
+mod rotation;
+mod pick;
 
-pub use candidate::{Candidate, Standing};
+pub use candidate::Candidate;
 pub use pick::{Choice, Excluded, Patience, Pick};
 pub use policy::{AddressPrefixes, HashKey, LoadFactor, LoadFactorError, Policy};
 

@@ -6,8 +6,7 @@
 
 use std::cmp::Ordering;
 
-use super::least::{Cost, choose_least};
-use super::least_requests::Load;
+use super::least::{Cost, Load, choose_least};
 use super::rotation::{Rotation, Start};
 use super::{Choice, Seat};
 

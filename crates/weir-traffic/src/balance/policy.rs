@@ -4,8 +4,8 @@
 
 use std::net::IpAddr;
 
+use crate::affinity::cookie_value;
 use crate::hash::{hash_address, hash_bytes};
-use crate::persistence::cookie_value;
 use crate::route::{FieldError, FieldMatch, QueryMatch, RouteRequest, ValueMatch, is_token, query_value};
 
 /// How an upstream chooses among its servers.

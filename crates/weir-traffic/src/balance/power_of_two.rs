@@ -5,8 +5,7 @@
 //! two draws.
 
 use super::draw::{Drum, Random};
-use super::least::Cost as _;
-use super::least_requests::Load;
+use super::least::{Cost as _, Load};
 use super::{Choice, Seat};
 
 #[derive(Debug)]

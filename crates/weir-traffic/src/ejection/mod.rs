@@ -9,22 +9,20 @@
 //!    └────────────────────────────────── it succeeds ──────────────────────────────────────────┘
 //! ```
 //!
-//! A [`Suspicion`] stands in the state of each server and is all that a request without trouble looks at. [`Ejections`] are
+//! A [`Suspicion`](crate::server::Suspicion) stands in the state of each server and is all that a request without trouble looks at. [`Ejections`] are
 //! the book of an upstream, which whoever runs it keeps behind a lock that is taken only where something is wrong. Health
 //! checks are another matter: neither undoes what the other has found.
 
-mod suspicion;
-mod rules;
+mod table;
 mod record;
 mod max_fails;
 mod outlier;
-mod book;
+mod rules;
 
-pub use book::{Ejections, Member};
 pub use outlier::Window;
 pub use record::{Change, Event, Return};
 pub use rules::{Grounds, LatencyRule, MaxFails, Outliers, Rules};
-pub use suspicion::Suspicion;
+pub use table::{Ejections, Member};
 
 #[cfg(test)]
 mod tests;

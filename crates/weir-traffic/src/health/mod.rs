@@ -4,10 +4,10 @@
 //! probes gives time and random numbers to both and passes a changed verdict on to `ServerState::set_health`.
 //! What live traffic says of a server is judged in [`crate::ejection`].
 
-mod history;
 mod verdict;
-mod pacer;
+mod history;
 mod schedule;
+mod pacer;
 mod slow_start;
 
 pub use history::{HISTORY_MAX, History, Outcome};

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::hash::mix;
-use crate::posture::Health;
+use crate::server::Health;
 
 /// The verdict after each outcome; `+` passed, `-` failed. Upper case marks a change.
 fn verdicts(thresholds: Thresholds, outcomes: &str) -> String {

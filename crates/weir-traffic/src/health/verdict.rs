@@ -10,7 +10,7 @@
 //! ```
 
 use super::history::{History, Outcome};
-use crate::posture::Health;
+use crate::server::Health;
 
 /// How many probes in a row it takes; 0 counts as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

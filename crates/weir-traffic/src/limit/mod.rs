@@ -4,9 +4,9 @@
 //! client, [`RateLimit`] the requests per second of one client, [`Turns`] anything per second. They say yes or no, or when; what the client gets to
 //! hear is decided elsewhere. Memory is bounded whatever clients do.
 
-mod client;
 mod connections;
 mod rate;
+mod client;
 mod turns;
 
 pub use client::ClientKey;

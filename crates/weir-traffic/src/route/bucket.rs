@@ -3,8 +3,8 @@
 //! Where there are many they are told apart by what they ask of a field or a parameter: those that ask for one value of it are found by
 //! that value, so that ten thousand tenants cost a request as little as ten.
 
+use super::entry::{Entry, Rules};
 use super::field::ValueMatch;
-use super::table::{Entry, Rules};
 use super::text_map::TextMap;
 use super::{RouteRequest, query_value};
 

@@ -15,21 +15,22 @@
 //! the config: order of writing never decides. A route of a less specific host does take a request that none
 //! of the more specific host's routes match.
 
-mod request;
-mod pattern;
+mod explain;
+mod table;
+mod ties;
+mod bucket;
+mod patterns;
+mod entry;
+mod specificity;
+mod tie;
+mod overlap;
+mod literal;
 mod host;
 mod path;
 mod field;
-mod specificity;
+mod pattern;
 mod text_map;
-mod bucket;
-mod literal;
-mod patterns;
-mod table;
-mod tie;
-mod overlap;
-mod ties;
-mod explain;
+mod request;
 
 pub use explain::{Considered, Outcome};
 pub use field::{FieldError, FieldMatch, QueryMatch, ValueMatch};

@@ -7,9 +7,9 @@
 use regex_automata::dfa::Automaton;
 use regex_automata::{Anchored, Input};
 
+use super::entry::Entry;
 use super::literal::Ends;
 use super::pattern::{Dense, Pattern, build_any};
-use super::table::Entry;
 
 /// Patterns that one automaton stands for.
 const BATCH_LEN: usize = if cfg!(test) { 2 } else { 32 };

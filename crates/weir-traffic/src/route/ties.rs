@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use ipnet::IpNet;
 
 use super::bucket::{Part, exact_values};
+use super::entry::{Entry, Rules};
 use super::overlap;
 use super::patterns::Patterns;
-use super::table::{Entry, Rules};
 use super::tie::Tie;
 
 /// Ties that are reported at most: a rule that is written a thousand times ties half a million pairs.

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use weir_http::{FieldName, HeadLimits, Method, Progress, ResponseBody, ResponseHead};
+use weir_http::{FieldName, HeadLimits, HeadProgress, Method, ResponseBody, ResponseHead};
 
 use super::endpoint::Endpoint;
 use crate::clock;
@@ -156,8 +156,8 @@ fn judge(error: io::Error) -> Result<(), Unanswered> {
 fn parse(received: &[u8]) -> Result<Option<Answer>, Unanswered> {
     let mut head = ResponseHead::new();
     let head_len = match head.parse(received, &HeadLimits::default()) {
-        Ok(Progress::Complete { len }) => len,
-        Ok(Progress::Incomplete) => return Ok(None),
+        Ok(HeadProgress::Complete { len }) => len,
+        Ok(HeadProgress::Incomplete) => return Ok(None),
         Err(_) => return Err(Unanswered::NotHttp),
     };
     let body = &received[head_len..];

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
-use weir_http::{HeadLimits, Method, Progress, ResponseBody, ResponseHead};
+use weir_http::{HeadLimits, HeadProgress, Method, ResponseBody, ResponseHead};
 
 /// With one request per pace on each, 300 requests/s.
 const CONNECTIONS: u32 = 12;
@@ -141,7 +141,7 @@ async fn read_response(stream: &mut TcpStream) -> io::Result<(u16, bool)> {
     let mut received = Vec::new();
     let mut head = ResponseHead::new();
     while head.parse(&received, &HeadLimits::default()).map_err(|rule| broken(rule.sentence()))?
-        == Progress::Incomplete
+        == HeadProgress::Incomplete
     {
         read_more(stream, &mut received).await?;
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
-use weir_http::{HeadLimits, Method, Progress, RequestBody, RequestHead};
+use weir_http::{HeadLimits, HeadProgress, Method, RequestBody, RequestHead};
 
 /// One server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,8 +111,8 @@ async fn read_head(
 ) -> io::Result<bool> {
     loop {
         match head.parse(received, &HeadLimits::default()) {
-            Ok(Progress::Complete { .. }) => return Ok(true),
-            Ok(Progress::Incomplete) => {}
+            Ok(HeadProgress::Complete { .. }) => return Ok(true),
+            Ok(HeadProgress::Incomplete) => {}
             Err(_) => return Ok(false),
         }
         if stream.read_buf(received).await? == 0 {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use weir_config::Listener;
-use weir_http::{FieldName, Progress, RequestHead, Rule, TargetForm, x_forwarded_for};
+use weir_http::{FieldName, HeadProgress, RequestHead, Rule, TargetForm, x_forwarded_for};
 use weir_proxy::head_limits;
 use weir_traffic::route::RouteRequest;
 
@@ -64,8 +64,8 @@ impl Asked {
             text,
         };
         match parsed {
-            Ok(Progress::Complete { .. }) => asked.client = asked.client_at(listener),
-            Ok(Progress::Incomplete) => unreachable!("a head with its empty line is complete or broken"),
+            Ok(HeadProgress::Complete { .. }) => asked.client = asked.client_at(listener),
+            Ok(HeadProgress::Incomplete) => unreachable!("a head with its empty line is complete or broken"),
             Err(rule) => asked.broken = Some(rule),
         }
         Ok(asked)

@@ -8,7 +8,8 @@ use weir_config::{
 use weir_http::{Expectation, FieldName, Method, RequestBody, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::ServerId;
-use weir_traffic::balance::{Candidate, Excluded, HashKey, Pick, Standing};
+use weir_traffic::Standing;
+use weir_traffic::balance::{Candidate, Excluded, HashKey, Pick};
 use weir_traffic::route::{Considered, Outcome, RouteRequest};
 
 use super::asked::Asked;

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use weir_observe::Failure;
-use weir_traffic::balance::{Candidate, Standing};
+use weir_traffic::Standing;
+use weir_traffic::balance::Candidate;
 use weir_traffic::route::{Outcome, RouteRequest as _};
 
 use super::explanation::{Destination, Ending, Explanation, Forward, Share, lossy};

@@ -3,7 +3,7 @@
 use clap::Parser as _;
 use serde_json::{Value, json};
 use weir_traffic::ServerId;
-use weir_traffic::persistence::Bond;
+use weir_traffic::affinity::Bond;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use weir_http::{HeadLimits, Method, Progress, RequestBody, RequestHead, Rule, Version};
+use weir_http::{HeadLimits, HeadProgress, Method, RequestBody, RequestHead, Rule, Version};
 use weir_observe::{AdminRefusal, Cause, Failure, Phase};
 
 use super::guard::Refused;
@@ -76,8 +76,8 @@ async fn read_whole(stream: &mut (impl AsyncRead + Unpin), mut received: Vec<u8>
     let limits = HeadLimits { head_bytes_max: HEAD_BYTES_MAX, ..HeadLimits::default() };
     let body_at = loop {
         match head.parse(&received, &limits) {
-            Ok(Progress::Incomplete) => {}
-            Ok(Progress::Complete { len }) => break len,
+            Ok(HeadProgress::Incomplete) => {}
+            Ok(HeadProgress::Complete { len }) => break len,
             Err(rule) => return Ok(Received::Refused(refusal(rule))),
         }
         if stream.read_buf(&mut received).await? == 0 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use weir_observe::access_log::UnixMicros;
 use weir_observe::{Failure, Party, Phase};
-use weir_traffic::balance::Standing;
+use weir_traffic::Standing;
 
 use crate::control::recorder::{Desk, ListenerNames, Names};
 use crate::control::sessions::shown;

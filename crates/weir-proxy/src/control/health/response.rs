@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use memchr::memmem;
 use weir_config::{BodyRule, HttpProbe, StatusRange};
-use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Method, Progress, ResponseBody, ResponseHead};
+use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Method, HeadProgress, ResponseBody, ResponseHead};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::request::Kept;
@@ -90,7 +90,7 @@ impl Expected {
         let mut interim = 0;
         loop {
             match head.parse(&received, &self.head_limits).map_err(|rule| response(Cause::Rule(rule)))? {
-                Progress::Complete { len } => {
+                HeadProgress::Complete { len } => {
                     received.drain(..len);
                     match head.status() {
                         101 => return Err(response(Cause::UpgradeUnasked)),
@@ -100,7 +100,7 @@ impl Expected {
                     }
                     head.reset();
                 }
-                Progress::Incomplete => {
+                HeadProgress::Incomplete => {
                     if read(source, &mut received, Phase::Response).await? == 0 {
                         let cause =
                             if received.is_empty() { Cause::Closed } else { Cause::ResponseIncomplete };

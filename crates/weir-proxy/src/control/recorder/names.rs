@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use weir_config::{Listener, ServerAddress, Upstream};
-use weir_http::EncodedSlash;
+use weir_http::EncodedSlashRule;
 
 use crate::state::snapshot::Snapshot;
 
@@ -25,7 +25,7 @@ pub(crate) struct Names {
 pub(crate) struct ListenerNames {
     pub(crate) name: Box<str>,
     /// What an encoded slash in a path is.
-    pub(crate) encoded_slash: EncodedSlash,
+    pub(crate) encoded_slash: EncodedSlashRule,
     routes: Vec<RouteNames>,
     /// What they were read from: as long as that is the same, so are they.
     config: Weak<Listener>,

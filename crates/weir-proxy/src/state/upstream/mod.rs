@@ -15,8 +15,8 @@ use weir_config::{ConnectionLimit, Server, ServerAddress, Upstream, UpstreamTls}
 use weir_http::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 use weir_observe::{PerWorker, ProbeShard, ServerShard, UpstreamShard};
 use weir_traffic::admission::Admission;
+use weir_traffic::affinity::Persistence;
 use weir_traffic::balance::{Balancer, Patience};
-use weir_traffic::persistence::Persistence;
 use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::Method;

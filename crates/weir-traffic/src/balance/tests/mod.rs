@@ -10,7 +10,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::posture::{Ejection, Health, Mode};
+use crate::server::{Ejection, Health, Mode, Standing};
 
 /// An upstream under test: server `i` is called `server-i`.
 struct Upstream {

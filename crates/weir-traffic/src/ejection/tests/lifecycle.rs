@@ -1,7 +1,7 @@
 //! Weir's own rules: who goes when, for how long, and how it comes back.
 
 use super::*;
-use crate::posture::{Health, Mode};
+use crate::server::{Health, Mode};
 
 const RULES: fn() -> Rules = || Rules::Outliers(outlier_rules());
 

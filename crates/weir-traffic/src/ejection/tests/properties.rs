@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::posture::{Health, Mode};
+use crate::server::{Health, Mode};
 
 #[derive(Debug, Clone)]
 enum Step {

@@ -1,0 +1,105 @@
+//! Where a body ends: `Content-Length` and `Transfer-Encoding`, read with no tolerance at all.
+//!
+//! Two parsers that disagree here make request smuggling, so every form that another parser could read differently
+//! is refused: lists, signs, leading zeros, any coding but one plain `chunked`, both fields together.
+
+use crate::bytes::{elements, is_token, trim};
+use crate::message::rule::Rule;
+
+/// The framing fields of one head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct BodyFraming {
+    /// The Content-Length.
+    pub(crate) length: Option<u64>,
+    /// Whether there is a Transfer-Encoding, which is then `chunked` and nothing else.
+    pub(crate) chunked: bool,
+}
+
+impl BodyFraming {
+    /// Takes in the value of one Content-Length field.
+    pub(crate) fn add_length(&mut self, value: &[u8]) -> Result<(), Rule> {
+        if self.chunked {
+            return Err(Rule::LengthWithTransferEncoding);
+        }
+        let length = match parse_length(value) {
+            Some(length) => length,
+            None => return Err(blame_length(value)),
+        };
+        match self.length.replace(length) {
+            None => Ok(()),
+            Some(earlier) if earlier == length => Err(Rule::RepeatedLength),
+            Some(_) => Err(Rule::ConflictingLengths),
+        }
+    }
+
+    /// Takes in the value of one Transfer-Encoding field.
+    pub(crate) fn add_transfer_encoding(&mut self, value: &[u8]) -> Result<(), Rule> {
+        if self.length.is_some() {
+            return Err(Rule::LengthWithTransferEncoding);
+        }
+        if self.chunked {
+            return Err(Rule::BadTransferEncoding);
+        }
+        if !value.eq_ignore_ascii_case(b"chunked") {
+            return Err(blame_transfer_encoding(value));
+        }
+        self.chunked = true;
+        Ok(())
+    }
+}
+
+/// A length below 2^63, decimal, without sign or leading zeros (RFC 9110 section 8.6).
+#[inline]
+pub(crate) fn parse_length(digits: &[u8]) -> Option<u64> {
+    // 19 digits hold every number below 2^63 and cannot overflow 2^64.
+    if digits.is_empty() || digits.len() > 19 || (digits[0] == b'0' && digits.len() > 1) {
+        return None;
+    }
+    let mut length = 0_u64;
+    for digit in digits {
+        let value = digit.wrapping_sub(b'0');
+        if value > 9 {
+            return None;
+        }
+        length = length * 10 + u64::from(value);
+    }
+    (length <= i64::MAX as u64).then_some(length)
+}
+
+/// Which rule a Content-Length breaks that is not one plain number.
+#[cold]
+fn blame_length(value: &[u8]) -> Rule {
+    let mut lengths = elements(value).map(parse_length);
+    let first = lengths.next().flatten();
+    let mut rule = Rule::RepeatedLength;
+    for length in lengths {
+        match (first, length) {
+            (Some(first), Some(length)) if first == length => {}
+            (Some(_), Some(_)) => rule = Rule::ConflictingLengths,
+            _ => return Rule::BadLength,
+        }
+    }
+    if first.is_none() { Rule::BadLength } else { rule }
+}
+
+/// Which rule a Transfer-Encoding breaks that is not plainly `chunked`.
+///
+/// Well-formed codings before a final `chunked` are merely unknown (501); without a final `chunked` nobody can tell
+/// where the body ends, and RFC 9112 section 6.3 demands 400.
+#[cold]
+fn blame_transfer_encoding(value: &[u8]) -> Rule {
+    let mut codings = elements(value).map(|coding| {
+        // A parameter follows its coding after `;`; no coding but `chunked` matters here, and that takes none.
+        let name = coding.split(|&byte| byte == b';').next().unwrap_or_default();
+        (trim(name), name.len() == coding.len())
+    });
+    let Some((last, plain)) = codings.next_back() else { return Rule::BadTransferEncoding };
+    if !plain || !last.eq_ignore_ascii_case(b"chunked") {
+        return Rule::BadTransferEncoding;
+    }
+    let known_or_broken = |name: &[u8]| !is_token(name) || name.eq_ignore_ascii_case(b"chunked");
+    if codings.any(|(name, _)| known_or_broken(name)) {
+        return Rule::BadTransferEncoding;
+    }
+    Rule::UnknownTransferCoding
+}

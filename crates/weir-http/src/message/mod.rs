@@ -1,0 +1,22 @@
+//! Messages without a protocol: methods, targets, fields and what they mean, and the rules that a message can break.
+//!
+//! Takes slices, gives spans and values. Where a head begins and ends is decided by the protocol above.
+
+pub(crate) mod auth;
+pub(crate) mod via;
+pub(crate) mod forwarded;
+pub(crate) mod traceparent;
+pub(crate) mod date;
+pub(crate) mod connection;
+pub(crate) mod field_set;
+pub(crate) mod fields;
+pub(crate) mod name;
+pub(crate) mod target;
+pub(crate) mod authority;
+pub(crate) mod limits;
+pub(crate) mod path;
+pub(crate) mod percent;
+pub(crate) mod method;
+pub(crate) mod version;
+pub(crate) mod rule;
+pub(crate) mod span;

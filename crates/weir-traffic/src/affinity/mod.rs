@@ -1,0 +1,212 @@
+//! Persistence: the requests of one client stay on one server, by a cookie.
+//!
+//! Three ways: Weir gives the client a cookie of its own, or marks the cookie of the application with the server, or
+//! remembers which server gave out which value. All three only tell which server a request is bound to; whether that one
+//! can have it is decided in [`admission`](crate::admission). Knows cookies as bytes, no messages.
+
+mod attributes;
+mod cookies;
+mod learned;
+mod tokens;
+
+pub use attributes::{Attributes, SameSite};
+pub use learned::LearnedLimits;
+
+use std::sync::Arc;
+
+use crate::hash::hash_bytes;
+use crate::server::ServerId;
+use cookies::{crumbs, set_cookie};
+use learned::Learned;
+use tokens::Tokens;
+
+pub(crate) use cookies::value as cookie_value;
+
+/// Divides the token from what the application wrote, in a cookie that is marked.
+const MARK: u8 = b'~';
+
+/// How the requests of a client are kept on its server.
+#[derive(Debug)]
+pub struct Persistence {
+    cookie: Box<str>,
+    mode: Mode,
+}
+
+#[derive(Debug)]
+enum Mode {
+    Insert {
+        tokens: Tokens,
+        /// The value of `Set-Cookie` for each server.
+        set_cookies: Box<[Box<str>]>,
+        /// Whether a client gets its cookie anew with every response, because that one does not last.
+        renews: bool,
+    },
+    Prefix(Tokens),
+    Learn(Arc<Learned>),
+}
+
+/// What a request says about where it belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bond {
+    /// The server that its cookie stands for.
+    pub server: Option<ServerId>,
+    /// The hash of a cookie that servers give out, for [`Persistence::learn`].
+    key: Option<u64>,
+}
+
+impl Persistence {
+    /// Weir's own cookie, which the client gets with the first response. `tokens` stand for the servers, by [`ServerId`]:
+    /// all different but where [`preferring`](Self::preferring) tells which one is meant, of characters that a cookie
+    /// may hold, none of them `~`.
+    pub fn insert(cookie: &str, tokens: Vec<Box<str>>, attributes: &Attributes) -> Persistence {
+        let tokens = Tokens::new(tokens);
+        let set_cookie = |token: &str| format!("{cookie}={token}{attributes}").into();
+        let set_cookies = tokens.texts().map(set_cookie).collect();
+        let renews = attributes.lifetime.is_some();
+        Persistence { cookie: cookie.into(), mode: Mode::Insert { tokens, set_cookies, renews } }
+    }
+
+    /// The cookie of the application, marked with the server on its way to the client and unmarked on its way back.
+    /// `tokens` are as for [`Persistence::insert`].
+    pub fn prefix(cookie: &str, tokens: Vec<Box<str>>) -> Persistence {
+        Persistence { cookie: cookie.into(), mode: Mode::Prefix(Tokens::new(tokens)) }
+    }
+
+    /// The cookie of the application as it is; which server gave it out is remembered.
+    pub fn learned(cookie: &str, limits: LearnedLimits) -> Persistence {
+        Persistence { cookie: cookie.into(), mode: Mode::Learn(Arc::new(Learned::new(limits))) }
+    }
+
+    /// Lets the tokens of these servers stand for them, also where others have the same: those that had their name
+    /// before, at another address, and are on their way out.
+    #[must_use]
+    pub fn preferring(mut self, servers: impl IntoIterator<Item = ServerId>) -> Persistence {
+        if let Mode::Insert { tokens, .. } | Mode::Prefix(tokens) = &mut self.mode {
+            servers.into_iter().for_each(|server| tokens.prefer(server));
+        }
+        self
+    }
+
+    /// Goes on with what another one of the same cookie and limits has learned about the same servers.
+    #[must_use]
+    pub fn remembering(self, before: &Persistence) -> Persistence {
+        match (&self.mode, &before.mode) {
+            (Mode::Learn(_), Mode::Learn(learned)) => {
+                Persistence { cookie: self.cookie, mode: Mode::Learn(Arc::clone(learned)) }
+            }
+            _ => self,
+        }
+    }
+
+    /// Where a request belongs, by the values of its Cookie fields. `now_s` is in seconds on a clock that does not go
+    /// back.
+    pub fn bond<'a>(&self, fields: impl IntoIterator<Item = &'a [u8]>, now_s: u32) -> Bond {
+        let own = |field: &'a [u8]| crumbs(field).filter(|crumb| crumb.name == self.cookie.as_bytes());
+        for crumb in fields.into_iter().flat_map(own) {
+            let server = match &self.mode {
+                Mode::Insert { tokens, .. } => tokens.server(crumb.value),
+                Mode::Prefix(tokens) => marked(crumb.value).and_then(|(token, _)| tokens.server(token)),
+                Mode::Learn(learned) => {
+                    let key = hash_bytes(crumb.value);
+                    return Bond { server: learned.lookup(key, now_s), key: Some(key) };
+                }
+            };
+            if server.is_some() {
+                return Bond { server, key: None };
+            }
+        }
+        Bond::default()
+    }
+
+    /// Whether servers must not see the Cookie fields as the client sent them, if they hold the cookie.
+    pub fn changes_requests(&self) -> bool {
+        !matches!(self.mode, Mode::Learn(_))
+    }
+
+    /// Whether clients must not see the Set-Cookie fields as the server sent them, if one sets the cookie.
+    pub fn changes_responses(&self) -> bool {
+        matches!(self.mode, Mode::Prefix(_))
+    }
+
+    /// Appends a Cookie field's value as the server gets it: without Weir's cookie, without marks. Appends nothing when
+    /// nothing is left.
+    pub fn write_cookie(&self, out: &mut Vec<u8>, field: &[u8]) {
+        let start = out.len();
+        for crumb in crumbs(field) {
+            let mut text = (crumb.text, &[][..]);
+            if crumb.name == self.cookie.as_bytes() {
+                match &self.mode {
+                    Mode::Insert { .. } => continue,
+                    Mode::Prefix(tokens) => {
+                        if let Some((_, rest)) =
+                            marked(crumb.value).filter(|(token, _)| tokens.server(token).is_some())
+                        {
+                            text = (&crumb.text[..crumb.text.len() - crumb.value.len()], rest);
+                        }
+                    }
+                    Mode::Learn(_) => {}
+                }
+            }
+            if out.len() > start {
+                out.extend_from_slice(b"; ");
+            }
+            out.extend_from_slice(text.0);
+            out.extend_from_slice(text.1);
+        }
+    }
+
+    /// The value of the Set-Cookie field that binds the client to `server`, if it needs one.
+    pub fn set_cookie(&self, bond: Bond, server: ServerId) -> Option<&str> {
+        match &self.mode {
+            Mode::Insert { set_cookies, renews, .. } if *renews || bond.server != Some(server) => {
+                set_cookies.get(server.index()).map(|text| &**text)
+            }
+            _ => None,
+        }
+    }
+
+    /// Appends the value of a Set-Cookie field from `server` as the client gets it, if it sets the cookie that is marked.
+    pub fn mark_set_cookie(&self, out: &mut Vec<u8>, field: &[u8], server: ServerId) -> bool {
+        let Mode::Prefix(tokens) = &self.mode else { return false };
+        let Some(crumb) = set_cookie(field).filter(|crumb| crumb.name == self.cookie.as_bytes()) else {
+            return false;
+        };
+        let value_at = crumb.value_at + usize::from(crumb.value.first() == Some(&b'"'));
+        out.extend_from_slice(&field[..value_at]);
+        out.extend_from_slice(tokens.text(server).as_bytes());
+        out.push(MARK);
+        out.extend_from_slice(&field[value_at..]);
+        true
+    }
+
+    /// Remembers what a Set-Cookie field from `server` gives the client.
+    pub fn learn_set_cookie(&self, field: &[u8], server: ServerId, now_s: u32) {
+        let Mode::Learn(learned) = &self.mode else { return };
+        let sets = set_cookie(field).filter(|crumb| crumb.name == self.cookie.as_bytes());
+        if let Some(crumb) = sets.filter(|crumb| !crumb.value.is_empty()) {
+            learned.insert(hash_bytes(crumb.value), server, now_s);
+        }
+    }
+
+    /// Remembers that `server` answers a client now that belonged elsewhere, or whose server was forgotten.
+    pub fn learn(&self, bond: Bond, server: ServerId, now_s: u32) {
+        if let (Mode::Learn(learned), Some(key)) = (&self.mode, bond.key)
+            && bond.server != Some(server)
+        {
+            learned.insert(key, server, now_s);
+        }
+    }
+}
+
+/// The token and the rest of a marked value. A quotation mark that opens the value stays with the rest.
+fn marked(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = value.strip_prefix(b"\"").unwrap_or(value);
+    let at = text.iter().position(|&byte| byte == MARK)?;
+    // A quoted value loses its opening quotation mark with the token; what is left of it is not quoted any more.
+    let rest = &text[at + 1..];
+    let unquoted = if text.len() < value.len() { rest.strip_suffix(b"\"").unwrap_or(rest) } else { rest };
+    Some((&text[..at], unquoted))
+}
+
+#[cfg(test)]
+mod tests;

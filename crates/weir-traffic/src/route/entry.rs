@@ -1,0 +1,88 @@
+//! One route for one host and one source network: what the lookup structures of a table hold.
+//!
+//! An entry says whether it matches a request, and whether it ties with another. Where it is found is decided by the
+//! structures above it.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::specificity::Specificity;
+use super::tie::{self, Tie};
+use super::{FieldMatch, QueryMatch, RouteId, RouteMatch, RouteRequest, query_value};
+
+/// The routes as they were given.
+#[derive(Debug)]
+pub(super) struct Rules(pub(super) Vec<(Arc<RouteMatch>, RouteId)>);
+
+/// A route for one of its hosts and one of its source networks.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) route: RouteId,
+    /// Index into `Rules`.
+    rules: usize,
+    pub(super) source: Option<IpNet>,
+    pub(super) specificity: Specificity,
+    /// Whether host, path and source say it all, which is so for most routes.
+    is_plain: bool,
+}
+
+impl Rules {
+    /// The rules of the route that an entry belongs to.
+    pub(super) fn of(&self, entry: &Entry) -> &RouteMatch {
+        &self.0[entry.rules].0
+    }
+}
+
+impl Entry {
+    /// One of the entries of `route`, which is at the index `rules`.
+    pub(super) fn new(name: RouteId, rules: usize, route: &RouteMatch, source: Option<IpNet>) -> Entry {
+        Entry {
+            route: name,
+            rules,
+            source,
+            specificity: Specificity::new(route, source),
+            is_plain: route.methods.is_empty() && route.headers.is_empty() && route.query.is_empty(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn matches(&self, rules: &Rules, request: &impl RouteRequest) -> bool {
+        let source_matches = self.source.is_none_or(|net| net.contains(&request.source().to_canonical()));
+        source_matches && (self.is_plain || rules.of(self).matches_rest(request))
+    }
+
+    pub(super) fn tie_with(&self, other: &Entry, rules: &Rules) -> Option<Tie> {
+        let tied = self.route != other.route
+            && self.source == other.source
+            && tie::can_meet(rules.of(self), rules.of(other));
+        let (first, second) = if self.rules < other.rules { (self, other) } else { (other, self) };
+        tied.then_some(Tie { first: first.route, second: second.route })
+    }
+}
+
+impl RouteMatch {
+    /// Whether method, fields and parameters match.
+    fn matches_rest(&self, request: &impl RouteRequest) -> bool {
+        self.matches_method(request)
+            && self.headers.iter().all(|rule| rule.matches(request))
+            && self.query.iter().all(|rule| rule.matches(request))
+    }
+
+    pub(super) fn matches_method(&self, request: &impl RouteRequest) -> bool {
+        let method = request.method();
+        self.methods.is_empty() || self.methods.iter().any(|one| one.as_str().as_bytes() == method)
+    }
+}
+
+impl FieldMatch {
+    pub(super) fn matches(&self, request: &impl RouteRequest) -> bool {
+        self.value().matches(request.header(self.name()))
+    }
+}
+
+impl QueryMatch {
+    pub(super) fn matches(&self, request: &impl RouteRequest) -> bool {
+        self.value().matches(query_value(request.query(), self.name().as_bytes()))
+    }
+}

@@ -1,0 +1,194 @@
+//! Whether a server may be chosen, and how much it should get, in one word.
+//!
+//! Part of [`ServerState`](crate::ServerState), which changes it whole: whoever reads it never sees half of a change.
+
+use super::{RAMP_FULL, WEIGHT_MAX};
+
+/// What the health checks say about a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Health {
+    /// It answers.
+    Up,
+    /// It failed its checks.
+    Down,
+}
+
+impl Health {
+    /// The stable lower-case name: label in metrics, word in the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Health::Up => "up",
+            Health::Down => "down",
+        }
+    }
+}
+
+/// What the operator wants of a server; independent of its health, so that ending a drain does not revive a
+/// dead server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Ordinary service.
+    Serving,
+    /// Only requests bound to this server (by a cookie, say); no others.
+    Draining,
+    /// No new request at all.
+    Maintenance,
+}
+
+impl Mode {
+    /// All of them, from the one that takes all requests to the one that takes none.
+    pub const ALL: [Mode; 3] = [Mode::Serving, Mode::Draining, Mode::Maintenance];
+
+    /// The mode of this name.
+    pub fn named(name: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// The stable lower-case name: value in the config and at the admin address, word in the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Serving => "serving",
+            Mode::Draining => "draining",
+            Mode::Maintenance => "maintenance",
+        }
+    }
+}
+
+/// What live traffic says about a server; independent of its health, so that neither undoes what the other found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Ejection {
+    /// Nothing against it.
+    None,
+    /// It gets no requests for a while.
+    Ejected,
+    /// It may have one request.
+    OnTrial,
+    /// One has taken that, and has not begun; when it has, the server is ejected again.
+    Taken,
+}
+
+impl Ejection {
+    /// Whether it gets no requests.
+    pub(crate) const fn is_out(self) -> bool {
+        matches!(self, Ejection::Ejected | Ejection::Taken)
+    }
+}
+
+/// Weight, ramp, health, mode and ejection in one word, together with the share that follows from them, so that
+/// the balancer learns with one load whether a server may be chosen and how much it should get.
+///
+/// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode; 53: ejected; 54: on trial (with 53: taken); 55: panic.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Posture {
+    pub(crate) weight: u32,
+    pub(crate) ramp: u32,
+    pub(crate) health: Health,
+    pub(crate) mode: Mode,
+    pub(crate) ejection: Ejection,
+    /// Whether health and ejection count for nothing.
+    pub(crate) panic: bool,
+}
+
+const EJECTED: u64 = 1 << 53;
+const ON_TRIAL: u64 = 1 << 54;
+const PANIC: u64 = 1 << 55;
+
+impl Posture {
+    /// Of a server that is up and serving.
+    pub(crate) fn new(weight: u32) -> Posture {
+        Posture {
+            weight: weight.min(WEIGHT_MAX),
+            ramp: RAMP_FULL,
+            health: Health::Up,
+            mode: Mode::Serving,
+            ejection: Ejection::None,
+            panic: false,
+        }
+    }
+
+    /// Weight times ramp, 0 when the server takes no unbound requests.
+    const fn share(self) -> u32 {
+        match self.mode {
+            Mode::Serving if self.is_usable() => self.weight * self.ramp,
+            _ => 0,
+        }
+    }
+
+    /// Whether it is up and not ejected, or nobody asks for that.
+    pub(crate) const fn is_usable(self) -> bool {
+        self.panic || (matches!(self.health, Health::Up) && !self.ejection.is_out())
+    }
+
+    pub(crate) const fn pack(self) -> u64 {
+        let down = matches!(self.health, Health::Down) as u64;
+        let mode = self.mode as u64;
+        let ejection = match self.ejection {
+            Ejection::None => 0,
+            Ejection::Ejected => EJECTED,
+            Ejection::OnTrial => ON_TRIAL,
+            Ejection::Taken => EJECTED | ON_TRIAL,
+        };
+        let panic = if self.panic { PANIC } else { 0 };
+        let judged = down << 50 | mode << 51 | ejection | panic;
+        self.share() as u64 | (self.weight as u64) << 32 | (self.ramp as u64) << 41 | judged
+    }
+
+    pub(crate) const fn unpack(word: u64) -> Posture {
+        Posture {
+            weight: (word >> 32) as u32 & 0x1ff,
+            ramp: (word >> 41) as u32 & 0x1ff,
+            health: if word >> 50 & 1 == 0 { Health::Up } else { Health::Down },
+            mode: match word >> 51 & 3 {
+                0 => Mode::Serving,
+                1 => Mode::Draining,
+                _ => Mode::Maintenance,
+            },
+            ejection: match word & (EJECTED | ON_TRIAL) {
+                0 => Ejection::None,
+                EJECTED => Ejection::Ejected,
+                ON_TRIAL => Ejection::OnTrial,
+                _ => Ejection::Taken,
+            },
+            panic: word & PANIC != 0,
+        }
+    }
+
+    /// The share in a packed posture.
+    #[inline]
+    pub(crate) const fn share_of(word: u64) -> u32 {
+        word as u32
+    }
+
+    /// Whether the server of a packed posture is on trial.
+    #[inline]
+    pub(crate) const fn is_on_trial(word: u64) -> bool {
+        word & (EJECTED | ON_TRIAL) == ON_TRIAL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn posture_survives_packing() {
+        let judged = [Ejection::None, Ejection::Ejected, Ejection::OnTrial, Ejection::Taken]
+            .into_iter()
+            .flat_map(|ejection| [(ejection, false), (ejection, true)]);
+        for (ejection, panic) in judged {
+            for weight in [0, 1, 7, WEIGHT_MAX] {
+                for ramp in [1, 100, RAMP_FULL] {
+                    for health in [Health::Up, Health::Down] {
+                        for mode in [Mode::Serving, Mode::Draining, Mode::Maintenance] {
+                            let posture = Posture { weight, ramp, health, mode, ejection, panic };
+                            let word = posture.pack();
+                            assert!(Posture::unpack(word) == posture);
+                            assert_eq!(Posture::share_of(word), posture.share());
+                            assert_eq!(Posture::is_on_trial(word), ejection == Ejection::OnTrial);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
