@@ -13,13 +13,14 @@ mod bytes;
 
 pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloProgress};
 pub use http1::{
-    ChunkedDecoder, Decoded, Expectation, HeadProgress, RequestBody, RequestHead, ResponseBody, ResponseHead,
+    ChunkedDecoder, Decoded, Expectation, FieldLines, HeadProgress, RequestBody, RequestHead, ResponseBody, ResponseHead,
     write,
 };
 pub use message::auth::authenticates_connection;
 pub use message::authority::Authority;
 pub use message::connection::ConnectionOptions;
 pub use message::field_set::FieldSet;
+pub use message::field_writer::{FieldRun, FieldWriter};
 pub use message::fields::{Field, Fields};
 pub use message::forwarded::{
     ForwardedElement, ForwardedElements, ForwardedNode, ForwardedValue, client_address, forwarded,

@@ -8,6 +8,7 @@ mod control;
 mod worker;
 mod downstream;
 mod exchange;
+mod responder;
 mod upstream;
 mod relay;
 mod state;

@@ -12,9 +12,11 @@ mod chunked;
 mod chunk_extension;
 mod lines;
 mod framing;
+mod field_lines;
 pub mod write;
 
 pub use chunked::{ChunkedDecoder, Decoded};
+pub use field_lines::FieldLines;
 pub use request::{Expectation, RequestBody, RequestHead};
 pub use response::{ResponseBody, ResponseHead};
 

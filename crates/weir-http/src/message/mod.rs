@@ -8,6 +8,7 @@ pub(crate) mod forwarded;
 pub(crate) mod traceparent;
 pub(crate) mod date;
 pub(crate) mod connection;
+pub(crate) mod field_writer;
 pub(crate) mod field_set;
 pub(crate) mod fields;
 pub(crate) mod name;

@@ -6,8 +6,11 @@
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use weir_observe::Party;
+
+use super::http1::After;
 use super::session::Session;
-use crate::exchange::After;
+use crate::exchange::tunnelled::Tunnelled;
 use crate::net::clock;
 use crate::net::connection::Connection;
 use crate::net::quantum::Quantum;
@@ -43,13 +46,13 @@ impl Session {
         &mut self,
         mut poll_end: impl FnMut(&mut Connection, &mut Context<'_>) -> Poll<()>,
     ) {
-        self.deadline.set_ceiling(None);
-        self.deadline.set(clock::now(), Some(FAREWELL_TIME));
-        std::future::poll_fn(|cx| match poll_end(&mut self.client, cx) {
+        self.client.deadline.set_ceiling(None);
+        self.client.deadline.set(clock::now(), Some(FAREWELL_TIME));
+        std::future::poll_fn(|cx| match poll_end(&mut self.connection, cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => {
-                self.tell(Activity::Ending, None);
-                self.deadline.poll_passed()
+                self.client.report_idle(Activity::Ending);
+                self.client.deadline.poll_passed()
             }
         })
         .await;
@@ -69,12 +72,25 @@ impl Session {
             After::Reset => {
                 // As soon as the client's system has everything that was sent.
                 self.wait_for_delivery(None).await;
-                self.client.socket.abort_on_close();
+                self.connection.socket.abort_on_close();
             }
-            After::Abort => self.client.socket.abort_on_close(),
+            After::Abort => self.connection.socket.abort_on_close(),
             // A tunnel has told both sides.
             After::Close | After::KeepAlive | After::Tunnel(_) => {}
         }
+    }
+
+    /// Ends a tunnel of which an end has failed, or whose time is up. What was received from the client is delivered before the
+    /// server sees the reset. A client gets an end instead of a reset: many systems forget what was received and not yet
+    /// read when a reset comes behind it.
+    pub(super) async fn break_off(&mut self, tunnel: Box<Tunnelled>, party: Party) -> After {
+        let server = tunnel.server();
+        if party == Party::Client {
+            server.push();
+            self.wait_for_delivery(Some(server)).await;
+        }
+        server.abort_on_close();
+        if party == Party::Server { After::CutShort } else { After::Abort }
     }
 
     /// Waits until a peer, the client if it is no other, has acknowledged everything that was written to it, as long as it goes
@@ -83,21 +99,21 @@ impl Session {
         let began = clock::now();
         let mut left = usize::MAX;
         std::future::poll_fn(|_| {
-            let socket = server.unwrap_or(&self.client.socket);
+            let socket = server.unwrap_or(&self.connection.socket);
             let unacknowledged = socket.unacknowledged();
             if unacknowledged == 0 || socket.is_gone() {
                 return Poll::Ready(());
             }
             let now = clock::now();
-            let limit = if self.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
-            self.deadline.set_ceiling(Some(began + limit));
+            let limit = if self.client.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
+            self.client.deadline.set_ceiling(Some(began + limit));
             if unacknowledged < left {
                 left = unacknowledged;
-                self.deadline.set(now, Some(LINGER_SILENCE));
+                self.client.deadline.set(now, Some(LINGER_SILENCE));
             }
-            self.tell(Activity::Ending, None);
-            self.deadline.look_again(now + DELIVERY_LOOK);
-            self.deadline.poll_passed()
+            self.client.report_idle(Activity::Ending);
+            self.client.deadline.look_again(now + DELIVERY_LOOK);
+            self.client.deadline.poll_passed()
         })
         .await;
     }
@@ -105,18 +121,18 @@ impl Session {
     /// Takes in what the client still sends, for a limited time, before the connection closes. Our direction has ended.
     async fn linger(mut self: Box<Self>) {
         // What comes now is not read, only taken.
-        (self.client.tls, self.client.input) = (None, None);
+        (self.connection.tls, self.connection.input) = (None, None);
         let began = clock::now();
-        self.deadline.set(began, Some(LINGER_SILENCE));
+        self.client.deadline.set(began, Some(LINGER_SILENCE));
         let mut left = LINGER_BYTES_MAX;
         std::future::poll_fn(|cx| {
-            let limit = if self.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
-            self.deadline.set_ceiling(Some(began + limit));
+            let limit = if self.client.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
+            self.client.deadline.set_ceiling(Some(began + limit));
             match self.poll_take_in(cx, &mut left) {
                 Poll::Ready(()) => Poll::Ready(()),
                 Poll::Pending => {
-                    self.tell(Activity::Ending, None);
-                    self.deadline.poll_passed()
+                    self.client.report_idle(Activity::Ending);
+                    self.client.deadline.poll_passed()
                 }
             }
         })
@@ -128,16 +144,16 @@ impl Session {
         let mut quantum = Quantum::new();
         while *left > 0 {
             ready!(quantum.poll_left(cx));
-            match ready!(self.client.poll_fill(cx, &self.worker.stock)) {
+            match ready!(self.connection.poll_fill(cx, &self.client.worker.stock)) {
                 Ok(len) if len > 0 => {
                     *left = left.saturating_sub(len);
                     quantum.take(len);
                 }
                 _ => return Poll::Ready(()),
             }
-            self.client.input = None;
+            self.connection.input = None;
             let wait = if *left > 0 { LINGER_SILENCE } else { FAREWELL_TIME };
-            self.deadline.set(clock::now(), Some(wait));
+            self.client.deadline.set(clock::now(), Some(wait));
         }
         Poll::Pending
     }

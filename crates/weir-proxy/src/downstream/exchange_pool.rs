@@ -12,8 +12,10 @@ use std::task::{Context, Poll};
 
 use weir_config::Protocol;
 
+use super::http1::{After, StreamState};
 use super::session::Session;
-use crate::exchange::{After, Exchange, run, tcp};
+use crate::exchange::stream::End;
+use crate::exchange::{self, Exchange};
 use crate::state::worker::Worker;
 
 /// Exchanges kept for the next request; each holds a few KiB of warm memory.
@@ -122,6 +124,7 @@ pub(crate) fn future_bytes<A, F: Future>(_function: impl FnOnce(A) -> F) -> usiz
 
 async fn run_one_after_the_other(slot: Rc<Slot>) -> Infallible {
     let mut exchange = Exchange::new();
+    let mut http1 = StreamState::new();
     loop {
         let mut session = poll_fn(|_| match slot.take() {
             Some(Occupant::Waiting(session)) => Poll::Ready(session),
@@ -131,11 +134,22 @@ async fn run_one_after_the_other(slot: Rc<Slot>) -> Infallible {
             }
         })
         .await;
-        let after = match session.protocol {
-            Protocol::Http => run(&mut session, &mut exchange).await,
-            Protocol::Tcp => tcp::run(&mut session, &mut exchange).await,
+        let after = match session.client.protocol {
+            Protocol::Http => {
+                let (client, mut stream) = session.stream(&mut http1);
+                let end = exchange::run(client, &mut stream, &mut exchange).await;
+                stream.after(end, &exchange)
+            }
+            Protocol::Tcp => {
+                let (client, mut stream) = session.tcp_stream();
+                match exchange::tcp::run(client, &mut stream, &mut exchange).await {
+                    End::Tunnel(tunnel) => After::Tunnel(tunnel),
+                    _ => After::Close,
+                }
+            }
         };
         exchange.reset();
+        http1.reset();
         slot.set(Some(Occupant::Done(session, after)));
     }
 }

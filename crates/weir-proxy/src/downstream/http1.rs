@@ -1,101 +1,171 @@
-//! Reading the head of an HTTP/1 request from a client.
+//! HTTP/1 to clients (RFC 9112): one stream after the other on a connection, and what becomes of the connection behind each.
 //!
-//! A head is parsed as it arrives and copied out whole when it is complete, so that the input buffer is free for the
-//! body and a repeated attempt finds the head untouched.
+//! Keep-alive, pipelining, framing and `Connection` are decided here and nowhere else. A head is parsed as it arrives and
+//! copied out whole when it is complete, so that the input buffer is free for the body and a repeated attempt finds the head
+//! untouched.
 
-use std::task::Poll;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_http::{HeadLimits, HeadProgress};
+use weir_http::{
+    FieldLines, FieldName, FieldWriter as _, HeadLimits, HeadProgress, Method, RequestBody, ResponseBody,
+    Version, write,
+};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::session::Session;
-use crate::exchange::{Ended, Exchange};
+use super::abort;
+use crate::exchange::client::Client;
+use crate::exchange::stream::{ClientEnd, ClientStream, Content, End, FinalHead, Status};
+use crate::exchange::tunnelled::Tunnelled;
+use crate::exchange::{Ended, Exchange, MEMORY_KEPT_MAX};
 use crate::net::clock::{self, Instant};
+use crate::net::connection::Connection;
 use crate::net::failure::of_io;
+use crate::net::tls::records::Records;
+use crate::relay::http1::{Framing, Incoming, Outgoing, Reader, Writer};
 use crate::state::activity::Activity;
+use crate::state::snapshot::ListenerPlan;
 
-/// Reads one request head into the exchange.
-///
-/// # Errors
-/// [`Ended::Quietly`] when the client closed before the first byte; else the failure to answer with.
-pub(crate) async fn read_request(
-    session: &mut Session,
-    exchange: &mut Exchange,
-    limits: &HeadLimits,
-) -> Result<(), Ended> {
-    if let Some(failure) = session.refused.take() {
-        return Err(Ended::Failed(failure));
+/// The status that asks for another protocol.
+const UPGRADE_REQUIRED: u16 = 426;
+
+/// What becomes of the connection after a stream.
+pub(crate) enum After {
+    /// The next request may come.
+    KeepAlive,
+    /// Close: everything was said.
+    Close,
+    /// Close, but take in what the client still sends for a moment, so that it reads the answer.
+    Linger,
+    /// End without the `close_notify` of TLS: the client has everything that was received, and its framing tells that this is not
+    /// the whole.
+    CutShort,
+    /// Reset, once the client's system has everything that was received: nothing else tells that this is not the whole.
+    Reset,
+    /// Reset at once: the client has failed, or an operator has ended the connection.
+    Abort,
+    /// Relay raw bytes from now on.
+    Tunnel(Box<Tunnelled>),
+}
+
+/// What HTTP/1 knows of the stream that runs; pooled with its exchange.
+#[derive(Debug)]
+pub(crate) struct StreamState {
+    body: Incoming,
+    reply: Outgoing,
+    /// Whether the connection may carry another request.
+    keep_alive: bool,
+    /// Whether the client may still be sending although its request is over.
+    lingers: bool,
+}
+
+impl StreamState {
+    pub(crate) fn new() -> Self {
+        Self { body: Incoming::nothing(), reply: Outgoing::new(), keep_alive: false, lingers: false }
     }
-    let timeout = session.listener.plan().config.timeouts.request;
-    let mut waited = false;
-    std::future::poll_fn(|cx| {
-        loop {
-            match parse(session, exchange, limits) {
-                Ok(true) => return Poll::Ready(Ok(())),
-                Ok(false) => {}
-                Err(failure) => {
-                    if !waited {
-                        begin(exchange, clock::now());
-                    }
-                    return Poll::Ready(Err(Ended::Failed(failure)));
+
+    /// Forgets the stream; keeps the memory.
+    pub(crate) fn reset(&mut self) {
+        self.body = Incoming::nothing();
+        self.reply.reset(MEMORY_KEPT_MAX);
+        (self.keep_alive, self.lingers) = (false, false);
+    }
+}
+
+/// The stream that runs on a connection.
+pub(crate) struct Http1Stream<'a> {
+    pub(crate) connection: &'a mut Connection,
+    /// Why the client is not served at all, until it was told.
+    pub(crate) refused: &'a mut Option<Failure>,
+    /// Whether the client was once looked after without the event loop's help.
+    pub(crate) looked: &'a mut bool,
+    pub(crate) state: &'a mut StreamState,
+}
+
+impl Http1Stream<'_> {
+    /// What becomes of the connection.
+    pub(crate) fn after(&self, end: End, exchange: &Exchange) -> After {
+        match end {
+            End::Closed => After::Close,
+            End::Aborted => After::Abort,
+            End::Tunnel(tunnel) => After::Tunnel(tunnel),
+            End::CutShort => {
+                let body = exchange.response.body(exchange.request.method());
+                let has_length = matches!(body, ResponseBody::Length(_) | ResponseBody::None);
+                let is_framed = has_length || self.state.reply.framing == Framing::Chunked;
+                if is_framed || self.connection.tls.is_some() { After::CutShort } else { After::Reset }
+            }
+            End::Done => {
+                // Whoever did not say that this is its last request may have sent another by now. Bytes that nobody reads would
+                // turn the close into a reset, and the client would lose what it has not fetched of the response (RFC 9112
+                // section 9.6).
+                let was_last =
+                    !self.state.lingers && !exchange.request.keep_alive() && !self.connection.has_input();
+                match (self.state.body.is_finished(), self.state.keep_alive) {
+                    (true, true) => After::KeepAlive,
+                    (true, false) if was_last => After::Close,
+                    _ => After::Linger,
                 }
             }
-            match session.client.poll_fill(cx, &session.worker.stock) {
-                Poll::Ready(Ok(len)) if len > 0 => {}
-                Poll::Ready(outcome) => return Poll::Ready(Err(closed(session, outcome))),
-                Poll::Pending => return wait(session, exchange, &mut waited, timeout),
+        }
+    }
+
+    /// Parses what has arrived; `true` when the head is complete and moved into the exchange.
+    fn parse(&mut self, exchange: &mut Exchange, limits: &HeadLimits) -> Result<bool, Failure> {
+        let received = self.connection.received();
+        if received.is_empty() {
+            return Ok(false);
+        }
+        match exchange.request.parse(received, limits) {
+            Ok(HeadProgress::Complete { len }) => {
+                exchange.request_text.extend_from_slice(exchange.request.text(&received[..len]));
+                exchange.record.bytes_in += len as u64;
+                self.connection.consume(len);
+                Ok(true)
+            }
+            Ok(HeadProgress::Incomplete) => {
+                if let Some(input) = self.connection.input.as_mut().filter(|input| input.is_full()) {
+                    let size = (input.len() * 2).min(limits.head_bytes_max + 1).max(input.len() + 1);
+                    input.grow(size);
+                }
+                Ok(false)
+            }
+            Err(rule) => {
+                // For the log: the beginning of what could not be read.
+                exchange.record.bytes_in += received.len() as u64;
+                Err(Failure::client(Phase::Request, Cause::Rule(rule)))
             }
         }
-    })
-    .await?;
-    let now = clock::now();
-    if waited {
-        exchange.record.times.add(Phase::Request, u64::from(clock::micros(now - exchange.record.began)));
-    } else {
-        exchange.record.began = now;
     }
-    session.now = now;
-    if session.requests == 0 {
-        exchange.record.times.add(Phase::Tls, session.tls_micros().into());
-    }
-    Ok(())
-}
 
-/// Parses what has arrived; `true` when the head is complete and moved into the exchange.
-fn parse(session: &mut Session, exchange: &mut Exchange, limits: &HeadLimits) -> Result<bool, Failure> {
-    let received = session.client.received();
-    if received.is_empty() {
-        return Ok(false);
-    }
-    match exchange.request.parse(received, limits) {
-        Ok(HeadProgress::Complete { len }) => {
-            exchange.request_text.extend_from_slice(exchange.request.text(&received[..len]));
-            exchange.record.bytes_in += len as u64;
-            session.client.consume(len);
-            Ok(true)
-        }
-        Ok(HeadProgress::Incomplete) => {
-            if let Some(input) = session.client.input.as_mut().filter(|input| input.is_full()) {
-                let size = (input.len() * 2).min(limits.head_bytes_max + 1).max(input.len() + 1);
-                input.grow(size);
-            }
-            Ok(false)
-        }
-        Err(rule) => {
-            // For the log: the beginning of what could not be read.
-            exchange.record.bytes_in += received.len() as u64;
-            Err(Failure::client(Phase::Request, Cause::Rule(rule)))
+    /// The client closed or reset the connection instead of sending (the rest of) a head.
+    fn closed(&self, outcome: std::io::Result<usize>) -> Ended {
+        match outcome {
+            _ if !self.connection.has_input() => Ended::Quietly,
+            Ok(_) => Ended::Failed(Failure::client(Phase::Request, Cause::Closed)),
+            Err(error) => Ended::Failed(of_io(Phase::Request, weir_observe::Party::Client, &error)),
         }
     }
-}
 
-/// The client closed or reset the connection instead of sending (the rest of) a head.
-fn closed(session: &Session, outcome: std::io::Result<usize>) -> Ended {
-    match outcome {
-        _ if !session.client.has_input() => Ended::Quietly,
-        Ok(_) => Ended::Failed(Failure::client(Phase::Request, Cause::Closed)),
-        Err(error) => Ended::Failed(of_io(Phase::Request, weir_observe::Party::Client, &error)),
+    fn wait(
+        &mut self,
+        client: &mut Client,
+        exchange: &mut Exchange,
+        waited: &mut bool,
+        timeout: Duration,
+    ) -> Poll<Result<(), Ended>> {
+        if !*waited {
+            *waited = true;
+            let now = clock::now();
+            begin(exchange, now);
+            client.deadline.set(now, Some(timeout));
+        }
+        client.report(Activity::Head, self, exchange);
+        client.deadline.poll_passed().map(|()| {
+            let timed_out = Failure::client(Phase::Request, Cause::TimedOut);
+            Err(Ended::Failed(client.deadline.failure(Phase::Request, timed_out)))
+        })
     }
 }
 
@@ -105,21 +175,222 @@ fn begin(exchange: &mut Exchange, now: Instant) {
     (exchange.record.began, exchange.record.accounted) = (now, now);
 }
 
-fn wait(
-    session: &mut Session,
-    exchange: &mut Exchange,
-    waited: &mut bool,
-    timeout: Duration,
-) -> Poll<Result<(), Ended>> {
-    if !*waited {
-        *waited = true;
-        let now = clock::now();
-        begin(exchange, now);
-        session.deadline.set(now, Some(timeout));
+/// Whether another request may follow on this connection.
+fn may_go_on(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> bool {
+    let used_up = listener.config.limits.requests_per_session.is_some_and(|max| client.requests >= max);
+    let aged = client.ends_at().is_some_and(|end| end <= client.now);
+    // RFC 9931: what stands behind a CONNECT that is refused was meant for the tunnel.
+    let connects = exchange.request.method() == Method::Connect;
+    exchange.request.keep_alive() && !connects && !used_up && !aged && !client.is_ending()
+}
+
+impl ClientEnd for Http1Stream<'_> {
+    fn tls(&self) -> Option<&Records> {
+        self.connection.tls.as_deref()
     }
-    session.tell(Activity::Head, Some(exchange));
-    session.deadline.poll_passed().map(|()| {
-        let timed_out = Failure::client(Phase::Request, Cause::TimedOut);
-        Err(Ended::Failed(session.deadline.failure(Phase::Request, timed_out)))
-    })
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.connection.socket.local_address()
+    }
+
+    fn unread(&self) -> &[u8] {
+        self.connection.received()
+    }
+
+    fn sends_at_once(&self) -> bool {
+        true
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause> {
+        abort::poll_aborted(cx, self.connection, self.looked, client, &self.state.body)
+    }
+
+    fn body_received(&self) -> u64 {
+        self.state.body.received()
+    }
+
+    fn sent(&self) -> u64 {
+        self.state.reply.sent
+    }
+
+    fn stays_open(&self) -> bool {
+        self.state.keep_alive
+    }
+}
+
+impl ClientStream for Http1Stream<'_> {
+    type Body<'b>
+        = Reader<'b>
+    where
+        Self: 'b;
+    type Reply<'b>
+        = Writer<'b>
+    where
+        Self: 'b;
+    type Fields = FieldLines;
+
+    async fn receive(
+        &mut self,
+        client: &mut Client,
+        exchange: &mut Exchange,
+        listener: &ListenerPlan,
+    ) -> Result<(), Ended> {
+        if let Some(failure) = self.refused.take() {
+            return Err(Ended::Failed(failure));
+        }
+        let timeout = client.listener.plan().config.timeouts.request;
+        let mut waited = false;
+        std::future::poll_fn(|cx| {
+            loop {
+                match self.parse(exchange, &listener.head_limits) {
+                    Ok(true) => return Poll::Ready(Ok(())),
+                    Ok(false) => {}
+                    Err(failure) => {
+                        if !waited {
+                            begin(exchange, clock::now());
+                        }
+                        return Poll::Ready(Err(Ended::Failed(failure)));
+                    }
+                }
+                match self.connection.poll_fill(cx, &client.worker.stock) {
+                    Poll::Ready(Ok(len)) if len > 0 => {}
+                    Poll::Ready(outcome) => return Poll::Ready(Err(self.closed(outcome))),
+                    Poll::Pending => return self.wait(client, exchange, &mut waited, timeout),
+                }
+            }
+        })
+        .await?;
+        let now = clock::now();
+        if waited {
+            exchange.record.times.add(Phase::Request, u64::from(clock::micros(now - exchange.record.began)));
+        } else {
+            exchange.record.began = now;
+        }
+        client.now = now;
+        if client.requests == 0 {
+            exchange.record.times.add(Phase::Tls, self.tls_micros().into());
+        }
+        Ok(())
+    }
+
+    fn begin_body(&mut self, client: &Client, exchange: &Exchange, listener: &ListenerPlan) {
+        self.state.keep_alive = may_go_on(client, exchange, listener);
+        self.state.body = match exchange.request.body() {
+            RequestBody::None => Incoming::nothing(),
+            RequestBody::Length(len) => Incoming::length(len),
+            RequestBody::Chunked => {
+                Incoming::chunked(listener.chunked_limits).stripping(listener.stripped(client.peer))
+            }
+        };
+    }
+
+    #[inline]
+    fn body<'a>(&'a mut self, client: &'a Client) -> Reader<'a> {
+        Reader { connection: self.connection, incoming: &mut self.state.body, stock: &client.worker.stock }
+    }
+
+    fn body_announced(&self) -> Option<u64> {
+        self.state.body.announced()
+    }
+
+    fn limit_body(&mut self, bytes_max: u64) {
+        self.state.body.limit(bytes_max);
+    }
+
+    #[inline]
+    fn reply(&mut self) -> Writer<'_> {
+        Writer { connection: self.connection, outgoing: &mut self.state.reply }
+    }
+
+    fn interim(&mut self, exchange: &Exchange, status: Status<'_>, fields: impl FnOnce(&mut FieldLines)) {
+        if exchange.request.version() != Version::Http11 {
+            return;
+        }
+        let mut out = FieldLines(std::mem::take(&mut self.state.reply.staged));
+        write::status_line(&mut out.0, Version::Http11, status.code, status.reason);
+        fields(&mut out);
+        out.0.extend_from_slice(b"\r\n");
+        self.state.reply.staged = out.0;
+    }
+
+    fn respond(
+        &mut self,
+        client: &Client,
+        exchange: &Exchange,
+        response: &FinalHead<'_>,
+        fields: impl FnOnce(&mut FieldLines),
+    ) {
+        let state = &mut *self.state;
+        let mut out = FieldLines(std::mem::take(&mut state.reply.staged));
+        write::status_line(&mut out.0, Version::Http11, response.status.code, response.status.reason);
+        match response.content {
+            Content::Tunnel => {
+                state.keep_alive = false;
+                fields(&mut out);
+                if response.status.code == 101 {
+                    out.lines(b"Connection: Upgrade\r\n");
+                    if let Some(field) = exchange.response.fields().first(FieldName::Upgrade) {
+                        out.field(b"Upgrade", field.value.of(response.text));
+                    }
+                }
+            }
+            Content::Body(body, length) => {
+                let http11 = exchange.request.version() == Version::Http11;
+                let is_delimited = http11 || matches!(body, ResponseBody::None | ResponseBody::Length(_));
+                state.keep_alive &= is_delimited && !response.is_early && !client.is_ending();
+                state.reply.closes = !state.keep_alive;
+                state.reply.framing = match body {
+                    ResponseBody::Chunked | ResponseBody::UntilClose if http11 => Framing::Chunked,
+                    _ => Framing::Plain,
+                };
+                fields(&mut out);
+                if state.reply.framing == Framing::Chunked {
+                    out.lines(b"Transfer-Encoding: chunked\r\n");
+                } else if let Some(length) = length {
+                    out.decimal_field(b"Content-Length", length);
+                }
+                if response.status.code == UPGRADE_REQUIRED && http11 {
+                    write_offered_protocols(&mut out, exchange, response.text, state.keep_alive);
+                } else {
+                    write_connection(&mut out, exchange, state.keep_alive);
+                }
+            }
+        }
+        out.0.extend_from_slice(b"\r\n");
+        state.reply.staged = out.0;
+    }
+
+    fn take_back(&mut self) -> bool {
+        let is_untouched = self.state.reply.sent == 0;
+        if is_untouched {
+            self.state.reply.reset(MEMORY_KEPT_MAX);
+        }
+        is_untouched
+    }
+
+    fn close_after(&mut self) {
+        (self.state.keep_alive, self.state.lingers) = (false, true);
+    }
+
+    fn poll_reset(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause> {
+        abort::poll_reset(cx, self.connection, self.looked, client)
+    }
+}
+
+/// What the client is told about its connection (RFC 9112 section 9.3).
+fn write_connection(out: &mut FieldLines, exchange: &Exchange, keep_alive: bool) {
+    if !keep_alive {
+        out.lines(b"Connection: close\r\n");
+    } else if exchange.request.version() == Version::Http10 {
+        out.lines(b"Connection: keep-alive\r\n");
+    }
+}
+
+/// 426 has to name the protocols that the server wants to hear (RFC 9110 section 15.5.22), and `Connection` that it does.
+#[cold]
+fn write_offered_protocols(out: &mut FieldLines, exchange: &Exchange, text: &[u8], keep_alive: bool) {
+    for field in exchange.response.fields().all(FieldName::Upgrade) {
+        out.field(b"Upgrade", field.value.of(text));
+    }
+    out.field(b"Connection", if keep_alive { b"Upgrade" } else { b"Upgrade, close" });
 }

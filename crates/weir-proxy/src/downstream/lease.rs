@@ -10,8 +10,8 @@ use std::task::{Poll, ready};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::exchange_pool::{ExchangePool, PooledExchange};
+use super::http1::After;
 use super::session::{LOOK_INTERVAL, Session};
-use crate::exchange::After;
 use crate::net::clock;
 use crate::state::activity::Activity;
 use crate::state::worker::Worker;
@@ -42,9 +42,9 @@ impl Lease {
             pool: Rc::clone(&session.exchanges),
             exchange: Some(exchange),
             is_running: false,
-            is_watched: session.worker.is_short_of_buffers(),
+            is_watched: session.client.worker.is_short_of_buffers(),
             is_parked: false,
-            held: i32::from(session.client.input.is_some()),
+            held: i32::from(session.connection.input.is_some()),
         })
     }
 
@@ -52,9 +52,9 @@ impl Lease {
     async fn wait(session: &mut Session) -> Option<PooledExchange> {
         let pool = Rc::clone(&session.exchanges);
         let mut exchange = pin!(pool.take());
-        let limit = session.listener.plan().config.timeouts.request;
-        session.deadline.set_ceiling(None);
-        session.deadline.set(clock::now(), Some(limit));
+        let limit = session.client.listener.plan().config.timeouts.request;
+        session.client.deadline.set_ceiling(None);
+        session.client.deadline.set(clock::now(), Some(limit));
         std::future::poll_fn(|cx| {
             if let Poll::Ready(exchange) = exchange.as_mut().poll(cx) {
                 return Poll::Ready(Some(exchange));
@@ -64,10 +64,10 @@ impl Lease {
                 session.count_failure(Failure::client(Phase::Route, cause));
                 return Poll::Ready(None);
             }
-            session.tell(Activity::Memory, None);
-            session.deadline.look_again(clock::now() + LOOK_INTERVAL);
-            session.deadline.poll_passed().map(|()| {
-                if session.deadline.is_cut() {
+            session.client.report_idle(Activity::Memory);
+            session.client.deadline.look_again(clock::now() + LOOK_INTERVAL);
+            session.client.deadline.poll_passed().map(|()| {
+                if session.client.deadline.is_cut() {
                     return None;
                 }
                 session.refused = Some(Failure::weir(Phase::Request, Cause::BufferLimit));

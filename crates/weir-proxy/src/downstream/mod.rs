@@ -3,10 +3,9 @@
 pub(crate) mod exchange_pool;
 mod lease;
 pub(crate) mod session;
-mod report;
 mod tls;
 mod abort;
 pub(crate) mod proxy_header;
-pub(crate) mod client_hello;
+pub(crate) mod tcp;
 pub(crate) mod http1;
 pub(crate) mod ending;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 
 use weir_config::ProxyProtocol;
-use weir_http::proxy_protocol::{Endpoints, ProxyHeaderError, ProxyHeader, ProxyHeaderProgress, parse};
+use weir_http::proxy_protocol::{Endpoints, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, parse};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
@@ -24,18 +24,18 @@ pub(crate) fn is_expected(config: Option<&ProxyProtocol>, peer: Peer) -> bool {
 /// Receives the header of a session that begins with one; whether the session may go on. Otherwise that is counted and
 /// logged, and the connection is to be closed.
 pub(crate) async fn receive(session: &mut Session) -> bool {
-    let plan = std::sync::Arc::clone(&session.listener.plan());
+    let plan = std::sync::Arc::clone(&session.client.listener.plan());
     let Some(config) = &plan.config.proxy_protocol else { return true };
-    session.deadline.set(session.now, Some(config.timeout));
-    session.client.fill_at_once(&session.worker.stock);
+    session.client.deadline.set(session.client.now, Some(config.timeout));
+    session.connection.fill_at_once(&session.client.worker.stock);
     let outcome = std::future::poll_fn(|cx| poll_header(cx, session, config)).await;
-    session.now = clock::now();
+    session.client.now = clock::now();
     let outcome = outcome.and_then(|()| session.count_client().map_err(Some));
     match outcome {
-        Ok(()) => session.listener.shard.proxy_headers.increment(),
+        Ok(()) => session.client.listener.shard.proxy_headers.increment(),
         Err(Some(failure)) => {
-            session.listener.shard.failures.record(failure);
-            session.record(failure, session.now);
+            session.client.listener.shard.failures.record(failure);
+            session.record(failure, session.client.now);
         }
         Err(None) => {}
     }
@@ -55,26 +55,26 @@ fn poll_header(
             Ok(false) => {}
             Err(fault) => {
                 // From peers of the config only: one that is not set up for it is worth a line each time.
-                let plan = std::sync::Arc::clone(&session.listener.plan());
+                let plan = std::sync::Arc::clone(&session.client.listener.plan());
                 let listener = &*plan.config.name;
                 let reason = fault.sentence();
-                tracing::warn!(listener, peer = %shown(session.peer), reason, "a PROXY protocol header was refused");
+                tracing::warn!(listener, peer = %shown(session.client.peer), reason, "a PROXY protocol header was refused");
                 return Poll::Ready(Err(Some(bad)));
             }
         }
         if session.is_stopped() {
             return Poll::Ready(Err(None));
         }
-        match session.client.poll_fill(cx, &session.worker.stock) {
+        match session.connection.poll_fill(cx, &session.client.worker.stock) {
             Poll::Ready(Ok(len)) if len > 0 => {}
             // Connected and gone, as a health check of TCP does.
-            Poll::Ready(_) if !session.client.has_input() => return Poll::Ready(Err(None)),
+            Poll::Ready(_) if !session.connection.has_input() => return Poll::Ready(Err(None)),
             Poll::Ready(_) => return Poll::Ready(Err(Some(bad))),
             Poll::Pending => {
                 let timed_out = Failure::client(Phase::Accept, Cause::TimedOut);
-                session.tell(Activity::ProxyHeader, None);
-                let over = session.deadline.poll_passed();
-                return over.map(|()| Err(Some(session.deadline.failure(Phase::Accept, timed_out))));
+                session.client.report_idle(Activity::ProxyHeader);
+                let over = session.client.deadline.poll_passed();
+                return over.map(|()| Err(Some(session.client.deadline.failure(Phase::Accept, timed_out))));
             }
         }
     }
@@ -83,17 +83,17 @@ fn poll_header(
 /// Takes the header off what has been received; `false` as long as it is not whole.
 fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, ProxyHeaderError> {
     let size_max = config.header_size.as_usize();
-    match parse(session.client.received(), size_max)? {
+    match parse(session.connection.received(), size_max)? {
         ProxyHeaderProgress::Complete(header) => {
-            let (len, proxied) = (header.len, proxied(&header, session.peer));
+            let (len, proxied) = (header.len, proxied(&header, session.client.peer));
             if let Some((client, proxied)) = proxied {
                 session.replace_peer(client, proxied);
             }
-            session.client.consume(len);
+            session.connection.consume(len);
             Ok(true)
         }
         ProxyHeaderProgress::Incomplete => {
-            if let Some(input) = session.client.input.as_mut().filter(|input| input.is_full()) {
+            if let Some(input) = session.connection.input.as_mut().filter(|input| input.is_full()) {
                 let size = (input.len() * 2).min(size_max + 1).max(input.len() + 1);
                 input.grow(size);
             }

@@ -3,7 +3,6 @@
 //! Between exchanges a session holds no buffer and no exchange, only its socket and a timer. Must not know what a
 //! request means.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,21 +13,22 @@ use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
 use super::exchange_pool::{ExchangePool, future_bytes};
+use super::http1::{After, Http1Stream, StreamState};
 use super::lease::Lease;
 use super::proxy_header;
+use super::tcp::TcpStream;
 use super::tls::{self, Refused};
-use crate::exchange::After;
+use crate::exchange::client::Client;
+use crate::exchange::tunnelled::Tunnelled;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::deadline::Deadline;
 use crate::net::peer::{Peer, Proxied};
 use crate::net::socket::Socket;
-use crate::net::tls::clients::ClientCertificate;
 use crate::state::activity::Activity;
 use crate::state::log_batches::LogBatches;
 use crate::state::shared::Accepted;
 use crate::state::view::LocalListener;
-use crate::state::worker::Worker;
 use crate::upstream::pinned::PinnedConnections;
 
 /// How long a stop waits for the first request of a connection.
@@ -39,32 +39,11 @@ pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One client connection.
 pub(crate) struct Session {
-    pub(crate) worker: Rc<Worker>,
+    pub(crate) client: Client,
     pub(super) exchanges: Rc<ExchangePool>,
-    pub(crate) listener: Rc<LocalListener>,
-    /// What the listener speaks.
-    pub(crate) protocol: Protocol,
-    pub(crate) client: Connection,
-    /// The client: who is at the other end, or for whom a PROXY header says that the connection is.
-    pub(crate) peer: Peer,
-    /// What a PROXY header said besides; none when none came, or it named no client.
-    pub(crate) proxied: Option<Box<Proxied>>,
-    /// The server connection that is kept for this client alone.
-    pub(crate) pinned: PinnedConnections,
-    pub(crate) local_port: Option<u16>,
-    /// Where the client connected to, if the access log shows it; IPv4 addresses are never mapped into IPv6.
-    pub(crate) local: Option<Box<SocketAddr>>,
-    pub(crate) deadline: Deadline,
-    /// The last reading of the clock.
-    pub(crate) now: Instant,
-    pub(crate) requests: u64,
+    pub(crate) connection: Connection,
     /// Why the client is not served at all, until it was told.
-    pub(crate) refused: Option<Failure>,
-    /// Its number among those of the worker, from 1.
-    pub(crate) number: u64,
-    /// The last roll call that it has answered.
-    pub(crate) called: u32,
-    opened_at: Instant,
+    pub(super) refused: Option<Failure>,
     /// Whether the limit on connections per client counts this one.
     counted: bool,
     /// Whether the client was once looked after without the event loop's help.
@@ -106,15 +85,14 @@ impl Session {
         let shows_local = listener.log().as_ref().is_some_and(LogBatches::shows_local);
         let socket = Socket::new(fd);
         let local = if shows_local { socket.local_address().map(Box::new) } else { None };
-        Some(Box::new(Self {
+        let client = Client {
             deadline: Deadline::new(&worker.timers),
             number: worker.next_session(),
             called: worker.roll.number(),
             worker,
-            exchanges,
             listener,
+            is_tls: false,
             protocol,
-            client: Connection::new(socket),
             peer,
             proxied: None,
             pinned: PinnedConnections::default(),
@@ -122,23 +100,46 @@ impl Session {
             local,
             now,
             requests: 0,
-            refused: None,
             opened_at: now,
-            counted,
-            looked: false,
-        }))
+        };
+        let connection = Connection::new(socket);
+        Some(Box::new(Self { client, exchanges, connection, refused: None, counted, looked: false }))
+    }
+
+    /// The client, and the stream of HTTP/1 that runs on the connection.
+    pub(super) fn stream<'a>(&'a mut self, state: &'a mut StreamState) -> (&'a mut Client, Http1Stream<'a>) {
+        let Self { client, connection, refused, looked, .. } = self;
+        (client, Http1Stream { connection, refused, looked, state })
+    }
+
+    /// The client, and its raw bytes.
+    pub(super) fn tcp_stream(&mut self) -> (&mut Client, TcpStream<'_>) {
+        let Self { client, connection, refused, looked, .. } = self;
+        (client, TcpStream { connection, refused, looked })
+    }
+
+    /// Runs a tunnel to its end; gives what becomes of the connection.
+    async fn run_tunnel(&mut self, mut tunnel: Box<Tunnelled>) -> After {
+        match tunnel.run(&mut self.client, &mut self.connection).await {
+            Ok(()) => After::Close,
+            Err(failure) if failure.cause == Cause::Drained => After::Close,
+            // On the heap, since it would make every connection larger.
+            Err(failure) => Box::pin(self.break_off(tunnel, failure.party)).await,
+        }
     }
 
     /// Serves the connection to its end.
     pub(crate) async fn run(mut self: Box<Self>) {
         std::future::poll_fn(|cx| {
-            self.deadline.enter(cx);
-            self.worker.shard.sessions_open.increment();
+            self.client.deadline.enter(cx);
+            self.client.worker.shard.sessions_open.increment();
             Poll::Ready(())
         })
         .await;
-        let has_header =
-            proxy_header::is_expected(self.listener.plan().config.proxy_protocol.as_ref(), self.peer);
+        let has_header = proxy_header::is_expected(
+            self.client.listener.plan().config.proxy_protocol.as_ref(),
+            self.client.peer,
+        );
         if has_header && !proxy_header::receive(&mut self).await {
             return;
         }
@@ -154,17 +155,17 @@ impl Session {
                 After::KeepAlive => {}
                 After::Close => return self.end_writing().await,
                 After::Tunnel(tunnel) => {
-                    let after = tunnel.run(&mut self).await;
+                    let after = self.run_tunnel(tunnel).await;
                     return Box::pin(self.end(after)).await;
                 }
                 // On the heap, since it would make every session larger.
                 after => return Box::pin(self.end(after)).await,
             }
         }
-        if self.deadline.is_cut() {
+        if self.client.deadline.is_cut() {
             self.count_failure(Failure::weir(Phase::Request, Cause::Cut));
         }
-        if self.client.tls.is_some() {
+        if self.connection.tls.is_some() {
             // Idle for too long, or Weir stops: nothing was cut off.
             self.end_writing().await;
         }
@@ -173,50 +174,30 @@ impl Session {
     /// Counts and keeps why it has ended between two exchanges.
     #[cold]
     pub(super) fn count_failure(&self, failure: Failure) {
-        self.listener.shard.failures.record(failure);
-        self.record(failure, self.opened_at);
+        self.client.listener.shard.failures.record(failure);
+        self.record(failure, self.client.opened_at);
     }
 
     /// Keeps a failure on which there was no exchange.
     #[cold]
     pub(super) fn record(&self, failure: Failure, began: Instant) {
-        self.worker.record_session(failure, self.peer, self.number, &self.listener, began);
-    }
-
-    /// The certificate that the client has shown.
-    pub(crate) fn certificate(&self) -> Option<&ClientCertificate> {
-        self.client.tls.as_ref()?.client_certificate.as_deref()
-    }
-
-    /// How long the TLS handshake took, in microseconds; 0 without TLS.
-    pub(crate) fn tls_micros(&self) -> u32 {
-        self.client.tls.as_ref().map_or(0, |tls| tls.handshake_micros)
-    }
-
-    pub(crate) fn opened_at(&self) -> Instant {
-        self.opened_at
-    }
-
-    /// The peer at the other end of the connection, whoever it is for.
-    pub(crate) fn sender(&self) -> Peer {
-        self.proxied.as_ref().map_or(self.peer, |proxied| proxied.sender)
-    }
-
-    /// Where the client connected to: an address of Weir, or of the proxy that sent a PROXY header. None on a Unix socket.
-    pub(crate) fn destination(&self) -> Option<SocketAddr> {
-        let known =
-            self.proxied.as_ref().map(|proxied| proxied.destination).or(self.local.as_deref().copied());
-        known.or_else(|| self.client.socket.local_address())
+        self.client.worker.record_session(
+            failure,
+            self.client.peer,
+            self.client.number,
+            &self.client.listener,
+            began,
+        );
     }
 
     /// Puts the client that a PROXY header names in the place of the peer.
     pub(crate) fn replace_peer(&mut self, client: Peer, proxied: Proxied) {
-        self.peer = client;
-        self.local_port = Some(proxied.destination.port());
-        if let Some(local) = &mut self.local {
+        self.client.peer = client;
+        self.client.local_port = Some(proxied.destination.port());
+        if let Some(local) = &mut self.client.local {
             **local = proxied.destination;
         }
-        self.proxied = Some(Box::new(proxied));
+        self.client.proxied = Some(Box::new(proxied));
     }
 
     /// Counts the session towards the limit of its client.
@@ -224,34 +205,24 @@ impl Session {
     /// # Errors
     /// When the client has as many as it may.
     pub(crate) fn count_client(&mut self) -> Result<(), Failure> {
-        self.counted = count(&self.listener, self.peer)?;
+        self.counted = count(&self.client.listener, self.client.peer)?;
         Ok(())
-    }
-
-    /// When the age limit of the session ends it, if it has one.
-    pub(crate) fn ends_at(&self) -> Option<Instant> {
-        self.listener.plan().config.timeouts.session.map(|age| self.opened_at + age)
-    }
-
-    /// Whether the connection ends after the present exchange, whatever that says: Weir stops, or the listener is gone.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.worker.is_stopping() || self.listener.ends_at().is_some()
     }
 
     /// Whether a stop ends the connection, on which nothing is under way. The first request has a moment to arrive: a client that has just
     /// been told that it is connected does not repeat it elsewhere. To be followed by a look at the deadline.
     pub(crate) fn is_stopped(&mut self) -> bool {
-        if !self.worker.is_stopping() || self.requests > 0 {
-            return self.worker.is_stopping();
+        if !self.client.worker.is_stopping() || self.client.requests > 0 {
+            return self.client.worker.is_stopping();
         }
-        let end = self.worker.stopped_at().max(self.opened_at) + FIRST_REQUEST_TIME;
-        self.deadline.look_again(end);
+        let end = self.client.worker.stopped_at().max(self.client.opened_at) + FIRST_REQUEST_TIME;
+        self.client.deadline.look_again(end);
         end <= clock::now()
     }
 
     /// Shakes hands where the listener has TLS; `false` when the session is over.
     async fn begin_tls(&mut self) -> bool {
-        let Some(tls) = self.listener.plan().tls.clone() else { return true };
+        let Some(tls) = self.client.listener.plan().tls.clone() else { return true };
         // On the heap, since it is short and would make every session larger.
         match Box::pin(tls::accept(self, &tls)).await {
             Ok(()) => true,
@@ -265,8 +236,8 @@ impl Session {
 
     /// Waits, without a buffer, until the client sends something; `false` when the session is over.
     async fn next_request(&mut self) -> bool {
-        if self.client.has_input() {
-            if self.requests > 0 {
+        if self.connection.has_input() {
+            if self.client.requests > 0 {
                 // Pipelined: a client that never runs out of requests has one of them served per turn.
                 tokio::task::yield_now().await;
             }
@@ -274,44 +245,44 @@ impl Session {
         }
         // Of TCP peers, the server may be the one to speak first.
         if self.refused.is_some()
-            || self.requests == 0 && self.client.fill_at_once(&self.worker.stock)
-            || self.protocol == Protocol::Tcp
+            || self.client.requests == 0 && self.connection.fill_at_once(&self.client.worker.stock)
+            || self.client.protocol == Protocol::Tcp
         {
             return true;
         }
-        let idle = self.listener.plan().config.timeouts.idle;
-        let idle_ends = self.now + idle;
-        self.deadline.set_at(Some(self.ends_at().map_or(idle_ends, |end| end.min(idle_ends))));
+        let idle = self.client.listener.plan().config.timeouts.idle;
+        let idle_ends = self.client.now + idle;
+        self.client.deadline.set_at(Some(self.client.ends_at().map_or(idle_ends, |end| end.min(idle_ends))));
         std::future::poll_fn(|cx| {
-            if self.worker.is_stopping() {
+            if self.client.worker.is_stopping() {
                 // What has arrived by now is a request that was accepted: it has its answer.
-                if !self.client.is_quiet(true) {
+                if !self.connection.is_quiet(true) {
                     return Poll::Ready(true);
                 }
                 if self.is_stopped() {
                     return Poll::Ready(false);
                 }
             }
-            if let Some(ends_at) = self.listener.ends_at() {
-                self.deadline.set_ceiling(Some(ends_at));
+            if let Some(ends_at) = self.client.listener.ends_at() {
+                self.client.deadline.set_ceiling(Some(ends_at));
             }
-            match self.client.poll_readable(cx) {
+            match self.connection.poll_readable(cx) {
                 Poll::Ready(outcome) => {
-                    self.deadline.end_idle();
+                    self.client.deadline.end_idle();
                     Poll::Ready(outcome.is_ok())
                 }
                 Poll::Pending => {
-                    self.tell(Activity::Idle, None);
-                    if self.deadline.begin_idle(self.listener.state.number) {
+                    self.client.report_idle(Activity::Idle);
+                    if self.client.deadline.begin_idle(self.client.listener.state.number) {
                         // A request may have come that the event loop has not heard of.
-                        let is_quiet = self.client.is_quiet(true);
+                        let is_quiet = self.connection.is_quiet(true);
                         if is_quiet {
-                            self.worker.count_displaced();
+                            self.client.worker.count_displaced();
                         }
-                        self.deadline.end_idle();
+                        self.client.deadline.end_idle();
                         return Poll::Ready(!is_quiet);
                     }
-                    self.deadline.poll_passed().map(|()| false)
+                    self.client.deadline.poll_passed().map(|()| false)
                 }
             }
         })
@@ -332,22 +303,22 @@ fn count(listener: &LocalListener, client: Peer) -> Result<bool, Failure> {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.listener.exit();
-        self.listener.shard.sessions_open.decrement();
+        self.client.listener.exit();
+        self.client.listener.shard.sessions_open.decrement();
         if self.counted
-            && let (Some(limit), Some(ip)) = (self.listener.state.clients(), self.peer.ip())
+            && let (Some(limit), Some(ip)) = (self.client.listener.state.clients(), self.client.peer.ip())
         {
             limit.release(ClientKey::from(ip));
         }
         if std::thread::panicking() {
-            self.worker.shard.panics.increment();
+            self.client.worker.shard.panics.increment();
             let failure = Failure::weir(Phase::Relay, Cause::Panicked);
-            self.listener.shard.failures.record(failure);
-            self.record(failure, self.opened_at);
+            self.client.listener.shard.failures.record(failure);
+            self.record(failure, self.client.opened_at);
         }
-        self.worker.roll.leave(self.called);
-        let entered = self.deadline.leave();
-        self.worker.leave_session(entered, &self.listener);
+        self.client.worker.roll.leave(self.client.called);
+        let entered = self.client.deadline.leave();
+        self.client.worker.leave_session(entered, &self.client.listener);
     }
 }
 

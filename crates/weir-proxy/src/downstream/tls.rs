@@ -39,9 +39,9 @@ pub(crate) enum Refused {
 /// # Errors
 /// When there is no TLS on the connection. What plain HTTP the client sent is left in its input.
 pub(crate) async fn accept(session: &mut Session, terms: &Terms) -> Result<(), Refused> {
-    let limit = session.listener.plan().config.timeouts.tls;
-    let began = session.now;
-    session.deadline.set(began, Some(limit));
+    let limit = session.client.listener.plan().config.timeouts.tls;
+    let began = session.client.now;
+    session.client.deadline.set(began, Some(limit));
     let outcome = match first_byte(session).await {
         Ok(HANDSHAKE) => match take_turn(session, terms, began + limit).await {
             Ok(()) => shake(session, terms.config()).await,
@@ -53,10 +53,10 @@ pub(crate) async fn accept(session: &mut Session, terms: &Terms) -> Result<(), R
         Ok(_) => Err(Refused::Failed(Failure::client(Phase::Tls, Cause::TlsHandshakeFailed))),
         Err(refused) => Err(refused),
     };
-    session.deadline.set_at(None);
-    session.now = clock::now();
-    if let (Ok(()), Some(records)) = (outcome, &mut session.client.tls) {
-        records.handshake_micros = clock::micros(session.now.saturating_duration_since(began));
+    session.client.deadline.set_at(None);
+    session.client.now = clock::now();
+    if let (Ok(()), Some(records)) = (outcome, &mut session.connection.tls) {
+        records.handshake_micros = clock::micros(session.client.now.saturating_duration_since(began));
         count(session);
     }
     outcome
@@ -65,12 +65,12 @@ pub(crate) async fn accept(session: &mut Session, terms: &Terms) -> Result<(), R
 /// What the client begins with; it stays in the input.
 async fn first_byte(session: &mut Session) -> Result<u8, Refused> {
     // What came behind a PROXY protocol header is in the input already.
-    if !session.client.has_input() && !session.client.fill_at_once(&session.worker.stock) {
+    if !session.connection.has_input() && !session.connection.fill_at_once(&session.client.worker.stock) {
         let received = std::future::poll_fn(|cx| {
             if session.is_stopped() {
                 return Poll::Ready(Err(Refused::Quietly));
             }
-            match session.client.poll_fill(cx, &session.worker.stock) {
+            match session.connection.poll_fill(cx, &session.client.worker.stock) {
                 Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
                 Poll::Ready(Err(_)) => Poll::Ready(Err(Refused::Quietly)),
                 Poll::Pending => poll_over(session).map(Err),
@@ -78,14 +78,14 @@ async fn first_byte(session: &mut Session) -> Result<u8, Refused> {
         });
         received.await?;
     }
-    session.client.received().first().copied().ok_or(Refused::Quietly)
+    session.connection.received().first().copied().ok_or(Refused::Quietly)
 }
 
 /// Waits for the turn of this handshake, where their rate is limited.
 async fn take_turn(session: &mut Session, terms: &Terms, latest: Instant) -> Result<(), Refused> {
     let Some(turns) = &terms.turns else { return Ok(()) };
     // All workers count from the same moment.
-    let epoch = session.worker.view.borrow().snapshot.epoch;
+    let epoch = session.client.worker.view.borrow().snapshot.epoch;
     let nanos =
         |at: Instant| u64::try_from(at.saturating_duration_since(epoch).as_nanos()).unwrap_or(u64::MAX);
     let Some(turn) = turns.try_take(nanos(clock::now()), nanos(latest)) else {
@@ -96,7 +96,7 @@ async fn take_turn(session: &mut Session, terms: &Terms, latest: Instant) -> Res
         if clock::now() >= turn {
             return Poll::Ready(Ok(()));
         }
-        session.deadline.look_again(turn);
+        session.client.deadline.look_again(turn);
         poll_over(session).map(Err)
     })
     .await
@@ -105,9 +105,14 @@ async fn take_turn(session: &mut Session, terms: &Terms, latest: Instant) -> Res
 async fn shake(session: &mut Session, config: Arc<ServerConfig>) -> Result<(), Refused> {
     let made = UnbufferedServerConnection::new(config);
     let made = made.map_err(|_| Refused::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
-    let mut records = Box::new(Records::new(TlsSession::Server(made), session.client.input.take()));
+    let mut records = Box::new(Records::new(TlsSession::Server(made), session.connection.input.take()));
     let outcome = std::future::poll_fn(|cx| {
-        match records.poll_handshake(cx, &mut session.client.socket, &session.worker.stock, Behind::Unknown) {
+        match records.poll_handshake(
+            cx,
+            &mut session.connection.socket,
+            &session.client.worker.stock,
+            Behind::Unknown,
+        ) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(refused(session, &error))),
             Poll::Pending if session.is_stopped() => {
@@ -119,13 +124,14 @@ async fn shake(session: &mut Session, config: Arc<ServerConfig>) -> Result<(), R
     .await;
     outcome?;
     records.client_certificate = certificate(session, &records)?;
-    session.client.tls = Some(records);
+    session.connection.tls = Some(records);
+    session.client.is_tls = true;
     Ok(())
 }
 
 /// Whose certificate the client has shown, if it was asked for one.
 fn certificate(session: &Session, records: &Records) -> Result<Option<Box<ClientCertificate>>, Refused> {
-    let plan = Arc::clone(&session.listener.plan());
+    let plan = Arc::clone(&session.client.listener.plan());
     let tls = plan.config.tls.as_ref();
     let clients = tls.and_then(|tls| tls.client_certificates.as_ref());
     let (Some(clients), Some(der)) = (clients, records.peer_certificate()) else { return Ok(None) };
@@ -141,10 +147,10 @@ fn certificate(session: &Session, records: &Records) -> Result<Option<Box<Client
 
 /// Waits; ready when that has to end.
 fn poll_over(session: &mut Session) -> Poll<Refused> {
-    session.tell(Activity::Handshake, None);
+    session.client.report_idle(Activity::Handshake);
     let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
-    let over = session.deadline.poll_passed();
-    over.map(|()| Refused::Failed(session.deadline.failure(Phase::Tls, timed_out)))
+    let over = session.client.deadline.poll_passed();
+    over.map(|()| Refused::Failed(session.client.deadline.failure(Phase::Tls, timed_out)))
 }
 
 fn refused(session: &Session, error: &io::Error) -> Refused {
@@ -158,8 +164,8 @@ fn refused(session: &Session, error: &io::Error) -> Refused {
         None => of_io(Phase::Tls, Party::Client, error),
     };
     tracing::debug!(
-        listener = &*session.listener.plan().config.name,
-        peer = ?session.peer,
+        listener = &*session.client.listener.plan().config.name,
+        peer = ?session.client.peer,
         reason = failure.reason(),
         %error,
         "no TLS with a client"
@@ -168,7 +174,7 @@ fn refused(session: &Session, error: &io::Error) -> Refused {
 }
 
 fn count(session: &Session) {
-    let Some(tls) = &session.client.tls else { return };
-    let by_version = &session.listener.shard.tls_handshakes[usize::from(tls.is_version_13())];
+    let Some(tls) = &session.connection.tls else { return };
+    let by_version = &session.client.listener.shard.tls_handshakes[usize::from(tls.is_version_13())];
     by_version[usize::from(tls.is_resumed())].increment();
 }

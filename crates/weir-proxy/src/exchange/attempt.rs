@@ -8,21 +8,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use weir_config::Protocol;
-use weir_http::{HeadProgress, RequestBody, Version};
+use weir_http::{FieldName, HeadProgress, RequestBody};
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
+use super::client::Client;
 use super::retry::{Failed, Kind, Tried};
+use super::stream::{ClientEnd, ClientStream, Status};
 use super::{Exchange, choose, fields, private};
-use crate::downstream::session::Session;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::descriptors::{self, ServerPlace};
 use crate::net::failure::{of_io, of_server};
 use crate::net::socket::Behind;
 use crate::relay::failure::of_request_body;
-use crate::relay::reframe::{Framing, Reader, Writer};
+use crate::relay::http1::{Framing, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::state::activity::Activity;
@@ -30,9 +30,9 @@ use crate::state::pool::ServerConnection;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::state::upstream::outliers::Outcome;
 use crate::state::view::{LocalServer, View};
-use crate::upstream::admission::Slot;
 use crate::upstream::handshake::{self, Opening};
-use crate::upstream::proxy_header;
+use crate::upstream::slot::Slot;
+use crate::upstream::{http1, proxy_header};
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
@@ -80,18 +80,19 @@ impl<'a> Plans<'a> {
 
 /// Sends the request to the server of `slot` and waits for the head of its response. The balancer hears how long it
 /// took, if it wants to.
-pub(crate) async fn run(
-    session: &mut Session,
+pub(crate) async fn run<S: ClientStream>(
+    client: &mut Client,
+    stream: &mut S,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     slot: Slot,
     tried: &Tried,
 ) -> Result<Serving, Failed> {
-    let began = session.now;
+    let began = client.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
-    let connected = attempt.connect(session, exchange, plans, local, tried).await;
+    let connected = attempt.connect(client, stream, exchange, plans, local, tried).await;
     let mut server = connected.inspect_err(|failed| {
         tell_latency(plans, index, began, Some(failed.failure));
         tell_outcome(plans, local, failed.server, judge_failure(failed), began);
@@ -102,16 +103,17 @@ pub(crate) async fn run(
     server.requests += 1;
 
     server.is_private |= private::has_credentials(exchange);
-    fields::write_request(session, exchange, plans, attempt.slot.server, &server);
+    let close = plans.upstream.pool_limits.kept_max == 0 && !server.is_private;
+    write_request(client, stream, exchange, plans, attempt.slot.server, close);
     exchange.to_server.framing = match exchange.request.body() {
         RequestBody::Chunked => Framing::Chunked,
         RequestBody::None | RequestBody::Length(_) => Framing::Plain,
     };
-    exchange.waits.begin_attempt(session.now);
+    exchange.waits.begin_attempt(client.now);
     let sent_before = exchange.to_server.sent;
     let mut send_failed = None;
     let outcome = std::future::poll_fn(|cx| {
-        attempt.poll_response(cx, session, exchange, &mut server, plans, &mut send_failed)
+        attempt.poll_response(cx, client, stream, exchange, &mut server, plans, &mut send_failed)
     })
     .await;
     attempt.sent_any = exchange.to_server.sent > sent_before;
@@ -133,17 +135,18 @@ pub(crate) async fn run(
 }
 
 /// Opens a connection to the server of `slot` for a tunnel: it carries nothing else before or after.
-pub(crate) async fn connect(
-    session: &mut Session,
+pub(crate) async fn connect<S: ClientEnd>(
+    client: &mut Client,
+    stream: &mut S,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     slot: Slot,
 ) -> Result<(ServerConnection, Slot), Failed> {
-    let began = session.now;
+    let began = client.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
-    let connected = attempt.connect_anew(session, exchange, plans, local).await;
+    let connected = attempt.connect_anew(client, stream, exchange, plans, local).await;
     tell_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
     match connected {
         Ok(server) => {
@@ -226,9 +229,10 @@ impl Attempt {
     }
 
     /// An idle connection that is quiet and open, or a new one.
-    async fn connect(
+    async fn connect<S: ClientEnd>(
         &mut self,
-        session: &mut Session,
+        client: &mut Client,
+        stream: &mut S,
         exchange: &mut Exchange,
         plans: Plans<'_>,
         local: &LocalServer,
@@ -239,39 +243,40 @@ impl Attempt {
         let index = self.slot.server.index();
         if tried.fresh {
             plans.upstream.shared_pool[index].iter().for_each(|shared| shared.clear());
-            session.pinned.clear(plans.server(index));
-        } else if let Some(server) = take_pooled(session, plans, index, careful) {
+            client.pinned.clear(plans.server(index));
+        } else if let Some(server) = take_pooled(client, plans, index, careful) {
             local.shard.reuses.increment();
             return Ok(server);
         }
-        self.connect_anew(session, exchange, plans, local).await
+        self.connect_anew(client, stream, exchange, plans, local).await
     }
 
     /// A new connection.
-    async fn connect_anew(
+    async fn connect_anew<S: ClientEnd>(
         &mut self,
-        session: &mut Session,
+        client: &mut Client,
+        stream: &mut S,
         exchange: &mut Exchange,
         plans: Plans<'_>,
         local: &LocalServer,
     ) -> Result<ServerConnection, Failed> {
         let index = self.slot.server.index();
         if ServerPlace::are_used_up() {
-            session.worker.free_descriptors();
+            client.worker.free_descriptors();
         }
         let place = ServerPlace::take();
-        let mut outcome = open(session, exchange, plans, index).await;
+        let mut outcome = open(client, stream, exchange, plans, index).await;
         if let Err((failure, _)) = &outcome
             && failure.cause == Cause::DescriptorLimit
-            && session.worker.free_descriptors()
+            && client.worker.free_descriptors()
         {
-            outcome = open(session, exchange, plans, index).await;
+            outcome = open(client, stream, exchange, plans, index).await;
         }
         drop(place);
         let now = clock::now();
-        let micros = u64::from(clock::micros(now.saturating_duration_since(session.now)));
+        let micros = u64::from(clock::micros(now.saturating_duration_since(client.now)));
         exchange.record.spend(Phase::Connect, now);
-        session.now = now;
+        client.now = now;
         local.shard.connects.increment();
         match outcome {
             Ok(connection) => {
@@ -284,7 +289,7 @@ impl Attempt {
             }
             Err((failure, kind)) => {
                 if descriptors::is_local(failure) {
-                    session.worker.count_wanting(failure);
+                    client.worker.count_wanting(failure);
                 } else {
                     local.shard.connect_errors.increment();
                 }
@@ -302,35 +307,38 @@ impl Attempt {
     }
 
     /// Sends what is left of the request and reads until the head of the final response is complete; gives its length.
-    fn poll_response(
+    fn poll_response<S: ClientStream>(
         &mut self,
         cx: &mut Context<'_>,
-        session: &mut Session,
+        client: &mut Client,
+        stream: &mut S,
         exchange: &mut Exchange,
         server: &mut ServerConnection,
         plans: Plans<'_>,
         send_failed: &mut Option<Failure>,
     ) -> Poll<Result<usize, AttemptError>> {
-        flush_interim(cx, session, exchange)?;
+        flush_interim(cx, stream)?;
         if send_failed.is_none() {
-            poll_send(cx, session, exchange, &mut server.connection, send_failed)?;
+            poll_send(cx, client, stream, exchange, &mut server.connection, send_failed)?;
         }
         loop {
-            match server.connection.poll_fill(cx, &session.worker.stock) {
+            match server.connection.poll_fill(cx, &client.worker.stock) {
                 Poll::Ready(Ok(len)) if len > 0 => self.received_any = true,
                 Poll::Ready(outcome) => {
                     let failure = self.server_closed(outcome, *send_failed);
                     return Poll::Ready(Err((failure, Kind::Server(retry::Cause::Broken))));
                 }
-                Poll::Pending => return poll_wait(cx, session, exchange, send_failed.is_some()).map(Err),
+                Poll::Pending => {
+                    return poll_wait(cx, client, stream, exchange, send_failed.is_some()).map(Err);
+                }
             }
             while let Some(len) = parse_head(exchange, &mut server.connection, plans.upstream)? {
                 if !is_interim(exchange.response.status()) {
                     check_final(exchange, plans)?;
                     return Poll::Ready(Ok(len));
                 }
-                self.pass_interim(exchange, &mut server.connection, len)?;
-                flush_interim(cx, session, exchange)?;
+                self.pass_interim(stream, exchange, &mut server.connection, len)?;
+                flush_interim(cx, stream)?;
             }
         }
     }
@@ -346,8 +354,9 @@ impl Attempt {
     }
 
     /// Stages an interim response for a client that understands it (RFC 9110 section 15.2).
-    fn pass_interim(
+    fn pass_interim<S: ClientStream>(
         &mut self,
+        stream: &mut S,
         exchange: &mut Exchange,
         server: &mut Connection,
         head_len: usize,
@@ -357,11 +366,11 @@ impl Attempt {
             let failure = Failure::server(Phase::Response, Cause::TooManyInterimResponses);
             return Err((failure, Kind::Other));
         }
-        if exchange.request.version() == Version::Http11 {
-            let normal = exchange.response.take_normal_text();
-            let received = &server.received()[..head_len];
-            fields::write_interim(exchange, if normal.is_empty() { received } else { &normal });
-        }
+        let normal = exchange.response.take_normal_text();
+        let received = &server.received()[..head_len];
+        let head = if normal.is_empty() { received } else { &normal };
+        let status = Status { code: exchange.response.status(), reason: exchange.response.reason().of(head) };
+        stream.interim(exchange, status, |out| fields::write_interim(out, exchange, head));
         server.consume(head_len);
         exchange.response.reset();
         Ok(())
@@ -374,16 +383,15 @@ const fn is_interim(status: u16) -> bool {
 
 /// Moves the request towards the server. A server that stops reading may have answered already, so a failed write is
 /// only remembered.
-fn poll_send(
+fn poll_send<S: ClientStream>(
     cx: &mut Context<'_>,
-    session: &mut Session,
+    client: &Client,
+    stream: &mut S,
     exchange: &mut Exchange,
     server: &mut Connection,
     send_failed: &mut Option<Failure>,
 ) -> Result<(), AttemptError> {
-    let stock = &session.worker.stock;
-    let reader = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
-    let mut source = Replay { kept: &mut exchange.request_kept, reader };
+    let mut source = Replay { kept: &mut exchange.request_kept, body: stream.body(client) };
     let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
     match exchange.request_relay.poll(cx, &mut source, &mut sink) {
         Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
@@ -396,16 +404,17 @@ fn poll_send(
 }
 
 /// Nobody moves: waits for whoever is next, within that party's time.
-fn poll_wait(
+fn poll_wait<S: ClientStream>(
     cx: &mut Context<'_>,
-    session: &mut Session,
+    client: &mut Client,
+    stream: &mut S,
     exchange: &mut Exchange,
     send_failed: bool,
 ) -> Poll<AttemptError> {
     let relay = &exchange.request_relay;
     let (awaited, moved) = match (relay.is_done() || send_failed, relay.waiting) {
         (true, _) => {
-            if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
+            if let Some(cause) = stream.poll_gone(cx, client) {
                 return Poll::Ready((Failure::client(Phase::Response, cause), Kind::Other));
             }
             (Activity::ResponseHead, relay.moved)
@@ -413,8 +422,8 @@ fn poll_wait(
         (false, Waiting::Source) => (Activity::RequestBody, relay.moved),
         (false, Waiting::Sink) => (Activity::ServerTakes, exchange.to_server.sent),
     };
-    session.tell(awaited, Some(exchange));
-    let over = exchange.waits.poll_over(&mut session.deadline, awaited, moved);
+    client.report(awaited, stream, exchange);
+    let over = exchange.waits.poll_over(&mut client.deadline, awaited, moved);
     over.map(|failure| {
         let kind = match (failure.party, failure.cause) {
             // As if it had closed the connection, which it cannot do any more.
@@ -465,12 +474,8 @@ fn check_final(exchange: &Exchange, plans: Plans<'_>) -> Result<(), AttemptError
 }
 
 /// Writes staged interim responses as far as the client takes them now; the rest goes out with the final response.
-fn flush_interim(
-    cx: &mut Context<'_>,
-    session: &mut Session,
-    exchange: &mut Exchange,
-) -> Result<(), AttemptError> {
-    let mut sink = Writer { connection: &mut session.client, outgoing: &mut exchange.to_client };
+fn flush_interim<S: ClientStream>(cx: &mut Context<'_>, stream: &mut S) -> Result<(), AttemptError> {
+    let mut sink = stream.reply();
     while sink.is_waiting() {
         match sink.poll_write(cx, &[]) {
             Poll::Ready(Ok(_)) => {}
@@ -485,39 +490,86 @@ fn flush_interim(
 
 /// An idle connection to a server that this client may use: its own, or one that belongs to no client.
 fn take_pooled(
-    session: &mut Session,
+    client: &mut Client,
     plans: Plans<'_>,
     server: usize,
     careful: bool,
 ) -> Option<ServerConnection> {
-    let own = session.pinned.take(plans.server(server), session.now, careful);
+    let own = client.pinned.take(plans.server(server), client.now, careful);
     let own = own.filter(|own| !plans.upstream.has_moved(server, own.opened_at));
     if own.is_some() || plans.upstream.config.proxy_protocol.is_some() {
         return own;
     }
-    plans.view.take_pooled(plans.upstream_index, server, session.now, careful)
+    plans.view.take_pooled(plans.upstream_index, server, client.now, careful)
+}
+
+/// Stages the head of the request as `server` gets it; `close`: its connection is not used again.
+fn write_request(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    close: bool,
+) {
+    let mut staged = std::mem::take(&mut exchange.to_server.staged);
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let head = http1::RequestLine {
+        method: request.method_span().of(text),
+        target: fields::target(exchange),
+        host: fields::host(exchange, plans, server),
+        body: request.body(),
+        announces_length: request.fields().contains(FieldName::ContentLength),
+        upgrade: choose::upgrade_wanted(request, text, plans.route),
+        takes_trailers: fields::takes_trailers(exchange),
+        close,
+    };
+    http1::write_request(&mut staged, &head, |out| {
+        fields::write_request(out, client, stream, exchange, plans);
+    });
+    exchange.to_server.staged = staged;
+}
+
+/// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream wants none.
+fn introduce(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plan: &UpstreamPlan,
+) -> Option<proxy_header::Header> {
+    let version = plan.config.proxy_protocol?;
+    let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
+    let told = client.proxied.as_ref().and_then(|proxied| proxied.authority.as_deref());
+    let introduced = proxy_header::Introduced {
+        peer: client.peer,
+        destination: client.known_destination().or_else(|| stream.local_address()),
+        authority: asked_for.or(told),
+        tls: stream.tls(),
+        unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
+    };
+    Some(proxy_header::of_client(version, &introduced))
 }
 
 /// Opens a connection to a server within the time limit of the phase.
-async fn open(
-    session: &mut Session,
-    exchange: &Exchange,
+async fn open<S: ClientEnd>(
+    client: &mut Client,
+    stream: &mut S,
+    exchange: &mut Exchange,
     plans: Plans<'_>,
     server: usize,
 ) -> Result<Connection, AttemptError> {
     let endpoints = plans.upstream.live[server].endpoints.load_full();
     // Who connects to a port of TCP may wait for the server to speak first.
-    let speaks_now = session.protocol == Protocol::Http || session.client.has_input();
-    let behind = if speaks_now { Behind::More } else { Behind::Unknown };
-    let header = proxy_header::of_exchange(session, exchange, plans.upstream);
+    let behind = if stream.sends_at_once() { Behind::More } else { Behind::Unknown };
+    let header = introduce(client, stream, exchange, plans.upstream);
     let introduction = plans.upstream.trust.as_ref().map(|trust| trust.for_traffic(server));
-    let worker = Rc::clone(&session.worker);
+    let worker = Rc::clone(&client.worker);
     let timers = Some(&worker.timers);
     let opening = Opening { header: header.as_ref(), introduction: introduction.as_ref(), behind, timers };
-    let (first, stock) = (session.worker.random() as usize, Rc::clone(&session.worker.stock));
+    let (first, stock) = (client.worker.random() as usize, Rc::clone(&client.worker.stock));
     // On the heap, since it is rare and would make every session larger.
     let mut connecting = Box::pin(handshake::open(opening, &endpoints, first, &stock));
-    session.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
+    client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
             // Of ports there may be some left for another server, of anything else there is none.
@@ -526,19 +578,19 @@ async fn open(
                 |failure| if is_final(failure) { Kind::Other } else { Kind::Server(retry::Cause::Connect) };
             return Poll::Ready(outcome.map_err(|failure| (failure, kind(failure))));
         }
-        if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
+        if let Some(cause) = stream.poll_gone(cx, client) {
             return Poll::Ready(Err((Failure::client(Phase::Connect, cause), Kind::Other)));
         }
-        session.tell(Activity::Connecting, Some(exchange));
-        session.deadline.poll_passed().map(|()| {
-            if let Some(failure) = session.deadline.cut_failure(Phase::Connect) {
+        client.report(Activity::Connecting, stream, exchange);
+        client.deadline.poll_passed().map(|()| {
+            if let Some(failure) = client.deadline.cut_failure(Phase::Connect) {
                 let server = failure.party == Party::Server;
                 return Err((
                     failure,
                     if server { Kind::Server(retry::Cause::Connect) } else { Kind::Other },
                 ));
             }
-            if session.deadline.ends_with_ceiling() {
+            if client.deadline.ends_with_ceiling() {
                 // Another server would have no time either.
                 return Err((Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), Kind::Other));
             }

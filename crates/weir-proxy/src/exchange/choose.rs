@@ -7,9 +7,10 @@ use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::RouteRequest;
 
+use super::client::Client;
+use super::stream::ClientStream;
 use super::tcp::Connecting;
 use super::{Ended, Exchange, forwarded};
-use crate::downstream::session::Session;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
@@ -51,23 +52,26 @@ impl RouteRequest for Asked<'_> {
 
 impl Exchange {
     /// The request as routes and hash keys see it.
-    pub(crate) fn asked<'a>(&'a self, session: &Session, listener: &ListenerPlan) -> Asked<'a> {
+    pub(crate) fn asked<'a>(&'a self, client: &Client, listener: &ListenerPlan) -> Asked<'a> {
         Asked {
             request: &self.request,
             text: &self.request_text,
-            source: forwarded::client_address(session, self, listener),
+            source: forwarded::client_address(client, self, listener),
         }
     }
 }
 
 /// The most specific route that matches.
 pub(crate) fn route<'a>(
-    session: &Session,
+    client: &Client,
+    stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     listener: &'a ListenerPlan,
 ) -> Result<&'a RoutePlan, Ended> {
-    let Some(id) = listener.routes.lookup(&exchange.asked(session, listener)) else {
-        exchange.keep_alive &= exchange.request.upgrade().is_none();
+    let Some(id) = listener.routes.lookup(&exchange.asked(client, listener)) else {
+        if exchange.request.upgrade().is_some() {
+            stream.close_after();
+        }
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };
     exchange.record.route = Some(id.index());
@@ -78,19 +82,21 @@ pub(crate) fn route<'a>(
     }
     // Whoever asks for a tunnel may speak in it before it hears that there is none: what comes behind its request is never
     // read as another one (RFC 9931).
-    exchange.keep_alive &= upgrade_wanted(&exchange.request, &exchange.request_text, route).is_none();
-    limit_body(exchange, route)?;
+    if upgrade_wanted(&exchange.request, &exchange.request_text, route).is_some() {
+        stream.close_after();
+    }
+    limit_body(stream, route)?;
     rewrite(exchange, listener, route);
     Ok(route)
 }
 
 /// The most specific route that matches a TCP connection.
 pub(crate) fn connection_route<'a>(
-    session: &Session,
+    client: &Client,
     exchange: &mut Exchange,
     listener: &'a ListenerPlan,
 ) -> Result<&'a RoutePlan, Ended> {
-    let connecting = Connecting { server_name: &exchange.server_name, source: session.peer.ip_or_local() };
+    let connecting = Connecting { server_name: &exchange.server_name, source: client.peer.ip_or_local() };
     let Some(id) = listener.routes.lookup(&connecting) else {
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };
@@ -99,12 +105,12 @@ pub(crate) fn connection_route<'a>(
 }
 
 /// The upstream that the request goes to; `None` when the config itself has the answer.
-pub(crate) fn upstream(session: &Session, exchange: &mut Exchange, route: &RoutePlan) -> Option<usize> {
+pub(crate) fn upstream(client: &Client, exchange: &mut Exchange, route: &RoutePlan) -> Option<usize> {
     let chosen = match &route.config.action {
         Action::Upstream(index) => index.0,
         Action::Split(parts) => {
             let split = route.split.as_ref()?;
-            parts[split.choose(session.worker.random())].upstream.0
+            parts[split.choose(client.worker.random())].upstream.0
         }
         Action::Redirect(_) | Action::Respond(_) => return None,
     };
@@ -113,13 +119,13 @@ pub(crate) fn upstream(session: &Session, exchange: &mut Exchange, route: &Route
 }
 
 /// The limit on the length of the body, which depends on the route.
-fn limit_body(exchange: &mut Exchange, route: &RoutePlan) -> Result<(), Ended> {
-    if let Some(len) = exchange.request_body.announced()
+fn limit_body(stream: &mut impl ClientStream, route: &RoutePlan) -> Result<(), Ended> {
+    if let Some(len) = stream.body_announced()
         && len > route.body_bytes_max
     {
         return Err(Failure::client(Phase::Route, Cause::BodyTooLarge).into());
     }
-    exchange.request_body.limit(route.body_bytes_max);
+    stream.limit_body(route.body_bytes_max);
     Ok(())
 }
 

@@ -6,21 +6,22 @@
 use std::net::IpAddr;
 
 use weir_config::{HeaderChanges, Trust};
-use weir_http::{FieldName, ForwardedNode, Version, write, write_forwarded, x_forwarded_for};
+use weir_http::{FieldName, FieldWriter, ForwardedNode, Version, write, write_forwarded, x_forwarded_for};
 
 use super::Exchange;
+use super::client::Client;
 use super::fields::leave;
 use super::record::REQUEST_ID_LEN;
-use crate::downstream::session::Session;
+use super::stream::ClientEnd;
 use crate::state::snapshot::ListenerPlan;
 
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_TAKEN_MAX: usize = 128;
 
 /// The address of the client: the peer's, or the last one that trusted proxies vouch for.
-pub(crate) fn client_address(session: &Session, exchange: &Exchange, listener: &ListenerPlan) -> IpAddr {
-    let peer = session.peer.ip_or_local();
-    if !listener.trusts(session.peer) {
+pub(crate) fn client_address(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> IpAddr {
+    let peer = client.peer.ip_or_local();
+    if !listener.trusts(client.peer) {
         return peer;
     }
     let text = &exchange.request_text[..];
@@ -30,11 +31,11 @@ pub(crate) fn client_address(session: &Session, exchange: &Exchange, listener: &
 }
 
 /// Takes over the request id of the client, or makes one.
-pub(crate) fn take_request_id(session: &Session, exchange: &mut Exchange, listener: &ListenerPlan) {
+pub(crate) fn take_request_id(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan) {
     let Some(header) = &listener.config.request_id.header else { return };
     let believed = match listener.config.request_id.accept {
         Trust::Never => false,
-        Trust::TrustedProxies => listener.trusts(session.peer),
+        Trust::TrustedProxies => listener.trusts(client.peer),
         Trust::Always => true,
     };
     if believed && let Some(field) = exchange.request.fields().get_by_name(&exchange.request_text, header) {
@@ -45,40 +46,40 @@ pub(crate) fn take_request_id(session: &Session, exchange: &mut Exchange, listen
             return;
         }
     }
-    make_request_id(session, exchange);
+    make_request_id(client, exchange);
 }
 
 /// Makes a request id for a request whose head could not be read, where there are to be any.
 #[cold]
-pub(crate) fn make_late_request_id(session: &Session, exchange: &mut Exchange, listener: &ListenerPlan) {
+pub(crate) fn make_late_request_id(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan) {
     if listener.config.request_id.header.is_some() {
-        make_request_id(session, exchange);
+        make_request_id(client, exchange);
     }
 }
 
 #[inline(always)]
-fn make_request_id(session: &Session, exchange: &mut Exchange) {
+fn make_request_id(client: &Client, exchange: &mut Exchange) {
     let mut id = [0; REQUEST_ID_LEN];
     for half in id.as_chunks_mut::<{ REQUEST_ID_LEN / 2 }>().0 {
-        *half = write::hexadecimal_16(session.worker.random());
+        *half = write::hexadecimal_16(client.worker.random());
     }
     exchange.record.request_id.extend_from_slice(&id);
 }
 
-/// Appends everything the listener wants servers to know, but for what the route removes or sets itself.
+/// Adds everything the listener wants servers to know, but for what the route removes or sets itself.
 pub(crate) fn write(
-    out: &mut Vec<u8>,
-    session: &Session,
+    out: &mut impl FieldWriter,
+    client: &Client,
     exchange: &Exchange,
     listener: &ListenerPlan,
     changes: &HeaderChanges,
 ) {
-    let trusted = listener.trusts(session.peer);
+    let trusted = listener.trusts(client.peer);
     if listener.config.forwarded.x_forwarded {
-        write_x_forwarded(out, session, exchange, trusted, changes);
+        write_x_forwarded(out, client, exchange, trusted, changes);
     }
     if listener.config.forwarded.rfc7239 && leave(changes, b"Forwarded") {
-        write_rfc7239(out, session, exchange, trusted);
+        write_rfc7239(out, client, exchange, trusted);
     }
     if listener.config.forwarded.via && leave(changes, b"Via") {
         write_list(out, exchange, FieldName::Via, b"Via", |out| {
@@ -91,105 +92,103 @@ pub(crate) fn write(
     if let Some(header) = &listener.config.request_id.header
         && leave(changes, header.as_bytes())
     {
-        write::field(out, header.as_bytes(), &exchange.record.request_id);
+        out.field(header.as_bytes(), &exchange.record.request_id);
     }
 }
 
-/// Appends what servers are told about the certificate of the client, on a listener that asks for one.
-pub(crate) fn write_certificate(out: &mut Vec<u8>, session: &Session, listener: &ListenerPlan) {
+/// Adds what servers are told about the certificate of the client, on a listener that asks for one.
+pub(crate) fn write_certificate(
+    out: &mut impl FieldWriter,
+    stream: &impl ClientEnd,
+    listener: &ListenerPlan,
+) {
     let Some(without) = &listener.lines_without_certificate else { return };
-    out.extend_from_slice(session.certificate().map_or(without, |certificate| &certificate.lines));
+    let certificate = stream.tls().and_then(|tls| tls.client_certificate.as_deref());
+    out.lines(certificate.map_or(without, |certificate| &certificate.lines));
 }
 
 fn write_x_forwarded(
-    out: &mut Vec<u8>,
-    session: &Session,
+    out: &mut impl FieldWriter,
+    client: &Client,
     exchange: &Exchange,
     trusted: bool,
     changes: &HeaderChanges,
 ) {
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     if leave(changes, b"X-Forwarded-For") {
-        write_forwarded_for(out, session, exchange, trusted);
+        write_forwarded_for(out, client, exchange, trusted);
     }
     let kept = |name| trusted && request.fields().contains(name);
     if !kept(FieldName::XForwardedProto) && leave(changes, b"X-Forwarded-Proto") {
-        let line: &[u8] = match session.client.tls {
-            Some(_) => b"X-Forwarded-Proto: https\r\n",
-            None => b"X-Forwarded-Proto: http\r\n",
+        let line: &[u8] = match client.is_tls {
+            true => b"X-Forwarded-Proto: https\r\n",
+            false => b"X-Forwarded-Proto: http\r\n",
         };
-        out.extend_from_slice(line);
+        out.lines(line);
     }
     let host = request.authority().of(text);
     if !host.is_empty() && !kept(FieldName::XForwardedHost) && leave(changes, b"X-Forwarded-Host") {
-        out.extend_from_slice(b"X-Forwarded-Host: ");
-        out.extend_from_slice(host);
-        out.extend_from_slice(b"\r\n");
+        out.field(b"X-Forwarded-Host", host);
     }
     if !kept(FieldName::XForwardedPort)
         && leave(changes, b"X-Forwarded-Port")
-        && let Some(port) = session.local_port
+        && let Some(port) = client.local_port
     {
-        write::decimal_field(out, b"X-Forwarded-Port", u64::from(port));
+        out.decimal_field(b"X-Forwarded-Port", u64::from(port));
     }
 }
 
-fn write_forwarded_for(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trusted: bool) {
+fn write_forwarded_for(out: &mut impl FieldWriter, client: &Client, exchange: &Exchange, trusted: bool) {
     if trusted {
         write_list(out, exchange, FieldName::XForwardedFor, b"X-Forwarded-For", |out| {
-            write_peer(out, session);
+            write_peer(out, client);
         });
     } else {
-        out.extend_from_slice(b"X-Forwarded-For: ");
-        write_peer(out, session);
-        out.extend_from_slice(b"\r\n");
+        out.field_with(b"X-Forwarded-For", |out| write_peer(out, client));
     }
 }
 
-fn write_rfc7239(out: &mut Vec<u8>, session: &Session, exchange: &Exchange, trusted: bool) {
+fn write_rfc7239(out: &mut impl FieldWriter, client: &Client, exchange: &Exchange, trusted: bool) {
     let element = |out: &mut Vec<u8>| {
         let host = exchange.request.authority().of(&exchange.request_text);
-        let client = session.peer.ip().map_or(ForwardedNode::Unknown, |ip| ForwardedNode::Address(ip, None));
-        write_forwarded(out, client, None, host, scheme(session));
+        let node = client.peer.ip().map_or(ForwardedNode::Unknown, |ip| ForwardedNode::Address(ip, None));
+        write_forwarded(out, node, None, host, scheme(client));
     };
     if trusted {
         write_list(out, exchange, FieldName::Forwarded, b"Forwarded", element);
     } else {
-        out.extend_from_slice(b"Forwarded: ");
-        element(out);
-        out.extend_from_slice(b"\r\n");
+        out.field_with(b"Forwarded", element);
     }
 }
 
 /// The scheme of the URL that the client asked for, as far as its connection says.
-fn scheme(session: &Session) -> &'static [u8] {
-    if session.client.tls.is_some() { b"https" } else { b"http" }
+fn scheme(client: &Client) -> &'static [u8] {
+    if client.is_tls { b"https" } else { b"http" }
 }
 
-/// Appends one line that holds the values of all fields of this name, then what `last` adds.
+/// Adds one field that has the values of all fields of this name, then what `last` appends.
 fn write_list(
-    out: &mut Vec<u8>,
+    out: &mut impl FieldWriter,
     exchange: &Exchange,
     known: FieldName,
     name: &[u8],
     last: impl FnOnce(&mut Vec<u8>),
 ) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    for field in exchange.request.fields().all(known) {
-        let value = field.value.of(&exchange.request_text);
-        if !value.is_empty() {
-            out.extend_from_slice(value);
-            out.extend_from_slice(b", ");
+    out.field_with(name, |out| {
+        for field in exchange.request.fields().all(known) {
+            let value = field.value.of(&exchange.request_text);
+            if !value.is_empty() {
+                out.extend_from_slice(value);
+                out.extend_from_slice(b", ");
+            }
         }
-    }
-    last(out);
-    out.extend_from_slice(b"\r\n");
+        last(out);
+    });
 }
 
 /// Writes the peer the way `X-Forwarded-For` has it: bare, IPv6 without brackets.
-fn write_peer(out: &mut Vec<u8>, session: &Session) {
-    match session.peer.ip() {
+fn write_peer(out: &mut Vec<u8>, client: &Client) {
+    match client.peer.ip() {
         Some(ip) => write::address(out, ip),
         // RFC 7239 section 6 has this word for a peer without an address.
         None => out.extend_from_slice(b"unknown"),

@@ -5,17 +5,18 @@ use std::sync::atomic::Ordering;
 use weir_http::{ResponseHead, Version};
 use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, TlsRecord, UnixMicros};
 
+use super::client::Client;
+use super::stream::ClientEnd;
 use super::{Exchange, forwarded};
-use crate::downstream::session::Session;
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::view::View;
 
 /// Writes the line of an exchange, if its listener logs.
-pub(crate) fn write(session: &Session, exchange: &Exchange, view: &View) {
-    let log = session.listener.log();
+pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchange, view: &View) {
+    let log = client.listener.log();
     let Some(log) = &*log else { return };
-    log.add(|format, text| with_record(session, exchange, view, |record| format.render(record, text)));
+    log.add(|format, text| with_record(client, stream, exchange, view, |record| format.render(record, text)));
 }
 
 /// The fields of both heads, for formats that name some.
@@ -37,7 +38,8 @@ impl FieldSource for Heads<'_> {
 }
 
 fn with_record(
-    session: &Session,
+    client: &Client,
+    stream: &impl ClientEnd,
     exchange: &Exchange,
     view: &View,
     render: impl FnOnce(&ExchangeRecord<'_>),
@@ -55,22 +57,23 @@ fn with_record(
     };
     // A request whose head could not be read has nothing to show but what its failure says.
     let whole = !text.is_empty();
-    let client = address(session.peer).map(|client| match whole {
-        true => (forwarded::client_address(session, exchange, listener), client.port()).into(),
-        false => client,
+    let shown = address(client.peer).map(|peer| match whole {
+        true => (forwarded::client_address(client, exchange, listener), peer.port()).into(),
+        false => peer,
     });
     let ago = clock::now().saturating_duration_since(record.began);
     let began = clock::unix_now().saturating_sub(ago);
-    let identity = session.certificate().map(|certificate| &certificate.identity);
+    let certificate = stream.tls().and_then(|tls| tls.client_certificate.as_deref());
+    let identity = certificate.map(|certificate| &certificate.identity);
     let trace_id = record.trace.id_digits();
     let head = |span: weir_http::TextSpan| if whole { span.of(text) } else { &[] };
     render(&ExchangeRecord {
         time: UnixMicros(u64::try_from(began.as_micros()).unwrap_or(u64::MAX)),
         listener: &listener.config.name,
-        client,
-        peer: address(session.sender()),
-        local: session.local.as_deref().copied(),
-        exchange_number: session.requests,
+        client: shown,
+        peer: address(client.sender()),
+        local: client.local.as_deref().copied(),
+        exchange_number: client.requests,
         method: head(request.method_span()),
         target: head(request.target()),
         version: if !whole {
@@ -87,8 +90,8 @@ fn with_record(
         status: (record.status != 0).then_some(record.status),
         failure: record.failure,
         bytes_in: record.bytes_in,
-        bytes_out: exchange.to_client.sent,
-        body_bytes_in: record.tunnelled.map_or(exchange.request_body.received(), |(up, _)| up),
+        bytes_out: record.bytes_out,
+        body_bytes_in: record.tunnelled.map_or(record.body_in, |(up, _)| up),
         body_bytes_out: record.body_bytes_out(exchange.response_relay.moved),
         route: record.route.map_or("", |index| &listener.route_plans[index].config.name),
         upstream: upstream.map_or("", |upstream| &upstream.config.name),
@@ -97,21 +100,21 @@ fn with_record(
         reused: (record.attempts > 0).then_some(record.reused),
         queue_position: record.queue_position,
         kept: record.kept,
-        tls: session.client.tls.as_ref().map(|tls| TlsRecord {
+        tls: stream.tls().map(|tls| TlsRecord {
             client_subject: identity.map_or("", |identity| &identity.subject),
             client_fingerprint: identity.map_or("", |identity| &identity.fingerprint),
             ..tls.record()
         }),
         ended_by: record.ended_by,
         phases: record.times,
-        load: load(session, exchange),
+        load: load(client, exchange),
     });
 }
 
-fn load(session: &Session, exchange: &Exchange) -> Load {
-    let shared = &session.worker.shared;
+fn load(client: &Client, exchange: &Exchange) -> Load {
+    let shared = &client.worker.shared;
     let process = shared.loads.iter().map(|load| load.0.load(Ordering::Relaxed)).sum();
-    let listener = session.listener.state.connections.count();
+    let listener = client.listener.state.connections.count();
     let served = exchange.record.upstream.zip(exchange.record.served());
     let states =
         served.map_or(&[][..], |(index, served)| served.snapshot.upstreams[index].balancer().states());

@@ -3,11 +3,15 @@
 //! [`run`] names every phase in the order in which they happen; each is told in a file of its own. An exchange is
 //! reused from one request to the next, so that a warm worker allocates nothing. Must not know how bytes travel.
 
+pub(crate) mod client;
+pub(crate) mod stream;
+mod report;
 mod record;
 mod admit;
 mod choose;
 pub(crate) mod fields;
 pub(crate) mod forwarded;
+mod queue;
 pub(crate) mod attempt;
 pub(crate) mod retry;
 mod persistence;
@@ -23,63 +27,69 @@ mod log;
 pub(crate) mod recording;
 pub(crate) mod waits;
 
+use weir_config::Protocol;
 use weir_http::{RequestHead, ResponseHead};
-use weir_observe::Failure;
+use weir_observe::{Failure, Phase};
 use weir_traffic::affinity::Bond;
 
-use crate::downstream::http1::read_request;
-use crate::downstream::session::Session;
 use crate::relay::Relay;
-use crate::relay::reframe::{Incoming, Outgoing};
+use crate::relay::http1::{Incoming, Outgoing};
 use crate::relay::replay::Kept;
 use crate::state::recorder::{Story, TunnelTrace};
-use crate::upstream::admission;
 use attempt::Plans;
+use client::Client;
 use record::Record;
 use retry::Tried;
-use tunnelled::Tunnelled;
+use stream::{ClientEnd, ClientStream, End};
 use waits::Waits;
 
-/// Memory that each buffer of an exchange keeps from one request to the next; more goes back to the allocator.
-const MEMORY_KEPT_MAX: usize = 8 * 1024;
+/// Bytes of the first line of a head that could not be read, as far as they are kept.
+const FIRST_LINE_MAX: usize = 256;
 
-/// Carries one request from the client to its response; returns what becomes of the client connection.
-pub(crate) async fn run(session: &mut Session, exchange: &mut Exchange) -> After {
-    let after = match carry(session, exchange).await {
-        Ok(tunnel @ After::Tunnel(_)) => return tunnel,
-        Ok(after) => after,
-        Err(Ended::Quietly) => return After::Close,
-        Err(Ended::Failed(failure)) => answer::failure(session, exchange, failure).await,
+/// Memory that each buffer of an exchange keeps from one request to the next; more goes back to the allocator.
+pub(crate) const MEMORY_KEPT_MAX: usize = 8 * 1024;
+
+/// Runs one exchange: from the request of the client to its response.
+pub(crate) async fn run(client: &mut Client, stream: &mut impl ClientStream, exchange: &mut Exchange) -> End {
+    let end = match carry(client, stream, exchange).await {
+        Ok(tunnel @ End::Tunnel(_)) => return tunnel,
+        Ok(end) => end,
+        Err(Ended::Quietly) => return End::Closed,
+        Err(Ended::Failed(failure)) => answer::failure(client, stream, exchange, failure).await,
     };
-    finish::record(session, exchange);
-    after
+    finish::record(client, stream, exchange);
+    end
 }
 
 /// The phases in their order. An early end is an [`Ended`]; what it means for the client is decided in [`run`].
-async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, Ended> {
-    let view = exchange.record.view(session);
+async fn carry(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+) -> Result<End, Ended> {
+    let view = exchange.record.view(client);
     let listener = &*view.snapshot.listeners[exchange.record.listener()];
 
     // Request: the head, whole and well-formed.
-    read_request(session, exchange, &listener.head_limits).await?;
-    trace::begin(session, exchange, listener, &view);
-    admit::request(session, exchange, listener)?;
+    stream.receive(client, exchange, listener).await?;
+    trace::begin(client, exchange, listener, &view);
+    admit::request(client, stream, exchange, listener)?;
 
     if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
-        return answer::as_last_hop(session, exchange).await;
+        return answer::as_last_hop(client, stream, exchange).await;
     }
 
     // Route: the most specific rule that matches, and what it says.
-    let route = choose::route(session, exchange, listener)?;
-    session.deadline.set_ceiling(route.config.timeouts.exchange.map(|limit| session.now + limit));
-    let Some(upstream_index) = choose::upstream(session, exchange, route) else {
-        return answer::from_config(session, exchange, route).await;
+    let route = choose::route(client, stream, exchange, listener)?;
+    client.deadline.set_ceiling(route.config.timeouts.exchange.map(|limit| client.now + limit));
+    let Some(upstream_index) = choose::upstream(client, exchange, route) else {
+        return answer::from_config(client, stream, exchange, route).await;
     };
     let upstream = &*view.snapshot.upstreams[upstream_index];
     let plans = Plans { view: &view, listener, route, upstream, upstream_index };
     exchange.waits.begin(&listener.wait_limits(upstream));
-    persistence::begin(exchange, upstream, session.now);
-    retry::begin(session, exchange, plans);
+    persistence::begin(exchange, upstream, client.now);
+    retry::begin(client, exchange, plans);
 
     let mut tried = Tried::new();
     let mut kept = None;
@@ -87,50 +97,33 @@ async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, 
         // Queue: a slot on a server, now or as soon as one is free. After a reload it is one of the new config.
         let slot = match kept.take() {
             Some(slot) => slot,
-            None => admission::admit(session, exchange, plans, &tried.excluded)
+            None => queue::admit(client, stream, exchange, plans, &tried.excluded)
                 .await
                 .map_err(|ended| tried.or_last(ended))?,
         };
         let ground = slot.ground();
         let plans = plans.on(&ground.0, ground.1);
         // Connect, Send, Response: one attempt on that server.
-        match attempt::run(session, exchange, plans, slot, &tried).await {
+        match attempt::run(client, stream, exchange, plans, slot, &tried).await {
             Ok(serving) => {
-                if !retry::instead(session, exchange, plans, &mut tried, &serving) {
+                if !retry::instead(client, exchange, plans, &mut tried, &serving) {
                     break (ground, serving);
                 }
             }
-            Err(failed) => kept = retry::again(session, exchange, plans, &mut tried, failed)?,
+            Err(failed) => kept = retry::again(client, exchange, plans, &mut tried, failed)?,
         }
     };
     let plans = plans.on(&ground.0, ground.1);
 
     // Relay: the response on its way to the client, and what is left of the request on its way to the server.
     if exchange.switches_protocols() {
-        return upgrade::run(session, exchange, plans, serving).await;
+        return upgrade::run(client, stream, exchange, plans, serving).await;
     }
-    respond::run(session, exchange, plans, &mut serving).await?;
+    respond::run(client, stream, exchange, plans, &mut serving).await?;
 
-    // Finish: the server connection becomes idle, the client connection goes on.
-    Ok(finish::run(session, exchange, plans, serving))
-}
-
-/// What becomes of the client connection after an exchange.
-pub(crate) enum After {
-    /// The next request may come.
-    KeepAlive,
-    /// Close: everything was said.
-    Close,
-    /// Close, but take in what the client still sends for a moment, so that it reads the answer.
-    Linger,
-    /// End without the word of TLS: the client has everything that was received, and its framing tells that this is not the whole.
-    CutShort,
-    /// Reset, once the client's system has everything that was received: nothing else tells that this is not the whole.
-    Reset,
-    /// Reset at once: the client has failed, or an operator has ended the session.
-    Abort,
-    /// Relay raw bytes from now on.
-    Tunnel(Box<Tunnelled>),
+    // Finish: the server connection becomes idle.
+    finish::run(client, exchange, plans, serving);
+    Ok(End::Done)
 }
 
 /// Why an exchange ended before its response was relayed.
@@ -155,9 +148,10 @@ pub(crate) struct Exchange {
     pub(crate) request_text: Vec<u8>,
     /// The name that the client of a TCP listener asked for by SNI; empty when it did not.
     pub(crate) server_name: Vec<u8>,
+    /// The beginning of the first line of a head that could not be read.
+    pub(crate) first_line: Vec<u8>,
     /// The path and query that the server gets, when a rewrite changed them.
     pub(crate) rewritten: Vec<u8>,
-    pub(crate) request_body: Incoming,
     pub(crate) request_relay: Relay,
     /// What was taken of the request body, as long as it may have to be sent again.
     pub(crate) request_kept: Kept,
@@ -171,11 +165,8 @@ pub(crate) struct Exchange {
     pub(crate) keep_alive_announced: Option<u32>,
     pub(crate) response_body: Incoming,
     pub(crate) response_relay: Relay,
-    pub(crate) to_client: Outgoing,
     /// Whether a final response head was staged for the client: no other answer can be given any more.
     pub(crate) answered: bool,
-    /// Whether the client connection may carry another exchange.
-    pub(crate) keep_alive: bool,
     /// What the request says about the server that it belongs to.
     pub(crate) bond: Bond,
     /// When the client may try again with more hope, in seconds.
@@ -195,8 +186,8 @@ impl Exchange {
             request: RequestHead::new(),
             request_text: Vec::new(),
             server_name: Vec::new(),
+            first_line: Vec::new(),
             rewritten: Vec::new(),
-            request_body: Incoming::nothing(),
             request_relay: Relay::new(),
             request_kept: Kept::default(),
             to_server: Outgoing::new(),
@@ -206,9 +197,7 @@ impl Exchange {
             keep_alive_announced: None,
             response_body: Incoming::nothing(),
             response_relay: Relay::new(),
-            to_client: Outgoing::new(),
             answered: false,
-            keep_alive: false,
             bond: Bond::default(),
             retry_after: None,
             waits: Waits::new(),
@@ -221,26 +210,38 @@ impl Exchange {
     /// Forgets the request and the response; keeps the memory.
     pub(crate) fn reset(&mut self) {
         self.request.reset();
-        for text in [&mut self.request_text, &mut self.rewritten, &mut self.response_text] {
+        for text in
+            [&mut self.request_text, &mut self.first_line, &mut self.rewritten, &mut self.response_text]
+        {
             text.clear();
             text.shrink_to(MEMORY_KEPT_MAX);
         }
-        self.request_body = Incoming::nothing();
         self.request_relay = Relay::new();
         self.request_kept.reset(MEMORY_KEPT_MAX);
         self.to_server.reset(MEMORY_KEPT_MAX);
         self.response.reset();
         self.response_body = Incoming::nothing();
         self.response_relay = Relay::new();
-        self.to_client.reset(MEMORY_KEPT_MAX);
         self.server_keeps_alive = false;
         self.keep_alive_announced = None;
         self.answered = false;
-        self.keep_alive = false;
         self.bond = Bond::default();
         self.retry_after = None;
         self.record.reset();
         self.story.reset();
         self.told = None;
+    }
+
+    /// Keeps the beginning of what the client sent in place of a head, for the recorder.
+    #[cold]
+    fn keep_first_line(&mut self, client: &Client, stream: &impl ClientEnd) {
+        // What is not HTTP at all is not recorded, nor what the client of a TCP listener sends.
+        let is_head = client.protocol == Protocol::Http
+            && self.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
+        if is_head {
+            let line = stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();
+            let line = line.unwrap_or_default();
+            self.first_line.extend_from_slice(&line[..line.len().min(FIRST_LINE_MAX)]);
+        }
     }
 }

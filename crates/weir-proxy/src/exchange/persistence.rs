@@ -1,10 +1,10 @@
 //! Cookies that keep a client on its server: read from the request, taken out or unmarked on the way to the server, set
 //! or marked on the way back. Which server a cookie stands for is known in weir-traffic alone.
 
-use weir_http::{Field, FieldName, write};
+use weir_http::{Field, FieldName, FieldWriter};
 use weir_observe::Kept;
 use weir_traffic::ServerId;
-use weir_traffic::affinity::Persistence;
+use weir_traffic::affinity::{Bond, Persistence};
 
 use super::Exchange;
 use super::attempt::Plans;
@@ -20,45 +20,49 @@ pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) 
     exchange.bond = persistence.bond(cookies, seconds(plan, now));
 }
 
-/// Writes the Cookie field of a request as the server gets it.
-pub(crate) fn write_cookie(out: &mut Vec<u8>, persistence: &Persistence, text: &[u8], field: &Field) {
-    let start = out.len();
-    out.extend_from_slice(b"Cookie: ");
-    let empty = out.len();
-    persistence.write_cookie(out, field.value.of(text));
-    match out.len() {
-        len if len == empty => out.truncate(start),
-        _ => out.extend_from_slice(b"\r\n"),
-    }
+/// Adds the Cookie field of a request as the server gets it.
+pub(crate) fn write_cookie(
+    out: &mut impl FieldWriter,
+    persistence: &Persistence,
+    text: &[u8],
+    field: &Field,
+) {
+    out.field_unless_empty(b"Cookie", |out| persistence.write_cookie(out, field.value.of(text)));
 }
 
-/// Writes a Set-Cookie field of a response as the client gets it.
+/// Adds a Set-Cookie field of a response as the client gets it.
 pub(crate) fn write_set_cookie(
-    out: &mut Vec<u8>,
+    out: &mut impl FieldWriter,
     persistence: &Persistence,
     server: ServerId,
     text: &[u8],
     field: &Field,
 ) {
-    out.extend_from_slice(b"Set-Cookie: ");
-    if !persistence.mark_set_cookie(out, field.value.of(text), server) {
-        out.extend_from_slice(field.value.of(text));
-    }
-    out.extend_from_slice(b"\r\n");
+    out.field_with(b"Set-Cookie", |out| {
+        if !persistence.mark_set_cookie(out, field.value.of(text), server) {
+            out.extend_from_slice(field.value.of(text));
+        }
+    });
 }
 
-/// Writes what binds the client to the server that has answered, and counts what became of its bond.
-pub(crate) fn write_bond(out: &mut Vec<u8>, exchange: &mut Exchange, plans: Plans<'_>, server: ServerId) {
+/// Adds what binds the client to the server that has answered.
+pub(crate) fn write_bond(out: &mut impl FieldWriter, bond: Bond, plans: Plans<'_>, server: ServerId) {
     let Some(persistence) = &plans.upstream.persistence else { return };
-    let bond = exchange.bond;
     if let Some(cookie) = persistence.set_cookie(bond, server) {
-        write::field(out, b"Set-Cookie", cookie.as_bytes());
+        out.field(b"Set-Cookie", cookie.as_bytes());
         // A shared cache that kept this response would give one client's cookie to all (RFC 9111 section 7.3).
         if leave(&plans.route.config.response_headers, b"Cache-Control") {
-            write::field(out, b"Cache-Control", b"private");
+            out.field(b"Cache-Control", b"private");
         }
     }
-    let kept = match bond.server {
+}
+
+/// Counts what became of the client's bond to a server.
+pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId) {
+    if plans.upstream.persistence.is_none() {
+        return;
+    }
+    let kept = match exchange.bond.server {
         None => Kept::New,
         Some(own) if own == server => Kept::Kept,
         Some(_) => Kept::Moved,

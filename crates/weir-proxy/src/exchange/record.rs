@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use weir_observe::{Failure, Kept, Party, Phase, PhaseTimes};
 
+use super::client::Client;
+use super::stream::ClientEnd;
 use super::trace::Trace;
-use crate::downstream::session::Session;
 use crate::net::clock::{self, Instant};
 use crate::state::view::View;
 
@@ -36,6 +37,12 @@ pub(crate) struct Record {
     /// The status sent to the client; 0 as long as none was.
     pub(crate) status: u16,
     pub(crate) bytes_in: u64,
+    /// Bytes of the request body that were received, without framing.
+    pub(crate) body_in: u64,
+    /// Bytes that were sent to the client, with framing.
+    pub(crate) bytes_out: u64,
+    /// Whether the client's connection goes on.
+    pub(crate) client_stays: bool,
     /// The length of the body that Weir itself has answered with.
     pub(crate) own_body: Option<u64>,
     /// Bytes to the server and to the client inside a tunnel.
@@ -67,6 +74,9 @@ impl Record {
             reused: false,
             status: 0,
             bytes_in: 0,
+            body_in: 0,
+            bytes_out: 0,
+            client_stays: false,
             own_body: None,
             tunnelled: None,
             credited: (0, 0),
@@ -88,6 +98,7 @@ impl Record {
         self.reused = false;
         self.status = 0;
         self.bytes_in = 0;
+        (self.body_in, self.bytes_out, self.client_stays) = (0, 0, false);
         self.own_body = None;
         self.tunnelled = None;
         self.credited = (0, 0);
@@ -96,6 +107,13 @@ impl Record {
         self.request_id.clear();
         self.request_id.shrink_to(REQUEST_ID_LEN);
         self.trace = Trace::NONE;
+    }
+
+    /// Takes down how far the stream of the client has come.
+    pub(crate) fn note(&mut self, stream: &impl ClientEnd) {
+        self.body_in = stream.body_received();
+        self.bytes_out = stream.sent();
+        self.client_stays = stream.stays_open();
     }
 
     /// Bytes of the body that the client got, of which `relayed` came from a server.
@@ -107,8 +125,8 @@ impl Record {
     }
 
     /// The view that this exchange runs on, to its end: the present one of the worker when it began.
-    pub(crate) fn view(&mut self, session: &Session) -> Rc<View> {
-        let begin = || session.listener.ground(&session.worker.view.borrow());
+    pub(crate) fn view(&mut self, client: &Client) -> Rc<View> {
+        let begin = || client.listener.ground(&client.worker.view.borrow());
         Rc::clone(&self.ground.get_or_insert_with(begin).0)
     }
 

@@ -3,46 +3,46 @@
 use weir_config::Protocol;
 use weir_observe::Phase;
 
+use super::client::Client;
 use super::{Exchange, forwarded};
-use crate::downstream::session::Session;
 use crate::net::clock;
 use crate::state::recorder::{Entry, EntryKind, Flight, NONE, RequestWords, TunnelTrace};
 use crate::state::view::View;
 
 /// Keeps an exchange that is over, if its worker keeps any.
 #[inline]
-pub(crate) fn record(session: &Session, exchange: &Exchange, view: &View) {
-    let Some(recorder) = &session.worker.recorder else { return };
+pub(crate) fn record(client: &Client, exchange: &Exchange, view: &View) {
+    let Some(recorder) = &client.worker.recorder else { return };
     if exchange.record.failure.is_some() || exchange.story.seen() > 1 || exchange.told.is_some() {
-        return recorder.keep_whole(|flight| set(flight, session, exchange, view));
+        return recorder.keep_whole(|flight| set(flight, client, exchange, view));
     }
-    recorder.keep(|entry| fill(entry, session, exchange, view));
+    recorder.keep(|entry| fill(entry, client, exchange, view));
 }
 
 /// Everything that is known of an exchange that is over.
 #[cold]
-pub(crate) fn whole(session: &Session, exchange: &Exchange, view: &View) -> Flight {
+pub(crate) fn whole(client: &Client, exchange: &Exchange, view: &View) -> Flight {
     let mut flight = Flight::blank(exchange.record.began);
-    set(&mut flight, session, exchange, view);
+    set(&mut flight, client, exchange, view);
     flight
 }
 
 /// An exchange that still runs, in `phase` by now; `None` as long as nothing is known of it.
-pub(crate) fn running(session: &Session, exchange: &Exchange, phase: Phase) -> Option<Flight> {
+pub(crate) fn running(client: &Client, exchange: &Exchange, phase: Phase) -> Option<Flight> {
     let now = clock::now();
     let mut flight = Flight::blank(now);
-    set(&mut flight, session, exchange, exchange.record.ground()?);
+    set(&mut flight, client, exchange, exchange.record.ground()?);
     let (entry, record) = (&mut flight.entry, &exchange.record);
     entry.times.add(phase, now.micros_since(record.accounted));
     entry.ended = now;
-    entry.bytes_in += exchange.request_body.received() + record.tunnelled.map_or(0, |(up, _)| up);
+    entry.bytes_in += record.body_in + record.tunnelled.map_or(0, |(up, _)| up);
     Some(flight)
 }
 
 /// What is kept of the beginning of an exchange that becomes a tunnel.
-pub(crate) fn tunnel_trace(session: &Session, exchange: &Exchange, view: &View) -> Box<TunnelTrace> {
+pub(crate) fn tunnel_trace(client: &Client, exchange: &Exchange, view: &View) -> Box<TunnelTrace> {
     let mut entry = Entry::blank(exchange.record.began);
-    fill_rare(&mut entry, session, exchange, view);
+    fill_rare(&mut entry, client, exchange, view);
     Box::new(TunnelTrace {
         words: entry.words.packed(),
         client: entry.client,
@@ -52,10 +52,10 @@ pub(crate) fn tunnel_trace(session: &Session, exchange: &Exchange, view: &View) 
 }
 
 /// Everything but the number.
-fn set(flight: &mut Flight, session: &Session, exchange: &Exchange, view: &View) {
+fn set(flight: &mut Flight, client: &Client, exchange: &Exchange, view: &View) {
     let (story, told) = (&exchange.story, exchange.told.as_deref());
     let entry = &mut flight.entry;
-    fill_rare(entry, session, exchange, view);
+    fill_rare(entry, client, exchange, view);
     let (tries, seen) = match told {
         None => (story.tries(), story.seen()),
         Some(told) => {
@@ -64,7 +64,7 @@ fn set(flight: &mut Flight, session: &Session, exchange: &Exchange, view: &View)
             (&*told.tries, told.tries_seen)
         }
     };
-    (entry.tries_seen, entry.kind) = (seen, kind(session, exchange));
+    (entry.tries_seen, entry.kind) = (seen, kind(client, exchange));
     if let Some((first, later)) = tries.split_first() {
         entry.first_try = *first;
         for (slot, noted) in flight.later_tries.iter_mut().zip(later) {
@@ -76,16 +76,16 @@ fn set(flight: &mut Flight, session: &Session, exchange: &Exchange, view: &View)
 /// The same for those that are rare.
 #[cold]
 #[inline(never)]
-fn fill_rare(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) {
-    fill(entry, session, exchange, view);
+fn fill_rare(entry: &mut Entry, client: &Client, exchange: &Exchange, view: &View) {
+    fill(entry, client, exchange, view);
 }
 
 /// Everything but the number.
 #[inline(always)]
-fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) {
+fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, view: &View) {
     let record = &exchange.record;
     let index = |place: Option<usize>| place.map_or(NONE, |place| place as u32);
-    entry.session = session.number;
+    entry.session = client.number;
     entry.began = record.began;
     entry.ended = record.accounted;
     entry.generation = view.snapshot.generation;
@@ -94,33 +94,33 @@ fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) 
     entry.route = index(record.route);
     entry.upstream = index(record.upstream);
     entry.server = index(record.server);
-    entry.peer = session.peer;
+    entry.peer = client.peer;
     let listener = &view.snapshot.listeners[record.listener()];
     entry.client = None;
-    if listener.trusts(session.peer) {
-        let client = forwarded::client_address(session, exchange, listener);
-        entry.client = (Some(client) != session.peer.ip()).then_some(client);
+    if listener.trusts(client.peer) {
+        let address = forwarded::client_address(client, exchange, listener);
+        entry.client = (Some(address) != client.peer.ip()).then_some(address);
     }
     entry.times = record.times;
     entry.bytes_in = record.bytes_in;
-    entry.bytes_out = exchange.to_client.sent;
+    entry.bytes_out = record.bytes_out;
     entry.failure = record.failure;
     entry.attempts = record.attempts;
     entry.queue_position = record.queue_position;
     entry.status = record.status;
     entry.kind = EntryKind::Request;
-    entry.is_tls = session.client.tls.is_some();
-    entry.client_stays = exchange.keep_alive;
+    entry.is_tls = client.is_tls;
+    entry.client_stays = record.client_stays;
     entry.ended_by = record.ended_by;
     entry.kept = record.kept;
     entry.tries_seen = exchange.story.seen();
     entry.first_try = *exchange.story.first();
     entry.trace_id = record.trace.id().to_be_bytes();
-    set_words(entry, session, exchange);
+    set_words(entry, exchange);
 }
 
-fn kind(session: &Session, exchange: &Exchange) -> EntryKind {
-    match session.protocol {
+fn kind(client: &Client, exchange: &Exchange) -> EntryKind {
+    match client.protocol {
         Protocol::Tcp => EntryKind::Connection,
         Protocol::Http if exchange.told.is_some() => EntryKind::Tunnel,
         Protocol::Http => EntryKind::Request,
@@ -130,11 +130,11 @@ fn kind(session: &Session, exchange: &Exchange) -> EntryKind {
 /// The words of the request: those of its head or, without one that could be read, the beginning of its first line or the
 /// server name of TLS.
 #[inline(always)]
-fn set_words(entry: &mut Entry, session: &Session, exchange: &Exchange) {
+fn set_words(entry: &mut Entry, exchange: &Exchange) {
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let id = &exchange.record.request_id[..];
     if text.is_empty() {
-        return set_words_without_head(entry, session, exchange);
+        return set_words_without_head(entry, exchange);
     }
     let words = RequestWords {
         method: request.method(),
@@ -146,11 +146,6 @@ fn set_words(entry: &mut Entry, session: &Session, exchange: &Exchange) {
 }
 
 #[cold]
-fn set_words_without_head(entry: &mut Entry, session: &Session, exchange: &Exchange) {
-    // What is not HTTP at all is not recorded, nor what the client of a TCP listener sends.
-    let is_head = session.protocol == Protocol::Http
-        && exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
-    let received = if is_head { session.client.received() } else { b"" };
-    let line = received.split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next().unwrap_or_default();
-    entry.words.set_without_head(&exchange.record.request_id, line, &exchange.server_name);
+fn set_words_without_head(entry: &mut Entry, exchange: &Exchange) {
+    entry.words.set_without_head(&exchange.record.request_id, &exchange.first_line, &exchange.server_name);
 }

@@ -6,11 +6,12 @@ use weir_http::ResponseBody;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::attempt::{Plans, Serving};
+use super::client::Client;
+use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::{Ended, Exchange, fields, persistence, private};
-use crate::downstream::session::Session;
 use crate::net::clock;
 use crate::relay::failure::{of_request_body, of_response_body};
-use crate::relay::reframe::{Incoming, Reader, Writer};
+use crate::relay::http1::{Incoming, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{RelayError, Waiting};
 use crate::state::activity::Activity;
@@ -20,13 +21,14 @@ use crate::state::activity::Activity;
 /// # Errors
 /// The failure that broke it off; part of the response may have reached the client.
 pub(crate) async fn run(
-    session: &mut Session,
+    client: &mut Client,
+    stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     serving: &mut Serving,
 ) -> Result<(), Ended> {
-    begin(session, exchange, plans, serving);
-    let outcome = std::future::poll_fn(|cx| poll(cx, session, exchange, serving)).await;
+    begin(client, stream, exchange, plans, serving);
+    let outcome = std::future::poll_fn(|cx| poll(cx, client, stream, exchange, serving)).await;
     outcome.map_err(|failure| {
         if failure.party == Party::Server {
             // It was a success when its head came. A server that cuts many short is found by its error rate.
@@ -37,9 +39,15 @@ pub(crate) async fn run(
 }
 
 /// Accounts for the head and stages it for the client.
-pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans<'_>, serving: &mut Serving) {
+fn begin(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &mut Serving,
+) {
     let now = clock::now();
-    session.now = now;
+    client.now = now;
     exchange.record.spend(Phase::Response, now);
     exchange.record.status = exchange.response.status();
     exchange.answered = true;
@@ -48,17 +56,17 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     shard.responses.record(exchange.record.status);
     shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
 
-    exchange.response_body = match exchange.response.body(exchange.request.method()) {
+    let framing = exchange.response.body(exchange.request.method());
+    exchange.response_body = match framing {
         ResponseBody::None => Incoming::nothing(),
         ResponseBody::Length(len) => Incoming::length(len),
         ResponseBody::Chunked => Incoming::chunked(plans.upstream.chunked_limits),
         ResponseBody::UntilClose => Incoming::until_close(),
     };
     let body = &serving.server.connection.received()[serving.head_len..];
-    exchange.keep_alive &= may_go_on(session, exchange, body);
-    exchange.to_client.closes = !exchange.keep_alive;
-    let until_close = exchange.response.body(exchange.request.method()) == ResponseBody::UntilClose;
-    exchange.server_keeps_alive = exchange.response.keep_alive() && !until_close;
+    // An answer that is whole already, to part of the request: nothing waits for what is left of that.
+    let is_early = !exchange.request_relay.is_done() && exchange.response_body.seems_whole(body);
+    exchange.server_keeps_alive = exchange.response.keep_alive() && framing != ResponseBody::UntilClose;
     let normal = exchange.response.take_normal_text();
     let received = &serving.server.connection.received()[..serving.head_len];
     let head = if normal.is_empty() { received } else { &normal };
@@ -69,39 +77,53 @@ pub(crate) fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans
     }
     let server = serving.slot.server;
     persistence::learn(exchange, plans.upstream, server, head, now);
-    fields::write_response(session, exchange, plans, server, head);
+    persistence::count(exchange, plans, server);
+    let status = exchange.response.status();
+    let response = FinalHead {
+        status: Status { code: status, reason: exchange.response.reason().of(head) },
+        content: Content::Body(framing, announced_length(exchange, framing)),
+        is_early,
+        text: head,
+    };
+    stream.respond(client, exchange, &response, |out| {
+        fields::write_response(out, client, exchange, plans, server, head);
+    });
     serving.server.connection.consume(serving.head_len);
+}
+
+/// The length that the head of the response announces: that of its body, or what GET would have brought (HEAD, 304). 204 has none.
+fn announced_length(exchange: &Exchange, framing: ResponseBody) -> Option<u64> {
+    match framing {
+        ResponseBody::Length(len) => Some(len),
+        ResponseBody::None => {
+            let status = exchange.response.status();
+            exchange.response.content_length().filter(|_| status != 204)
+        }
+        ResponseBody::Chunked | ResponseBody::UntilClose => None,
+    }
 }
 
 fn server_shard<'a>(plans: Plans<'a>, serving: &Serving) -> &'a ServerShard {
     &plans.server(serving.slot.server.index()).shard
 }
 
-/// Whether another request may follow this response, as far as is known when its head goes out.
-fn may_go_on(session: &Session, exchange: &Exchange, body: &[u8]) -> bool {
-    // An early answer that is whole already: nobody waits for what is left of the request.
-    let is_early = !exchange.request_relay.is_done() && exchange.response_body.seems_whole(body);
-    !is_early && !session.is_ending()
-}
-
 fn poll(
     cx: &mut Context<'_>,
-    session: &mut Session,
+    client: &mut Client,
+    stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     serving: &mut Serving,
 ) -> Poll<Result<(), Failure>> {
-    let stock = &session.worker.stock;
+    let stock = &client.worker.stock;
     let server = &mut serving.server.connection;
     let mut source = Reader { connection: server, incoming: &mut exchange.response_body, stock };
-    let mut sink = Writer { connection: &mut session.client, outgoing: &mut exchange.to_client };
-    match exchange.response_relay.poll(cx, &mut source, &mut sink) {
+    match exchange.response_relay.poll(cx, &mut source, &mut stream.reply()) {
         Poll::Ready(outcome) => return Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
         Poll::Pending => {}
     }
     let sending = !exchange.request_relay.is_done() && !serving.send_failed;
     if sending {
-        let reader = Reader { connection: &mut session.client, incoming: &mut exchange.request_body, stock };
-        let mut source = Replay { kept: &mut exchange.request_kept, reader };
+        let mut source = Replay { kept: &mut exchange.request_kept, body: stream.body(client) };
         let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
         match exchange.request_relay.poll(cx, &mut source, &mut sink) {
             // The server has answered and reads no further: its answer counts.
@@ -112,17 +134,17 @@ fn poll(
     }
     let sending = sending && !exchange.request_relay.is_done() && !serving.send_failed;
     let (awaited, moved) = match exchange.response_relay.waiting {
-        Waiting::Sink => (Activity::ClientTakes, exchange.to_client.sent),
+        Waiting::Sink => (Activity::ClientTakes, stream.sent()),
         Waiting::Source if sending && exchange.request_relay.waiting == Waiting::Source => {
             (Activity::RequestBody, exchange.request_relay.moved)
         }
         Waiting::Source => {
-            if let Some(cause) = if sending { None } else { session.poll_reset(cx) } {
+            if let Some(cause) = if sending { None } else { stream.poll_reset(cx, client) } {
                 return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
             }
             (Activity::ResponseBody, exchange.response_relay.moved)
         }
     };
-    session.tell(awaited, Some(exchange));
-    exchange.waits.poll_over(&mut session.deadline, awaited, moved).map(Err)
+    client.report(awaited, stream, exchange);
+    exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
 }

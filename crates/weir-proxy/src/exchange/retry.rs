@@ -7,13 +7,13 @@ use weir_traffic::balance::Excluded;
 use weir_traffic::retry::{self, FailedAttempt, NextServer, Verdict};
 
 use super::attempt::{Plans, Serving};
+use super::client::Client;
 use super::{Ended, Exchange};
-use crate::downstream::session::Session;
 use crate::net::clock;
 use crate::net::descriptors;
 use crate::state::recorder::Decision;
 use crate::state::snapshot::UpstreamPlan;
-use crate::upstream::admission::Slot;
+use crate::upstream::slot::Slot;
 
 /// What the attempts of one exchange have met so far.
 #[derive(Debug)]
@@ -78,9 +78,9 @@ pub(crate) enum Kind {
 
 /// Counts the request towards the budget, and keeps its body from now on if it may be sent again after it has reached a
 /// server.
-pub(crate) fn begin(session: &Session, exchange: &mut Exchange, plans: Plans<'_>) {
+pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) {
     let plan = plans.upstream;
-    plans.view.count_towards_retries(plans.upstream_index, session.now);
+    plans.view.count_towards_retries(plans.upstream_index, client.now);
     if exchange.request.body() != RequestBody::None
         && plan.retry.attempts_max > 1
         && plan.may_repeat(exchange)
@@ -92,7 +92,7 @@ pub(crate) fn begin(session: &Session, exchange: &mut Exchange, plans: Plans<'_>
 /// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: nobody
 /// else can be asked, and the client gets this one, with whatever it says.
 pub(crate) fn instead(
-    session: &mut Session,
+    client: &mut Client,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     tried: &mut Tried,
@@ -113,7 +113,7 @@ pub(crate) fn instead(
         // That of the response, until it is gone.
         slot: None,
     };
-    let goes_again = again(session, exchange, plans, tried, failed).is_ok();
+    let goes_again = again(client, exchange, plans, tried, failed).is_ok();
     if goes_again {
         plans.server(server.index()).shard.responses.record(status);
         // If that other server is gone a moment later, nobody has broken anything.
@@ -127,7 +127,7 @@ pub(crate) fn instead(
 /// # Errors
 /// The failure of the attempt, when there must not be another.
 pub(crate) fn again(
-    session: &mut Session,
+    client: &mut Client,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     tried: &mut Tried,
@@ -145,7 +145,7 @@ pub(crate) fn again(
     exchange.story.failed(failed.failure, status, failed.sent_any, failed.received_any);
     let Kind::Server(cause) = failed.kind else { return Err(failed.failure.into()) };
     let now = clock::now();
-    session.now = now;
+    client.now = now;
     // What the attempt took is time of the phase that it failed in: left for later, it would count as the next wait or connection.
     exchange.record.spend(failed.failure.phase, now);
     let facts = FailedAttempt {

@@ -2,87 +2,110 @@
 //!
 //! The phases are those of a request as far as they apply. Must not read what the peers say to each other.
 
-use weir_observe::Phase;
+use std::time::Duration;
+
+use weir_observe::{Failure, Phase};
 use weir_traffic::route::RouteRequest;
 
 use super::attempt::{self, Plans};
+use super::client::Client;
 use super::retry::{self, Tried};
+use super::stream::{ClientEnd, End};
 use super::tunnelled::Tunnelled;
-use super::{After, Ended, Exchange, choose, finish};
-use crate::downstream::client_hello;
-use crate::downstream::session::Session;
+use super::{Ended, Exchange, choose, finish, queue};
 use crate::net::clock;
-use crate::upstream::admission;
+
+/// The client of a TCP connection.
+pub(crate) trait TcpClient: ClientEnd {
+    /// Why the client is not served at all, if so.
+    fn take_refusal(&mut self) -> Option<Failure>;
+
+    /// Reads the name that the client asks for in TLS that passes through, within `limit`, into the exchange; leaves it empty when
+    /// the client names none or does not speak TLS.
+    ///
+    /// # Errors
+    /// [`Ended::Quietly`] when the client closed before its first byte; else what is wrong with its first message.
+    async fn read_server_name(
+        &mut self,
+        client: &mut Client,
+        exchange: &mut Exchange,
+        limit: Duration,
+    ) -> Result<(), Ended>;
+}
 
 /// Brings one connection from its client to a server; returns the tunnel, or what becomes of a client that gets none.
-pub(crate) async fn run(session: &mut Session, exchange: &mut Exchange) -> After {
-    let after = match carry(session, exchange).await {
-        Ok(after) => after,
-        Err(Ended::Quietly) => After::Close,
+pub(crate) async fn run(client: &mut Client, stream: &mut impl TcpClient, exchange: &mut Exchange) -> End {
+    let end = match carry(client, stream, exchange).await {
+        Ok(end) => end,
+        Err(Ended::Quietly) => End::Closed,
         Err(Ended::Failed(failure)) => {
             exchange.record.failure = Some(failure);
-            finish::record(session, exchange);
-            After::Close
+            finish::record(client, stream, exchange);
+            End::Closed
         }
     };
     // Not part of every reset: requests have none.
     exchange.server_name.clear();
-    after
+    end
 }
 
-async fn carry(session: &mut Session, exchange: &mut Exchange) -> Result<After, Ended> {
-    let view = exchange.record.view(session);
+async fn carry(
+    client: &mut Client,
+    stream: &mut impl TcpClient,
+    exchange: &mut Exchange,
+) -> Result<End, Ended> {
+    let view = exchange.record.view(client);
     let listener = &*view.snapshot.listeners[exchange.record.listener()];
-    begin(session, exchange);
+    begin(client, exchange);
 
     // Tls: the name that the client asks for, if a route wants to know.
-    if let Some(failure) = session.refused.take() {
+    if let Some(failure) = stream.take_refusal() {
         return Err(failure.into());
     }
-    if let Some(tls) = &session.client.tls {
+    if let Some(tls) = stream.tls() {
         exchange.server_name.extend_from_slice(tls.record().server_name.as_bytes());
-        exchange.record.times.add(Phase::Tls, session.tls_micros().into());
+        exchange.record.times.add(Phase::Tls, stream.tls_micros().into());
     } else if listener.asks_for_sni {
-        client_hello::read_name(session, exchange, listener.config.timeouts.tls).await?;
+        stream.read_server_name(client, exchange, listener.config.timeouts.tls).await?;
     }
 
     // Route: the most specific rule that matches.
-    let route = choose::connection_route(session, exchange, listener)?;
-    let Some(upstream_index) = choose::upstream(session, exchange, route) else {
+    let route = choose::connection_route(client, exchange, listener)?;
+    let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         unreachable!("the routes of a TCP listener lead to upstreams");
     };
     let upstream = &*view.snapshot.upstreams[upstream_index];
     let plans = Plans { view: &view, listener, route, upstream, upstream_index };
-    retry::begin(session, exchange, plans);
+    retry::begin(client, exchange, plans);
 
     let mut tried = Tried::new();
     let (ground, (server, slot)) = loop {
         // Queue: a slot on a server, now or as soon as one is free.
-        let slot = admission::admit(session, exchange, plans, &tried.excluded)
+        let slot = queue::admit(client, stream, exchange, plans, &tried.excluded)
             .await
             .map_err(|ended| tried.or_last(ended))?;
         let ground = slot.ground();
         let plans = plans.on(&ground.0, ground.1);
         // Connect: one attempt on that server.
-        match attempt::connect(session, exchange, plans, slot).await {
+        match attempt::connect(client, stream, exchange, plans, slot).await {
             Ok(connected) => break (ground, connected),
             // Never on the same server: its connection was a new one.
-            Err(failed) => drop(retry::again(session, exchange, plans, &mut tried, failed)?),
+            Err(failed) => drop(retry::again(client, exchange, plans, &mut tried, failed)?),
         }
     };
 
     let plans = plans.on(&ground.0, ground.1);
     // Relay: whatever they have to say to each other.
-    let ends_at = session.ends_at();
-    Ok(After::Tunnel(Tunnelled::new(session, exchange, plans, server, slot, ends_at)))
+    let ends_at = client.ends_at();
+    Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server, slot, ends_at)))
 }
 
-fn begin(session: &mut Session, exchange: &mut Exchange) {
+fn begin(client: &mut Client, exchange: &mut Exchange) {
     let now = clock::now();
-    session.now = now;
-    session.requests += 1;
-    session.worker.shard.exchanges.increment();
-    session.deadline.set_ceiling(session.ends_at());
+    client.now = now;
+    client.requests += 1;
+    client.worker.shard.exchanges.increment();
+    client.deadline.set_ceiling(client.ends_at());
     exchange.record.began = now;
     exchange.record.accounted = now;
 }

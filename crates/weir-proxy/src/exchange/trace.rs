@@ -4,12 +4,12 @@
 //! exchange that is over is told in `control::traces`.
 
 use weir_config::{HeaderChanges, Trust};
-use weir_http::{FieldName, FieldSet, Traceparent, Version};
+use weir_http::{FieldName, FieldSet, FieldWriter, Traceparent, Version};
 use weir_observe::Phase;
 
+use super::client::Client;
 use super::fields::leave;
 use super::{Exchange, recording};
-use crate::downstream::session::Session;
 use crate::state::snapshot::{ListenerPlan, TracePlan};
 use crate::state::trace_queue::{ExchangeSpan, Sampled};
 use crate::state::view::View;
@@ -49,15 +49,15 @@ impl Trace {
 
 /// Finds out which trace the request belongs to, if anything is traced.
 #[inline]
-pub(crate) fn begin(session: &Session, exchange: &mut Exchange, listener: &ListenerPlan, view: &View) {
+pub(crate) fn begin(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan, view: &View) {
     if let Some(plan) = &view.snapshot.traces {
-        begin_traced(session, exchange, listener, view, plan);
+        begin_traced(client, exchange, listener, view, plan);
     }
 }
 
 #[inline(never)]
 fn begin_traced(
-    session: &Session,
+    client: &Client,
     exchange: &mut Exchange,
     listener: &ListenerPlan,
     view: &View,
@@ -65,12 +65,12 @@ fn begin_traced(
 ) {
     let is_believed = match plan.follow {
         Trust::Never => false,
-        Trust::TrustedProxies => listener.trusts(session.peer),
+        Trust::TrustedProxies => listener.trusts(client.peer),
         Trust::Always => true,
     };
     let caller = if is_believed { caller(exchange) } else { None };
     exchange.record.trace = Trace {
-        own: Some(place(session, view, plan, caller, exchange.request.version() == Version::Http10)),
+        own: Some(place(client, view, plan, caller, exchange.request.version() == Version::Http10)),
         stripped: match caller {
             Some(_) => FieldSet::of(&[FieldName::Traceparent]),
             None => FieldSet::of(&[FieldName::Traceparent, FieldName::Tracestate]),
@@ -80,11 +80,11 @@ fn begin_traced(
 
 /// A trace for a request whose head could not be read, if anything is traced.
 #[cold]
-pub(crate) fn begin_late(session: &Session, exchange: &mut Exchange, view: &View, phase: Phase) {
+pub(crate) fn begin_late(client: &Client, exchange: &mut Exchange, view: &View, phase: Phase) {
     // Before there was any request there is nothing to trace.
     let came = phase >= Phase::Request;
     if let (None, true, Some(plan)) = (exchange.record.trace.own, came, &view.snapshot.traces) {
-        exchange.record.trace.own = Some(place(session, view, plan, None, false));
+        exchange.record.trace.own = Some(place(client, view, plan, None, false));
     }
 }
 
@@ -96,19 +96,19 @@ fn caller(exchange: &Exchange) -> Option<Traceparent> {
 }
 
 fn place(
-    session: &Session,
+    client: &Client,
     view: &View,
     plan: &TracePlan,
     caller: Option<Traceparent>,
     is_http_10: bool,
 ) -> ExchangeSpan {
-    let random = || session.worker.random();
+    let random = || client.worker.random();
     let trace_id = match caller {
         Some(caller) => caller.trace_id,
         None => u128::from(random()) << 64 | u128::from(random()),
     };
     let is_wanted = caller.map_or_else(|| plan.share.takes(trace_id), |caller| caller.is_sampled);
-    let is_sampled = is_wanted && session.worker.may_sample(plan, session.now - view.snapshot.epoch);
+    let is_sampled = is_wanted && client.worker.may_sample(plan, client.now - view.snapshot.epoch);
     ExchangeSpan {
         traceparent: Traceparent { trace_id, span_id: random(), is_sampled },
         parent_id: caller.map_or(0, |caller| caller.span_id),
@@ -116,41 +116,38 @@ fn place(
     }
 }
 
-/// Appends what the server of the present attempt is told, unless the route has its own word for it.
+/// Adds what the server of the present attempt is told, unless the route has its own word for it.
 #[inline]
-pub(crate) fn write(out: &mut Vec<u8>, exchange: &Exchange, changes: &HeaderChanges) {
+pub(crate) fn write(out: &mut impl FieldWriter, exchange: &Exchange, changes: &HeaderChanges) {
     if let Some(own) = &exchange.record.trace.own {
         write_traced(out, own, exchange.story.seen(), changes);
     }
 }
 
 #[inline(never)]
-fn write_traced(out: &mut Vec<u8>, own: &ExchangeSpan, attempt: u8, changes: &HeaderChanges) {
+fn write_traced(out: &mut impl FieldWriter, own: &ExchangeSpan, attempt: u8, changes: &HeaderChanges) {
     let name = FieldName::Traceparent.as_str().as_bytes();
-    if !leave(changes, name) {
-        return;
+    if leave(changes, name) {
+        let span = Traceparent { span_id: own.attempt_id(attempt), ..own.traceparent };
+        out.field_with(name, |out| span.write(out));
     }
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    Traceparent { span_id: own.attempt_id(attempt), ..own.traceparent }.write(out);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Hands a sampled exchange over that is over, to where the newest config says.
-pub(crate) fn hand_over(session: &Session, exchange: &Exchange, view: &View) {
+pub(crate) fn hand_over(client: &Client, exchange: &Exchange, view: &View) {
     // Not while it is being replaced, which a connection that ends by a panic could come across.
-    let Ok(present) = session.worker.view.try_borrow() else { return };
+    let Ok(present) = client.worker.view.try_borrow() else { return };
     let (Some(plan), Some(own)) = (&present.snapshot.traces, exchange.record.trace.sampled()) else { return };
     let sampled = || {
         let rewritten = exchange.rewritten.split(|byte| *byte == b'?').next().unwrap_or_default();
         let rewritten = &rewritten[..rewritten.len().min(PATH_BYTES_MAX)];
         Box::new(Sampled {
             own: *own,
-            flight: recording::whole(session, exchange, view),
+            flight: recording::whole(client, exchange, view),
             rewritten: (!rewritten.is_empty()).then(|| rewritten.into()),
         })
     };
     if !plan.outlet.send(sampled) {
-        session.worker.shard.traces_dropped.increment();
+        client.worker.shard.traces_dropped.increment();
     }
 }

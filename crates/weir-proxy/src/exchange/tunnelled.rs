@@ -3,7 +3,7 @@
 //! A tunnel may live for days beside a hundred thousand others, so it leaves the carrier of its exchange and keeps what it
 //! needs: the server's connection, its slot, and what the log will want to know. Must not know how it came about.
 
-use std::rc::Rc;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -11,18 +11,22 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 
 use super::attempt::Plans;
+use super::client::Client;
 use super::record::Record;
-use super::{After, Exchange, finish, recording};
-use crate::downstream::session::Session;
+use super::stream::ClientEnd;
+use super::{Exchange, finish, recording};
 use crate::net::clock::{self, Instant};
+use crate::net::connection::Connection;
 use crate::net::failure::of_io;
 use crate::net::failure::of_server;
+use crate::net::socket::Socket;
+use crate::net::tls::records::Records;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::{Broken, Side, Tunnel};
 use crate::state::activity::Activity;
 use crate::state::pool::ServerConnection;
 use crate::state::recorder::TunnelTrace;
-use crate::upstream::admission::Slot;
+use crate::upstream::slot::Slot;
 
 /// How much earlier than the process a tunnel ends, so that its last bytes and the end itself still reach both sides.
 const DRAIN_LEAD: Duration = Duration::from_millis(500);
@@ -73,8 +77,8 @@ struct CountedOpen {
 }
 
 impl CountedOpen {
-    fn new(session: &Session) -> Self {
-        let (listener, worker) = (&session.listener.shard, &session.worker.shard);
+    fn new(client: &Client) -> Self {
+        let (listener, worker) = (&client.listener.shard, &client.worker.shard);
         listener.tunnels.increment();
         listener.tunnels_open.increment();
         worker.tunnels_open.increment();
@@ -92,7 +96,8 @@ impl Drop for CountedOpen {
 impl Tunnelled {
     /// Turns an exchange into a tunnel to `server` that ends at `ends_at` at the latest; the exchange is left as good as new.
     pub(crate) fn new(
-        session: &mut Session,
+        client: &mut Client,
+        stream: &impl ClientEnd,
         exchange: &mut Exchange,
         plans: Plans<'_>,
         server: ServerConnection,
@@ -100,14 +105,15 @@ impl Tunnelled {
         ends_at: Option<Instant>,
     ) -> Box<Self> {
         let now = clock::now();
-        session.now = now;
-        session.deadline.set_ceiling(None);
+        client.now = now;
+        client.deadline.set_ceiling(None);
         let limits = &plans.listener.config.limits;
         let throttle =
             |rate: Option<weir_config::Rate>| rate.map(|rate| Throttle::new(rate.bytes_per_second(), now));
-        let is_logged = session.listener.log().is_some();
-        let is_told = session.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
-        let told = is_told.then(|| recording::tunnel_trace(session, exchange, plans.view));
+        let is_logged = client.listener.log().is_some();
+        let is_told = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
+        exchange.record.note(stream);
+        let told = is_told.then(|| recording::tunnel_trace(client, exchange, plans.view));
         Box::new(Self {
             server,
             slot,
@@ -120,22 +126,29 @@ impl Tunnelled {
             is_delivering: false,
             generation: plans.view.snapshot.generation,
             moved: 0,
+            sent_before: (exchange.to_server.sent, exchange.record.bytes_out),
             record: std::mem::replace(&mut exchange.record, Record::new()),
-            sent_before: (exchange.to_server.sent, exchange.to_client.sent),
             is_logged,
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
             told,
-            _counted: CountedOpen::new(session),
+            _counted: CountedOpen::new(client),
         })
     }
 
     /// Relays until both sides have ended, or one fails, or the time is up; then counts and logs it.
-    pub(crate) async fn run(mut self: Box<Self>, session: &mut Session) -> After {
-        session.deadline.set_ceiling(self.ends_at);
-        session.deadline.set_at(self.idle.map(|idle| self.active_at + idle / LOOKS));
-        let outcome = std::future::poll_fn(|cx| self.poll(cx, session)).await;
+    ///
+    /// # Errors
+    /// The failure that has ended it.
+    pub(crate) async fn run(
+        &mut self,
+        client: &mut Client,
+        connection: &mut Connection,
+    ) -> Result<(), Failure> {
+        client.deadline.set_ceiling(self.ends_at);
+        client.deadline.set_at(self.idle.map(|idle| self.active_at + idle / LOOKS));
+        let outcome = std::future::poll_fn(|cx| self.poll(cx, client, connection)).await;
         let now = clock::now();
-        session.now = now;
+        client.now = now;
         let mut exchange = self.lend_exchange();
         let record = &mut exchange.record;
         record.spend(Phase::Relay, now);
@@ -145,41 +158,25 @@ impl Tunnelled {
             Ok(()) => self.tunnel.first_end().map(Side::party),
             Err(failure) => Some(failure.party),
         };
-        finish::record(session, &mut exchange);
-        match outcome {
-            Ok(()) => After::Close,
+        finish::record(client, &RawEnd(connection), &mut exchange);
+        if outcome.is_err_and(|failure| failure.cause == Cause::Drained) {
             // Its proper end must not be taken for that of what was cut.
-            Err(failure) if failure.cause == Cause::Drained => {
-                session.worker.shard.tunnels_drained.increment();
-                self.tell_end(session);
-                After::Close
-            }
-            Err(failure) => {
-                drop(exchange);
-                // On the heap, since it would make every session larger.
-                Box::pin(self.break_off(session, failure.party)).await
-            }
+            client.worker.shard.tunnels_drained.increment();
+            self.tell_end(connection);
         }
+        outcome
     }
 
-    /// Ends a tunnel of which an end has failed, or whose time is up. What was received from the client is delivered before the
-    /// server sees the reset. A client gets an end instead of a reset: many systems forget what was received and not yet
-    /// read when a reset comes behind it.
-    async fn break_off(self: Box<Self>, session: &mut Session, party: Party) -> After {
-        let server = &self.server.connection.socket;
-        if party == Party::Client {
-            server.push();
-            session.wait_for_delivery(Some(server)).await;
-        }
-        server.abort_on_close();
-        if party == Party::Server { After::CutShort } else { After::Abort }
+    /// The connection to the server, of a tunnel that is over.
+    pub(crate) fn server(&self) -> &Socket {
+        &self.server.connection.socket
     }
 
-    /// Ends our direction to both sides, as far as their sockets have room for the word of TLS now.
-    fn tell_end(&mut self, session: &mut Session) {
+    /// Ends our direction to both sides, as far as their sockets have room for the `close_notify` of TLS now.
+    fn tell_end(&mut self, connection: &mut Connection) {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let _full = self.server.connection.poll_shutdown_write(&mut cx);
-        let _full = session.client.poll_shutdown_write(&mut cx);
+        let _full = connection.poll_shutdown_write(&mut cx);
     }
 
     /// The exchange that it is, with all that is known of it by now.
@@ -189,29 +186,33 @@ impl Tunnelled {
         exchange.record = std::mem::replace(&mut self.record, Record::new());
         exchange.record.tunnelled = Some((up, down));
         exchange.to_server.sent = self.sent_before.0 + up;
-        exchange.to_client.sent = self.sent_before.1 + down;
+        exchange.record.bytes_out = self.sent_before.1 + down;
         exchange.response_relay.moved = down;
         exchange.told = self.told.take();
         exchange
     }
 
-    /// Tells what it does, if somebody asks.
-    fn tell(&mut self, session: &mut Session) {
-        if !session.is_called() {
+    /// Tells what it does, if that is asked.
+    fn report(&mut self, client: &mut Client) {
+        if !client.is_called() {
             return;
         }
         let mut exchange = self.lend_exchange();
-        session.tell(Activity::Tunnel, Some(&exchange));
+        client.answer(Activity::Tunnel, Some(&exchange));
         self.record = std::mem::replace(&mut exchange.record, Record::new());
         self.told = exchange.told.take();
         self.logged = self.is_logged.then_some(exchange);
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, session: &mut Session) -> Poll<Result<(), Failure>> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &mut Client,
+        connection: &mut Connection,
+    ) -> Poll<Result<(), Failure>> {
         let mut resume_at = None;
-        let (client, server) = (&mut session.client, &mut self.server.connection);
-        let stock = Rc::clone(&session.worker.stock);
-        let polled = self.tunnel.poll(cx, client, server, &stock, &mut resume_at);
+        let stock = &client.worker.stock;
+        let polled = self.tunnel.poll(cx, connection, &mut self.server.connection, stock, &mut resume_at);
         self.credit();
         if let Poll::Ready(outcome) = polled {
             return Poll::Ready(outcome.map_err(|broken| of_broken(&broken)));
@@ -221,26 +222,27 @@ impl Tunnelled {
             (self.active_at, self.moved) = (clock::now(), 0);
             let idle = self.idle.map_or(DELIVERY_SILENCE, |idle| idle.min(DELIVERY_SILENCE));
             self.idle = Some(idle);
-            session.deadline.set_at(Some(self.active_at + idle / LOOKS));
+            client.deadline.set_at(Some(self.active_at + idle / LOOKS));
         }
-        self.follow_reload(session);
-        if session.worker.is_stopping() && !self.is_stopping {
+        self.follow_reload(client);
+        if client.worker.is_stopping() && !self.is_stopping {
             (self.is_stopping, self.is_draining) = (true, true);
-            let grace = session.worker.view.borrow().snapshot.process.stop_grace;
+            let grace = client.worker.view.borrow().snapshot.process.stop_grace;
             let drained_at = clock::now() + grace.saturating_sub(DRAIN_LEAD);
             let ends_at = self.ends_at.map_or(drained_at, |end| end.min(drained_at));
-            session.deadline.set_ceiling(Some(ends_at));
+            client.deadline.set_ceiling(Some(ends_at));
         }
         if let Some(at) = resume_at {
-            session.deadline.look_again(at);
+            client.deadline.look_again(at);
         }
-        self.tell(session);
+        client.worker.roll.note_wait(Activity::Tunnel);
+        self.report(client);
         loop {
-            ready!(session.deadline.poll_passed());
-            if let Some(failure) = session.deadline.cut_failure(Phase::Relay) {
+            ready!(client.deadline.poll_passed());
+            if let Some(failure) = client.deadline.cut_failure(Phase::Relay) {
                 return Poll::Ready(Err(failure));
             }
-            if let Some(cause) = self.over(session) {
+            if let Some(cause) = self.over(client) {
                 return Poll::Ready(Err(Failure::weir(Phase::Relay, cause)));
             }
         }
@@ -256,28 +258,28 @@ impl Tunnelled {
     }
 
     /// Goes by the newest config, if there is another one than before: it may say when the tunnel ends.
-    fn follow_reload(&mut self, session: &mut Session) {
-        let present = session.worker.view.borrow();
+    fn follow_reload(&mut self, client: &mut Client) {
+        let present = client.worker.view.borrow();
         if present.snapshot.generation == self.generation || self.is_stopping {
             return;
         }
         self.generation = present.snapshot.generation;
         let server_ends_at = self.slot.follow(&present);
-        let ends_at = [session.listener.ends_at(), server_ends_at].into_iter().flatten().min();
+        let ends_at = [client.listener.ends_at(), server_ends_at].into_iter().flatten().min();
         if ends_at.is_none() {
-            let (view, listener) = session.listener.ground(&present);
+            let (view, listener) = client.listener.ground(&present);
             self.record.settle_on(&view, listener);
         }
         if ends_at.is_some() || self.is_draining {
             self.is_draining = ends_at.is_some();
-            session.deadline.set_ceiling([self.ends_at, ends_at].into_iter().flatten().min());
+            client.deadline.set_ceiling([self.ends_at, ends_at].into_iter().flatten().min());
         }
     }
 
     /// Why its time is up, if it is. Silence is measured only here, a few times in the longest that it may last: bytes move
     /// without a look at the clock.
-    fn over(&mut self, session: &mut Session) -> Option<Cause> {
-        if session.deadline.ends_with_ceiling() {
+    fn over(&mut self, client: &mut Client) -> Option<Cause> {
+        if client.deadline.ends_with_ceiling() {
             return Some(if self.is_draining { Cause::Drained } else { Cause::SessionTooOld });
         }
         let idle = self.idle?;
@@ -288,8 +290,45 @@ impl Tunnelled {
         } else if now >= self.active_at + idle {
             return Some(Cause::TunnelIdle);
         }
-        session.deadline.set_at(Some((now + idle / LOOKS).max(now + LOOK_MIN)));
+        client.deadline.set_at(Some((now + idle / LOOKS).max(now + LOOK_MIN)));
         None
+    }
+}
+
+/// The client's end of a tunnel.
+struct RawEnd<'a>(&'a Connection);
+
+impl ClientEnd for RawEnd<'_> {
+    fn tls(&self) -> Option<&Records> {
+        self.0.tls.as_deref()
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.0.socket.local_address()
+    }
+
+    fn unread(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sends_at_once(&self) -> bool {
+        self.0.has_input()
+    }
+
+    fn poll_gone(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        None
+    }
+
+    fn body_received(&self) -> u64 {
+        0
+    }
+
+    fn sent(&self) -> u64 {
+        0
+    }
+
+    fn stays_open(&self) -> bool {
+        false
     }
 }
 

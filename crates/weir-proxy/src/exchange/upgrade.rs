@@ -7,13 +7,13 @@ use weir_http::Method;
 use weir_observe::{Failure, Phase};
 
 use super::attempt::{Plans, Serving};
+use super::client::Client;
+use super::stream::{ClientStream, Content, End, FinalHead, Status};
 use super::tunnelled::Tunnelled;
-use super::{After, Ended, Exchange, fields, persistence};
-use crate::downstream::session::Session;
+use super::{Ended, Exchange, fields, persistence};
 use crate::net::clock;
 use crate::relay::Sink as _;
 use crate::relay::failure::of_response_body;
-use crate::relay::reframe::Writer;
 use crate::state::activity::Activity;
 
 impl Exchange {
@@ -26,34 +26,40 @@ impl Exchange {
 
 /// Passes the head on; what follows are raw bytes.
 pub(crate) async fn run(
-    session: &mut Session,
+    client: &mut Client,
+    stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     mut serving: Serving,
-) -> Result<After, Ended> {
-    begin(session, exchange, plans, &mut serving);
+) -> Result<End, Ended> {
+    begin(client, stream, exchange, plans, &mut serving);
     std::future::poll_fn(|cx| {
-        if let Poll::Ready(outcome) = poll_head(cx, session, exchange) {
+        if let Poll::Ready(outcome) = poll_head(cx, stream) {
             return Poll::Ready(outcome);
         }
-        let sent = exchange.to_client.sent;
-        session.tell(Activity::ClientTakes, Some(exchange));
-        exchange.waits.poll_over(&mut session.deadline, Activity::ClientTakes, sent).map(Err)
+        let sent = stream.sent();
+        client.report(Activity::ClientTakes, stream, exchange);
+        exchange.waits.poll_over(&mut client.deadline, Activity::ClientTakes, sent).map(Err)
     })
     .await
     .map_err(Ended::Failed)?;
     let Serving { server, slot, .. } = serving;
     // Its age does not end it: whoever upgrades means to stay.
-    Ok(After::Tunnel(Tunnelled::new(session, exchange, plans, server, slot, None)))
+    Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server, slot, None)))
 }
 
-fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans<'_>, serving: &mut Serving) {
+fn begin(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &mut Serving,
+) {
     let now = clock::now();
-    session.now = now;
+    client.now = now;
     exchange.record.spend(Phase::Response, now);
     exchange.record.status = exchange.response.status();
     exchange.answered = true;
-    exchange.keep_alive = false;
     let shard = &plans.server(serving.slot.server.index()).shard;
     shard.responses.record(exchange.record.status);
     let normal = exchange.response.take_normal_text();
@@ -61,16 +67,21 @@ fn begin(session: &mut Session, exchange: &mut Exchange, plans: Plans<'_>, servi
     let head = if normal.is_empty() { received } else { &normal };
     let server = serving.slot.server;
     persistence::learn(exchange, plans.upstream, server, head, now);
-    fields::write_switching(exchange, plans, server, head);
+    persistence::count(exchange, plans, server);
+    let response = FinalHead {
+        status: Status { code: exchange.record.status, reason: exchange.response.reason().of(head) },
+        content: Content::Tunnel,
+        is_early: false,
+        text: head,
+    };
+    stream.respond(client, exchange, &response, |out| {
+        fields::write_response(out, client, exchange, plans, server, head);
+    });
     serving.server.connection.consume(serving.head_len);
 }
 
-fn poll_head(
-    cx: &mut Context<'_>,
-    session: &mut Session,
-    exchange: &mut Exchange,
-) -> Poll<Result<(), Failure>> {
-    let mut head = Writer { connection: &mut session.client, outgoing: &mut exchange.to_client };
+fn poll_head(cx: &mut Context<'_>, stream: &mut impl ClientStream) -> Poll<Result<(), Failure>> {
+    let mut head = stream.reply();
     while head.is_waiting() {
         match head.poll_write(cx, &[]) {
             Poll::Ready(Ok(_)) => {}

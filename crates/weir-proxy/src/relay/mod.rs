@@ -6,8 +6,9 @@
 
 pub(crate) mod failure;
 pub(crate) mod pipe;
-pub(crate) mod reframe;
+pub(crate) mod http1;
 pub(crate) mod replay;
+pub(crate) mod memory;
 pub(crate) mod throttle;
 pub(crate) mod tunnel;
 

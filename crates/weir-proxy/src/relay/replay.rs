@@ -6,7 +6,6 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::reframe::Reader;
 use super::{RelayError, Source};
 use crate::net::buffer::BufferStock;
 use crate::net::socket::Socket;
@@ -70,16 +69,16 @@ impl Kept {
 }
 
 /// A body that comes first from what was kept of it, then from its connection.
-pub(crate) struct Replay<'a> {
+pub(crate) struct Replay<'a, S> {
     pub(crate) kept: &'a mut Kept,
-    pub(crate) reader: Reader<'a>,
+    pub(crate) body: S,
 }
 
-impl Source for Replay<'_> {
+impl<S: Source> Source for Replay<'_, S> {
     #[inline]
     fn data(&self) -> &[u8] {
         match self.kept.ahead() {
-            [] => self.reader.data(),
+            [] => self.body.data(),
             ahead => ahead,
         }
     }
@@ -90,43 +89,43 @@ impl Source for Replay<'_> {
             self.kept.taken += len;
             return;
         }
-        self.kept.keep(&self.reader.data()[..len]);
-        self.reader.take(len);
+        self.kept.keep(&self.body.data()[..len]);
+        self.body.take(len);
     }
 
     #[inline]
     fn decode(&mut self) -> Result<usize, RelayError> {
-        if self.kept.ahead().is_empty() { self.reader.decode() } else { Ok(0) }
+        if self.kept.ahead().is_empty() { self.body.decode() } else { Ok(0) }
     }
 
     #[inline]
     fn is_finished(&self) -> bool {
-        self.kept.ahead().is_empty() && self.reader.is_finished()
+        self.kept.ahead().is_empty() && self.body.is_finished()
     }
 
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
-        self.reader.poll_read(cx)
+        self.body.poll_read(cx)
     }
 
     fn write_trailers(&self, out: &mut Vec<u8>) {
-        self.reader.write_trailers(out);
+        self.body.write_trailers(out);
     }
 
     /// Nothing as long as it may still be kept.
     #[inline]
     fn bulk_left(&self) -> u64 {
         let keeps = self.kept.len_max > 0 && !self.kept.lost;
-        if keeps || !self.kept.ahead().is_empty() { 0 } else { self.reader.bulk_left() }
+        if keeps || !self.kept.ahead().is_empty() { 0 } else { self.body.bulk_left() }
     }
 
     fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
-        self.reader.bulk()
+        self.body.bulk()
     }
 
     fn skip(&mut self, len: usize) {
         self.kept.lost = true;
-        self.reader.skip(len);
+        self.body.skip(len);
     }
 }
 

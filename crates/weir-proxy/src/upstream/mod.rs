@@ -1,7 +1,8 @@
 //! The server side: a slot on a server, then a connection to it.
 
-pub(crate) mod admission;
+pub(crate) mod slot;
 pub(crate) mod pinned;
+pub(crate) mod http1;
 pub(crate) mod connect;
 pub(crate) mod proxy_header;
 pub(crate) mod handshake;

@@ -4,20 +4,18 @@
 //! client. Must not decide who the client is; that was done when its connection was accepted.
 
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use weir_config::ProxyVersion;
-use weir_http::proxy_protocol::{TlvValues, Endpoints, SslTlv, write_v1, write_v2};
+use weir_http::proxy_protocol::{Endpoints, SslTlv, TlvValues, write_v1, write_v2};
 
 use super::connect;
-use crate::downstream::session::Session;
-use crate::exchange::Exchange;
 use crate::net::endpoint::Endpoint;
 use crate::net::peer::Peer;
 use crate::net::socket::{Behind, Socket};
 use crate::net::timers::Timers;
 use crate::net::tls::records::Records;
-use crate::state::snapshot::UpstreamPlan;
 
 /// A header as it is sent.
 #[derive(Debug)]
@@ -25,33 +23,43 @@ pub(crate) struct Header {
     bytes: Vec<u8>,
 }
 
-/// The header for a server connection that is opened for this exchange; `None` when the upstream wants none.
+/// What a header tells a server of the connection of a client.
+#[derive(Debug)]
+pub(crate) struct Introduced<'a> {
+    pub(crate) peer: Peer,
+    /// Where the client connected to; `None` on a Unix socket.
+    pub(crate) destination: Option<SocketAddr>,
+    /// The host name that the client asked for, by SNI or as a PROXY header has it.
+    pub(crate) authority: Option<&'a str>,
+    /// The TLS of the client, if Weir terminates it.
+    pub(crate) tls: Option<&'a Records>,
+    /// The id of the request, if it has one.
+    pub(crate) unique_id: Option<&'a [u8]>,
+}
+
+/// The header for a server connection that is opened for a client.
 ///
-/// Version 2 also names the connection by the id of the request, if it has one, tells about TLS with the client, if Weir terminates it, and
-/// the host name that the client asked for: by SNI, or, if a header came in that tells it, from the proxy in front. Of a client on a Unix socket it says nothing but
-/// that the connection is Weir's own; version 1 that it is unknown.
-pub(crate) fn of_exchange(session: &Session, exchange: &Exchange, plan: &UpstreamPlan) -> Option<Header> {
-    let version = plan.config.proxy_protocol?;
-    let endpoints = match (session.peer, session.destination()) {
+/// Version 2 also names the connection by the id of the request, tells about TLS with the client, and the host name. Of a client on
+/// a Unix socket it says nothing but that the connection is Weir's own; version 1 that it is unknown.
+pub(crate) fn of_client(version: ProxyVersion, client: &Introduced<'_>) -> Header {
+    let endpoints = match (client.peer, client.destination) {
         (Peer::Inet(source), Some(destination)) => Endpoints::Inet { source, destination },
         // A receiver need not take TLVs behind no addresses: HAProxy 2.6 does not.
         _ if version == ProxyVersion::V2 => Endpoints::Local,
         _ => Endpoints::Unknown,
     };
-    let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
-    let told = session.proxied.as_ref().and_then(|proxied| proxied.authority.as_deref());
     let claims = TlvValues {
-        authority: asked_for.or(told),
-        ssl: session.client.tls.as_ref().map(|tls| of_tls(session, tls)),
-        unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
+        authority: client.authority,
+        ssl: client.tls.map(of_tls),
+        unique_id: client.unique_id,
         ..TlvValues::default()
     };
-    Some(Header { bytes: written(version, &endpoints, &claims) })
+    Header { bytes: written(version, &endpoints, &claims) }
 }
 
 /// What is said about TLS with the client: its version, and whose certificate there was.
-fn of_tls<'a>(session: &'a Session, tls: &Records) -> SslTlv<'a> {
-    let identity = session.certificate().map(|certificate| &certificate.identity);
+fn of_tls(tls: &Records) -> SslTlv<'_> {
+    let identity = tls.client_certificate.as_ref().map(|certificate| &certificate.identity);
     let certificate = match (identity, tls.is_resumed()) {
         (None, _) => 0,
         (Some(_), true) => SslTlv::CERTIFICATE_IN_SESSION,

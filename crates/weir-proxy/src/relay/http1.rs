@@ -301,12 +301,6 @@ impl Outgoing {
         self.ended = false;
     }
 
-    /// Nothing will be added; our direction of the connection ends behind it if `closes` says so.
-    pub(crate) fn end(&mut self, closes: bool) {
-        self.closes = closes;
-        self.ended = true;
-    }
-
     /// Whether nothing waits to be written.
     pub(crate) fn is_flushed(&self) -> bool {
         self.written == self.staged.len() && self.direct == 0 && self.tail.is_empty()

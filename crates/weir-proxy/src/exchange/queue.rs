@@ -4,7 +4,6 @@
 //! slot that becomes free and that it may use. Must not connect.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
@@ -15,51 +14,20 @@ use weir_traffic::balance::{Excluded, Patience, Pick};
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{Standing, Ticket};
 
-use crate::downstream::session::Session;
-use crate::exchange::attempt::Plans;
-use crate::exchange::{Ended, Exchange, forwarded};
+use super::attempt::Plans;
+use super::client::Client;
+use super::stream::ClientEnd;
+use super::{Ended, Exchange, forwarded};
 use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::upstream::queue::tell;
 use crate::state::view::View;
-
-/// A slot on a server, given back, and passed on to the next in the queue, when dropped.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    view: Rc<View>,
-    upstream: usize,
-    pub(crate) server: ServerId,
-}
-
-impl Slot {
-    /// The view that the server is of, and the place of its upstream in it.
-    pub(crate) fn ground(&self) -> (Rc<View>, usize) {
-        (Rc::clone(&self.view), self.upstream)
-    }
-
-    /// When the server has to be free, because the config does not name it any more. After a reload, a slot that is kept for long lets go
-    /// of the old view if the new one, `present`, has the server too.
-    pub(crate) fn follow(&mut self, present: &Rc<View>) -> Option<Instant> {
-        let plan = &self.view.snapshot.upstreams[self.upstream];
-        let state = plan.balancer().state(self.server);
-        let known = present.snapshot.upstream(&plan.config.name).filter(|(_, plan)| {
-            plan.balancer().states().get(self.server.index()).is_some_and(|known| Arc::ptr_eq(known, state))
-        });
-        match known {
-            None => plan.ends_at(self.server),
-            Some((index, plan)) => {
-                let ends_at = plan.ends_at(self.server);
-                (self.view, self.upstream) = (Rc::clone(present), index);
-                ends_at
-            }
-        }
-    }
-}
+use crate::upstream::slot::Slot;
 
 /// The newest view that has the upstream of `plans`, and its place there; `None`: that of `plans` itself.
-fn newer(session: &Session, plans: Plans<'_>) -> Option<(Rc<View>, usize)> {
-    let present = session.worker.view.borrow();
+fn newer(client: &Client, plans: Plans<'_>) -> Option<(Rc<View>, usize)> {
+    let present = client.worker.view.borrow();
     if Rc::ptr_eq(&present, plans.view) {
         return None;
     }
@@ -67,35 +35,29 @@ fn newer(session: &Session, plans: Plans<'_>) -> Option<(Rc<View>, usize)> {
     Some((Rc::clone(&present), index))
 }
 
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let plan = &self.view.snapshot.upstreams[self.upstream];
-        plan.release(self.server);
-    }
-}
-
 /// Takes a slot for this exchange on a server that it has not failed on yet.
 ///
 /// # Errors
 /// When no server may take it, the queue is full, or the wait takes too long.
 pub(crate) async fn admit(
-    session: &mut Session,
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     excluded: &Excluded,
 ) -> Result<Slot, Ended> {
-    let newest = newer(session, plans);
+    let newest = newer(client, plans);
     if let Some((view, upstream)) = &newest {
         exchange.record.move_on(view, *upstream);
     }
     let plans = newest.as_ref().map_or(plans, |(view, upstream)| plans.on(view, *upstream));
     let Plans { view, upstream: plan, upstream_index: upstream, .. } = plans;
     let balancer = plan.balancer();
-    let hash = balancer.hash_key().and_then(|key| key.hash(&exchange.asked(session, plans.listener)));
+    let hash = balancer.hash_key().and_then(|key| key.hash(&exchange.asked(client, plans.listener)));
     let slot = |server| Slot { view: Rc::clone(view), upstream, server };
-    let now_ms = if balancer.measures_latency() { plan.millis(session.now) } else { 0 };
-    let pick = Pick { hash, excluded, random: session.worker.random(), now_ms };
-    let (bound, patience) = match private_server(session, plans) {
+    let now_ms = if balancer.measures_latency() { plan.millis(client.now) } else { 0 };
+    let pick = Pick { hash, excluded, random: client.worker.random(), now_ms };
+    let (bound, patience) = match private_server(client, plans) {
         None => (exchange.bond.server, plan.patience),
         // On any other server, the client would have to authenticate again, or the handshake would fail.
         private => (private, Patience::ForOwn),
@@ -104,13 +66,13 @@ pub(crate) async fn admit(
     let own = match plan.admission.try_admit(&arrival) {
         Answer::Server(server) => return Ok(slot(server)),
         Answer::NoneEligible => {
-            exchange.story.nobody(balancer.states(), session.now);
+            exchange.story.nobody(balancer.states(), client.now);
             return Err(Failure::weir(Phase::Queue, Cause::NoServer).into());
         }
         Answer::Wait(own) => own,
     };
     let began = clock::now();
-    let outcome = wait(session, exchange, plans, &pick, own, began).await;
+    let outcome = wait(client, stream, exchange, plans, &pick, own, began).await;
     let now = clock::now();
     if outcome.is_err() {
         exchange.story.nobody(balancer.states(), began);
@@ -119,10 +81,10 @@ pub(crate) async fn admit(
         exchange.retry_after = Some(plan.queue_drains_in(now));
     }
     exchange.record.spend(Phase::Queue, now);
-    session.now = now;
+    client.now = now;
     let server = outcome.map_err(Ended::Failed)?;
     // Whoever has waited may get a server that only the newest config knows.
-    match newer(session, plans) {
+    match newer(client, plans) {
         Some((view, upstream)) => {
             exchange.record.move_on(&view, upstream);
             Ok(Slot { view, upstream, server })
@@ -134,15 +96,16 @@ pub(crate) async fn admit(
 
 /// The server that has authenticated the client, or is about to, on a connection that is kept for it.
 #[inline]
-fn private_server(session: &mut Session, plans: Plans<'_>) -> Option<ServerId> {
+fn private_server(client: &mut Client, plans: Plans<'_>) -> Option<ServerId> {
     let servers = plans.view.servers_met(plans.upstream_index);
-    let index = session.pinned.private_server(&servers, session.now)?;
+    let index = client.pinned.private_server(&servers, client.now)?;
     u32::try_from(index).ok().map(ServerId)
 }
 
 /// Waits in the queue until a server is handed over.
 async fn wait(
-    session: &mut Session,
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     pick: &Pick<'_>,
@@ -154,7 +117,7 @@ async fn wait(
     let now_ms = plan.millis(began);
     let limit = plan.config.timeouts.queue;
     let deadline_ms = now_ms + limit.as_millis() as u64;
-    let wait = Wait { own, standing: standing(session, exchange, plans), now_ms, deadline_ms };
+    let wait = Wait { own, standing: standing(client, exchange, plans), now_ms, deadline_ms };
     let entered = plan.admission.enter_or_serve(pick, wait, sender, tell);
     let Ok(Entered { ticket, ahead, displaced }) = entered else {
         let none = plan.config.queue.length_max == 0;
@@ -167,7 +130,7 @@ async fn wait(
     let record = &mut exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
     let own_until = own.and(plan.config.queue.own_server).map(|wait| wait.min(limit));
-    let own_until = own_until.filter(|_| own != private_server(session, plans));
+    let own_until = own_until.filter(|_| own != private_server(client, plans));
     let shard = plans.upstream_shard();
     // Only now: whoever sees this one counted may rely on it that later ones stand behind it.
     shard.queued.increment();
@@ -176,14 +139,14 @@ async fn wait(
     let mut claim = Claim { plan, shard, ticket: Some(ticket), receiver: &mut receiver, began, own };
     // A slot may have become free between the look at the servers and the entry into the queue.
     plan.serve_queue();
-    session.deadline.set(began, Some(own_until.unwrap_or(limit)));
-    std::future::poll_fn(|cx| claim.poll(cx, session, exchange)).await
+    client.deadline.set(began, Some(own_until.unwrap_or(limit)));
+    std::future::poll_fn(|cx| claim.poll(cx, client, stream, exchange)).await
 }
 
 /// Where in the queue the exchange belongs.
-fn standing(session: &Session, exchange: &Exchange, plans: Plans<'_>) -> Standing {
+fn standing(client: &Client, exchange: &Exchange, plans: Plans<'_>) -> Standing {
     let share = match plans.upstream.config.queue.fair_share {
-        true => ClientKey::from(forwarded::client_address(session, exchange, plans.listener)).number(),
+        true => ClientKey::from(forwarded::client_address(client, exchange, plans.listener)).number(),
         false => 0,
     };
     Standing { priority: plans.route.config.queue_priority.into(), share }
@@ -204,7 +167,8 @@ impl Claim<'_> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        session: &mut Session,
+        client: &mut Client,
+        stream: &mut impl ClientEnd,
         exchange: &mut Exchange,
     ) -> Poll<Result<ServerId, Failure>> {
         use std::future::Future as _;
@@ -215,26 +179,26 @@ impl Claim<'_> {
                 let outcome = outcome.unwrap_or(Err(Cause::NoServer));
                 return Poll::Ready(outcome.map_err(|cause| Failure::weir(Phase::Queue, cause)));
             }
-            if let Some(cause) = session.poll_aborted(cx, &exchange.request_body) {
+            if let Some(cause) = stream.poll_gone(cx, client) {
                 return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
             }
-            session.tell(Activity::Queue, Some(exchange));
-            match (session.deadline.poll_passed(), self.ticket) {
-                (Poll::Ready(()), Some(ticket)) if self.own => self.take_any(session, ticket),
+            client.report(Activity::Queue, stream, exchange);
+            match (client.deadline.poll_passed(), self.ticket) {
+                (Poll::Ready(()), Some(ticket)) if self.own => self.take_any(client, ticket),
                 (passed, _) => {
                     let timed_out = Failure::weir(Phase::Queue, Cause::TimedOut);
-                    return passed.map(|()| Err(session.deadline.failure(Phase::Queue, timed_out)));
+                    return passed.map(|()| Err(client.deadline.failure(Phase::Queue, timed_out)));
                 }
             }
         }
     }
 
     /// The server that the request belongs to had its time: from now on any will do.
-    fn take_any(&mut self, session: &mut Session, ticket: Ticket) {
+    fn take_any(&mut self, client: &mut Client, ticket: Ticket) {
         self.own = false;
         self.plan.admission.unbind(ticket);
         self.plan.serve_queue();
-        session.deadline.set(self.began, Some(self.plan.config.timeouts.queue));
+        client.deadline.set(self.began, Some(self.plan.config.timeouts.queue));
     }
 }
 

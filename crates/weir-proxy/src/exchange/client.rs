@@ -1,0 +1,67 @@
+//! The client of an exchange: who it is, through which listener it came, and how long it is waited for.
+//!
+//! Plain facts and the wait of one task. How its bytes travel is the matter of its stream. Must not read or write a socket.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use weir_config::Protocol;
+
+use crate::net::clock::Instant;
+use crate::net::deadline::Deadline;
+use crate::net::peer::{Peer, Proxied};
+use crate::state::view::LocalListener;
+use crate::state::worker::Worker;
+use crate::upstream::pinned::PinnedConnections;
+
+/// The client of one connection, or of one stream on it.
+pub(crate) struct Client {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) listener: Rc<LocalListener>,
+    /// Whether the connection is encrypted.
+    pub(crate) is_tls: bool,
+    /// What the listener speaks.
+    pub(crate) protocol: Protocol,
+    /// The peer, or the client that a PROXY header names.
+    pub(crate) peer: Peer,
+    /// What else a PROXY header said; `None` when none came, or it named no client.
+    pub(crate) proxied: Option<Box<Proxied>>,
+    /// The server connections that are kept for this client alone.
+    pub(crate) pinned: PinnedConnections,
+    pub(crate) local_port: Option<u16>,
+    /// Where the client connected to, if the access log shows it; IPv4 addresses are never mapped into IPv6.
+    pub(crate) local: Option<Box<SocketAddr>>,
+    pub(crate) deadline: Deadline,
+    /// The last reading of the clock.
+    pub(crate) now: Instant,
+    /// Requests that have come on the connection.
+    pub(crate) requests: u64,
+    /// The number of the connection among those of the worker, from 1.
+    pub(crate) number: u64,
+    /// The last roll call that it has answered.
+    pub(crate) called: u32,
+    pub(crate) opened_at: Instant,
+}
+
+impl Client {
+    /// The peer at the other end of the connection, which may be a proxy.
+    pub(crate) fn sender(&self) -> Peer {
+        self.proxied.as_ref().map_or(self.peer, |proxied| proxied.sender)
+    }
+
+    /// Where the client connected to, if a PROXY header or the access log made that known.
+    pub(crate) fn known_destination(&self) -> Option<SocketAddr> {
+        self.proxied.as_ref().map(|proxied| proxied.destination).or(self.local.as_deref().copied())
+    }
+
+    /// When the age limit of the connection ends it, if it has one.
+    pub(crate) fn ends_at(&self) -> Option<Instant> {
+        self.listener.plan().config.timeouts.session.map(|age: Duration| self.opened_at + age)
+    }
+
+    /// Whether the connection ends after the present exchange in any case: Weir stops, or the listener is gone.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.worker.is_stopping() || self.listener.ends_at().is_some()
+    }
+}

@@ -1,0 +1,106 @@
+//! What a client connection reports of itself when it is asked: what it waits for, and its exchange so far.
+//!
+//! A question is a roll call: the worker wakes its connections, and each answers where it waits. In the same way
+//! connections are told to end.
+
+use super::client::Client;
+use super::stream::ClientEnd;
+use super::{Exchange, recording};
+use crate::net::clock::Instant;
+use crate::state::activity::Activity;
+use crate::state::recorder::NONE;
+use crate::state::running::{Candidate, Running, SessionId};
+
+impl Client {
+    /// Tells what the connection does between two exchanges, if that is asked and it has not told yet. To be called wherever it
+    /// waits, before a look at its deadline: what it hears may be that it has to end.
+    #[inline]
+    pub(crate) fn report_idle(&mut self, activity: Activity) {
+        self.worker.roll.note_wait(activity);
+        if self.is_called() {
+            self.answer(activity, None);
+        }
+    }
+
+    /// The same during an exchange.
+    #[inline]
+    pub(crate) fn report(&mut self, activity: Activity, stream: &impl ClientEnd, exchange: &mut Exchange) {
+        self.worker.roll.note_wait(activity);
+        if self.is_called() {
+            exchange.record.note(stream);
+            self.answer(activity, Some(exchange));
+        }
+    }
+
+    /// Whether there is a question that it has not answered.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        self.called != self.worker.roll.number()
+    }
+
+    #[cold]
+    pub(super) fn answer(&mut self, activity: Activity, exchange: Option<&Exchange>) {
+        self.called = self.worker.roll.number();
+        let plan = std::sync::Arc::clone(&self.listener.plan());
+        let candidate = candidate(self, &plan.config.name, activity, exchange);
+        let running = || running_of(self, activity, exchange);
+        if let Some(why) = self.worker.roll.hear(&candidate, running) {
+            self.deadline.cut(why);
+        }
+    }
+}
+
+/// What a question asks about.
+fn candidate<'a>(
+    client: &Client,
+    listener: &'a str,
+    activity: Activity,
+    exchange: Option<&'a Exchange>,
+) -> Candidate<'a> {
+    let record = exchange.map(|exchange| &exchange.record);
+    let plan = record.and_then(|record| Some(&record.served()?.snapshot.upstreams[record.upstream?].config));
+    // An exchange that waits in the queue may have been on a server before, on which an attempt has failed.
+    let server = record.filter(|_| activity != Activity::Queue).and_then(|record| record.server);
+    Candidate {
+        number: client.number,
+        opened_at: client.opened_at,
+        listener,
+        request_id: record.map(|record| &record.request_id[..]),
+        upstream: plan.map(|plan| &*plan.name),
+        server: plan.zip(server).and_then(|(plan, server)| Some(&*plan.servers.get(server)?.name)),
+    }
+}
+
+fn running_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> Running {
+    let phase = activity.phase(exchange.is_some_and(|exchange| exchange.answered));
+    let flight =
+        exchange.zip(phase).and_then(|(exchange, phase)| recording::running(client, exchange, phase));
+    let flight = flight.map(|mut flight| {
+        if activity == Activity::Queue {
+            // That of an attempt that has failed.
+            flight.entry.server = NONE;
+        }
+        Box::new(flight)
+    });
+    Running {
+        id: SessionId { worker: client.worker.index, number: client.number },
+        opened_at: client.opened_at,
+        since: exchange.map_or(client.now, |exchange| since(exchange, activity)),
+        doing: activity,
+        phase,
+        protocol: client.protocol,
+        listener: client.listener.plan().config.name.clone(),
+        peer: client.peer,
+        sender: client.proxied.as_ref().map(|proxied| proxied.sender),
+        is_tls: client.is_tls,
+        requests: client.requests,
+        flight,
+    }
+}
+
+/// The end of the phase before, or the beginning of the attempt.
+fn since(exchange: &Exchange, activity: Activity) -> Instant {
+    let accounted = exchange.record.accounted;
+    let attempt = exchange.story.tries().last().filter(|_| activity.is_attempt());
+    attempt.map_or(accounted, |attempt| attempt.began.max(accounted))
+}

@@ -1,0 +1,167 @@
+//! Seam 1: what an exchange sees of its client, whatever the protocol.
+//!
+//! A stream is one request and its response. HTTP/1 has one stream at a time on a connection; what becomes of the connection
+//! afterwards is its own affair. The tests run exchanges over streams in memory.
+
+use std::net::SocketAddr;
+use std::task::Context;
+
+use weir_http::{FieldWriter, ResponseBody};
+use weir_observe::Cause;
+
+use super::client::Client;
+use super::tunnelled::Tunnelled;
+use super::{Ended, Exchange};
+use crate::net::tls::records::Records;
+use crate::relay::{Sink, Source};
+use crate::state::snapshot::ListenerPlan;
+
+/// What is known of the client's end of a stream or a tunnel.
+pub(crate) trait ClientEnd {
+    /// The TLS of the connection, if it has any.
+    fn tls(&self) -> Option<&Records>;
+
+    /// How long the TLS handshake took, in microseconds; 0 without TLS.
+    fn tls_micros(&self) -> u32 {
+        self.tls().map_or(0, |tls| tls.handshake_micros)
+    }
+
+    /// The address that the client connected to.
+    fn local_address(&self) -> Option<SocketAddr>;
+
+    /// Received bytes that nothing has read: the beginning of a head that could not be parsed.
+    fn unread(&self) -> &[u8];
+
+    /// Whether the request follows at once when a connection to a server is open.
+    fn sends_at_once(&self) -> bool;
+
+    /// Why the client does not want the response any more; registers `cx` for the next news.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause>;
+
+    /// Bytes of the request body that were received, without framing.
+    fn body_received(&self) -> u64;
+
+    /// Bytes that were sent to the client, with framing.
+    fn sent(&self) -> u64;
+
+    /// Whether the client's connection goes on after this exchange, as far as is known.
+    fn stays_open(&self) -> bool;
+}
+
+/// One request and its response.
+pub(crate) trait ClientStream: ClientEnd {
+    /// The body of the request.
+    type Body<'a>: Source
+    where
+        Self: 'a;
+
+    /// Where the response goes.
+    type Reply<'a>: Sink
+    where
+        Self: 'a;
+
+    /// Takes the fields of a head that is staged.
+    type Fields: FieldWriter;
+
+    /// Waits for the head of the request and moves it into the exchange.
+    ///
+    /// # Errors
+    /// [`Ended::Quietly`] when there is no request; else the failure to answer with.
+    async fn receive(
+        &mut self,
+        client: &mut Client,
+        exchange: &mut Exchange,
+        listener: &ListenerPlan,
+    ) -> Result<(), Ended>;
+
+    /// The head is taken: prepares for the body behind it.
+    fn begin_body(&mut self, client: &Client, exchange: &Exchange, listener: &ListenerPlan);
+
+    fn body<'a>(&'a mut self, client: &'a Client) -> Self::Body<'a>;
+
+    /// The length of the body, when its head announced one.
+    fn body_announced(&self) -> Option<u64>;
+
+    /// Refuses a body of more than `bytes_max` bytes as soon as that is known.
+    fn limit_body(&mut self, bytes_max: u64);
+
+    /// Drops what is here of the request body; `false` when more of it is still to come.
+    fn discard_body(&mut self, client: &Client) -> bool {
+        let mut source = self.body(client);
+        loop {
+            if source.decode().is_err() {
+                return false;
+            }
+            let len = source.data().len();
+            if len == 0 {
+                return source.is_finished();
+            }
+            source.take(len);
+        }
+    }
+
+    fn reply(&mut self) -> Self::Reply<'_>;
+
+    /// Stages an interim response (1xx but 101), if the client understands it (RFC 9110 section 15.2).
+    fn interim(&mut self, exchange: &Exchange, status: Status<'_>, fields: impl FnOnce(&mut Self::Fields));
+
+    /// Stages the head of the final response.
+    fn respond(
+        &mut self,
+        client: &Client,
+        exchange: &Exchange,
+        response: &FinalHead<'_>,
+        fields: impl FnOnce(&mut Self::Fields),
+    );
+
+    /// Takes the final response back, if none of it has left; whether that could be done.
+    fn take_back(&mut self) -> bool;
+
+    /// The connection must not carry another request after this one: what comes behind it may not be a request.
+    fn close_after(&mut self);
+
+    /// Why the client will not read the rest of its response; registers `cx` for the next news.
+    fn poll_reset(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause>;
+}
+
+/// Status and reason phrase of a response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Status<'a> {
+    pub(crate) code: u16,
+    /// The reason phrase, for protocols that have one (RFC 9112 section 4).
+    pub(crate) reason: &'a [u8],
+}
+
+/// What the head of a final response says beside its fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FinalHead<'a> {
+    pub(crate) status: Status<'a>,
+    pub(crate) content: Content,
+    /// Whether it is an answer to part of the request: nothing waits for the rest.
+    pub(crate) is_early: bool,
+    /// What the spans of the received head refer to; empty for an answer of Weir's own.
+    pub(crate) text: &'a [u8],
+}
+
+/// What follows the head of a response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Content {
+    /// A body, or none; with the `Content-Length` that the head had or would have had.
+    Body(ResponseBody, Option<u64>),
+    /// Raw bytes: a protocol that the client has asked for, or what CONNECT leads to.
+    Tunnel,
+}
+
+/// What an exchange tells its stream at its end.
+pub(crate) enum End {
+    /// There was no request, or nothing can be answered: the connection closes.
+    Closed,
+    /// The response has been sent whole.
+    Done,
+    /// The response is not whole, and the client has to see that.
+    CutShort,
+    /// The client has failed, or an operator has ended the connection.
+    Aborted,
+    /// Raw bytes follow.
+    Tunnel(Box<Tunnelled>),
+}

@@ -1,0 +1,46 @@
+//! A body that is in memory, as a [`Source`].
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use super::{RelayError, Source};
+use crate::net::buffer::BufferStock;
+use crate::net::socket::Socket;
+
+/// What is left of a body.
+#[derive(Debug)]
+pub(crate) struct MemoryBody<'a>(pub(crate) &'a [u8]);
+
+impl Source for MemoryBody<'_> {
+    fn data(&self) -> &[u8] {
+        self.0
+    }
+
+    fn take(&mut self, len: usize) {
+        self.0 = &self.0[len..];
+    }
+
+    fn decode(&mut self) -> Result<usize, RelayError> {
+        Ok(0)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn poll_read(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn write_trailers(&self, _out: &mut Vec<u8>) {}
+
+    fn bulk_left(&self) -> u64 {
+        0
+    }
+
+    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
+        None
+    }
+
+    fn skip(&mut self, _len: usize) {}
+}

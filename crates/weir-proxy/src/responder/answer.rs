@@ -1,0 +1,31 @@
+//! An answer of Weir's own: what it says, whatever the protocol.
+
+use std::borrow::Cow;
+
+/// A response with its whole body.
+#[derive(Debug)]
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    /// Names and values, without those that every answer has.
+    pub(crate) fields: Vec<(&'a [u8], Cow<'a, [u8]>)>,
+    pub(crate) body: Cow<'a, [u8]>,
+}
+
+impl<'a> Answer<'a> {
+    /// One without fields or body.
+    pub(crate) fn of(status: u16) -> Self {
+        Self { status, fields: Vec::new(), body: Cow::Borrowed(b"") }
+    }
+
+    /// The same with another field.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &'a [u8], value: impl Into<Cow<'a, [u8]>>) -> Self {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    /// Whether it may have a body (RFC 9110 section 6.4.1).
+    pub(crate) fn may_have_body(&self) -> bool {
+        self.status != 204 && self.status != 304
+    }
+}

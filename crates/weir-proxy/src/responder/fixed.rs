@@ -1,0 +1,18 @@
+//! A response that the config has whole.
+
+use weir_config::Fixed;
+
+use super::Answer;
+
+/// What a route with `respond` says.
+pub(crate) fn answer(fixed: &Fixed) -> Answer<'_> {
+    let mut answer = Answer::of(fixed.status);
+    if !fixed.body.is_empty() {
+        answer = answer.with(b"Content-Type", fixed.content_type.as_bytes());
+    }
+    for (name, value) in &fixed.headers {
+        answer = answer.with(name.as_bytes(), value.as_bytes());
+    }
+    answer.body = fixed.body.as_bytes().into();
+    answer
+}

@@ -1,0 +1,11 @@
+//! Who produces a response that no server has given: a failure page, a fixed answer, a redirect.
+//!
+//! Each gives an [`Answer`], a head and a body without a protocol; the exchange sends it as it sends the response of a server.
+
+pub(crate) mod failure_page;
+pub(crate) mod fixed;
+pub(crate) mod redirect;
+pub(crate) mod last_hop;
+mod answer;
+
+pub(crate) use answer::Answer;
