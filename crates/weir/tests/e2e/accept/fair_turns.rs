@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 
-use crate::harness::{Client, Gate, Origin, Weir, eventually};
+use crate::harness::{Client, Gate, Origin, Weir};
 
 const REQUESTS: usize = 1_000;
 
@@ -18,8 +18,7 @@ fn a_client_that_pipelines_has_one_answer_per_turn() {
          access_log = { format = \"{target}\", output = \"file:{dir}/access.log\" }\n",
     );
     let mut bystander = Client::connect(weir.web());
-    bystander.send_get("/first");
-    assert_eq!(bystander.response().status, 404);
+    assert_eq!(bystander.fetch("/first").status, 404);
     let mut greedy = TcpStream::connect(weir.web()).expect("the listener accepts");
     let mut taker = greedy.try_clone().expect("there are descriptors left");
     // Both connections are known to the event loop, which then tells of them in the order of their requests.
@@ -33,10 +32,8 @@ fn a_client_that_pipelines_has_one_answer_per_turn() {
     let taking = std::thread::spawn(move || while taker.read(&mut [0; 65_536]).is_ok_and(|len| len > 0) {});
     weir.signal(Signal::CONT);
     assert_eq!(bystander.response().status, 404);
-    let file = weir.folder().join("access.log");
-    let lines = || std::fs::read_to_string(&file).unwrap_or_default();
-    eventually("all requests are logged", || lines().lines().count() == REQUESTS + 3);
-    let before = lines().lines().position(|line| line == "/bystander").expect("it was answered");
+    let lines = weir.access_log(REQUESTS + 3);
+    let before = lines.iter().position(|line| line == "/bystander").expect("it was answered");
     assert!(before < 20, "{before} answers came before that of the bystander");
     greedy.shutdown(std::net::Shutdown::Both).expect("the connection is open");
     taking.join().expect("it only takes");

@@ -27,8 +27,7 @@ fn a_deferred_connection_is_a_session_from_its_first_byte() {
     let mut silent = Client::connect(weir.web());
     assert_eq!(Client::get(weir.web(), "/").text(), "fine");
     assert_eq!(sessions(&weir), 1.0, "only the one that sent something");
-    silent.send_get("/late");
-    assert_eq!(silent.response().text(), "fine");
+    assert_eq!(silent.fetch("/late").text(), "fine");
     assert_eq!(sessions(&weir), 2.0);
 }
 

@@ -12,8 +12,7 @@ fn open_sessions(metrics: &Metrics) -> Vec<f64> {
 }
 
 fn serve(client: &mut Client) {
-    client.send_get("/");
-    assert_eq!(client.response().status, 200);
+    assert_eq!(client.fetch("/").status, 200);
 }
 
 /// Opens sessions one by one and tells which worker each went to; then leaves one worker with all of them.

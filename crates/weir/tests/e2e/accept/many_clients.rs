@@ -1,6 +1,7 @@
 //! A thousand clients at a time, everything at its default: every one of them gets every response.
 
-use crate::harness::{Client, Weir, scripts::echo};
+use crate::harness::scripts::echo;
+use crate::harness::{Client, Weir};
 
 const CLIENTS: usize = 1_000;
 
@@ -56,8 +57,7 @@ fn half_requests() {
         .collect();
     let mut quick = Client::connect(weir.web());
     for n in 0..100 {
-        quick.send_get(&format!("/{n}"));
-        assert_eq!(quick.response().text(), format!("/{n}"));
+        assert_eq!(quick.fetch(&format!("/{n}")).text(), format!("/{n}"));
     }
     for client in &mut slow {
         client.send("ngth: 4\r\n\r\nbody");

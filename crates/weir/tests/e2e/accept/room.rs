@@ -1,21 +1,12 @@
 //! At the limit of connections, idle clients make room for new ones; on the admin listener, `/ready` always has a place.
 
 use crate::harness::watchdog::pause;
-use crate::harness::{Client, End, Origin, Weir, eventually};
-
-fn config(origin: &Origin, settings: &str) -> String {
-    format!(
-        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         upstream.app.servers = [\"{}\"]\n{settings}\n",
-        origin.address()
-    )
-}
+use crate::harness::{Client, End, Origin, Weir, config_with, eventually};
 
 /// A client whose request has been answered, on a connection that stays open.
 fn served(weir: &Weir) -> Client {
     let mut client = Client::connect(weir.web());
-    client.send_get("/");
-    assert_eq!(client.response().status, 200);
+    assert_eq!(client.fetch("/").status, 200);
     client
 }
 
@@ -23,7 +14,7 @@ fn served(weir: &Weir) -> Client {
 fn more_idle_clients_than_there_is_room_for_keep_no_new_client_out() {
     for limit in ["process.connections_max = 500", "listener.web.connections_max = 500"] {
         let origin = Origin::serving("fine");
-        let weir = Weir::start(&config(&origin, limit));
+        let weir = Weir::start(&config_with(&[origin.entry()], limit));
         let clients: Vec<Client> = (0..600).map(|_| served(&weir)).collect();
         let metrics = weir.metrics();
         assert_eq!(metrics.sum("weir_listener_requests_total", &[]), 600.0, "{limit}");
@@ -38,7 +29,8 @@ fn more_idle_clients_than_there_is_room_for_keep_no_new_client_out() {
 #[test]
 fn who_was_idle_longest_goes_first_and_in_order() {
     let origin = Origin::serving("fine");
-    let weir = Weir::start(&config(&origin, "process.workers = 1\nprocess.connections_max = 5"));
+    let weir =
+        Weir::start(&config_with(&[origin.entry()], "process.workers = 1\nprocess.connections_max = 5"));
     let mut clients: Vec<Client> = (0..5).map(|_| served(&weir)).collect();
     // The first has something to ask again, so the second has been idle longest.
     clients[0].send_get("/again");
@@ -47,15 +39,15 @@ fn who_was_idle_longest_goes_first_and_in_order() {
     assert_eq!(clients[1].take_to_end(), (Vec::new(), End::Closed));
     clients.remove(1);
     for client in clients.iter_mut().chain([&mut sixth]) {
-        client.send_get("/still");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/still").status, 200);
     }
 }
 
 #[test]
 fn what_is_under_way_makes_no_room() {
     let origin = Origin::serving("fine");
-    let weir = Weir::start(&config(&origin, "process.workers = 1\nprocess.connections_max = 2"));
+    let weir =
+        Weir::start(&config_with(&[origin.entry()], "process.workers = 1\nprocess.connections_max = 2"));
     let mut halves = [Client::connect(weir.web()), Client::connect(weir.web())];
     for half in &mut halves {
         half.send("GET /half HTTP/1.1\r\nHost: a.test\r\n");
@@ -76,7 +68,7 @@ fn what_is_under_way_makes_no_room() {
 #[test]
 fn other_connections_cannot_fill_the_place_of_ready() {
     let origin = Origin::serving("fine");
-    let weir = Weir::start(&config(&origin, ""));
+    let weir = Weir::start(&config_with(&[origin.entry()], ""));
     let admin = weir.address("admin");
     // All seats, of four hosts, and the places behind them.
     let silent: Vec<Client> =

@@ -3,11 +3,10 @@
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use rustix::process::Signal;
-use tempfile::TempDir;
 
 use crate::harness::scripts::gated;
 use crate::harness::stream::Address;
-use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok, temporary_folder};
 
 #[test]
 fn a_listener_on_a_unix_socket() {
@@ -19,8 +18,7 @@ fn a_listener_on_a_unix_socket() {
     let address = Address::Unix(weir.folder().join("web.sock"));
     let mut client = Client::connect(address.clone());
     for _ in 0..3 {
-        client.send_get("/");
-        assert_eq!(client.response().text(), "fine");
+        assert_eq!(client.fetch("/").text(), "fine");
     }
     let seen = origin.last_request();
     assert!(
@@ -32,7 +30,7 @@ fn a_listener_on_a_unix_socket() {
 
 #[test]
 fn a_server_on_a_unix_socket() {
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let path = folder.path().join("app.sock");
     let origin = Origin::start_unix(&path, |conn| {
         loop {
@@ -45,8 +43,7 @@ fn a_server_on_a_unix_socket() {
         path.display()
     ));
     let mut client = Client::connect(weir.web());
-    client.send_get("/a");
-    assert_eq!(client.response().text(), "/a");
+    assert_eq!(client.fetch("/a").text(), "/a");
     let body = "u".repeat(200_000);
     client.send(format!("POST /b HTTP/1.1\r\nHost: a.test\r\nContent-Length: 200000\r\n\r\n{body}"));
     assert_eq!(client.response().text(), format!("/b{body}"));
@@ -66,7 +63,7 @@ fn a_server_whose_socket_is_missing() {
 #[test]
 fn a_socket_file_left_behind_is_replaced() {
     let origin = Origin::serving("fine");
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let path = folder.path().join("web.sock");
     drop(UnixListener::bind(&path).expect("the test's own folder takes a socket"));
     assert!(path.exists(), "the file outlives its socket");
@@ -85,7 +82,7 @@ fn a_socket_file_left_behind_is_replaced() {
 fn a_socket_file_of_the_next_process_is_left_alone() {
     let gate = Gate::new();
     let origin = gated(&gate, "/held", "fine");
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let config = format!(
         "listener.web.address = \"unix:{}/web.sock\"\nlistener.web.upstream = \"app\"\nadmin.socket = \"unix:{}/admin.sock\"\n\
          upstream.app.servers = [\"{}\"]\nprocess.stop_grace = \"1h\"\n",

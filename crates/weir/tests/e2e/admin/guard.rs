@@ -3,9 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use tempfile::TempDir;
-
-use crate::harness::{Client, Origin, Response, Weir, eventually};
+use crate::harness::{Client, Origin, Response, Weir, config_with, eventually, temporary_folder};
 
 const PASSWORD: &str = "correct horse battery";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -15,7 +13,7 @@ const BASIC: &str = "Basic b3BzOmNvcnJlY3QgaG9yc2UgYmF0dGVyeQ==";
 
 /// Weir in front of `origin`, with more settings of `[admin]` in the form of dotted keys, and files with secrets in its folder.
 fn weir(origin: &Origin, admin: &str) -> Weir {
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     for (file, secret) in [("password", PASSWORD), ("token", TOKEN)] {
         let path = folder.path().join(file);
         std::fs::write(&path, format!("{secret}\n")).expect("the folder takes a file");
@@ -25,11 +23,7 @@ fn weir(origin: &Origin, admin: &str) -> Weir {
 }
 
 fn config(origin: &Origin, admin: &str) -> String {
-    format!(
-        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         upstream.app.servers = [{}]\nadmin.address = \"127.0.0.1:0\"\n{admin}\n",
-        origin.named("s0")
-    )
+    config_with(&[origin.named("s0")], admin)
 }
 
 const BOTH: &str = "admin.user = \"ops\"\nadmin.password_file = \"password\"\nadmin.token_file = \"token\"";

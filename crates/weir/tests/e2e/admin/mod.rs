@@ -1,7 +1,6 @@
-//! The admin listener and the runtime socket: who may do what there, what they show of the running process, and what can be changed.
+//! The admin listener and the runtime socket: who may use them, what they show of the running process, and what they can change.
 //!
-//! What they only pass on belongs elsewhere: metrics and the stories of exchanges to `observability`, the effect of a drain to
-//! `upstream`.
+//! Metrics and records of exchanges belong to `observability`, the effect of a drain on traffic to `upstream`.
 
 mod guard;
 mod overview;

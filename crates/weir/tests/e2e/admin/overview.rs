@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::weir::command;
-use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok, run};
 
 fn overview(weir: &Weir) -> Value {
     let response = Client::get_by_address(weir.address("admin"), "/api/overview");
@@ -22,12 +21,7 @@ fn start(origin: &Origin) -> Weir {
 
 #[test]
 fn the_overview_shows_what_was_counted_and_where() {
-    let origin = Origin::start(|conn| {
-        loop {
-            conn.request()?;
-            conn.send(ok("hello"))?;
-        }
-    });
+    let origin = Origin::serving("hello");
     let weir = start(&origin);
     for _ in 0..3 {
         assert_eq!(Client::get(weir.web(), "/").text(), "hello");
@@ -134,8 +128,8 @@ fn many_servers_are_shown_page_by_page() {
         assert_eq!(get(&format!("/{path}")).status, status, "{path}");
     }
     assert!(get("/?page=2").text().contains("Page 2 of 2"));
-    let printed = command(&["ctl", "show", "--admin", &weir.address("admin").to_string()]).output();
-    let whole: Value = serde_json::from_slice(&printed.expect("weir runs").stdout).expect("it is JSON");
+    let printed = run(&["ctl", "show", "--admin", &weir.address("admin").to_string()]).stdout;
+    let whole: Value = serde_json::from_str(&printed).expect("it is JSON");
     assert_eq!(shown(&whole), [("app".to_owned(), 1_200), ("few".to_owned(), 1)], "of all pages");
     let metrics = get("/metrics?upstream=few").text();
     assert!(

@@ -1,53 +1,19 @@
 //! Profiles of the running process: `/api/profile/cpu`, `/api/profile/memory` and `weir ctl profile`.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use serde_json::Value;
 
-use crate::harness::weir::command;
-use crate::harness::{Client, Origin, Response, Weir, eventually, origin::ok};
-
-fn origin() -> Origin {
-    Origin::start(|conn| {
-        loop {
-            conn.request()?;
-            conn.send(ok("hello"))?;
-        }
-    })
-}
+use crate::harness::{BackgroundTraffic, Client, Origin, Response, Weir, eventually, run};
 
 fn start(origin: &Origin) -> Weir {
     Weir::proxying_with(origin, "admin = { address = \"127.0.0.1:0\", changes = true }\nprocess.workers = 2")
 }
 
-/// Posts nothing to `target`, as no browser does: it says of no page that it made the request.
-fn post(admin: SocketAddr, target: &str) -> Response {
-    post_with(admin, target, "Accept: */*")
-}
-
 fn post_with(admin: SocketAddr, target: &str, field: &str) -> Response {
     let request = format!("POST {target} HTTP/1.1\r\nHost: {admin}\r\n{field}\r\nContent-Length: 0\r\n\r\n");
     Client::exchange(admin, &request)
-}
-
-/// Runs `work` while a client sends one request after the other, each of which has to be answered.
-fn under_traffic<T>(web: SocketAddr, work: impl FnOnce() -> T) -> T {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut client = Client::connect(web);
-            while !is_over.load(Ordering::Relaxed) {
-                client.send_get("/");
-                let response = client.response();
-                assert_eq!((response.status, response.text().as_str()), (200, "hello"));
-            }
-        });
-        let done = work();
-        is_over.store(true, Ordering::Relaxed);
-        done
-    })
 }
 
 /// Whether every element ends, in order, and every text is escaped.
@@ -74,64 +40,59 @@ fn is_well_formed(xml: &str) -> bool {
 
 #[test]
 fn the_cpu_time_of_each_thread_is_drawn_while_requests_go_on() {
-    let origin = origin();
+    let origin = Origin::serving("hello");
     let weir = start(&origin);
-    let admin = weir.address("admin");
-    under_traffic(weir.web(), || {
-        // On a machine that has no time for it, a second can be too short for a sample.
-        eventually("a worker was sampled in the middle of its work", || {
-            let response = post(admin, "/api/profile/cpu?seconds=1");
-            assert_eq!((response.status, response.field("Content-Type")), (200, Some("image/svg+xml")));
-            let svg = response.text();
-            assert!(is_well_formed(&svg), "{svg}");
-            let has = |name: &str| svg.contains(&format!("<title>{name}"));
-            has("weir-worker-") && has("weir_proxy::worker::run") && has("weir_proxy::exchange::")
-        });
-        eventually("the same as text", || {
-            let response = post(admin, "/api/profile/cpu?seconds=1&format=folded");
-            let text = response.text();
-            let lines = text.lines().map(|line| line.rsplit_once(' ').expect("a line ends in a number"));
-            let counts = lines.map(|(stack, count)| (stack, count.parse::<u64>().expect("it is a number")));
-            counts.filter(|(stack, _)| stack.starts_with("weir-worker-")).map(|(_, count)| count).sum::<u64>()
-                > 0
-        });
+    let traffic = BackgroundTraffic::start(weir.web());
+    // On a machine that has no time for it, a second can be too short for a sample.
+    eventually("a worker was sampled in the middle of its work", || {
+        let response = weir.admin_post("/api/profile/cpu?seconds=1");
+        assert_eq!((response.status, response.field("Content-Type")), (200, Some("image/svg+xml")));
+        let svg = response.text();
+        assert!(is_well_formed(&svg), "{svg}");
+        let has = |name: &str| svg.contains(&format!("<title>{name}"));
+        has("weir-worker-") && has("weir_proxy::worker::run") && has("weir_proxy::exchange::")
     });
+    eventually("the same as text", || {
+        let response = weir.admin_post("/api/profile/cpu?seconds=1&format=folded");
+        let text = response.text();
+        let lines = text.lines().map(|line| line.rsplit_once(' ').expect("a line ends in a number"));
+        let counts = lines.map(|(stack, count)| (stack, count.parse::<u64>().expect("it is a number")));
+        counts.filter(|(stack, _)| stack.starts_with("weir-worker-")).map(|(_, count)| count).sum::<u64>() > 0
+    });
+    traffic.end();
 }
 
 #[test]
 fn there_is_one_profile_at_a_time_and_requests_go_on() {
-    let origin = origin();
+    let origin = Origin::serving("hello");
     let weir = start(&origin);
-    let admin = weir.address("admin");
-    under_traffic(weir.web(), || {
-        eventually("two that are asked for at once meet", || {
-            let ask = || post(admin, "/api/profile/cpu?seconds=2").status;
-            let mut statuses = thread::scope(|scope| {
-                [scope.spawn(ask), scope.spawn(ask)].map(|asked| asked.join().expect("it asks"))
-            });
-            statuses.sort_unstable();
-            assert_eq!(statuses[0], 200);
-            statuses[1] == 409
+    let traffic = BackgroundTraffic::start(weir.web());
+    eventually("two that are asked for at once meet", || {
+        let ask = || weir.admin_post("/api/profile/cpu?seconds=2").status;
+        let mut statuses = thread::scope(|scope| {
+            [scope.spawn(ask), scope.spawn(ask)].map(|asked| asked.join().expect("it asks"))
         });
+        statuses.sort_unstable();
+        assert_eq!(statuses[0], 200);
+        statuses[1] == 409
     });
-    assert_eq!(post(admin, "/api/profile/memory").status, 200, "the one before has ended");
+    traffic.end();
+    assert_eq!(weir.admin_post("/api/profile/memory").status, 200, "the one before has ended");
 }
 
 #[test]
 fn every_page_of_memory_is_in_one_kind() {
-    let origin = origin();
+    let origin = Origin::serving("hello");
     let weir = start(&origin);
-    let admin = weir.address("admin");
     let _open: Vec<Client> = (0..7)
         .map(|_| {
             let mut client = Client::connect(weir.web());
-            client.send_get("/");
-            assert_eq!(client.response().status, 200);
+            assert_eq!(client.fetch("/").status, 200);
             client
         })
         .collect();
     eventually("what the workers hold is accounted for", || {
-        let response = post(admin, "/api/profile/memory");
+        let response = weir.admin_post("/api/profile/memory");
         assert_eq!((response.status, response.field("Content-Type")), (200, Some("application/json")));
         let shown: Value = serde_json::from_str(&response.text()).expect("it is JSON");
         let sum = |key: &str, of: &str| {
@@ -160,7 +121,7 @@ fn every_page_of_memory_is_in_one_kind() {
 
 #[test]
 fn profiles_are_for_those_who_may_change_things() {
-    let origin = origin();
+    let origin = Origin::serving("hello");
     let weir = start(&origin);
     let admin = weir.address("admin");
     for what in ["cpu", "memory"] {
@@ -172,14 +133,14 @@ fn profiles_are_for_those_who_may_change_things() {
         assert_eq!((response.status, response.field("Allow")), (405, Some("POST")));
     }
     for query in ["seconds=0", "seconds=61", "seconds=x", "format=png", "secs=1"] {
-        let response = post(admin, &format!("/api/profile/cpu?{query}"));
+        let response = weir.admin_post(&format!("/api/profile/cpu?{query}"));
         assert_eq!(response.status, 400, "{query}");
     }
-    assert_eq!(post(admin, "/api/profile/disk").status, 404);
+    assert_eq!(weir.admin_post("/api/profile/disk").status, 404);
 
     let weir = Weir::proxying_with(&origin, "admin.address = \"127.0.0.1:0\"");
     for what in ["cpu", "memory"] {
-        let response = post(weir.address("admin"), &format!("/api/profile/{what}"));
+        let response = weir.admin_post(&format!("/api/profile/{what}"));
         assert_eq!(response.status, 403);
         assert!(response.text().contains("`admin.changes`"), "{}", response.text());
     }
@@ -187,16 +148,14 @@ fn profiles_are_for_those_who_may_change_things() {
 
 #[test]
 fn a_command_writes_profiles_down() {
-    let origin = origin();
+    let origin = Origin::serving("hello");
     let weir = start(&origin);
     let admin = weir.address("admin").to_string();
     let file = weir.folder().join("weir.svg");
     let path = file.to_str().expect("temporary paths are UTF-8");
     let run = |arguments: &[&str]| {
-        let output = command(&[&["ctl", "profile"], arguments, &["--admin", &admin]].concat()).output();
-        let output = output.expect("the program was built with this test");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
-        (output.status.code(), text(output.stdout), text(output.stderr))
+        let done = run(&[&["ctl", "profile"], arguments, &["--admin", &admin]].concat());
+        (done.code, done.stdout, done.stderr)
     };
     let (code, printed, said) = run(&["cpu", "--seconds", "1", "-o", path]);
     assert_eq!((code, printed.as_str()), (Some(0), ""), "{said}");

@@ -1,20 +1,9 @@
 //! The status page in a real browser: live without being loaded anew, for every screen, and by keyboard.
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use serde_json::json;
 
 use crate::harness::browser::Browser;
-use crate::harness::origin::ok;
-use crate::harness::{Client, Origin, Weir, eventually};
-
-fn origin() -> Origin {
-    Origin::start(|conn| {
-        loop {
-            conn.request()?;
-            conn.send(ok("answer"))?;
-        }
-    })
-}
+use crate::harness::{Client, Origin, Weir, eventually, temporary_folder};
 
 /// Two servers `one` and `two` behind the listener `web`, and an upstream that nobody serves.
 fn config(origins: &[Origin], admin: &str) -> String {
@@ -42,7 +31,7 @@ const REQUESTS: &str = "[data-at='listeners.0'] [data-v=requests]";
 
 #[test]
 fn figures_change_without_loading_the_page_anew() {
-    let origins = [origin(), origin()];
+    let origins = [Origin::serving("answer"), Origin::serving("answer")];
     let weir = Weir::start(&config(&origins, ""));
     let mut browser = Browser::start();
     open(&mut browser, &format!("http://{}/", weir.address("admin")));
@@ -102,7 +91,7 @@ fn figures_change_without_loading_the_page_anew() {
 
 #[test]
 fn the_page_fits_every_screen_and_needs_no_script() {
-    let origins = [origin(), origin()];
+    let origins = [Origin::serving("answer"), Origin::serving("answer")];
     let weir = Weir::start(&config(&origins, "admin.changes = true"));
     Client::get(weir.web(), "/gone/");
     let mut browser = Browser::start();
@@ -149,7 +138,7 @@ fn the_page_fits_every_screen_and_needs_no_script() {
 
 #[test]
 fn a_server_is_drained_by_keyboard() {
-    let origins = [origin(), origin()];
+    let origins = [Origin::serving("answer"), Origin::serving("answer")];
     let weir = Weir::start(&config(&origins, "admin.changes = true"));
     let mut browser = Browser::start();
     open(&mut browser, &format!("http://{}/", weir.address("admin")));
@@ -181,7 +170,7 @@ fn a_server_is_drained_by_keyboard() {
 
 #[test]
 fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
-    let origins = [origin(), origin()];
+    let origins = [Origin::serving("answer"), Origin::serving("answer")];
     let config = config(&origins, "admin.changes = true");
     let weir = Weir::start(&config);
     let mut browser = Browser::start();
@@ -220,11 +209,7 @@ fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
     browser.press("Enter");
     eventually("the dialog says why not", || browser.text("#change-said").contains("`deadline`"));
     assert!(is_open(&mut browser));
-    let two = || {
-        let overview = Client::get_by_address(weir.address("admin"), "/api/overview").text();
-        let overview: Value = serde_json::from_str(&overview).expect("it is JSON");
-        overview["upstreams"][0]["servers"][1].clone()
-    };
+    let two = || weir.admin_json("/api/overview")["upstreams"][0]["servers"][1].clone();
     assert_eq!([&two()["mode"], &two()["weight"]], [&json!("serving"), &json!(1)]);
     browser.evaluate("document.querySelector('#change form').elements.deadline.value = '10m'");
     browser.press("Enter");
@@ -263,7 +248,7 @@ fn twelve(origins: &[Origin]) -> String {
 
 #[test]
 fn many_upstreams_are_lines_that_are_searched_and_changed_together() {
-    let origins = [origin(), origin()];
+    let origins = [Origin::serving("answer"), Origin::serving("answer")];
     let weir = Weir::start(&twelve(&origins));
     let mut browser = Browser::start();
     browser.resize(1280, false);
@@ -325,7 +310,7 @@ fn many_upstreams_are_lines_that_are_searched_and_changed_together() {
 
 #[test]
 fn profiles_are_for_the_own_page_where_changes_are_allowed() {
-    let origins = [origin(), origin()];
+    let origins = [Origin::serving("answer"), Origin::serving("answer")];
     let weir = Weir::start(&config(&origins, "admin.changes = true"));
     let page = format!("http://{}/", weir.address("admin"));
     let mut browser = Browser::start();
@@ -363,9 +348,9 @@ fn profiles_are_for_the_own_page_where_changes_are_allowed() {
 
 #[test]
 fn a_browser_comes_in_by_a_password() {
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     std::fs::write(folder.path().join("password"), "correct horse").expect("the folder takes a file");
-    let origins = [origin(), origin()];
+    let origins = [Origin::serving("answer"), Origin::serving("answer")];
     let admin = "admin.changes = true\nadmin.user = \"ops\"\nadmin.password_file = \"password\"";
     let weir = Weir::start_in(folder, &config(&origins, admin));
     let mut browser = Browser::start();

@@ -6,9 +6,8 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::run;
-use crate::harness::Client;
-use crate::harness::weir::{command, wait_for_exit};
+use crate::harness::program::{command, wait_for_exit};
+use crate::harness::{Client, run};
 
 /// The rows of the last table by the name in their first column.
 fn cells<'a>(text: &'a str, name: &str) -> Vec<&'a str> {

@@ -1,10 +1,9 @@
 //! `weir explain` says what `weir serve` does: the same config, the same requests, the same route and server.
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-use super::{ConfigFile, run};
-use crate::harness::{Client, Origin, Weir};
+use super::THREE_ROUTES;
+use crate::harness::{Client, Origin, Response, Weir, WrittenConfig, run, temporary_folder};
 
 /// A config whose servers are these origins; each answers with its name.
 fn config(origins: &[Origin; 3]) -> String {
@@ -64,7 +63,7 @@ impl Asked {
         serde_json::from_str(&done.stdout).expect("the explanation is JSON")
     }
 
-    fn sent(&self, weir: &Weir) -> crate::harness::Response {
+    fn sent(&self, weir: &Weir) -> Response {
         let headers: String = self.headers.iter().map(|header| format!("{header}\r\n")).collect();
         let request =
             format!("{} {} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", self.method, self.target, self.host);
@@ -76,8 +75,8 @@ impl Asked {
 fn it_says_what_serve_does() {
     let origins = ["one", "two", "three"].map(Origin::serving);
     let text = config(&origins);
-    let file = ConfigFile::new(&text);
-    let weir = Weir::start_in(TempDir::new().expect("the system has a folder for temporary files"), &text);
+    let file = WrittenConfig::new(&text);
+    let weir = Weir::start_in(temporary_folder(), &text);
     let ask = |method, host, target: &str, headers: &[&str]| Asked {
         method,
         host,
@@ -130,13 +129,33 @@ fn it_says_what_serve_does() {
 
 #[test]
 fn what_is_not_clear_is_asked_back() {
-    let file = ConfigFile::new(
+    let file = WrittenConfig::new(
         "listener.one = { address = \":1\", upstream = \"a\" }\nlistener.two = { address = \":2\", upstream = \"a\" }\nupstream.a.servers = [\"10.0.0.1:80\"]\n",
     );
     let done = run(&["explain", file.path(), "/x"]);
     assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
     assert!(done.stderr.contains("--listener one of one (:1), two (:2)"), "{done:?}");
     assert_eq!(run(&["explain", file.path(), "/x", "--listener", "two"]).code, Some(0));
-    let bad = run(&["explain", ConfigFile::new("listener = 1\n").path(), "/x"]);
+    let bad = run(&["explain", WrittenConfig::new("listener = 1\n").path(), "/x"]);
     assert!(bad.code == Some(2) && bad.stderr.contains("listener"), "{bad:?}");
+}
+
+#[test]
+fn it_names_route_upstream_and_servers() {
+    let file = WrittenConfig::new(THREE_ROUTES);
+    let explain = |arguments: &[&str]| run(&[&["explain", file.path()], arguments].concat());
+    let api = explain(&["http://any.test/api/users?x=1"]);
+    assert_eq!(api.code, Some(0), "{}", api.stdout);
+    for expected in ["/api/", "api", "10.0.0.1:80", "10.0.0.2:80"] {
+        assert!(api.stdout.contains(expected), "{expected} is missing in:\n{}", api.stdout);
+    }
+    assert!(!api.stdout.contains("10.0.0.3:80"), "not a candidate:\n{}", api.stdout);
+    let moved = explain(&["http://old.test/x"]);
+    assert!(
+        moved.stdout.contains("https://new.test/x") || moved.stdout.contains("https://new.test{path}"),
+        "{}",
+        moved.stdout
+    );
+    let rest = explain(&["http://any.test/apix", "-X", "POST", "-H", "X-A: b"]);
+    assert!(rest.stdout.contains("rest") && rest.stdout.contains("10.0.0.3:80"), "{}", rest.stdout);
 }

@@ -1,6 +1,6 @@
-//! What is made from definitions: completions, manual pages, the reference and the schema of the config.
+//! What is made from definitions: help, completions, manual pages, the reference and the schema of the config.
 
-use super::run;
+use crate::harness::run;
 
 #[test]
 fn completions_know_the_commands() {
@@ -34,4 +34,16 @@ fn the_config_describes_itself() {
     assert!(schema["$schema"].is_string(), "{schema:#}");
     let help = run(&["--help"]).stdout;
     assert!(!help.contains("schema"), "for the makers of documents, not for everybody: {help}");
+}
+
+#[test]
+fn help_has_examples() {
+    let help = run(&["--help"]);
+    assert_eq!(help.code, Some(0));
+    for word in ["serve", "check", "explain", "weir.toml"] {
+        assert!(help.text().contains(word), "{word} is missing in:\n{}", help.text());
+    }
+    let version = run(&["--version"]);
+    assert!(version.code == Some(0) && version.text().starts_with("weir "), "{}", version.text());
+    assert_ne!(run(&["no-such-command"]).code, Some(0));
 }

@@ -1,13 +1,12 @@
 //! `weir lab`: the lab beside the program, or on the PATH, gets the command line as it was typed.
 
+use crate::harness::{CommandResult, temporary_folder};
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use tempfile::TempDir;
-
-use super::{Done, utf8};
 
 /// A folder with the program in it, and nothing else: it lies where the program was built, so that a link will do.
 fn folder_with_weir() -> (TempDir, PathBuf) {
@@ -15,6 +14,10 @@ fn folder_with_weir() -> (TempDir, PathBuf) {
     let program = folder.path().join("weir");
     std::fs::hard_link(env!("CARGO_BIN_EXE_weir"), &program).expect("both are below the target folder");
     (folder, program)
+}
+
+fn run(program: &Path, arguments: &[&str], path: &OsStr) -> CommandResult {
+    CommandResult::of(Command::new(program).args(arguments).env("PATH", path))
 }
 
 /// A lab that says how it was called, and ends with an exit code of its own.
@@ -25,16 +28,10 @@ fn put_lab(folder: &Path, name: &str) {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("the test owns the file");
 }
 
-fn run(program: &Path, arguments: &[&str], path: &OsStr) -> Done {
-    let output = Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
-    let output = output.expect("the program was built with this test");
-    Done { code: output.status.code(), stdout: utf8(output.stdout), stderr: utf8(output.stderr) }
-}
-
 #[test]
 fn the_lab_gets_the_command_line_as_it_was_typed() {
     let (folder, weir) = folder_with_weir();
-    let elsewhere = TempDir::new().expect("the system has a folder for temporary files");
+    let elsewhere = temporary_folder();
     put_lab(elsewhere.path(), "on-the-path");
     let typed = ["lab", "run", "l7-keepalive", "--short", "--help", "-x"];
     let done = run(&weir, &typed, elsewhere.path().as_os_str());

@@ -1,57 +1,34 @@
-//! The commands as somebody types them: what they print, where, and with which exit code.
+//! The command line: what each command prints, to which stream, and with which exit code.
 //!
-//! What `weir serve` does with requests belongs to the folders beside this one.
+//! What `weir serve` does with requests belongs to the other folders, how it starts and stops to `lifecycle`.
 
-mod config_commands;
 mod check;
 mod explain;
 mod demo;
 mod generated;
 mod lab;
-mod start;
 
-use std::path::PathBuf;
-use std::process::{Output, Stdio};
+/// A good config with three routes.
+const THREE_ROUTES: &str = r#"
+[listener.web]
+address = "127.0.0.1:0"
 
-use tempfile::TempDir;
+[[listener.web.route]]
+path = "/api/"
+upstream = "api"
 
-use crate::harness::weir::command;
+[[listener.web.route]]
+host = "old.test"
+redirect = { to = "https://new.test{path}" }
 
-/// What a command left behind.
-#[derive(Debug)]
-struct Done {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
+[[listener.web.route]]
+name = "rest"
+path = "/"
+upstream = "site"
 
-/// Runs the program to its end.
-fn run(arguments: &[&str]) -> Done {
-    let output =
-        command(arguments).stdin(Stdio::null()).output().expect("the program was built with this test");
-    let Output { status, stdout, stderr } = output;
-    Done { code: status.code(), stdout: utf8(stdout), stderr: utf8(stderr) }
-}
+[upstream.api]
+servers = ["10.0.0.1:80", { address = "10.0.0.2:80", weight = 2 }]
 
-fn utf8(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).expect("the program writes UTF-8")
-}
-
-/// A config in a folder of its own.
-struct ConfigFile {
-    _folder: TempDir,
-    path: PathBuf,
-}
-
-impl ConfigFile {
-    fn new(text: &str) -> ConfigFile {
-        let folder = TempDir::new().expect("the system has a folder for temporary files");
-        let path = folder.path().join("weir.toml");
-        std::fs::write(&path, text).expect("the test owns the folder");
-        ConfigFile { _folder: folder, path }
-    }
-
-    fn path(&self) -> &str {
-        self.path.to_str().expect("temporary paths are UTF-8")
-    }
-}
+[upstream.site]
+servers = ["10.0.0.3:80"]
+"#;

@@ -74,8 +74,7 @@ fn one_gibibyte_through_a_slow_reader() {
     }
     assert_eq!(got, LEN);
     check_growth(&weir, before, "after the body");
-    client.send_get("/after");
-    assert_eq!(client.response().text(), "quick");
+    assert_eq!(client.fetch("/after").text(), "quick");
 }
 
 #[test]
@@ -179,8 +178,7 @@ fn latencies(client: &mut Client, time: Duration) -> Vec<Duration> {
     while worst.is_empty() || start.elapsed() < time {
         let mut batch = [Duration::ZERO; BATCH].map(|_| {
             let asked = now();
-            client.send_get("/other");
-            assert_eq!(client.response().text(), "quick");
+            assert_eq!(client.fetch("/other").text(), "quick");
             asked.elapsed()
         });
         batch.sort_unstable();

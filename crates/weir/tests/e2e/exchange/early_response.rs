@@ -31,8 +31,7 @@ fn both_directions_flow_at_the_same_time() {
     if head.fields.lists("connection", "close") {
         client.assert_closed();
     } else {
-        client.send_get("/after");
-        assert_eq!(client.response().text(), "/after");
+        assert_eq!(client.fetch("/after").text(), "/after");
     }
 }
 

@@ -56,10 +56,8 @@ fn the_connection_goes_on_after_an_answer() {
     let weir = weir_with_nothing_behind();
     let mut client = Client::connect(weir.web());
     for _ in 0..3 {
-        client.send_get("/none");
-        assert_eq!(client.response().status, 404);
-        client.send_get("/app");
-        assert_eq!(client.response().status, 502);
+        assert_eq!(client.fetch("/none").status, 404);
+        assert_eq!(client.fetch("/app").status, 502);
     }
 }
 
@@ -96,8 +94,7 @@ fn sound_exchanges_are_counted_too() {
     let weir = Weir::proxying_with(&origin, "admin.address = \"127.0.0.1:0\"");
     let mut client = Client::connect(weir.web());
     for _ in 0..5 {
-        client.send_get("/");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/").status, 200);
     }
     eventually("five requests are counted", || {
         let metrics = weir.metrics();

@@ -143,8 +143,7 @@ fn each_request_has_an_id_of_its_own() {
     for _ in 0..10 {
         let mut client = Client::connect(weir.web());
         for _ in 0..10 {
-            client.send_get("/");
-            assert_eq!(client.response().status, 200);
+            assert_eq!(client.fetch("/").status, 200);
         }
     }
     let ids: HashSet<String> =

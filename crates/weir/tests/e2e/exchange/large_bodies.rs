@@ -2,14 +2,10 @@
 
 use std::thread;
 
+use crate::harness::scripts::pattern;
 use crate::harness::{Client, End, Origin, Weir};
 
 const BYTES: usize = 3 << 20;
-
-/// No two places of it look alike.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len as u32).flat_map(|at| (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()).take(len).collect()
-}
 
 fn assert_same(got: &[u8], expected: &[u8]) {
     assert_eq!(got.len(), expected.len());
@@ -40,8 +36,7 @@ fn responses_of_many_sizes_follow_each_other_on_one_connection() {
             let mut client = Client::connect(weir.web());
             let expected = pattern(len);
             for _ in 0..3 {
-                client.send_get("/");
-                assert_same(&client.response().body.bytes, &expected);
+                assert_same(&client.fetch("/").body.bytes, &expected);
             }
             assert_eq!(origin.connections(), 1, "{len} bytes in pieces of {piece}");
         }

@@ -5,9 +5,11 @@
 use std::time::Duration;
 
 use crate::harness::origin::Connection;
-use crate::harness::tls::ECDSA;
+use crate::harness::scripts::pattern;
+use crate::harness::tls::WEB_TLS;
 use crate::harness::watchdog::work;
-use crate::harness::{Authority, Client, End, Gate, Origin, Weir};
+use crate::harness::websocket::{HANDSHAKE, SWITCH};
+use crate::harness::{CertificateAuthority, Client, End, Gate, Origin, Weir, config_with, temporary_folder};
 
 /// The least that a busy direction moves inside the kernel is more than one buffer.
 const LENGTHS: [usize; 3] = [10, 3_000, 40_000];
@@ -15,46 +17,29 @@ const LENGTHS: [usize; 3] = [10, 3_000, 40_000];
 /// More than the kernel keeps for a client that does not read.
 const CUT_BYTES: usize = 2_000_000;
 
-const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
-
 fn rounds() -> usize {
     std::env::var("WEIR_LAST_BYTES_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(40)
-}
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at / 7 % 251) as u8).collect()
 }
 
 /// A Weir in front of `origin` whose clients may have TLS.
 struct Site {
     weir: Weir,
-    authority: Option<Authority>,
+    authority: Option<CertificateAuthority>,
 }
 
 impl Site {
     fn start(origin: &Origin, has_tls: bool, settings: &str) -> Site {
-        let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-        let authority = has_tls.then(Authority::new);
-        let mut tls = "";
-        if let Some(authority) = &authority {
-            authority.issue(folder.path(), "a", &["a.test"], ECDSA);
-            tls = "listener.web.tls.certificates = [{ certificate = \"a.pem\", key = \"a.key\" }]";
-        }
-        let text = format!(
-            "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-             upstream.app.servers = [\"{}\"]\nadmin.address = \"127.0.0.1:0\"\n{tls}\n{settings}\n",
-            origin.address()
-        );
+        let authority = has_tls.then(CertificateAuthority::new);
+        let folder = authority.as_ref().map_or_else(temporary_folder, CertificateAuthority::folder_for_web);
+        let tls = if has_tls { WEB_TLS } else { "" };
+        let text = config_with(&[origin.entry()], &format!("{tls}{settings}"));
         Site { weir: Weir::start_in(folder, &text), authority }
     }
 
     fn connect(&self) -> Client {
         match &self.authority {
             None => Client::connect(self.weir.web()),
-            Some(authority) => crate::harness::tls::connect(self.weir.web(), authority.client(), "a.test"),
+            Some(authority) => authority.connect(self.weir.web()),
         }
     }
 

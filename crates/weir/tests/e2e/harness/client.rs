@@ -39,6 +39,12 @@ impl Response {
         self.head.fields.lists("connection", "close")
     }
 
+    /// The cookie that it sets, as a client gives it back.
+    pub(crate) fn cookie(&self) -> String {
+        let set = self.field("Set-Cookie").unwrap_or_else(|| panic!("no cookie: {self:?}"));
+        set.split(';').next().unwrap_or_default().to_owned()
+    }
+
     /// The reason code of an answer that Weir gave itself.
     pub(crate) fn reason(&self) -> Option<&str> {
         self.field("weir-reason")
@@ -150,6 +156,22 @@ impl Client {
     /// Reads the response to a request of any method with an ordinary response body.
     pub(crate) fn response(&mut self) -> Response {
         self.response_to("GET")
+    }
+
+    /// Sends a GET of `target` with a Host and reads the response that comes next; the connection goes on.
+    pub(crate) fn fetch(&mut self, target: &str) -> Response {
+        self.send_get(target);
+        self.response()
+    }
+
+    /// Reads the response to a request of any method with an ordinary response body, past all interim ones.
+    pub(crate) fn final_response(&mut self) -> Response {
+        loop {
+            let response = self.response();
+            if response.status >= 200 {
+                return response;
+            }
+        }
     }
 
     /// Reads one response, interim or final, to a request of `method`.

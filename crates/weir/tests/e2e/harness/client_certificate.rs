@@ -12,7 +12,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
-use super::tls::{Authority, ECDSA};
+use super::tls::{CertificateAuthority, ECDSA};
 
 /// A certificate with its key.
 pub(crate) struct ClientCertificate {
@@ -23,7 +23,7 @@ pub(crate) struct ClientCertificate {
     serial: SerialNumber,
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// A certificate for whoever is called `name`, otherwise as `change` makes it.
     pub(crate) fn certify(
         &self,

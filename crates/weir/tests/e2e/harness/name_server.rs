@@ -20,7 +20,7 @@ const TTL_SECONDS: u32 = 1;
 
 /// What every question is answered with.
 #[derive(Debug, Clone)]
-pub(crate) enum Answer {
+pub(crate) enum DnsAnswer {
     /// Those of these addresses that are of the family asked for.
     Addresses(Vec<IpAddr>),
     /// The server could not find out (RCODE 2).
@@ -31,7 +31,7 @@ pub(crate) enum Answer {
 
 #[derive(Debug)]
 struct State {
-    answer: Answer,
+    answer: DnsAnswer,
     /// Questions answered with the present answer.
     asked: usize,
     stopping: bool,
@@ -78,7 +78,7 @@ impl NameServer {
     }
 
     /// Changes what every question is answered with.
-    pub(crate) fn answer(&self, answer: Answer) {
+    pub(crate) fn answer(&self, answer: DnsAnswer) {
         let mut state = lock(&self.state);
         state.answer = answer;
         state.asked = 0;
@@ -100,14 +100,14 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn parse(addresses: &[&str]) -> Answer {
-    Answer::Addresses(
+fn parse(addresses: &[&str]) -> DnsAnswer {
+    DnsAnswer::Addresses(
         addresses.iter().map(|text| text.parse().expect("the test gives IP addresses")).collect(),
     )
 }
 
 /// The response to a query; `None` when that is not one.
-fn respond(query: &[u8], answer: &Answer) -> Option<Vec<u8>> {
+fn respond(query: &[u8], answer: &DnsAnswer) -> Option<Vec<u8>> {
     let mut end = HEADER_LEN;
     while *query.get(end)? != 0 {
         end += usize::from(query[end]) + 1;
@@ -115,9 +115,11 @@ fn respond(query: &[u8], answer: &Answer) -> Option<Vec<u8>> {
     let question = query.get(HEADER_LEN..end + 5)?;
     let asked = u16::from_be_bytes([query[end + 1], query[end + 2]]);
     let (code, records) = match answer {
-        Answer::Addresses(addresses) => (0, addresses.iter().filter_map(|ip| record(*ip, asked)).collect()),
-        Answer::ServerFailure => (2, Vec::new()),
-        Answer::NoSuchName => (3, Vec::new()),
+        DnsAnswer::Addresses(addresses) => {
+            (0, addresses.iter().filter_map(|ip| record(*ip, asked)).collect())
+        }
+        DnsAnswer::ServerFailure => (2, Vec::new()),
+        DnsAnswer::NoSuchName => (3, Vec::new()),
     };
     let mut response = query[..2].to_vec();
     // A response, recursion desired and available; one question, the answers, nothing else.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::tls::Authority;
+use super::tls::CertificateAuthority;
 
 fn openssl(folder: &Path, arguments: &[&str]) -> String {
     let out = Command::new("openssl").current_dir(folder).args(arguments).output();
@@ -12,7 +12,7 @@ fn openssl(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(out.stdout).expect("openssl prints text")
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// What this authority says of the certificate in `STEM.pem` of `folder`, which holds for a week.
     pub(crate) fn vouch(&self, folder: &Path, stem: &str) -> Vec<u8> {
         let work = tempfile::TempDir::new().expect("the system has a folder for temporary files");

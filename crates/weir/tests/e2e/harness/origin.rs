@@ -57,7 +57,7 @@ impl Request {
 
 /// What the origin knows of one connection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ConnectionRecord {
     /// Every byte that a script read.
     pub(crate) received: Vec<u8>,
     /// How Weir ended the connection, once it did and the script looked.
@@ -66,7 +66,7 @@ pub(crate) struct Seen {
 
 #[derive(Default)]
 struct Record {
-    connections: Vec<Seen>,
+    connections: Vec<ConnectionRecord>,
     requests: Vec<Request>,
     failures: Vec<String>,
     open: Vec<Option<Stream>>,
@@ -102,8 +102,7 @@ pub(crate) struct Origin {
 impl Origin {
     /// Runs `script` on every accepted connection, over TCP on 127.0.0.1.
     pub(crate) fn start(script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static) -> Origin {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-        Origin::listen(listener, script)
+        Origin::listen(listening().0, script)
     }
 
     /// Runs `script` on every connection that `listener` accepts.
@@ -130,8 +129,7 @@ impl Origin {
         config: ServerConfig,
         script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
     ) -> Origin {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-        let address = Address::Tcp(listener.local_addr().expect("a bound socket has an address"));
+        let (listener, address) = listening();
         let config = Arc::new(config);
         Origin::run(address, Arc::new(script), move || {
             let (tcp, _) = listener.accept()?;
@@ -146,8 +144,7 @@ impl Origin {
         heard: impl Fn(String) + Send + 'static,
         script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
     ) -> Origin {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-        let address = Address::Tcp(listener.local_addr().expect("a bound socket has an address"));
+        let (listener, address) = listening();
         let config = Arc::new(config);
         Origin::run(address, Arc::new(script), move || {
             let (mut tcp, _) = listener.accept()?;
@@ -210,6 +207,11 @@ impl Origin {
         }
     }
 
+    /// As an entry of a list of servers, without a name.
+    pub(crate) fn entry(&self) -> String {
+        format!("\"{}\"", self.address())
+    }
+
     /// As an entry of a list of servers, called `name`.
     pub(crate) fn named(&self, name: &str) -> String {
         format!("{{ name = \"{name}\", address = \"{}\" }}", self.address())
@@ -221,7 +223,7 @@ impl Origin {
     }
 
     /// What is known of connection `index`.
-    pub(crate) fn connection(&self, index: usize) -> Seen {
+    pub(crate) fn connection(&self, index: usize) -> ConnectionRecord {
         self.shared.record().connections[index].clone()
     }
 
@@ -295,9 +297,16 @@ impl Drop for Origin {
     }
 }
 
+/// A listener on 127.0.0.1, and its address.
+fn listening() -> (TcpListener, Address) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    (listener, Address::Tcp(address))
+}
+
 fn spawn_script(shared: &Arc<Shared>, stream: Stream, script: Arc<Script>) {
     let index = shared.change(|record| {
-        record.connections.push(Seen::default());
+        record.connections.push(ConnectionRecord::default());
         record.open.push(stream.duplicate().ok());
         record.connections.len() - 1
     });

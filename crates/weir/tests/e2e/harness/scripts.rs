@@ -1,5 +1,5 @@
 //! What several tests have origins, and clients of tunnels, do: an echo, a mirror of raw bytes, an origin that holds requests
-//! until a gate opens, one that is ill as long as the test says so. What only one test needs stands in that test.
+//! until a gate opens, one that fails as long as the test says so. What only one test needs stands in that test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,53 +8,54 @@ use std::thread;
 use super::client::Client;
 use super::origin::{Connection, Origin, ok, status};
 use super::watchdog::Gate;
+use super::websocket::switch_and_return_bytes;
 
 /// What a mirror takes at a time.
 const PIECE_LEN: usize = 65_536;
 
-/// Whether a server is ill: turned by a test, asked by the scripts of its origins.
+/// Makes servers fail as long as it is on: set by a test, read by the scripts of its origins.
 #[derive(Clone)]
-pub(crate) struct Illness(Arc<AtomicBool>);
+pub(crate) struct FailureSwitch(Arc<AtomicBool>);
 
-impl Illness {
-    /// A server that is ill, or well, to begin with.
-    pub(crate) fn new(is_ill: bool) -> Illness {
-        Illness(Arc::new(AtomicBool::new(is_ill)))
+impl FailureSwitch {
+    /// One that is on, or off, to begin with.
+    pub(crate) fn new(is_on: bool) -> FailureSwitch {
+        FailureSwitch(Arc::new(AtomicBool::new(is_on)))
     }
 
-    /// Makes it ill, or well.
-    pub(crate) fn turn(&self, is_ill: bool) {
-        self.0.store(is_ill, Ordering::SeqCst);
+    /// Switches it on, or off.
+    pub(crate) fn set(&self, is_on: bool) {
+        self.0.store(is_on, Ordering::SeqCst);
     }
 
-    /// Whether it is ill now.
+    /// Whether servers fail now.
     pub(crate) fn is_on(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// An origin that does `deed` to every request while it is ill, and else answers with `name`.
-    pub(crate) fn strikes(
+    /// An origin that does `failure` with every request while this is on, and else answers with `name`.
+    pub(crate) fn origin(
         &self,
         name: &'static str,
-        deed: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
+        failure: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
     ) -> Origin {
-        let illness = self.clone();
+        let fails = self.clone();
         Origin::start(move |conn| {
             loop {
                 conn.request()?;
-                if illness.is_on() { deed(conn)? } else { conn.send(ok(name))? }
+                if fails.is_on() { failure(conn)? } else { conn.send(ok(name))? }
             }
         })
     }
 }
 
-/// Answers probes of `/healthz` with 500 while `illness` is on and with 200 else, and everything else with `name`.
-pub(crate) fn probed(name: &'static str, illness: &Illness) -> Origin {
-    let illness = illness.clone();
+/// Answers probes of `/healthz` with 500 while `fails` is on and with 200 else, and everything else with `name`.
+pub(crate) fn probed(name: &'static str, fails: &FailureSwitch) -> Origin {
+    let fails = fails.clone();
     Origin::start(move |conn| {
         loop {
             let is_probe = conn.request()?.target() == "/healthz";
-            let health = || status(if illness.is_on() { 500 } else { 200 });
+            let health = || status(if fails.is_on() { 500 } else { 200 });
             conn.send(if is_probe { health() } else { ok(name) })?;
         }
     })
@@ -62,12 +63,79 @@ pub(crate) fn probed(name: &'static str, illness: &Illness) -> Origin {
 
 /// Answers every request with its target and its body.
 pub(crate) fn echo() -> Origin {
-    Origin::start(|conn| {
+    echo_gated(&Gate::new(), "no target begins so")
+}
+
+/// The same, but those whose target begins with `held` are not answered before the gate is open.
+pub(crate) fn echo_gated(gate: &Gate, held: &'static str) -> Origin {
+    let gate = gate.clone();
+    Origin::start(move |conn| {
         loop {
             let request = conn.request()?;
+            if request.target().starts_with(held) {
+                gate.wait("the test lets the request go on");
+            }
             conn.send(ok(&format!("{}{}", request.target(), request.text())))?;
         }
     })
+}
+
+/// Answers `Expect: 100-continue` with 100, and every request with its body.
+pub(crate) fn continuing() -> Origin {
+    Origin::start(|conn| {
+        loop {
+            let head = conn.head()?;
+            if head.fields.lists("expect", "100-continue") {
+                conn.send("HTTP/1.1 100 Continue\r\n\r\n")?;
+            }
+            let request = conn.request_body(head)?;
+            conn.send(ok(&request.text()))?;
+        }
+    })
+}
+
+/// Answers with `name`; `/held` waits for the gate, `/socket` becomes a tunnel that sends every byte back.
+pub(crate) fn named(name: &'static str, gate: &Gate) -> Origin {
+    let gate = gate.clone();
+    Origin::start(move |conn| {
+        loop {
+            match conn.request()?.target() {
+                "/held" => gate.wait("the test lets the request go on"),
+                "/socket" => return switch_and_return_bytes(conn),
+                _ => {}
+            }
+            conn.send(ok(name))?;
+        }
+    })
+}
+
+/// Takes every request for one that opens a tunnel, and sends every byte of it back.
+pub(crate) fn tunnelling() -> Origin {
+    Origin::start(|conn| {
+        conn.request()?;
+        switch_and_return_bytes(conn)
+    })
+}
+
+/// As many origins, which answer with their number, from 0; `/held` waits for the gate.
+pub(crate) fn numbered(count: usize, gate: &Gate) -> Vec<Origin> {
+    let numbered = |number: usize| {
+        let gate = gate.clone();
+        Origin::start(move |conn| {
+            loop {
+                if conn.request()?.target() == "/held" {
+                    gate.wait("the test lets the request go on");
+                }
+                conn.send(ok(&number.to_string()))?;
+            }
+        })
+    };
+    (0..count).map(numbered).collect()
+}
+
+/// Bytes that do not repeat soon, so that what is lost, doubled or moved shows.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32).flat_map(|at| (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()).take(len).collect()
 }
 
 /// Sends back what comes, piece by piece, until that were `bytes`: both directions are full at a time.

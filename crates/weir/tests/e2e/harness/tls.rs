@@ -20,47 +20,65 @@ use rustls::{
     ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
     SupportedProtocolVersion,
 };
+use tempfile::TempDir;
 
 use super::client::Client;
+use super::program::temporary_folder;
 use super::stream::{Address, Stream};
 
 pub(crate) const ECDSA: &SignatureAlgorithm = &rcgen::PKCS_ECDSA_P256_SHA256;
 pub(crate) const RSA: &SignatureAlgorithm = &rcgen::PKCS_RSA_SHA256;
 pub(crate) const ED25519: &SignatureAlgorithm = &rcgen::PKCS_ED25519;
 
+/// Gives the listener `web` the certificate of [`CertificateAuthority::folder_for_web`].
+pub(crate) const WEB_TLS: &str =
+    "listener.web.tls.certificates = [{ certificate = \"a.pem\", key = \"a.key\" }]\n";
+
 /// Issues certificates.
-pub(crate) struct Authority {
+pub(crate) struct CertificateAuthority {
     pub(super) issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// A new one that nobody trusts yet.
-    pub(crate) fn new() -> Authority {
-        Authority::named(&[])
+    pub(crate) fn new() -> CertificateAuthority {
+        CertificateAuthority::named(&[])
     }
 
     /// One whose own certificate is for these names, so that it can be a server as well.
-    pub(crate) fn named(names: &[&str]) -> Authority {
-        Authority::named_with(names, |_| {})
+    pub(crate) fn named(names: &[&str]) -> CertificateAuthority {
+        CertificateAuthority::named_with(names, |_| {})
     }
 
     /// One whose own certificate is not valid any more.
-    pub(crate) fn expired() -> Authority {
-        Authority::named_with(&[], |params| {
+    pub(crate) fn expired() -> CertificateAuthority {
+        CertificateAuthority::named_with(&[], |params| {
             params.not_before = rcgen::date_time_ymd(2020, 1, 1);
             params.not_after = rcgen::date_time_ymd(2021, 1, 1);
         })
     }
 
-    fn named_with(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Authority {
+    /// A folder with a certificate for `a.test`, as [`WEB_TLS`] names it.
+    pub(crate) fn folder_for_web(&self) -> TempDir {
+        let folder = temporary_folder();
+        self.issue(folder.path(), "a", &["a.test"], ECDSA);
+        folder
+    }
+
+    /// A client that trusts this authority and asks for `a.test`.
+    pub(crate) fn connect(&self, to: SocketAddr) -> Client {
+        connect(to, self.client(), "a.test")
+    }
+
+    fn named_with(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> CertificateAuthority {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("the test gives host names");
-        params.distinguished_name.push(DnType::CommonName, "Authority of a test");
+        params.distinguished_name.push(DnType::CommonName, "CertificateAuthority of a test");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         change(&mut params);
         let key = KeyPair::generate_for(ECDSA).expect("a key can be made");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("the parameters are sound");
-        Authority { issuer }
+        CertificateAuthority { issuer }
     }
 
     /// Writes `STEM.pem` and `STEM.key` for these names into `folder`.
@@ -115,7 +133,7 @@ impl Authority {
         &self,
         names: &[&str],
         versions: &[&'static SupportedProtocolVersion],
-        clients: Option<&Authority>,
+        clients: Option<&CertificateAuthority>,
     ) -> ServerConfig {
         let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
         self.issue(folder.path(), "origin", names, ECDSA);
@@ -166,7 +184,7 @@ pub(crate) fn server_of(
     folder: &Path,
     stem: &str,
     versions: &[&'static SupportedProtocolVersion],
-    clients: Option<&Authority>,
+    clients: Option<&CertificateAuthority>,
 ) -> ServerConfig {
     let file = |extension: &str| folder.join(format!("{stem}.{extension}"));
     let chain = CertificateDer::pem_file_iter(file("pem")).and_then(Iterator::collect);

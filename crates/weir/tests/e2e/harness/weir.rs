@@ -8,16 +8,18 @@ use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, LazyLock, Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use tempfile::TempDir;
 
+use super::config::minimal;
 use super::metrics::Metrics;
 use super::origin::Origin;
+use super::program::{command, temporary_folder, wait_for_exit};
 use super::stream::Address;
-use super::watchdog::{WATCHDOG, eventually, now, pause};
+use super::watchdog::{WATCHDOG, eventually, now};
 
 /// A running Weir; dropping it kills the process.
 pub(crate) struct Weir {
@@ -32,7 +34,7 @@ pub(crate) struct Weir {
 impl Weir {
     /// Starts `weir serve` on the config `text`; in it `{dir}` stands for a folder of this process alone.
     pub(crate) fn start(text: &str) -> Weir {
-        Weir::start_in(TempDir::new().expect("the system has a folder for temporary files"), text)
+        Weir::start_in(temporary_folder(), text)
     }
 
     /// Starts `weir serve` on the config `text`, with `folder` as the place for its files.
@@ -51,7 +53,7 @@ impl Weir {
 
     /// Like [`Weir::start`], with a limit on open files.
     pub(crate) fn start_limited(open_files_max: u32, text: &str) -> Weir {
-        let folder = TempDir::new().expect("the system has a folder for temporary files");
+        let folder = temporary_folder();
         let file = folder.path().join("weir.toml");
         std::fs::write(&file, text).expect("the test's own folder takes a file");
         let inner = command(&["serve", file.to_str().expect("temporary paths are UTF-8")]);
@@ -324,57 +326,6 @@ impl Drop for Weir {
         let stderr = self.stderr();
         assert!(!stderr.contains("panicked at"), "Weir panicked:\n{stderr}");
     }
-}
-
-/// A listener `web` in front of these servers, with more settings of their upstream, one a line.
-pub(crate) fn config_of(origins: &[Origin], settings: &str) -> String {
-    let servers: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
-    format!(
-        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         [upstream.app]\nservers = [{}]\n{settings}\n",
-        servers.join(", ")
-    )
-}
-
-/// The config of one listener `web` in front of one origin, in dotted keys so that others can follow.
-fn minimal(origin: &Origin) -> String {
-    format!(
-        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n",
-        origin.address()
-    )
-}
-
-/// The program with `arguments`, not yet started. It dies with the thread that starts it, where `setpriv` of util-linux
-/// is there to see to that: a run of the tests that is killed drops nothing.
-pub(crate) fn command(arguments: &[&str]) -> Command {
-    const PROGRAM: &str = env!("CARGO_BIN_EXE_weir");
-    const SETPRIV: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
-    static HAS_SETPRIV: LazyLock<bool> = LazyLock::new(|| {
-        let mut trial = Command::new(SETPRIV[0]);
-        let trial = trial.args(&SETPRIV[1..]).arg("true").stderr(Stdio::null()).status();
-        trial.is_ok_and(|status| status.success())
-    });
-    let mut command = match *HAS_SETPRIV {
-        true => Command::new(SETPRIV[0]),
-        false => Command::new(PROGRAM),
-    };
-    if *HAS_SETPRIV {
-        command.args(&SETPRIV[1..]).arg(PROGRAM);
-    }
-    command.args(arguments);
-    command
-}
-
-/// Waits for a child under the watchdog; `None` when it outlives it.
-pub(crate) fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
-    let start = now();
-    while start.elapsed() < WATCHDOG {
-        if let Some(status) = child.try_wait().expect("a child can be asked") {
-            return Some(status);
-        }
-        pause();
-    }
-    None
 }
 
 fn follow(process: &mut Child, text: Arc<Mutex<String>>) -> (mpsc::Receiver<String>, JoinHandle<()>) {

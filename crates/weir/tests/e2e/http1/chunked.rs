@@ -46,8 +46,7 @@ fn a_response_in_chunks_of_every_size() {
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
     for _ in 0..2 {
-        client.send_get("/down");
-        let response = client.response();
+        let response = client.fetch("/down");
         assert_eq!(response.field("transfer-encoding"), Some("chunked"));
         assert_eq!(response.body.extensions, Vec::<String>::new(), "extensions are for one hop");
         assert_eq!(response.body.bytes.len(), (1..40).sum::<usize>() + 4_096 + 3 * 16_384 + 100_000);
@@ -147,8 +146,7 @@ fn trailers_of_a_response() {
         assert_eq!(response.body.trailers.all(name), Vec::<&str>::new(), "{name} is no trailer");
     }
     assert_eq!(response.field("x-sum"), None, "a trailer is no field");
-    client.send_get("/again");
-    assert_eq!(client.response().text(), "hello");
+    assert_eq!(client.fetch("/again").text(), "hello");
 }
 
 #[test]

@@ -18,15 +18,17 @@ fn to_an_http_1_1_client() {
         let origin = until_close(version);
         let weir = Weir::proxying(&origin);
         let mut client = Client::connect(weir.web());
-        client.send_get("/");
-        let response = client.response();
+        let response = client.fetch("/");
         assert_eq!((response.status, response.body.bytes.len()), (200, BODY_LEN), "{version}");
         assert_eq!(response.field("content-length"), None);
         if response.body.until_close {
             assert!(response.closes(), "{version}: {:?}", response.head);
         } else {
-            client.send_get("/again");
-            assert_eq!(client.response().body.bytes.len(), BODY_LEN, "the client's own connection goes on");
+            assert_eq!(
+                client.fetch("/again").body.bytes.len(),
+                BODY_LEN,
+                "the client's own connection goes on"
+            );
         }
     }
 }

@@ -39,8 +39,7 @@ fn both_connections_go_on() {
         client.send(format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
         let response = client.response_to(method);
         assert_eq!((response.status, response.text()), (status, String::new()), "{method} {target}");
-        client.send_get("/after");
-        assert_eq!(client.response().text(), "body", "after {method} {target}");
+        assert_eq!(client.fetch("/after").text(), "body", "after {method} {target}");
     }
     assert_eq!(origin.connections(), 1);
 }

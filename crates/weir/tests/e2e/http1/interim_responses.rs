@@ -16,8 +16,7 @@ fn an_interim_response_reaches_the_client_before_the_final_one_exists() {
     });
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
-    client.send_get("/");
-    assert_eq!(client.response().status, 103);
+    assert_eq!(client.fetch("/").status, 103);
     hint_seen.open();
     assert_eq!(client.response().text(), "done");
 }

@@ -1,6 +1,7 @@
 //! Connections are kept on both sides, and closed when one side says so, without telling the other.
 
-use crate::harness::{Client, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::scripts::echo;
+use crate::harness::{Client, Gate, Origin, Weir, eventually};
 
 #[test]
 fn one_client_connection_uses_one_server_connection() {
@@ -8,8 +9,7 @@ fn one_client_connection_uses_one_server_connection() {
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
     for n in 0..20 {
-        client.send_get(&format!("/{n}"));
-        let response = client.response();
+        let response = client.fetch(&format!("/{n}"));
         assert_eq!((response.status, response.text()), (200, "fine".to_owned()));
         assert!(!response.closes(), "{response:?}");
     }
@@ -53,8 +53,7 @@ fn a_server_that_says_close_is_closed_and_the_client_connection_stays() {
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
     for n in 0..5 {
-        client.send_get(&format!("/{n}"));
-        let response = client.response();
+        let response = client.fetch(&format!("/{n}"));
         assert_eq!(response.text(), "fine");
         assert!(!response.closes(), "{response:?}");
     }
@@ -115,8 +114,7 @@ fn an_http_1_0_server_is_closed_unless_it_says_keep_alive() {
     let mut client = Client::connect(weir.web());
     let expected = [("/keep", 1), ("/keep", 1), ("/close", 1), ("/keep", 2), ("/close", 2), ("/close", 3)];
     for (target, connections) in expected {
-        client.send_get(target);
-        let response = client.response();
+        let response = client.fetch(target);
         assert_eq!(response.text(), "fine");
         assert!(
             response.head.start_line.starts_with("HTTP/1.1 "),
@@ -132,8 +130,7 @@ fn no_idle_connection_is_kept_when_none_is_allowed() {
     let weir = Weir::proxying_with(&origin, "upstream.app.idle.connections_max = 0");
     let mut client = Client::connect(weir.web());
     for _ in 0..3 {
-        client.send_get("/");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/").status, 200);
     }
     assert_eq!(origin.connections(), 3);
 }
@@ -161,8 +158,7 @@ fn a_server_connection_retires_after_its_requests() {
     let weir = Weir::proxying_with(&origin, "upstream.app.idle.requests_max = 2");
     let mut client = Client::connect(weir.web());
     for _ in 0..6 {
-        client.send_get("/");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/").status, 200);
     }
     assert_eq!(origin.connections(), 3);
 }
@@ -173,8 +169,7 @@ fn a_session_ends_after_its_requests() {
     let weir = Weir::proxying_with(&origin, "listener.web.limits.requests_per_session = 3");
     let mut client = Client::connect(weir.web());
     for n in 1..=3 {
-        client.send_get("/");
-        let response = client.response();
+        let response = client.fetch("/");
         assert_eq!(response.closes(), n == 3, "request {n}: {response:?}");
     }
     client.assert_closed();
@@ -211,12 +206,7 @@ fn a_last_response_is_whole_whatever_comes_behind_its_request() {
 /// A response may be answered while Weir still holds the server connection of another client: they never mix.
 #[test]
 fn two_clients_at_a_time_use_two_server_connections() {
-    let origin = Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(ok(request.target()))?;
-        }
-    });
+    let origin = echo();
     let weir = Weir::proxying(&origin);
     let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(weir.web())).collect();
     for round in 0..5 {

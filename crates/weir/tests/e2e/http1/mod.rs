@@ -1,8 +1,8 @@
 //! HTTP/1 on the wire: how messages are framed, what is rejected, and what becomes of the two connections.
 //!
 //! A test belongs here when it would make no sense in another version of HTTP: chunks, keep-alive, pipelining, `Expect`, `Upgrade`.
-//! `cases` holds the table of requests and responses that must be handled exactly so; `conformance` plays the scripts of
-//! varnishtest. What any protocol has to do for an exchange belongs to `exchange`.
+//! `cases` is the table of malformed and ambiguous messages, `conformance` plays the scripts of varnishtest. What every protocol
+//! has to do for an exchange belongs to `exchange`.
 
 mod cases;
 

@@ -1,6 +1,7 @@
 //! Pipelined requests are served one after the other, in order, however they are cut into segments.
 
-use crate::harness::{Client, Origin, Weir, origin::ok, scripts::echo};
+use crate::harness::scripts::echo;
+use crate::harness::{Client, Origin, Weir, origin::ok};
 
 #[test]
 fn a_hundred_at_once() {

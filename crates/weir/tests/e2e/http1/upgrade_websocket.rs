@@ -1,12 +1,8 @@
 //! WebSocket tunnels: bytes both ways untouched, in any size, and an end on one side is an end on the other.
 
 use crate::harness::scripts::{mirror, send_and_take};
+use crate::harness::websocket::{SWITCH, open_tunnel};
 use crate::harness::{Client, Connection, End, Gate, Origin, Weir, origin::ok};
-
-const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
-                         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
 /// An origin that switches on `/socket` and then runs `talk`.
 fn switching(talk: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static) -> Origin {
@@ -22,16 +18,6 @@ fn switching(talk: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'stati
     })
 }
 
-/// A client with an open tunnel.
-fn tunnel(weir: &Weir) -> Client {
-    let mut client = Client::connect(weir.web());
-    client.send(HANDSHAKE);
-    let head = client.head();
-    assert_eq!(head.status(), Ok(101));
-    assert_eq!(head.fields.one("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    client
-}
-
 #[test]
 fn frames_go_both_ways_one_at_a_time() {
     let origin = switching(|conn| {
@@ -43,7 +29,7 @@ fn frames_go_both_ways_one_at_a_time() {
         Some(())
     });
     let weir = Weir::proxying(&origin);
-    let mut client = tunnel(&weir);
+    let mut client = open_tunnel(weir.web());
     for n in 0_u8..=255 {
         client.send([n]);
         assert_eq!(client.take(1), [255 - n]);
@@ -59,7 +45,7 @@ fn much_goes_both_ways_at_once() {
         Some(())
     });
     let weir = Weir::proxying(&origin);
-    send_and_take(&mut tunnel(&weir), BYTES);
+    send_and_take(&mut open_tunnel(weir.web()), BYTES);
 }
 
 #[test]
@@ -71,7 +57,7 @@ fn bytes_in_the_same_segment_as_the_101() {
         Some(())
     });
     let weir = Weir::proxying(&origin);
-    assert_eq!(tunnel(&weir).take(7), b"welcome");
+    assert_eq!(open_tunnel(weir.web()).take(7), b"welcome");
 }
 
 #[test]
@@ -84,7 +70,7 @@ fn the_server_finishes_first() {
         Some(())
     });
     let weir = Weir::proxying(&origin);
-    let mut client = tunnel(&weir);
+    let mut client = open_tunnel(weir.web());
     assert_eq!(client.take_to_end(), (b"bye".to_vec(), End::Closed));
     client.send("still here");
     client.finish();
@@ -99,7 +85,7 @@ fn a_reset_passes_through() {
         Some(())
     });
     let weir = Weir::proxying(&origin);
-    tunnel(&weir).reset();
+    open_tunnel(weir.web()).reset();
     let end = origin.wait_for_end(0);
     assert!(matches!(end, End::Closed | End::Reset), "{end}");
 }
@@ -114,7 +100,7 @@ fn a_reset_of_the_server_is_an_end() {
         Some(())
     });
     let weir = Weir::proxying(&origin);
-    let mut client = tunnel(&weir);
+    let mut client = open_tunnel(weir.web());
     open.open();
     let (rest, end) = client.take_to_end();
     assert_eq!((rest.as_slice(), end), (&b""[..], End::Closed));
@@ -127,7 +113,7 @@ fn a_silent_tunnel_ends_after_its_time() {
         Some(())
     });
     let weir = Weir::proxying_with(&origin, "upstream.app.timeouts.tunnel = \"200ms\"");
-    let mut client = tunnel(&weir);
+    let mut client = open_tunnel(weir.web());
     let (rest, end) = client.take_to_end();
     assert!(rest.is_empty() && matches!(end, End::Closed | End::Reset), "{end}");
     origin.wait_for_end(0);
@@ -142,7 +128,7 @@ fn many_tunnels_at_a_time() {
         }
     });
     let weir = Weir::proxying(&origin);
-    let mut clients: Vec<Client> = (0..100).map(|_| tunnel(&weir)).collect();
+    let mut clients: Vec<Client> = (0..100).map(|_| open_tunnel(weir.web())).collect();
     for round in 0..3 {
         for (n, client) in clients.iter_mut().enumerate() {
             client.send(format!("{:04}", n * 10 + round));

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::harness::watchdog::now;
-use crate::harness::{Client, Origin, Weir, eventually};
+use crate::harness::{Client, Origin, Weir, config_with, entries, eventually};
 
 const LARGE: usize = 3 << 20;
 
@@ -21,13 +21,9 @@ fn origin() -> Origin {
 }
 
 fn config(origins: &[Origin], settings: &str) -> String {
-    let servers: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
-    format!(
-        "{settings}\nadmin.address = \"127.0.0.1:0\"\nprocess.workers = 1\nlistener.web.address = \"127.0.0.1:0\"\n\
-         listener.web.upstream = \"app\"\nupstream.app.servers = [{}]\n\
-         upstream.app.health = {{ path = \"/health\", interval = \"100ms\", timeout = \"10s\", fall = 2, rise = 2 }}\n",
-        servers.join(", ")
-    )
+    let health = "path = \"/health\", interval = \"100ms\", timeout = \"10s\", fall = 2, rise = 2";
+    let settings = format!("process.workers = 1\nupstream.app.health = {{ {health} }}\n{settings}");
+    config_with(&entries(origins), &settings)
 }
 
 #[test]
@@ -71,8 +67,7 @@ fn without_a_descriptor_no_server_is_judged() {
     let weir = Weir::start(&config(&origins, settings));
     let mut client = Client::connect(weir.web());
     let mut get = || {
-        client.send_get("/");
-        let response = client.response();
+        let response = client.fetch("/");
         (response.status, response.reason().map(str::to_owned))
     };
     assert_eq!(get().0, 200);

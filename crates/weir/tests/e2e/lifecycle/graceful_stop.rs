@@ -5,29 +5,17 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 
-use crate::harness::tls::{self, ECDSA};
+use crate::harness::scripts::{echo, echo_gated, tunnelling};
+use crate::harness::tls::{self, WEB_TLS};
 use crate::harness::watchdog::{WATCHDOG, pause};
-use crate::harness::{Authority, Client, Gate, Origin, Weir, eventually, origin::ok};
-
-/// An origin that answers `/slow` only when the gate is open.
-fn gated(gate: &Gate) -> Origin {
-    let gate = gate.clone();
-    Origin::start(move |conn| {
-        loop {
-            let request = conn.request()?;
-            if request.target() == "/slow" {
-                gate.wait("the slow answer is due");
-            }
-            conn.send(ok(request.target()))?;
-        }
-    })
-}
+use crate::harness::websocket::open_tunnel;
+use crate::harness::{CertificateAuthority, Client, Gate, Origin, Weir, eventually, temporary_folder};
 
 #[test]
 fn a_running_exchange_is_finished_and_the_exit_is_clean() {
     for signal in [Signal::TERM, Signal::INT] {
         let gate = Gate::new();
-        let origin = gated(&gate);
+        let origin = echo_gated(&gate, "/slow");
         let mut weir = Weir::proxying(&origin);
         let address = weir.web();
         let mut client = Client::connect(address);
@@ -48,11 +36,10 @@ fn a_running_exchange_is_finished_and_the_exit_is_clean() {
 #[test]
 fn idle_connections_do_not_delay_the_end() {
     let gate = Gate::new();
-    let origin = gated(&gate);
+    let origin = echo_gated(&gate, "/slow");
     let mut weir = Weir::proxying(&origin);
     let mut used = Client::connect(weir.web());
-    used.send_get("/quick");
-    assert_eq!(used.response().status, 200);
+    assert_eq!(used.fetch("/quick").status, 200);
     let mut unused = Client::connect(weir.web());
     weir.signal(Signal::TERM);
     used.assert_closed();
@@ -107,7 +94,7 @@ fn a_response_under_way_is_finished() {
 #[test]
 fn the_grace_period_has_an_end() {
     let gate = Gate::new();
-    let origin = gated(&gate);
+    let origin = echo_gated(&gate, "/slow");
     let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"200ms\"");
     let mut client = Client::connect(weir.web());
     client.send_get("/slow");
@@ -118,32 +105,13 @@ fn the_grace_period_has_an_end() {
     gate.open();
 }
 
-/// An origin that takes every connection for a WebSocket and sends back what it gets.
-fn echoing_tunnel() -> Origin {
-    Origin::start(|conn| {
-        conn.request()?;
-        conn.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")?;
-        loop {
-            let bytes = conn.take(4)?;
-            conn.send(bytes)?;
-        }
-    })
-}
-
-fn open_tunnel(weir: &Weir) -> Client {
-    let mut client = Client::connect(weir.web());
-    client.send("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-    assert_eq!(client.head().status(), Ok(101));
-    client
-}
-
 /// A tunnel has no end of its own: it may go on for the grace period ...
 #[test]
 fn a_tunnel_goes_on_during_the_grace_period() {
-    let origin = echoing_tunnel();
+    let origin = tunnelling();
     let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"1h\"");
     let address = weir.web();
-    let mut client = open_tunnel(&weir);
+    let mut client = open_tunnel(weir.web());
     weir.signal(Signal::TERM);
     eventually("the stop has begun", || TcpStream::connect(address).is_err());
     client.send("ping");
@@ -154,9 +122,9 @@ fn a_tunnel_goes_on_during_the_grace_period() {
 /// ... then it is cut.
 #[test]
 fn a_tunnel_is_cut_at_the_end_of_the_grace_period() {
-    let origin = echoing_tunnel();
+    let origin = tunnelling();
     let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"200ms\"");
-    let mut client = open_tunnel(&weir);
+    let mut client = open_tunnel(weir.web());
     weir.signal(Signal::TERM);
     assert!(client.take_to_end().0.is_empty());
     assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
@@ -166,7 +134,7 @@ fn a_tunnel_is_cut_at_the_end_of_the_grace_period() {
 #[test]
 fn a_tunnel_of_a_removed_listener_is_cut_as_well() {
     for (grace, signals) in [("200ms", 1), ("1h", 2)] {
-        let origin = echoing_tunnel();
+        let origin = tunnelling();
         let config = |name: &str| {
             format!(
                 "listener.{name} = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\nupstream.app.servers = [\"{}\"]\n\
@@ -175,7 +143,7 @@ fn a_tunnel_of_a_removed_listener_is_cut_as_well() {
             )
         };
         let mut weir = Weir::start(&config("web"));
-        let mut client = open_tunnel(&weir);
+        let mut client = open_tunnel(weir.web());
         weir.reload(&config("other"));
         let address = weir.new_address("other");
         for _ in 0..signals {
@@ -190,7 +158,7 @@ fn a_tunnel_of_a_removed_listener_is_cut_as_well() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let gate = Gate::new();
-    let origin = gated(&gate);
+    let origin = echo_gated(&gate, "/slow");
     let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"1h\"");
     let address = weir.web();
     let mut client = Client::connect(address);
@@ -207,10 +175,10 @@ fn a_second_signal_ends_it_at_once() {
 
 #[test]
 fn the_second_signal_says_that_something_was_cut() {
-    let origin = echoing_tunnel();
+    let origin = tunnelling();
     let mut weir = Weir::proxying_with(&origin, "process.stop_grace = \"1h\"");
     let address = weir.web();
-    let _tunnel = open_tunnel(&weir);
+    let _tunnel = open_tunnel(weir.web());
     weir.signal(Signal::TERM);
     eventually("the first signal was taken", || TcpStream::connect(address).is_err());
     weir.signal(Signal::INT);
@@ -225,17 +193,11 @@ fn the_second_signal_says_that_something_was_cut() {
 /// The stop finds requests that have arrived and that nobody has read yet.
 #[test]
 fn requests_that_have_arrived_are_answered() {
-    let origin = Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(ok(request.target()))?;
-        }
-    });
+    let origin = echo();
     let mut weir = Weir::proxying(&origin);
     let mut clients: Vec<Client> = (0..50).map(|_| Client::connect(weir.web())).collect();
     for client in &mut clients {
-        client.send_get("/first");
-        assert_eq!(client.response().text(), "/first");
+        assert_eq!(client.fetch("/first").text(), "/first");
     }
     weir.pause();
     clients.iter_mut().for_each(|client| client.send_get("/second"));
@@ -249,7 +211,7 @@ fn requests_that_have_arrived_are_answered() {
 
 #[test]
 fn whoever_sends_connections_hears_of_the_stop_before_it_begins() {
-    let origin = gated(&Gate::new());
+    let origin = echo_gated(&Gate::new(), "/slow");
     let settings = "process.stop_delay = \"1h\"\nadmin.address = \"127.0.0.1:0\"";
     let mut weir = Weir::proxying_with(&origin, settings);
     let ready = |weir: &Weir, query: &str| {
@@ -260,12 +222,10 @@ fn whoever_sends_connections_hears_of_the_stop_before_it_begins() {
     assert_eq!(ready(&weir, "?upstream=app").0, 200);
     assert_eq!(ready(&weir, "?upstream=none"), (404, "there is no upstream `none`\n".to_owned()));
     let mut client = Client::connect(weir.web());
-    client.send_get("/before");
-    assert_eq!(client.response().status, 200);
+    assert_eq!(client.fetch("/before").status, 200);
     weir.signal(Signal::TERM);
     eventually("it says that it stops", || ready(&weir, "") == (503, "stopping\n".to_owned()));
-    client.send_get("/after");
-    let response = client.response();
+    let response = client.fetch("/after");
     assert_eq!((response.status, response.closes()), (200, false), "it goes on as before");
     assert_eq!(Client::get(weir.web(), "/new").status, 200, "and takes new connections");
     weir.signal(Signal::TERM);
@@ -275,13 +235,12 @@ fn whoever_sends_connections_hears_of_the_stop_before_it_begins() {
 
 #[test]
 fn an_upstream_without_a_usable_server_is_not_ready() {
-    let origin = gated(&Gate::new());
+    let origin = echo_gated(&Gate::new(), "/slow");
     let weir = Weir::proxying_with(&origin, "admin = { address = \"127.0.0.1:0\", changes = true }");
     let servers = Client::get_by_address(weir.address("admin"), "/servers").text();
     let row: Vec<&str> = servers.lines().nth(1).expect("there is a server").split('\t').collect();
-    let wish = format!("upstream={}&server={}&mode=maintenance", row[0], row[1].replace(':', "%3A"));
-    let request = format!("POST /servers?{wish} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-    assert_eq!(Client::exchange(weir.address("admin"), &request).status, 200);
+    let server = format!("upstream={}&server={}", row[0], row[1].replace(':', "%3A"));
+    assert_eq!(weir.admin_post(&format!("/servers?{server}&mode=maintenance")).status, 200);
     let response = Client::get_by_address(weir.address("admin"), &format!("/ready?upstream={}", row[0]));
     assert_eq!(response.status, 503, "{}", response.text());
     assert_eq!(Client::get_by_address(weir.address("admin"), "/ready").status, 200);
@@ -289,7 +248,7 @@ fn an_upstream_without_a_usable_server_is_not_ready() {
 
 #[test]
 fn the_supervisor_is_told() {
-    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let path = folder.path().join("notify.sock");
     let supervisor = std::os::unix::net::UnixDatagram::bind(&path).expect("the folder is new");
     supervisor.set_read_timeout(Some(WATCHDOG)).expect("a socket takes a time limit");
@@ -300,7 +259,7 @@ fn the_supervisor_is_told() {
     };
     let config = "listener.web = { address = \"127.0.0.1:0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
     let variable = [("NOTIFY_SOCKET", path.to_str().expect("temporary paths are UTF-8"))];
-    let own = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    let own = temporary_folder();
     let mut weir = Weir::start_in_environment(own, config, &variable);
     assert!(hear().starts_with("READY=1\n"));
     weir.signal(Signal::HUP);
@@ -336,14 +295,12 @@ fn each_connection_that_is_made_while_it_stops_has_its_answer() {
     for is_tls in [false, true] {
         for _ in 0..3 {
             let origin = Origin::serving("x");
-            let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-            let authority = Authority::new();
-            authority.issue(folder.path(), "a", &["a.test"], ECDSA);
-            let tls = "listener.web.tls.certificates = [{ certificate = \"a.pem\", key = \"a.key\" }]\n";
+            let authority = CertificateAuthority::new();
+            let folder = authority.folder_for_web();
             let text = format!(
                 "process.workers = 2\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n{}\
                  upstream.app.servers = [\"{}\"]\n",
-                if is_tls { tls } else { "" },
+                if is_tls { WEB_TLS } else { "" },
                 origin.address()
             );
             let mut weir = Weir::start_in(folder, &text);
@@ -376,8 +333,7 @@ fn a_first_request_that_is_under_way_when_it_stops_has_its_answer() {
     eventually("new connections are refused", || TcpStream::connect(address).is_err());
     used.assert_closed();
     for client in &mut clients {
-        client.send_get("/");
-        let response = client.response();
+        let response = client.fetch("/");
         assert_eq!((response.status, response.closes()), (200, true), "{response:?}");
     }
     assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());

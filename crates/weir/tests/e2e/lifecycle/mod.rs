@@ -1,5 +1,6 @@
-//! The process itself: how it starts, reloads its config and stops, and how it shares out its descriptors.
+//! The process itself: how it starts, reloads its config and stops, and how it divides its file descriptors.
 
+mod start;
 mod descriptors;
 mod reload;
 mod graceful_stop;

@@ -8,12 +8,13 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 use rustix::process::Signal;
-use tempfile::TempDir;
 
 use crate::harness::scripts::gated;
 use crate::harness::stream::Address;
 use crate::harness::watchdog::WATCHDOG;
-use crate::harness::{Client, Gate, NOWHERE, Origin, Place, Weir, eventually, origin::ok};
+use crate::harness::{
+    CLOSED_PORT, Client, Gate, Origin, ReservedAddress, Weir, eventually, origin::ok, temporary_folder,
+};
 
 fn logging(origin: &Origin, format: &str) -> Weir {
     Weir::proxying_with(
@@ -45,7 +46,7 @@ fn common_and_combined() {
     for (format, end) in [("common", ""), ("combined", " \"http://r.test/\" \"probe/1 (x)\"")] {
         let weir = logging(&origin, format);
         ask(&weir);
-        let line = &lines(&weir.folder().join("access.log"), 1)[0];
+        let line = &weir.access_log(1)[0];
         let (before, time) = line.split_once('[').expect("the time stands in brackets");
         let (time, after) = time.split_once(']').expect("the time stands in brackets");
         assert_eq!(before, "127.0.0.1 - - ");
@@ -59,8 +60,7 @@ fn json() {
     let origin = Origin::serving("fine");
     let weir = logging(&origin, "json");
     ask(&weir);
-    let json: serde_json::Value =
-        serde_json::from_str(&lines(&weir.folder().join("access.log"), 1)[0]).expect("a JSON object");
+    let json: serde_json::Value = serde_json::from_str(&weir.access_log(1)[0]).expect("a JSON object");
     let expected = [
         ("listener", "web"),
         ("client_address", "127.0.0.1"),
@@ -86,7 +86,7 @@ fn httplog() {
     let origin = Origin::serving("fine");
     let weir = logging(&origin, "httplog");
     ask(&weir);
-    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    let line = weir.access_log(1).remove(0);
     let words: Vec<&str> = line.split(' ').collect();
     assert!(words[0].starts_with("127.0.0.1:"), "{line}");
     assert_eq!(words[2], "web", "{line}");
@@ -114,7 +114,7 @@ fn the_time_of_failed_attempts_counts_where_they_failed() {
         other.address()
     ));
     assert_eq!(Client::get(weir.web(), "/").text(), "fine");
-    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    let line = weir.access_log(1).remove(0);
     let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().expect("numbers")).collect();
     let [attempts, queue, connect, response, tc] = numbers[..] else { panic!("{line}") };
     assert_eq!(attempts, 2);
@@ -140,7 +140,7 @@ fn httplog_of_a_tcp_listener() {
     assert_eq!(client.take(6), b"answer");
     client.finish();
     client.take_to_end();
-    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    let line = weir.access_log(1).remove(0);
     let words: Vec<&str> = line.split(' ').collect();
     assert!(words[0].starts_with("127.0.0.1:"), "{line}");
     assert_eq!((words[2], words[3]), ("web", &*format!("app/{}", origin.address())), "{line}");
@@ -154,7 +154,7 @@ fn an_own_format() {
     let origin = Origin::answering("HTTP/1.1 200 OK\r\nX-Cache: hit\r\nContent-Length: 4\r\n\r\nfine");
     let weir = logging(&origin, "{method} {status} {request.header.referer} {response.header.x-cache} {{}}");
     ask(&weir);
-    assert_eq!(lines(&weir.folder().join("access.log"), 1), ["GET 200 http://r.test/ hit {}"]);
+    assert_eq!(weir.access_log(1), ["GET 200 http://r.test/ hit {}"]);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn failures_say_phase_party_and_cause() {
 /// A request that a kept connection loses, and for which no other can be opened.
 #[test]
 fn the_connection_is_that_of_the_last_attempt() {
-    let place = Place::vacant();
+    let place = ReservedAddress::new();
     let listener = place.listener();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("Weir opens a connection");
@@ -202,18 +202,17 @@ fn the_connection_is_that_of_the_last_attempt() {
     ));
     let mut client = Client::connect(weir.web());
     for status in [200, 502] {
-        client.send_get("/");
-        assert_eq!(client.response().status, status);
+        assert_eq!(client.fetch("/").status, status);
     }
     server.join().expect("the server has seen two requests");
-    assert_eq!(lines(&weir.folder().join("access.log"), 2), ["200 - new", "502 connect-refused new"]);
+    assert_eq!(weir.access_log(2), ["200 - new", "502 connect-refused new"]);
 }
 
 /// The bodies that Weir gives itself count as those of servers do, and as little where none is sent.
 #[test]
 fn bodies_of_weirs_own_have_a_length() {
     let weir = Weir::start(&format!(
-        "listener.web.address = \"127.0.0.1:0\"\nupstream.gone.servers = [\"{NOWHERE}\"]\nlistener.web.route = [\n\
+        "listener.web.address = \"127.0.0.1:0\"\nupstream.gone.servers = [\"{CLOSED_PORT}\"]\nlistener.web.route = [\n\
          {{ path = \"/fixed\", respond = {{ body = \"hello\" }} }},\n\
          {{ path = \"/empty\", respond = {{ status = 204 }} }},\n\
          {{ path = \"/moved\", redirect = {{ to = \"https://a.test/\" }} }},\n\
@@ -236,7 +235,7 @@ fn bodies_of_weirs_own_have_a_length() {
         assert_eq!(len > 0, method == "GET" && !["/empty", "/moved"].contains(&target), "{method} {target}");
         expected.push(format!("{method} {target} {len} end"));
     }
-    assert_eq!(lines(&weir.folder().join("access.log"), expected.len()), expected);
+    assert_eq!(weir.access_log(expected.len()), expected);
 }
 
 /// A listener on every address of the machine says which of them the client chose.
@@ -253,8 +252,7 @@ fn where_the_client_connected_to() {
         let address: SocketAddr = format!("{ip}:{port}").parse().expect("an address");
         let mut client = Client::connect(address);
         for target in ["/a", "/b"] {
-            client.send_get(target);
-            assert_eq!(client.response().status, 200);
+            assert_eq!(client.fetch(target).status, 200);
         }
         assert_eq!(lines(&path, 2 * n)[2 * n - 2..], [format!("/a {ip} {port}"), format!("/b {ip} {port}")]);
     }
@@ -287,7 +285,7 @@ fn the_place_in_the_queue() {
         gate.open();
         clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
         // In any order: each worker writes when it suits it.
-        let lines = lines(&weir.folder().join("access.log"), 3);
+        let lines = weir.access_log(3);
         for (n, place) in [first, first, last].into_iter().enumerate() {
             let part = format!("{place} /{n} ");
             assert!(lines.iter().any(|line| line.contains(&part)), "{part:?} in {lines:?}");
@@ -316,7 +314,7 @@ fn injection_is_impossible() {
             client.send(request);
             client.response();
         }
-        for line in lines(&weir.folder().join("access.log"), nasty.len()) {
+        for line in weir.access_log(nasty.len()) {
             assert!(line.chars().all(|c| !c.is_control() && c != '\u{2028}'), "{format}: {line:?}");
             match format {
                 "json" => {
@@ -345,7 +343,7 @@ fn many_lines_stay_whole() {
         }
         clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
     }
-    let mut lines = lines(&weir.folder().join("access.log"), 1_000);
+    let mut lines = weir.access_log(1_000);
     lines.sort();
     lines.dedup();
     assert_eq!(lines.len(), 1_000, "each exchange has its own line, once");
@@ -373,7 +371,7 @@ fn the_file_is_opened_again_on_sigusr1() {
 #[test]
 fn a_file_is_appended_to() {
     let origin = Origin::serving("fine");
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let path = folder.path().join("access.log");
     fs::write(&path, "kept\n").expect("the test owns the folder");
     let weir = Weir::proxying_with(
@@ -430,7 +428,7 @@ fn nothing_is_lost_when_the_end_comes_at_once() {
 #[test]
 fn syslog_over_a_unix_socket() {
     let origin = Origin::serving("fine");
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let path = folder.path().join("log");
     let socket = UnixDatagram::bind(&path).expect("the test owns the folder");
     socket.set_read_timeout(Some(WATCHDOG)).expect("a time limit is fine");
@@ -490,14 +488,14 @@ fn one_log_for_each_listener() {
         assert_eq!(Client::get(weir.address(listener), &format!("/{listener}")).status, 200);
     }
     assert_eq!(lines(&weir.folder().join("own.log"), 1), ["own /own"]);
-    assert_eq!(lines(&weir.folder().join("access.log"), 1), ["web /web"]);
+    assert_eq!(weir.access_log(1), ["web /web"]);
 }
 
 /// A FIFO takes lines before anybody reads it, and nobody has to.
 #[test]
 fn a_fifo() {
     let origin = Origin::serving("fine");
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let path = folder.path().join("access.log");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).expect("the test owns the folder");
     let mut weir = Weir::proxying_with(

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::harness::watchdog::WATCHDOG;
-use crate::harness::{Client, Weir, eventually};
+use crate::harness::{Client, Weir, eventually, temporary_folder};
 
 /// Long enough for a few thousand lines to be more than what may wait.
 const TARGET_LEN: usize = 4_000;
@@ -44,7 +44,7 @@ fn dropped(weir: &Weir) -> u64 {
 }
 
 fn folder() -> TempDir {
-    TempDir::new().expect("the system has a folder for temporary files")
+    temporary_folder()
 }
 
 /// A pipe that somebody has open and that nobody reads.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::harness::metrics::Metrics;
-use crate::harness::origin::ok;
 use crate::harness::watchdog::now;
 use crate::harness::{Client, Origin, Weir, eventually};
 
@@ -152,12 +151,7 @@ fn a_scrape_shows_what_it_is_asked_for() {
 
 #[test]
 fn buckets_are_those_of_the_config_and_of_the_next_one() {
-    let origin = Origin::start(|conn| {
-        loop {
-            conn.request()?;
-            conn.send(ok("answer"))?;
-        }
-    });
+    let origin = Origin::serving("answer");
     let config = |buckets: &str| {
         format!(
             "admin.address = \"127.0.0.1:0\"\nmetrics.buckets = {buckets}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\

@@ -1,4 +1,4 @@
-//! What is told of exchanges after the fact: access logs, Weir's own log, metrics, traces, and `weir why`.
+//! What Weir reports about exchanges and about itself: access logs, its own log, metrics, traces, and `weir why`.
 
 mod access_log;
 mod access_log_drops;

@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
-use crate::harness::weir::{command, wait_for_exit};
-use crate::harness::{Client, Metrics, Origin, Weir, eventually};
+use crate::harness::program::{command, wait_for_exit};
+use crate::harness::{Client, Metrics, Origin, Weir, eventually, temporary_folder};
 
 /// A listener whose clients get a line in the log each, and one like others.
 fn config(origin: &Origin) -> String {
@@ -29,7 +28,7 @@ fn annoy(strict: SocketAddr, from: &str) {
 #[test]
 fn a_reader_of_standard_error_that_stalls_stops_no_worker() {
     let origin = Origin::serving("fine");
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let file = folder.path().join("weir.toml");
     std::fs::write(&file, config(&origin)).expect("the test's own folder takes a file");
     let mut weir = command(&["serve", file.to_str().expect("temporary paths are UTF-8")]);

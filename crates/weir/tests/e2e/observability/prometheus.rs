@@ -7,8 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::harness::origin::ok;
-use crate::harness::{Client, Origin, Weir, eventually};
+use crate::harness::{Client, Origin, Weir, eventually, temporary_folder};
 
 /// One listener in front of one server that is probed.
 fn weir(origin: &Origin) -> Weir {
@@ -49,18 +48,9 @@ fn statuses_are_counted_one_by_one_and_the_process_is_told() {
     assert!(metrics.sum("process_start_time_seconds", &[]) > 1.5e9);
 }
 
-fn origin() -> Origin {
-    Origin::start(|conn| {
-        loop {
-            conn.request()?;
-            conn.send(ok("answer"))?;
-        }
-    })
-}
-
 #[test]
 fn promtool_has_nothing_against_the_metrics() {
-    let origin = origin();
+    let origin = Origin::serving("answer");
     let weir = weir(&origin);
     for _ in 0..3 {
         assert_eq!(Client::get(weir.web(), "/").status, 200);
@@ -97,7 +87,7 @@ struct Prometheus {
 impl Prometheus {
     /// Starts it on the jobs of `scrape`, in YAML, on a port that the system chooses.
     fn start(scrape: &str) -> Prometheus {
-        let folder = TempDir::new().expect("the system has a folder for temporary files");
+        let folder = temporary_folder();
         let config = format!("global: {{ scrape_interval: 100ms, scrape_timeout: 100ms }}\n{scrape}");
         std::fs::write(folder.path().join("prometheus.yml"), config).expect("the folder takes a file");
         let log = File::create(folder.path().join("output")).expect("the folder takes a file");
@@ -166,7 +156,7 @@ impl Drop for Prometheus {
 
 #[test]
 fn prometheus_scrapes_the_metrics() {
-    let origin = origin();
+    let origin = Origin::serving("answer");
     let weir = weir(&origin);
     for _ in 0..7 {
         assert_eq!(Client::get(weir.web(), "/").status, 200);
@@ -215,7 +205,7 @@ fn collect_queries(part: &serde_json::Value, found: &mut Vec<String>) {
 
 #[test]
 fn prometheus_answers_every_query_of_the_dashboard() {
-    let origin = origin();
+    let origin = Origin::serving("answer");
     let weir = weir(&origin);
     let prometheus = Prometheus::start(&format!(
         "scrape_configs: [{{ job_name: weir, static_configs: [{{ targets: [\"{}\"] }}] }}]\n",

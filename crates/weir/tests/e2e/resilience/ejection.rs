@@ -6,16 +6,14 @@ use crate::harness::metrics::of_server;
 use crate::harness::origin::{ok, status};
 use crate::harness::scripts::{gated, probed};
 use crate::harness::watchdog::work;
-use crate::harness::{Client, Connection, Gate, Illness, NOWHERE, Origin, Weir, eventually};
+use crate::harness::{
+    CLOSED_PORT, Client, Connection, FailureSwitch, Gate, Origin, Weir, config_with, eventually, of_upstream,
+};
 
 /// One listener `web` in front of `servers`, given as entries of the list, in turn, with more lines about the upstream.
 fn config(servers: &[String], more: &str) -> String {
-    format!(
-        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         admin = {{ address = \"127.0.0.1:0\", changes = true }}\n\
-         [upstream.app]\nbalance = \"round-robin\"\nservers = [{}]\n{more}\n",
-        servers.join(", ")
-    )
+    let keys = of_upstream(&format!("balance = \"round-robin\"\n{more}"));
+    config_with(servers, &format!("admin.changes = true\n{keys}"))
 }
 
 fn answering(code: u16) -> impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static {
@@ -56,8 +54,8 @@ fn one_of_three_servers_is_ill() {
         }),
     ];
     for (reason, deed) in deeds {
-        let is_ill = Illness::new(true);
-        let a = is_ill.strikes("a", deed);
+        let is_ill = FailureSwitch::new(true);
+        let a = is_ill.origin("a", deed);
         let (b, c) = (Origin::serving("b"), Origin::serving("c"));
         // Short only where the server is to run into it: on a busy machine the others could.
         let timeout = if reason == "response-timeout" { "2s" } else { "30s" };
@@ -67,8 +65,7 @@ fn one_of_three_servers_is_ill() {
         let weir = Weir::start(&config(&[a.named("a"), b.named("b"), c.named("c")], &more));
         let mut client = Client::connect(weir.web());
         let mut ask = || {
-            client.send_get("/");
-            let response = client.response();
+            let response = client.fetch("/");
             assert_eq!(response.status, 200, "{reason}: {response:?}");
             response.text()
         };
@@ -85,7 +82,7 @@ fn one_of_three_servers_is_ill() {
             ask();
             ejections(&weir, "a", "trial") > 0.0
         });
-        is_ill.turn(false);
+        is_ill.set(false);
         eventually("it is back", || ask() == "a" && !is_ejected(&weir, "a"));
         weir.line(&["INFO", "the server may have one request to try", "server=\"a\""]);
         weir.line(&[
@@ -111,7 +108,7 @@ fn one_of_three_servers_is_ill() {
 /// A server that refuses connections is ejected as one that answers badly, also by requests that cannot be repeated.
 #[test]
 fn a_server_that_is_not_there() {
-    let entry = format!("{{ name = \"gone\", address = \"{NOWHERE}\" }}");
+    let entry = format!("{{ name = \"gone\", address = \"{CLOSED_PORT}\" }}");
     let b = Origin::serving("b");
     let weir =
         Weir::start(&config(&[entry, b.named("b")], "ejection.time = \"1h\"\nejection.time_max = \"1h\""));
@@ -133,8 +130,8 @@ fn a_server_that_is_not_there() {
 /// While it is ejected it gets nothing, and the time is noticed without traffic.
 #[test]
 fn an_ejected_server_gets_no_requests() {
-    let is_ill = Illness::new(true);
-    let a = is_ill.strikes("a", answering(502));
+    let is_ill = FailureSwitch::new(true);
+    let a = is_ill.origin("a", answering(502));
     let b = Origin::serving("b");
     let servers = [a.named("a"), b.named("b")];
     let weir = Weir::start(&config(
@@ -159,8 +156,8 @@ fn an_ejected_server_gets_no_requests() {
 /// When all fail, half of them stay, and what they answer is what clients get.
 #[test]
 fn all_servers_are_ill() {
-    let is_ill = Illness::new(true);
-    let origins = ["a", "b", "c"].map(|name| is_ill.strikes(name, answering(503)));
+    let is_ill = FailureSwitch::new(true);
+    let origins = ["a", "b", "c"].map(|name| is_ill.origin(name, answering(503)));
     let servers: Vec<String> =
         ["a", "b", "c"].iter().zip(&origins).map(|(name, origin)| origin.named(name)).collect();
     let weir = Weir::start(&config(
@@ -173,7 +170,7 @@ fn all_servers_are_ill() {
     }
     let out = ["a", "b", "c"].into_iter().filter(|server| is_ejected(&weir, server)).count();
     assert_eq!(out, 1);
-    is_ill.turn(false);
+    is_ill.set(false);
     for _ in 0..10 {
         assert_eq!(Client::get(weir.web(), "/").status, 200);
     }
@@ -182,19 +179,18 @@ fn all_servers_are_ill() {
 /// Ejected for long, but then the operator takes the other server away: one that fails is better than none.
 #[test]
 fn the_last_that_is_left_comes_back_at_once() {
-    let is_ill = Illness::new(true);
-    let a = is_ill.strikes("a", answering(503));
+    let is_ill = FailureSwitch::new(true);
+    let a = is_ill.origin("a", answering(503));
     let b = Origin::serving("b");
     let more = "ejection = { consecutive_failures = 1, time = \"1h\", time_max = \"1h\" }";
     let weir = Weir::start(&config(&[a.named("a"), b.named("b")], more));
     while !is_ejected(&weir, "a") {
         Client::get(weir.web(), "/");
     }
-    is_ill.turn(false);
+    is_ill.set(false);
     let table = || Client::get_by_address(weir.address("admin"), "/servers").text();
     assert!(table().contains("app\ta\tserving\tejected\t"), "{}", table());
-    let drain = "POST /servers?upstream=app&server=b&mode=maintenance HTTP/1.1\r\nHost: admin\r\nContent-Length: 0\r\n\r\n";
-    assert_eq!(Client::exchange(weir.address("admin"), drain).status, 200);
+    weir.set_mode("b", "maintenance");
     assert_eq!(Client::get(weir.web(), "/").text(), "a");
     assert!(table().contains("app\ta\tserving\tup\t"), "{}", table());
     weir.line(&["the server is back: no other is left", "server=\"a\""]);
@@ -247,8 +243,8 @@ fn what_is_no_failure() {
 
 #[test]
 fn a_server_may_be_exempt_and_all_may_be() {
-    let is_ill = Illness::new(true);
-    let a = is_ill.strikes("a", answering(503));
+    let is_ill = FailureSwitch::new(true);
+    let a = is_ill.origin("a", answering(503));
     let b = Origin::serving("b");
     let exempt = a.named("a").replace(" }", ", ejection = false }");
     for (a, more) in [(exempt, "ejection.consecutive_failures = 1"), (a.named("a"), "ejection = \"off\"")] {
@@ -276,8 +272,7 @@ fn a_server_that_fails_more_often_than_the_others() {
     let mut client = Client::connect(weir.web());
     eventually("the server is ejected", || {
         (0..30).for_each(|_| {
-            client.send_get("/");
-            client.response();
+            client.fetch("/");
         });
         ejections(&weir, "a", "error-rate") == 1.0
     });
@@ -303,10 +298,7 @@ fn a_server_that_is_slower_than_the_others() {
         );
         let weir = Weir::start(&config(&[a.named("a"), b.named("b"), c.named("c")], &more));
         let mut client = Client::connect(weir.web());
-        let mut ask = || {
-            client.send_get("/");
-            client.response().text()
-        };
+        let mut ask = || client.fetch("/").text();
         if goes {
             eventually("the slow server is ejected", || {
                 (0..9).for_each(|_| drop(ask()));
@@ -374,11 +366,11 @@ fn as_nginx_does_it() {
 /// Two of three are down by their health checks; with a panic threshold above a third, all get requests.
 #[test]
 fn in_panic_all_get_requests() {
-    let is_ill = Illness::new(true);
+    let is_ill = FailureSwitch::new(true);
     let (a, b, c) = (probed("a", &is_ill), probed("b", &is_ill), Origin::serving("c"));
     let servers = [a.named("a"), b.named("b"), c.named("c")];
     for (threshold, panics) in [("34%", true), ("33%", false), ("off", false)] {
-        is_ill.turn(true);
+        is_ill.set(true);
         let more = format!(
             "panic_threshold = \"{threshold}\"\nhealth = {{ path = \"/healthz\", interval = \"30ms\", timeout = \"15s\" }}"
         );
@@ -399,7 +391,7 @@ fn in_panic_all_get_requests() {
                 "servers_usable=1",
                 "servers=3",
             ]);
-            is_ill.turn(false);
+            is_ill.set(false);
             eventually("it is over", || !panic());
             weir.line(&["INFO", "enough servers are usable again"]);
         }
@@ -411,20 +403,19 @@ fn in_panic_all_get_requests() {
 fn a_server_whose_time_is_up_serves_those_who_wait() {
     let gate = Gate::new();
     let a = gated(&gate, "/slow", "a");
-    let is_ill = Illness::new(true);
-    let b = is_ill.strikes("b", answering(503));
+    let is_ill = FailureSwitch::new(true);
+    let b = is_ill.origin("b", answering(503));
     let more = "max_requests = 1\nejection = { consecutive_failures = 1, time = \"1500ms\" }";
     let weir = Weir::start(&config(&[a.named("a"), b.named("b")], more));
     while !is_ejected(&weir, "b") {
         Client::get(weir.web(), "/");
     }
-    is_ill.turn(false);
+    is_ill.set(false);
     let mut first = Client::connect(weir.web());
     first.send_get("/slow");
     eventually("the slow request is under way", || a.targets().contains(&"/slow".to_owned()));
     let mut second = Client::connect(weir.web());
-    second.send_get("/quick");
-    assert_eq!(second.response().text(), "b");
+    assert_eq!(second.fetch("/quick").text(), "b");
     gate.open();
     assert_eq!(first.response().text(), "a");
     assert_eq!(weir.metrics().sum("weir_upstream_queued_total", &[]), 1.0, "it did wait");
@@ -433,15 +424,15 @@ fn a_server_whose_time_is_up_serves_those_who_wait() {
 /// Half of the requests are a server's share; one that comes back from an ejection gets next to none.
 #[test]
 fn a_server_that_comes_back_starts_slowly() {
-    let is_ill = Illness::new(true);
-    let a = is_ill.strikes("a", answering(503));
+    let is_ill = FailureSwitch::new(true);
+    let a = is_ill.origin("a", answering(503));
     let b = Origin::serving("b");
     let more = "slow_start = \"1h\"\nejection = { consecutive_failures = 1, time = \"50ms\" }";
     let weir = Weir::start(&config(&[a.named("a"), b.named("b")], more));
     while !is_ejected(&weir, "a") {
         Client::get(weir.web(), "/");
     }
-    is_ill.turn(false);
+    is_ill.set(false);
     eventually("the trial succeeds", || Client::get(weir.web(), "/").text() == "a");
     weir.line(&["the server is back"]);
     let from_a = (0..100).filter(|_| Client::get(weir.web(), "/").text() == "a").count();

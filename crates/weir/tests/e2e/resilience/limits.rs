@@ -1,39 +1,40 @@
 //! Limits on what a client sends and on how many there are: each with its status, each exactly where the config puts it.
 
+use crate::harness::scripts::{echo_gated, gated};
 use crate::harness::{Client, End, Gate, Origin, Weir, eventually, origin::ok};
+
+/// Panics unless Weir with this setting forwards the first request, which is exactly at the limit, and answers the second one
+/// with this status and reason.
+fn assert_limit(setting: &str, [fits, exceeds]: [String; 2], refusal: (u16, &str)) {
+    let origin = Origin::serving("fine");
+    let weir = Weir::proxying_with(&origin, setting);
+    assert_eq!(Client::exchange(weir.web(), &fits).status, 200, "exactly at the limit");
+    let refused = Client::exchange(weir.web(), &exceeds);
+    assert_eq!((refused.status, refused.reason()), (refusal.0, Some(refusal.1)));
+    assert_eq!(origin.requests().len(), 1);
+}
 
 #[test]
 fn the_size_of_a_head() {
-    let origin = Origin::serving("fine");
-    let weir = Weir::proxying_with(&origin, "listener.web.limits.head_size = \"2KiB\"");
-    let request =
-        |padding: usize| format!("GET / HTTP/1.1\r\nHost: a.test\r\nX: {}\r\n\r\n", "x".repeat(padding));
-    let empty = request(0).len();
-    assert_eq!(Client::exchange(weir.web(), &request(2048 - empty)).status, 200, "exactly at the limit");
-    let refused = Client::exchange(weir.web(), &request(2049 - empty));
-    assert_eq!((refused.status, refused.reason()), (431, Some("head-too-large")));
-    assert_eq!(origin.requests().len(), 1);
+    let request = |len: usize| {
+        let head = "GET / HTTP/1.1\r\nHost: a.test\r\nX: \r\n\r\n";
+        head.replace("X: ", &format!("X: {}", "x".repeat(len - head.len())))
+    };
+    let requests = [request(2048), request(2049)];
+    assert_limit("listener.web.limits.head_size = \"2KiB\"", requests, (431, "head-too-large"));
 }
 
 #[test]
 fn the_number_of_headers() {
-    let origin = Origin::serving("fine");
-    let weir = Weir::proxying_with(&origin, "listener.web.limits.headers = 10");
     let request = |more: usize| format!("GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n", "X: y\r\n".repeat(more));
-    assert_eq!(Client::exchange(weir.web(), &request(9)).status, 200, "exactly at the limit");
-    let refused = Client::exchange(weir.web(), &request(10));
-    assert_eq!((refused.status, refused.reason()), (431, Some("too-many-fields")));
-    assert_eq!(origin.requests().len(), 1);
+    assert_limit("listener.web.limits.headers = 10", [request(9), request(10)], (431, "too-many-fields"));
 }
 
 #[test]
 fn the_size_of_a_target() {
-    let origin = Origin::serving("fine");
-    let weir = Weir::proxying_with(&origin, "listener.web.limits.target_size = \"256B\"");
-    assert_eq!(Client::get(weir.web(), &format!("/{}", "t".repeat(255))).status, 200, "exactly at the limit");
-    let refused = Client::get(weir.web(), &format!("/{}", "t".repeat(256)));
-    assert_eq!((refused.status, refused.reason()), (414, Some("target-too-long")));
-    assert_eq!(origin.requests().len(), 1);
+    let request = |len: usize| format!("GET /{} HTTP/1.1\r\nHost: a.test\r\n\r\n", "t".repeat(len - 1));
+    let requests = [request(256), request(257)];
+    assert_limit("listener.web.limits.target_size = \"256B\"", requests, (414, "target-too-long"));
 }
 
 #[test]
@@ -54,12 +55,7 @@ fn the_size_of_a_body_by_its_length() {
 
 #[test]
 fn the_size_of_a_body_in_chunks() {
-    let origin = Origin::start(|conn| {
-        loop {
-            conn.request()?;
-            conn.send(ok("fine"))?;
-        }
-    });
+    let origin = Origin::serving("fine");
     let weir = Weir::proxying_with(&origin, "listener.web.limits.body_size = \"1000B\"");
     let post = |chunks: &[usize]| {
         let body: String = chunks.iter().map(|len| format!("{len:x}\r\n{}\r\n", "b".repeat(*len))).collect();
@@ -124,8 +120,7 @@ fn connections_per_client() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying_with(&origin, "listener.web.connections_per_client_max = 2");
     let serve = |client: &mut Client| {
-        client.send_get("/");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/").status, 200);
     };
     let mut first = Client::connect_from("127.0.0.1", weir.web());
     serve(&mut first);
@@ -190,8 +185,7 @@ fn trusted_proxies_are_no_single_client() {
     let mut connections: Vec<Client> = Vec::new();
     for address in ["127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.1"] {
         let mut client = Client::connect_from(address, weir.web());
-        client.send_get("/");
-        assert_eq!(client.response().status, 200, "{address}");
+        assert_eq!(client.fetch("/").status, 200, "{address}");
         connections.push(client);
     }
     let (answer, _) = Client::connect_from("127.0.0.1", weir.web()).take_to_end();
@@ -206,8 +200,7 @@ fn connections_per_listener_and_process() {
         let weir = Weir::proxying_with(&origin, setting);
         let mut clients = [Client::connect(weir.web()), Client::connect(weir.web())];
         for client in &mut clients {
-            client.send_get("/");
-            assert_eq!(client.response().status, 200, "{setting}");
+            assert_eq!(client.fetch("/").status, 200, "{setting}");
             // Part of a request: an idle connection would make room.
             client.send("GET /again HTTP/1.1\r\n");
         }
@@ -226,14 +219,7 @@ fn connections_per_listener_and_process() {
 #[test]
 fn requests_per_server() {
     let release = Gate::new();
-    let gate = release.clone();
-    let origin = Origin::start(move |conn| {
-        loop {
-            conn.request()?;
-            gate.wait("the test has looked");
-            conn.send(ok("fine"))?;
-        }
-    });
+    let origin = gated(&release, "/", "fine");
     let weir = Weir::proxying_with(&origin, "upstream.app.max_requests = 3");
     let mut clients: Vec<Client> = (0..10)
         .map(|n| {
@@ -254,16 +240,7 @@ fn requests_per_server() {
 #[test]
 fn the_queue_is_ordered() {
     let release = Gate::new();
-    let gate = release.clone();
-    let origin = Origin::start(move |conn| {
-        loop {
-            let request = conn.request()?;
-            if request.target() == "/first" {
-                gate.wait("the others wait in order");
-            }
-            conn.send(ok(request.target()))?;
-        }
-    });
+    let origin = echo_gated(&release, "/first");
     let weir = Weir::proxying_with(&origin, "upstream.app.max_requests = 1\nadmin.address = \"127.0.0.1:0\"");
     let mut clients = Vec::new();
     for n in 0..20 {
@@ -272,9 +249,7 @@ fn the_queue_is_ordered() {
         if n == 0 {
             origin.wait_for_requests(1);
         } else {
-            eventually("one more waits", || {
-                weir.metrics().sum("weir_upstream_queue_length", &[]) as usize == n
-            });
+            eventually("one more waits", || weir.queue_length() == n);
         }
         clients.push(client);
     }
@@ -287,14 +262,7 @@ fn the_queue_is_ordered() {
 #[test]
 fn a_full_queue() {
     let release = Gate::new();
-    let gate = release.clone();
-    let origin = Origin::start(move |conn| {
-        loop {
-            conn.request()?;
-            gate.wait("the surplus was refused");
-            conn.send(ok("fine"))?;
-        }
-    });
+    let origin = gated(&release, "/", "fine");
     let settings =
         "upstream.app.max_requests = 1\nupstream.app.queue.length_max = 1\nadmin.address = \"127.0.0.1:0\"";
     let weir = Weir::proxying_with(&origin, settings);
@@ -303,7 +271,7 @@ fn a_full_queue() {
     origin.wait_for_requests(1);
     let mut waiting = Client::connect(weir.web());
     waiting.send_get("/waiting");
-    eventually("one waits", || weir.metrics().sum("weir_upstream_queue_length", &[]) as usize == 1);
+    eventually("one waits", || weir.queue_length() == 1);
     for _ in 0..3 {
         let response = Client::get(weir.web(), "/refused");
         assert_eq!((response.status, response.reason()), (503, Some("queue-full")), "{response:?}");

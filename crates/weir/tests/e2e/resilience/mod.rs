@@ -1,5 +1,5 @@
-//! What keeps failures and overload small: retries, health checks, outlier ejection, timeouts and limits, and what becomes of requests
-//! when a server misbehaves or goes down.
+//! Failures and overload: retries, health checks, outlier ejection, timeouts and limits, and what becomes of requests when a server
+//! misbehaves or goes down.
 
 mod server_misbehaviour;
 mod retries;

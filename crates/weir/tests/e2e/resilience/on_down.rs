@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::harness::origin::ok;
-use crate::harness::{Client, End, Gate, Illness, Origin, Weir, eventually};
+use crate::harness::{Client, End, FailureSwitch, Gate, Origin, Weir, eventually};
 
 const HEALTH: &str =
     "health = { send = \"ping\", expect = \"pong\", interval = \"50ms\", timeout = \"300ms\", fall = 2 }";
 
 /// A server that answers probes until it is ill, and echoes what anybody else sends; then it hangs, as a stopped process does.
-fn database(is_ill: &Illness) -> Origin {
+fn database(is_ill: &FailureSwitch) -> Origin {
     let ill = is_ill.clone();
     Origin::start(move |conn| {
         let first = conn.take(4)?;
@@ -41,7 +40,7 @@ fn open(weir: &Weir) -> f64 {
 
 #[test]
 fn close_ends_tunnels_when_the_server_is_found_down() {
-    let is_ill = Illness::new(false);
+    let is_ill = FailureSwitch::new(false);
     let server = database(&is_ill);
     let weir = start(&server, "on_down = \"close\"");
     let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(weir.web())).collect();
@@ -49,26 +48,24 @@ fn close_ends_tunnels_when_the_server_is_found_down() {
         client.send("data");
         assert_eq!(client.take(4), b"data");
     }
-    is_ill.turn(true);
+    is_ill.set(true);
     for client in &mut clients {
         assert_eq!(client.take_to_end(), (Vec::new(), End::Closed), "a client that waits hears of it");
     }
     weir.line(&["connections through the server that is down were closed", "server=\"a\"", "sessions=3"]);
     eventually("they are gone", || open(&weir) == 0.0);
-    let log = || std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default();
-    eventually("they are logged", || log().lines().count() == 3);
-    assert!(log().lines().all(|line| line == "4 server server-down"), "{}", log());
+    assert_eq!(weir.access_log(3), ["4 server server-down"; 3]);
 }
 
 #[test]
 fn without_it_they_go_on() {
-    let is_ill = Illness::new(false);
+    let is_ill = FailureSwitch::new(false);
     let server = database(&is_ill);
     let weir = start(&server, "");
     let mut client = Client::connect(weir.web());
     client.send("data");
     assert_eq!(client.take(4), b"data");
-    is_ill.turn(true);
+    is_ill.set(true);
     weir.line(&["the server is down"]);
     assert_eq!(open(&weir), 1.0);
 }
@@ -95,12 +92,7 @@ fn requests_go_elsewhere_where_retries_may() {
             }
         }
     });
-    let b = Origin::start(|conn| {
-        loop {
-            conn.request()?;
-            conn.send(ok("b"))?;
-        }
-    });
+    let b = Origin::serving("b");
     let weir = Weir::start(&format!(
         "admin.address = \"127.0.0.1:0\"\nlistener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
          [upstream.app]\nservers = [{}, {{ name = \"b\", address = \"{}\", backup = true }}]\n\

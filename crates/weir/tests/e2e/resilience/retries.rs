@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::harness::watchdog::now;
-use crate::harness::{Client, Gate, NOWHERE, Origin, Response, Weir, eventually, origin::ok};
+use crate::harness::{CLOSED_PORT, Client, Gate, Origin, Response, Weir, eventually, origin::ok};
 
 /// Two servers of which the one that is asked first breaks every connection after `break_after` bytes of body, without an
 /// answer; the other echoes what it got.
@@ -116,7 +116,7 @@ fn a_body_beyond_the_bound_is_no_matter_when_no_server_was_reached() {
     let origin = Origin::serving("fine");
     let weir = Weir::start(&format!(
         "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         [upstream.app]\nbalance = \"round-robin\"\nservers = [\"{NOWHERE}\", \"{}\"]\nretry.body_size = \"0B\"\n",
+         [upstream.app]\nbalance = \"round-robin\"\nservers = [\"{CLOSED_PORT}\", \"{}\"]\nretry.body_size = \"0B\"\n",
         origin.address()
     ));
     for _ in 0..4 {
@@ -186,8 +186,7 @@ fn a_status_goes_to_a_server_that_does_better() {
     let weir = on_503(&origins, "");
     let mut client = Client::connect(weir.web());
     for _ in 0..4 {
-        client.send_get("/");
-        let response = client.response();
+        let response = client.fetch("/");
         assert_eq!((response.status, response.text()), (200, "fine".to_owned()));
     }
     assert!(retries(&weir, "status") >= 1.0);
@@ -259,8 +258,7 @@ fn the_budget_grows_with_the_traffic() {
     let mut statuses = Vec::new();
     let mut client = Client::connect(weir.web());
     for _ in 0..1_200 {
-        client.send_get("/");
-        let response = client.response();
+        let response = client.fetch("/");
         statuses.push(response.status);
         if response.closes() {
             client = Client::connect(weir.web());

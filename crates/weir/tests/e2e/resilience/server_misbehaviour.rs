@@ -1,6 +1,6 @@
 //! Servers that reset, stall, answer garbage, close early or dribble: the right status, no hang, and the next request served.
 
-use crate::harness::{Client, Connection, End, Gate, Origin, Place, Weir, origin::ok};
+use crate::harness::{Client, Connection, End, Gate, Origin, ReservedAddress, Weir, origin::ok};
 
 type Deed = fn(&mut Connection) -> Option<()>;
 
@@ -166,22 +166,20 @@ fn each_deed_on_post() {
 
 #[test]
 fn a_server_that_refuses_connections() {
-    let place = Place::vacant();
+    let place = ReservedAddress::new();
     let weir = Weir::start(&format!(
         "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n",
         place.address()
     ));
     let mut client = Client::connect(weir.web());
-    client.send_get("/");
-    let response = client.response();
+    let response = client.fetch("/");
     assert_eq!((response.status, response.reason()), (502, Some("connect-refused")), "{response:?}");
     // The server comes back on the same address: the same client is served.
     let _origin = Origin::listen(place.listener(), |conn| {
         conn.request()?;
         conn.send(ok("back"))
     });
-    client.send_get("/");
-    assert_eq!(client.response().text(), "back");
+    assert_eq!(client.fetch("/").text(), "back");
 }
 
 /// A server that takes the connection and never reads: a body larger than every buffer must run into a time limit.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
+use crate::harness::scripts::gated;
 use crate::harness::watchdog::{now, pause};
 use crate::harness::{Client, End, Gate, Origin, Weir, origin::ok};
 
@@ -21,8 +22,7 @@ fn a_connection_between_requests() {
     let weir = Weir::proxying_with(&origin, "listener.web.timeouts.idle = \"200ms\"");
     let mut client = Client::connect(weir.web());
     for _ in 0..3 {
-        client.send_get("/");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/").status, 200);
     }
     client.assert_closed();
 }
@@ -149,8 +149,7 @@ fn a_server_that_does_not_accept() {
         deaf.address
     ));
     let mut client = Client::connect(weir.web());
-    client.send_get("/");
-    let response = client.response();
+    let response = client.fetch("/");
     assert_eq!((response.status, response.reason()), (504, Some("connect-timeout")), "{response:?}");
 }
 
@@ -201,14 +200,7 @@ fn a_request_that_waits_long_is_repeated_on_request_only() {
 #[test]
 fn a_full_server() {
     let busy = Gate::new();
-    let gate = busy.clone();
-    let origin = Origin::start(move |conn| {
-        loop {
-            conn.request()?;
-            gate.wait("the others have given up");
-            conn.send(ok("late"))?;
-        }
-    });
+    let origin = gated(&busy, "/", "late");
     let weir = Weir::proxying_with(
         &origin,
         "upstream.app.max_requests = 1\nupstream.app.timeouts.queue = \"200ms\"",

@@ -1,5 +1,6 @@
 //! Which route a request takes, and what the route does with it.
 
+use crate::harness::scripts::echo;
 use crate::harness::{Client, Origin, Response, Weir, origin::ok};
 
 const WEB: &str = "listener.web.address = \"127.0.0.1:0\"\n";
@@ -144,39 +145,30 @@ fn fixed_responses() {
          {{ path = \"/empty\", respond = {{ status = 204 }} }},\n]\n"
     ));
     let mut client = Client::connect(weir.web());
-    client.send_get("/");
-    let plain = client.response();
+    let plain = client.fetch("/");
     assert_eq!(
         (plain.status, plain.text(), plain.field("content-type")),
         (200, "hello".to_owned(), Some("text/plain; charset=utf-8"))
     );
-    client.send_get("/json");
-    let json = client.response();
+    let json = client.fetch("/json");
     assert_eq!(
         (json.status, json.text(), json.field("content-type")),
         (503, "{\"a\":1}".to_owned(), Some("application/json"))
     );
     assert_eq!(json.field("retry-after"), Some("5"));
-    client.send_get("/empty");
-    assert_eq!(client.response().status, 204);
+    assert_eq!(client.fetch("/empty").status, 204);
     // A body that nobody wants is consumed: the connection goes on.
     client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(client.response().text(), "hello");
     client.send("HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let head = client.response_to("HEAD");
     assert_eq!((head.status, head.field("content-length")), (200, Some("5")));
-    client.send_get("/");
-    assert_eq!(client.response().text(), "hello");
+    assert_eq!(client.fetch("/").text(), "hello");
 }
 
 #[test]
 fn paths_are_rewritten() {
-    let origin = Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(ok(request.target()))?;
-        }
-    });
+    let origin = echo();
     let weir = Weir::start(&format!(
         "{WEB}upstream.app.servers = [\"{}\"]\nlistener.web.route = [\n\
          {{ path = \"/\", upstream = \"app\" }},\n\
@@ -286,8 +278,7 @@ fn a_split_follows_its_weights() {
     ));
     let mut client = Client::connect(weir.web());
     for _ in 0..400 {
-        client.send_get("/");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/").status, 200);
     }
     let canary = origins[1].requests().len();
     // 100 expected; the bounds are more than six standard deviations away.

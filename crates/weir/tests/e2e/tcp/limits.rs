@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{address, config, echo, log_lines};
+use super::{address, config, echo};
 use crate::harness::watchdog::now;
 use crate::harness::{Client, End, Origin, Weir, eventually};
 
@@ -22,7 +22,7 @@ fn silence_ends_a_tunnel_and_bytes_keep_it() {
     }
     assert_eq!(client.take_to_end(), (Vec::new(), End::Reset));
     assert!(moved.elapsed() >= Duration::from_millis(300), "silence had to last");
-    assert!(log_lines(&weir, 1)[0].ends_with("weir tunnel-idle"));
+    assert!(weir.access_log(1)[0].ends_with("weir tunnel-idle"));
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_age_of_a_connection_is_bounded_even_in_use() {
         client.send_what_is_taken([1]).is_err()
             || weir.metrics().sum("weir_listener_tunnels_open", &[]) == 0.0
     });
-    assert!(log_lines(&weir, 1)[0].ends_with("weir session-too-old"));
+    assert!(weir.access_log(1)[0].ends_with("weir session-too-old"));
 }
 
 #[test]
@@ -81,6 +81,6 @@ fn a_stop_drains_tunnels_and_ends_them_in_time() {
     assert_eq!(client.take_to_end(), (Vec::new(), End::Closed));
     assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
     assert_eq!(weir.wait_for_exit().code(), Some(3), "a tunnel was cut");
-    let line = log_lines(&weir, 1).remove(0);
+    let line = weir.access_log(1).remove(0);
     assert!(line.ends_with("weir relay-draining"), "{line}");
 }

@@ -1,4 +1,4 @@
-//! TCP listeners: bytes both ways as they are, to the server that routes, balancer and queue choose.
+//! TCP listeners: bytes in both directions, to the server that routes, balancer and queue choose.
 //!
 //! Tunnels that HTTP/1 opens with `Upgrade` or CONNECT belong to `http1`.
 
@@ -6,7 +6,7 @@ mod relay;
 mod servers;
 mod limits;
 
-use crate::harness::{Origin, Weir, eventually};
+use crate::harness::Origin;
 
 /// A Weir with a TCP listener and one upstream.
 fn config(servers: &[&str], upstream: &str, listener: &str) -> String {
@@ -23,16 +23,6 @@ fn config(servers: &[&str], upstream: &str, listener: &str) -> String {
 
 fn address(origin: &Origin) -> String {
     origin.address().to_string()
-}
-
-/// The lines of the log once there are `count`.
-fn log_lines(weir: &Weir, count: usize) -> Vec<String> {
-    let file = weir.folder().join("access.log");
-    let read = || -> Vec<String> {
-        std::fs::read_to_string(&file).unwrap_or_default().lines().map(str::to_owned).collect()
-    };
-    eventually(&format!("the log has {count} lines"), || read().len() >= count);
-    read()
 }
 
 /// A server that greets before it is asked, then returns each byte increased by one, to the end of the client.

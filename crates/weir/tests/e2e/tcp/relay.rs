@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
-use super::{address, config, echo, log_lines};
+use super::{address, config, echo};
 use crate::harness::scripts::{mirror, send_and_take};
 use crate::harness::{Client, End, Origin, Weir, eventually};
 
@@ -18,7 +18,7 @@ fn the_server_may_speak_first_and_every_byte_passes() {
     }
     client.finish();
     assert_eq!(client.take_to_end(), (Vec::new(), End::Closed));
-    assert_eq!(log_lines(&weir, 1), [format!("web app {} 1 256 261 client -", server.address())]);
+    assert_eq!(weir.access_log(1), [format!("web app {} 1 256 261 client -", server.address())]);
     let metrics = weir.metrics();
     assert_eq!(metrics.sum("weir_listener_tunnels_total", &["listener=\"web\""]), 1.0);
     assert_eq!(metrics.sum("weir_listener_tunnels_open", &["listener=\"web\""]), 0.0);
@@ -62,7 +62,7 @@ fn an_end_of_one_direction_leaves_the_other_open() {
     client.send("question");
     client.finish();
     assert_eq!(client.take_to_end(), (b"noitseuq".to_vec(), End::Closed));
-    assert_eq!(log_lines(&weir, 1), [format!("web app {} 1 8 8 client -", server.address())]);
+    assert_eq!(weir.access_log(1), [format!("web app {} 1 8 8 client -", server.address())]);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_server_that_ends_first_leaves_the_client_its_direction() {
     assert_eq!(client.take_to_end(), (b"bye".to_vec(), End::Closed));
     client.send("one more thing");
     client.finish();
-    assert_eq!(log_lines(&weir, 1), [format!("web app {} 1 14 3 server -", server.address())]);
+    assert_eq!(weir.access_log(1), [format!("web app {} 1 14 3 server -", server.address())]);
     assert_eq!(server.wait_for_end(0), End::Closed);
 }
 
@@ -104,11 +104,8 @@ fn a_reset_of_the_client_is_passed_on_and_one_of_the_server_is_an_end() {
     assert_eq!(client.take(5), b"hello");
     client.reset();
     assert_eq!(waiting.wait_for_end(0), End::Reset);
-    assert_eq!(
-        log_lines(&weir, 1),
-        [format!("web app {} 1 2 0 server relay-server-reset", server.address())]
-    );
-    assert_eq!(log_lines(&other, 1), [format!("web app {} 1 0 5 client client-reset", waiting.address())]);
+    assert_eq!(weir.access_log(1), [format!("web app {} 1 2 0 server relay-server-reset", server.address())]);
+    assert_eq!(other.access_log(1), [format!("web app {} 1 0 5 client client-reset", waiting.address())]);
 }
 
 #[test]
@@ -165,6 +162,6 @@ fn a_reset_before_the_first_byte_is_a_reset() {
     weir.pause();
     Client::connect(weir.web()).reset();
     weir.signal(rustix::process::Signal::CONT);
-    let line = log_lines(&weir, 1).remove(0);
+    let line = weir.access_log(1).remove(0);
     assert!(line.ends_with("client client-reset"), "{line}");
 }

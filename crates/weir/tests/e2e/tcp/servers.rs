@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use super::{address, config, echo, log_lines};
+use super::{address, config, echo};
 use crate::harness::client_hello::hello;
-use crate::harness::{Client, Gate, NOWHERE, Origin, Weir, eventually, latin1};
+use crate::harness::{CLOSED_PORT, Client, Gate, Origin, Weir, eventually, latin1};
 
 #[test]
 fn a_server_that_refuses_is_passed_over() {
     let server = echo();
-    let weir = Weir::start(&config(&[NOWHERE, &address(&server)], "balance = \"round-robin\"", ""));
+    let weir = Weir::start(&config(&[CLOSED_PORT, &address(&server)], "balance = \"round-robin\"", ""));
     for _ in 0..4 {
         assert_eq!(Client::connect(weir.web()).take(5), b"hello");
     }
-    let lines = log_lines(&weir, 4);
+    let lines = weir.access_log(4);
     assert!(lines.iter().any(|line| line.contains(" 2 ")), "somebody met the dead one first: {lines:?}");
     assert!(lines.iter().all(|line| line.contains(&address(&server))), "{lines:?}");
 }
 
 #[test]
 fn nobody_there_closes_the_connection_and_says_why() {
-    let weir = Weir::start(&config(&[NOWHERE], "", ""));
+    let weir = Weir::start(&config(&[CLOSED_PORT], "", ""));
     Client::connect(weir.web()).assert_closed();
-    let lines = log_lines(&weir, 1);
+    let lines = weir.access_log(1);
     assert!(lines[0].ends_with("- connect-refused"), "{lines:?}");
 }
 
@@ -39,7 +39,7 @@ fn connections_beyond_the_limit_of_a_server_wait_for_it() {
     let mut first = Client::connect(weir.web());
     assert_eq!(first.take(1), b"x");
     let mut second = Client::connect(weir.web());
-    eventually("the second waits", || weir.metrics().sum("weir_upstream_queue_length", &[]) == 1.0);
+    eventually("the second waits", || weir.queue_length() == 1);
     assert_eq!(server.connections(), 1);
     gate.open();
     // Half a connection still takes a place.
@@ -117,7 +117,7 @@ fn a_hello_that_does_not_end_is_not_waited_for() {
     nameless.send(hello("two.test"));
     nameless.take_to_end();
     slow.take_to_end();
-    let mut lines = log_lines(&weir, 2);
+    let mut lines = weir.access_log(2);
     lines.sort();
     assert_eq!(lines, ["no-route", "tls-handshake-timeout"]);
     assert_eq!(server.connections(), 0);

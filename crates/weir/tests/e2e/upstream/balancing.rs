@@ -3,41 +3,16 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::harness::scripts::numbered;
 use crate::harness::watchdog::work;
-use crate::harness::{Client, Gate, NOWHERE, Origin, Place, Weir, eventually, origin::ok};
-
-/// Three origins that answer with their own number, as soon as the gate is open.
-fn numbered(gate: &Gate) -> Vec<Origin> {
-    let numbered = |number: usize| {
-        let gate = gate.clone();
-        Origin::start(move |conn| {
-            loop {
-                let request = conn.request()?;
-                if request.target() == "/held" {
-                    gate.wait("all held requests have arrived");
-                }
-                conn.send(ok(&number.to_string()))?;
-            }
-        })
-    };
-    (0..3).map(numbered).collect()
-}
+use crate::harness::{
+    CLOSED_PORT, Client, Gate, Origin, ReservedAddress, Weir, config_with, entries, eventually, origin::ok,
+};
 
 fn open_gate() -> Gate {
     let gate = Gate::new();
     gate.open();
     gate
-}
-
-fn config(servers: &[String], settings: &str) -> String {
-    format!(
-        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [{}]\n{settings}\n",
-        servers.join(", ")
-    )
-}
-
-fn plain(origins: &[Origin]) -> Vec<String> {
-    origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect()
 }
 
 fn with(origins: &[Origin], extras: &[&str]) -> Vec<String> {
@@ -53,30 +28,31 @@ fn counts(origins: &[Origin]) -> Vec<usize> {
 fn ask(weir: &Weir, count: usize) {
     let mut client = Client::connect(weir.web());
     for _ in 0..count {
-        client.send_get("/");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/").status, 200);
     }
 }
 
 #[test]
 fn round_robin_is_exact() {
-    let origins = numbered(&open_gate());
-    let weir =
-        Weir::start(&config(&plain(&origins), "upstream.app.balance = \"round-robin\"\nprocess.workers = 1"));
+    let origins = numbered(3, &open_gate());
+    let weir = Weir::start(&config_with(
+        &entries(&origins),
+        "upstream.app.balance = \"round-robin\"\nprocess.workers = 1",
+    ));
     ask(&weir, 30);
     assert_eq!(counts(&origins), [10, 10, 10]);
 }
 
 #[test]
 fn round_robin_follows_the_weights_smoothly() {
-    let origins = numbered(&open_gate());
+    let origins = numbered(3, &open_gate());
     let servers = with(&origins, &[", weight = 5", ", weight = 2", ", weight = 1"]);
-    let weir = Weir::start(&config(&servers, "upstream.app.balance = \"round-robin\"\nprocess.workers = 1"));
+    let weir =
+        Weir::start(&config_with(&servers, "upstream.app.balance = \"round-robin\"\nprocess.workers = 1"));
     let mut client = Client::connect(weir.web());
     let mut order = String::new();
     for _ in 0..80 {
-        client.send_get("/");
-        order += &client.response().text();
+        order += &client.fetch("/").text();
     }
     assert_eq!(counts(&origins), [50, 20, 10]);
     assert!(!order.contains("0000"), "smooth: the heavy server's turns are spread: {order}");
@@ -86,8 +62,8 @@ fn round_robin_follows_the_weights_smoothly() {
 #[test]
 fn least_requests_is_exact_for_requests_under_way() {
     let gate = Gate::new();
-    let origins = numbered(&gate);
-    let weir = Weir::start(&config(&plain(&origins), ""));
+    let origins = numbered(3, &gate);
+    let weir = Weir::start(&config_with(&entries(&origins), ""));
     let mut clients: Vec<Client> = Vec::new();
     for n in 1..=30 {
         let mut client = Client::connect(weir.web());
@@ -103,8 +79,8 @@ fn least_requests_is_exact_for_requests_under_way() {
 
 #[test]
 fn least_requests_rotates_ties() {
-    let origins = numbered(&open_gate());
-    let weir = Weir::start(&config(&plain(&origins), ""));
+    let origins = numbered(3, &open_gate());
+    let weir = Weir::start(&config_with(&entries(&origins), ""));
     ask(&weir, 90);
     for count in counts(&origins) {
         assert!(
@@ -118,8 +94,8 @@ fn least_requests_rotates_ties() {
 #[test]
 fn least_requests_avoids_the_busy_servers() {
     let gate = Gate::new();
-    let origins = numbered(&gate);
-    let weir = Weir::start(&config(&plain(&origins), ""));
+    let origins = numbered(3, &gate);
+    let weir = Weir::start(&config_with(&entries(&origins), ""));
     let mut held: Vec<Client> = Vec::new();
     for n in 1..=2 {
         let mut client = Client::connect(weir.web());
@@ -138,8 +114,9 @@ fn least_requests_avoids_the_busy_servers() {
 #[test]
 fn drawing_policies_reach_every_server() {
     for policy in ["random", "power-of-two"] {
-        let origins = numbered(&open_gate());
-        let weir = Weir::start(&config(&plain(&origins), &format!("upstream.app.balance = \"{policy}\"")));
+        let origins = numbered(3, &open_gate());
+        let weir =
+            Weir::start(&config_with(&entries(&origins), &format!("upstream.app.balance = \"{policy}\"")));
         ask(&weir, 300);
         for count in counts(&origins) {
             // 100 expected of 300 drawn; the bounds are more than six standard deviations away.
@@ -150,9 +127,9 @@ fn drawing_policies_reach_every_server() {
 
 #[test]
 fn drawing_policies_follow_the_weights() {
-    let origins = numbered(&open_gate());
+    let origins = numbered(3, &open_gate());
     let servers = with(&origins, &[", weight = 8", ", weight = 2", ", weight = 0"]);
-    let weir = Weir::start(&config(&servers, "upstream.app.balance = \"random\""));
+    let weir = Weir::start(&config_with(&servers, "upstream.app.balance = \"random\""));
     ask(&weir, 400);
     let counts = counts(&origins);
     assert!((30..130).contains(&counts[1]) && counts[2] == 0, "80 expected for weight 2 of 10: {counts:?}");
@@ -172,7 +149,8 @@ fn peak_ewma_avoids_the_slow_server() {
     };
     for (policy, expected) in [("peak-ewma", 1..6), ("least-requests", 15..26)] {
         let origins = [served_after(2), served_after(40), served_after(2)];
-        let weir = Weir::start(&config(&plain(&origins), &format!("upstream.app.balance = \"{policy}\"")));
+        let weir =
+            Weir::start(&config_with(&entries(&origins), &format!("upstream.app.balance = \"{policy}\"")));
         ask(&weir, 60);
         let counts = counts(&origins);
         assert!(expected.contains(&counts[1]), "{policy}: {counts:?}");
@@ -183,14 +161,13 @@ fn peak_ewma_avoids_the_slow_server() {
 fn a_server_of_weight_zero_gets_nothing() {
     for policy in ["least-requests", "round-robin", "peak-ewma", "random", "power-of-two", "consistent-hash"]
     {
-        let origins = numbered(&open_gate());
+        let origins = numbered(3, &open_gate());
         let servers = with(&origins, &["", ", weight = 0", ""]);
         let hash = if policy == "consistent-hash" { "\nupstream.app.hash_key = \"query:k\"" } else { "" };
-        let weir = Weir::start(&config(&servers, &format!("upstream.app.balance = \"{policy}\"{hash}")));
+        let weir = Weir::start(&config_with(&servers, &format!("upstream.app.balance = \"{policy}\"{hash}")));
         let mut client = Client::connect(weir.web());
         for n in 0..30 {
-            client.send_get(&format!("/?k={n}"));
-            assert_eq!(client.response().status, 200);
+            assert_eq!(client.fetch(&format!("/?k={n}")).status, 200);
         }
         assert_eq!(counts(&origins)[1], 0, "{policy}");
     }
@@ -198,16 +175,16 @@ fn a_server_of_weight_zero_gets_nothing() {
 
 #[test]
 fn a_backup_is_for_bad_days() {
-    let origins = numbered(&open_gate());
+    let origins = numbered(3, &open_gate());
     let servers = with(&origins, &["", "", ", backup = true"]);
-    let weir = Weir::start(&config(&servers, ""));
+    let weir = Weir::start(&config_with(&servers, ""));
     ask(&weir, 30);
     assert_eq!(counts(&origins)[2], 0);
 
-    let dead = [Place::vacant(), Place::vacant()];
+    let dead = [ReservedAddress::new(), ReservedAddress::new()];
     let dead = dead.iter().map(|place| format!("\"{}\"", place.address())).collect();
     let servers = [dead, with(&origins[2..], &[", backup = true"])].concat();
-    let weir = Weir::start(&config(&servers, "upstream.app.retry.attempts_max = 3"));
+    let weir = Weir::start(&config_with(&servers, "upstream.app.retry.attempts_max = 3"));
     ask(&weir, 5);
     assert_eq!(counts(&origins)[2], 5, "nobody else is there");
 }
@@ -216,17 +193,16 @@ fn a_backup_is_for_bad_days() {
 #[test]
 fn a_dead_server_is_not_noticed() {
     for policy in ["least-requests", "round-robin", "peak-ewma", "random", "power-of-two"] {
-        let origins = numbered(&open_gate());
-        let mut servers = plain(&origins);
-        servers[1] = format!("\"{NOWHERE}\"");
+        let origins = numbered(3, &open_gate());
+        let mut servers = entries(&origins);
+        servers[1] = format!("\"{CLOSED_PORT}\"");
         let settings = format!(
             "upstream.app.balance = \"{policy}\"\nupstream.app.retry = {{ budget = \"0%\", budget_per_second = 0 }}"
         );
-        let weir = Weir::start(&config(&servers, &settings));
+        let weir = Weir::start(&config_with(&servers, &settings));
         let mut client = Client::connect(weir.web());
         for n in 0..30 {
-            client.send_get("/");
-            assert_eq!(client.response().status, 200, "{policy}, GET {n}");
+            assert_eq!(client.fetch("/").status, 200, "{policy}, GET {n}");
             client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello");
             assert_eq!(client.response().status, 200, "{policy}, POST {n}");
         }
@@ -248,11 +224,10 @@ fn a_server_that_breaks_is_passed_over_for_idempotent_requests() {
     let servers = [format!("\"{}\"", broken.address()), format!("\"{}\"", sound.address())];
     let settings =
         "upstream.app.balance = \"round-robin\"\nupstream.app.retry.budget = \"1000%\"\nprocess.workers = 1";
-    let weir = Weir::start(&config(&servers, settings));
+    let weir = Weir::start(&config_with(&servers, settings));
     let mut client = Client::connect(weir.web());
     for _ in 0..10 {
-        client.send_get("/");
-        assert_eq!(client.response().text(), "sound");
+        assert_eq!(client.fetch("/").text(), "sound");
     }
     assert_eq!(sound.requests().len(), 10);
     assert!((5..=10).contains(&broken.requests().len()), "its turns, and each request at most once");
@@ -269,7 +244,7 @@ fn owners(weir: &Weir, request: impl Fn(usize) -> String) -> HashMap<usize, Stri
 
 #[test]
 fn consistent_hash_keeps_a_key_with_its_server() {
-    let origins = numbered(&open_gate());
+    let origins = numbered(3, &open_gate());
     let keys: [(&str, MakeRequest); 4] = [
         ("header:x-user", |n| format!("GET / HTTP/1.1\r\nHost: a.test\r\nX-User: u{n}\r\n\r\n")),
         ("cookie:session", |n| {
@@ -282,7 +257,7 @@ fn consistent_hash_keeps_a_key_with_its_server() {
         let settings = format!(
             "upstream.app.balance = \"consistent-hash\"\nupstream.app.hash_key = \"{key}\"\nupstream.app.hash_load_factor = \"off\""
         );
-        let weir = Weir::start(&config(&plain(&origins), &settings));
+        let weir = Weir::start(&config_with(&entries(&origins), &settings));
         let first = owners(&weir, request);
         assert_eq!(owners(&weir, request), first, "{key}: the same key, the same server");
         for server in ["0", "1", "2"] {
@@ -294,14 +269,13 @@ fn consistent_hash_keeps_a_key_with_its_server() {
 
 #[test]
 fn consistent_hash_by_client_address() {
-    let origins = numbered(&open_gate());
+    let origins = numbered(3, &open_gate());
     let settings = "upstream.app.balance = \"consistent-hash\"\nupstream.app.hash_key = \"client-address\"\n\
                     upstream.app.hash_load_factor = \"off\"";
-    let weir = Weir::start(&config(&plain(&origins), settings));
+    let weir = Weir::start(&config_with(&entries(&origins), settings));
     let ask = |from: &str| {
         let mut client = Client::connect_from(from, weir.web());
-        client.send_get("/");
-        client.response().text()
+        client.fetch("/").text()
     };
     let owners: Vec<String> = (1..40).map(|n| ask(&format!("127.0.0.{n}"))).collect();
     let again: Vec<String> = (1..40).map(|n| ask(&format!("127.0.0.{n}"))).collect();
@@ -311,12 +285,12 @@ fn consistent_hash_by_client_address() {
 
 #[test]
 fn only_the_keys_of_a_lost_server_move() {
-    let origins = numbered(&open_gate());
+    let origins = numbered(3, &open_gate());
     let settings = "upstream.app.balance = \"consistent-hash\"\nupstream.app.hash_key = \"query:id\"\n\
                     upstream.app.hash_load_factor = \"off\"";
     let request = |n: usize| format!("GET /?id={n} HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    let before = owners(&Weir::start(&config(&plain(&origins), settings)), request);
-    let after = owners(&Weir::start(&config(&plain(&origins)[..2], settings)), request);
+    let before = owners(&Weir::start(&config_with(&entries(&origins), settings)), request);
+    let after = owners(&Weir::start(&config_with(&entries(&origins)[..2], settings)), request);
     for (key, owner) in before {
         if owner == "2" {
             assert_ne!(after[&key], "2");

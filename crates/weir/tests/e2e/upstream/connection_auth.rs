@@ -131,7 +131,7 @@ fn a_user_waits_for_the_server_that_knows_him() {
         origin.wait_for_requests(if number == own { 4 } else { 1 });
     }
     alice.send_get("/page");
-    eventually("she waits", || weir.metrics().sum("weir_upstream_queue_length", &[]) == 1.0);
+    eventually("she waits", || weir.queue_length() == 1);
     gate.open();
     assert_eq!(alice.response().text(), "alice");
     for client in &mut held {
@@ -144,12 +144,7 @@ fn credentials_alone_keep_a_connection_from_others() {
     // One leg is enough for Kerberos, and nothing in the answer shows that the connection is authenticated.
     for field in ["Authorization", "Proxy-Authorization"] {
         for scheme in ["Negotiate", "negotiate", "NTLM"] {
-            let origin = Origin::start(|conn| {
-                loop {
-                    conn.request()?;
-                    conn.send(ok("as the first client"))?;
-                }
-            });
+            let origin = Origin::serving("as the first client");
             let weir = Weir::proxying_with(&origin, ONE_WORKER);
             let mut user = Client::connect(weir.web());
             user.send(format!("GET /own HTTP/1.1\r\nHost: a\r\n{field}: {scheme} dG9rZW4=\r\n\r\n"));
@@ -157,8 +152,7 @@ fn credentials_alone_keep_a_connection_from_others() {
             let mut stranger = Client::connect(weir.web());
             for is_stranger in [true, false, true] {
                 let client = if is_stranger { &mut stranger } else { &mut user };
-                client.send_get("/");
-                assert_eq!(client.response().status, 200);
+                assert_eq!(client.fetch("/").status, 200);
             }
             let connections: Vec<usize> =
                 origin.requests().iter().map(|request| request.connection).collect();
@@ -186,8 +180,7 @@ fn challenges_alone_keep_a_connection_from_others() {
         let mut clients = [Client::connect(weir.web()), Client::connect(weir.web())];
         for _ in 0..3 {
             for client in &mut clients {
-                client.send_get("/");
-                assert_eq!(client.response().status, status);
+                assert_eq!(client.fetch("/").status, status);
             }
         }
         let connections: Vec<usize> = origin.requests().iter().map(|request| request.connection).collect();

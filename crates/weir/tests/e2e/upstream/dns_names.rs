@@ -3,7 +3,7 @@
 use std::net::{IpAddr, TcpListener};
 
 use crate::harness::origin::ok;
-use crate::harness::{Answer, Client, NameServer, Origin, Weir, eventually};
+use crate::harness::{Client, DnsAnswer, NameServer, Origin, Weir, eventually};
 
 fn config(listen: &str, server: &str) -> String {
     format!(
@@ -17,8 +17,7 @@ fn localhost() {
     let weir = Weir::start(&config("127.0.0.1:0", &format!("localhost:{}", origin.address().port())));
     let mut client = Client::connect(weir.web());
     for _ in 0..3 {
-        client.send_get("/");
-        let response = client.response();
+        let response = client.fetch("/");
         assert_eq!((response.status, response.text()), (200, "fine".to_owned()), "{response:?}");
     }
 }
@@ -97,8 +96,7 @@ fn named(names: &NameServer, origin: &Origin, settings: &str) -> Weir {
 }
 
 fn ask(client: &mut Client) -> String {
-    client.send_get("/");
-    let response = client.response();
+    let response = client.fetch("/");
     assert_eq!(response.status, 200, "{response:?}");
     response.text()
 }
@@ -155,7 +153,7 @@ fn addresses_outlive_a_failing_name_server() {
     let weir = named(&names, &old, "upstream.app.idle.connections_max = 0");
     let mut client = Client::connect(weir.web());
     assert_eq!(ask(&mut client), "old");
-    for failure in [Answer::ServerFailure, Answer::NoSuchName, Answer::Addresses(Vec::new())] {
+    for failure in [DnsAnswer::ServerFailure, DnsAnswer::NoSuchName, DnsAnswer::Addresses(Vec::new())] {
         let what = format!("{failure:?}");
         names.answer(failure);
         names.wait_for_questions(4);

@@ -1,52 +1,17 @@
 //! Servers taken out of service while Weir runs: who still gets there, when that ends, and who may say so.
 
-use crate::harness::{Client, Gate, Origin, Response, Weir, eventually, origin::ok};
-
-/// Servers `s0`, `s1`, ... that answer with their number; `/held` waits for the gate.
-fn numbered(servers: usize, gate: &Gate) -> Vec<Origin> {
-    let numbered = |number: usize| {
-        let gate = gate.clone();
-        Origin::start(move |conn| {
-            loop {
-                if conn.request()?.target() == "/held" {
-                    gate.wait("the server is drained");
-                }
-                conn.send(ok(&number.to_string()))?;
-            }
-        })
-    };
-    (0..servers).map(numbered).collect()
-}
+use crate::harness::scripts::numbered;
+use crate::harness::{Client, Gate, Origin, Response, Weir, config_with, entries, eventually, of_upstream};
 
 fn start(origins: &[Origin], settings: &str) -> Weir {
-    let server = |(number, origin): (usize, &Origin)| {
-        format!("{{ name = \"s{number}\", address = \"{}\" }}", origin.address())
-    };
-    let servers: Vec<String> = origins.iter().enumerate().map(server).collect();
-    Weir::start(&format!(
-        "admin = {{ address = \"127.0.0.1:0\", changes = true }}\nlistener.web.address = \"127.0.0.1:0\"\n\
-         listener.web.upstream = \"app\"\n[upstream.app]\nservers = [{}]\nbalance = \"round-robin\"\n{settings}\n",
-        servers.join(", ")
-    ))
-}
-
-fn post(weir: &Weir, query: &str) -> Response {
-    let request = format!("POST /servers?{query} HTTP/1.1\r\nHost: admin\r\nContent-Length: 0\r\n\r\n");
-    Client::exchange(weir.address("admin"), &request)
-}
-
-fn set_mode(weir: &Weir, server: &str, mode: &str) {
-    let response = post(weir, &format!("upstream=app&server={server}&mode={mode}"));
-    assert_eq!(response.status, 200, "{}", response.text());
+    let servers: Vec<String> =
+        origins.iter().enumerate().map(|(number, origin)| origin.named(&format!("s{number}"))).collect();
+    let keys = of_upstream(&format!("balance = \"round-robin\"\n{settings}"));
+    Weir::start(&config_with(&servers, &format!("admin.changes = true\n{keys}")))
 }
 
 fn get(weir: &Weir, cookie: &str) -> Response {
     Client::exchange(weir.web(), &format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n"))
-}
-
-fn cookie(response: &Response) -> String {
-    let set = response.field("Set-Cookie").unwrap_or_else(|| panic!("no cookie: {response:?}"));
-    set.split(';').next().unwrap_or_default().to_owned()
 }
 
 /// The line of a server in the table, as words.
@@ -61,18 +26,18 @@ fn a_draining_server_keeps_its_own_clients_and_gets_no_others() {
     let origins = numbered(2, &Gate::new());
     let weir = start(&origins, "persistence = {}");
     let mine = [get(&weir, ""), get(&weir, "")].into_iter().find(|response| response.text() == "0");
-    let mine = cookie(&mine.expect("round robin has been at both"));
-    set_mode(&weir, "s0", "draining");
+    let mine = mine.expect("round robin has been at both").cookie();
+    weir.set_mode("s0", "draining");
     for _ in 0..4 {
         assert_eq!(get(&weir, "").text(), "1");
         assert_eq!(get(&weir, &mine).text(), "0");
     }
     assert_eq!(row(&weir, "s0")[2..4], ["draining", "up"]);
     assert_eq!(weir.metrics().sum("weir_server_mode", &["server=\"s0\"", "mode=\"draining\""]), 1.0);
-    set_mode(&weir, "s0", "maintenance");
+    weir.set_mode("s0", "maintenance");
     let moved = get(&weir, &mine);
-    assert_eq!((moved.text(), cookie(&moved) == mine), ("1".to_owned(), false));
-    set_mode(&weir, "s0", "serving");
+    assert_eq!((moved.text(), moved.cookie() == mine), ("1".to_owned(), false));
+    weir.set_mode("s0", "serving");
     eventually("it is back", || get(&weir, "").text() == "0");
 }
 
@@ -81,8 +46,8 @@ fn a_deadline_ends_a_drain_for_all() {
     let origins = numbered(2, &Gate::new());
     let weir = start(&origins, "persistence = {}");
     let mine = [get(&weir, ""), get(&weir, "")].into_iter().find(|response| response.text() == "0");
-    let mine = cookie(&mine.expect("round robin has been at both"));
-    set_mode(&weir, "s0", "draining&deadline=300ms");
+    let mine = mine.expect("round robin has been at both").cookie();
+    weir.set_mode("s0", "draining&deadline=300ms");
     assert_eq!(get(&weir, &mine).text(), "0");
     eventually("the deadline is over", || row(&weir, "s0")[2] == "maintenance");
     assert_eq!(get(&weir, &mine).text(), "1");
@@ -98,7 +63,7 @@ fn what_runs_runs_on_and_is_counted() {
     held.send_get("/held");
     eventually("it runs", || origins.iter().any(|origin| origin.targets() == ["/held"]));
     let busy = if origins[0].requests().is_empty() { "s1" } else { "s0" };
-    set_mode(&weir, busy, "maintenance");
+    weir.set_mode(busy, "maintenance");
     assert_eq!(row(&weir, busy)[5], "1", "one is left");
     gate.open();
     assert_eq!(held.response().status, 200);
@@ -115,12 +80,12 @@ fn one_who_waits_for_a_server_that_leaves_takes_another() {
     let own = format!("s{}", first.text());
     eventually("its slot is free", || row(&weir, &own)[5] == "0");
     let mut held = Client::connect(weir.web());
-    held.send(format!("GET /held HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", cookie(&first)));
+    held.send(format!("GET /held HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", first.cookie()));
     let mut waiting = Client::connect(weir.web());
     eventually("its own server is busy", || row(&weir, &own)[5] == "1");
-    waiting.send(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", cookie(&first)));
-    eventually("it waits", || weir.metrics().sum("weir_upstream_queue_length", &[]) == 1.0);
-    set_mode(&weir, &own, "maintenance");
+    waiting.send(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", first.cookie()));
+    eventually("it waits", || weir.queue_length() == 1);
+    weir.set_mode(&own, "maintenance");
     assert_ne!(waiting.response().text(), first.text());
     gate.open();
     assert_eq!(held.response().text(), first.text());
@@ -130,7 +95,7 @@ fn one_who_waits_for_a_server_that_leaves_takes_another() {
 fn with_every_server_in_maintenance_requests_are_answered_at_once() {
     let origins = numbered(1, &Gate::new());
     let weir = start(&origins, "");
-    set_mode(&weir, "s0", "maintenance");
+    weir.set_mode("s0", "maintenance");
     let response = get(&weir, "");
     assert_eq!((response.status, response.reason()), (503, Some("no-server")));
 }
@@ -172,7 +137,7 @@ fn who_may_not_change_anything_is_told_why() {
             "`mode` is missing; give upstream, server, mode and if need be deadline\n",
         ),
     ] {
-        let response = post(&weir, query);
+        let response = weir.admin_post(&format!("/servers?{query}"));
         assert_eq!((response.status, &*response.text()), (status, what));
     }
     let from_page = format!(
@@ -185,10 +150,6 @@ fn who_may_not_change_anything_is_told_why() {
         "GET changes nothing"
     );
     assert_eq!(row(&weir, "s0")[2], "serving");
-    let closed = Weir::start(&format!(
-        "admin.address = \"127.0.0.1:0\"\nlistener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         upstream.app.servers = [\"{}\"]\n",
-        origins[0].address()
-    ));
-    assert_eq!(post(&closed, wish).status, 403);
+    let closed = Weir::start(&config_with(&entries(&origins), ""));
+    assert_eq!(closed.admin_post(&format!("/servers?{wish}")).status, 403);
 }

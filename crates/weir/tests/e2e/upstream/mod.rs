@@ -1,5 +1,5 @@
-//! A server for a request, and a connection to it: balancers, persistence, the queue of a busy upstream, drains, names in DNS, and
-//! connections that are used again.
+//! Choosing a server and connecting to it: balancers, persistence, the queue of a busy upstream, drains, DNS, and connections that are
+//! used again.
 //!
 //! Servers that fail belong to `resilience`; TLS with servers to `tls`.
 

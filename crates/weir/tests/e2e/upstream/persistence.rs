@@ -3,7 +3,9 @@
 
 use std::net::TcpListener;
 
-use crate::harness::{Client, Gate, Origin, Place, Response, Weir, config_of, eventually, origin::ok};
+use crate::harness::{
+    Client, Gate, Origin, ReservedAddress, Response, Weir, config_of, eventually, origin::ok,
+};
 
 /// Servers that answer with their number and with `extra` fields, in which `#` is the number of the request on the
 /// connection; `/held` waits for the gate.
@@ -41,12 +43,6 @@ fn get(weir: &Weir, target: &str, cookies: &str) -> Response {
     Client::exchange(weir.web(), &format!("GET {target} HTTP/1.1\r\nHost: a\r\n{field}\r\n"))
 }
 
-/// The name and value that a response sets.
-fn cookie(response: &Response) -> String {
-    let set = response.field("Set-Cookie").unwrap_or_else(|| panic!("no cookie: {response:?}"));
-    set.split(';').next().unwrap_or_default().to_owned()
-}
-
 fn seen_cookies(origins: &[Origin]) -> Vec<Option<String>> {
     let requests = origins.iter().flat_map(Origin::requests);
     requests.map(|request| request.field("Cookie").map(str::to_owned)).collect()
@@ -65,7 +61,7 @@ fn a_client_stays_where_its_cookie_says() {
         );
         assert_eq!(first.field("Cache-Control"), Some("private"));
         for _ in 0..5 {
-            let next = get(&weir, "/", &format!("theme=dark; {}; lang=en", cookie(&first)));
+            let next = get(&weir, "/", &format!("theme=dark; {}; lang=en", first.cookie()));
             assert_eq!((next.text(), next.field("Set-Cookie")), (first.text(), None));
         }
     }
@@ -95,7 +91,7 @@ fn two_upstreams_of_one_site_keep_the_same_client_each() {
         let cookies: Vec<String> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let response = get(&weir, target, &cookies.join("; "));
         if response.field("Set-Cookie").is_some() {
-            let set = cookie(&response);
+            let set = response.cookie();
             let (name, value) = set.split_once('=').expect("a cookie has a value");
             jar.insert(name.to_owned(), value.to_owned());
         }
@@ -112,27 +108,27 @@ fn the_cookie_alone_is_left_out_as_a_whole() {
     let origins = numbered(1, "", &Gate::new());
     let weir = start(&origins, "persistence = {}");
     let first = get(&weir, "/", "");
-    assert_eq!(get(&weir, "/", &cookie(&first)).status, 200);
+    assert_eq!(get(&weir, "/", &first.cookie()).status, 200);
     assert_eq!(seen_cookies(&origins), [None, None]);
 }
 
 #[test]
 fn when_a_server_is_gone_its_clients_alone_move_and_stay_moved() {
     let gate = Gate::new();
-    let place = Place::vacant();
+    let place = ReservedAddress::new();
     let mut origins = vec![numbered_on(place.listener(), 0, "", &gate)];
     origins.extend((1..3).map(|number| numbered_on(loopback(), number, "", &gate)));
     let weir =
         start(&origins, "persistence = { cookie = \"SRV\", secure = true }\nbalance = \"round-robin\"");
     let mut clients: Vec<(String, String)> =
-        (0..9).map(|_| get(&weir, "/", "")).map(|response| (cookie(&response), response.text())).collect();
+        (0..9).map(|_| get(&weir, "/", "")).map(|response| (response.cookie(), response.text())).collect();
     drop(origins.remove(0));
     for (cookie_now, server) in &mut clients {
         let response = get(&weir, "/", cookie_now);
         assert_eq!(response.status, 200);
         if server == "0" {
             assert_ne!(response.text(), "0");
-            *cookie_now = cookie(&response);
+            *cookie_now = response.cookie();
         } else {
             assert_eq!((response.text(), response.field("Set-Cookie")), (server.clone(), None));
         }
@@ -155,7 +151,7 @@ fn a_client_follows_its_server_to_another_address_and_back() {
         text.replace("servers = []", &format!("servers = [{}, {}]", a.named("a"), origins[1].named("b")))
     };
     let weir = Weir::start(&config(&origins[0]));
-    let clients: Vec<String> = (0..2).map(|_| cookie(&get(&weir, "/", ""))).collect();
+    let clients: Vec<String> = (0..2).map(|_| get(&weir, "/", "").cookie()).collect();
     for (a, expected) in [(0, ["0", "1"]), (2, ["2", "1"]), (0, ["0", "1"]), (2, ["2", "1"])] {
         weir.reload(&config(&origins[a]));
         for _ in 0..3 {
@@ -173,8 +169,8 @@ fn a_cookie_that_weir_did_not_sign_binds_to_nothing() {
     let unsigned = start(&origins, "persistence = {}");
     let signed = start(&origins, "persistence = { secret = \"0123456789abcdef\" }");
     let again = start(&origins, "persistence = { secret = \"0123456789abcdef\" }");
-    let forged = cookie(&get(&unsigned, "/", ""));
-    let renewed = cookie(&get(&signed, "/", &forged));
+    let forged = get(&unsigned, "/", "").cookie();
+    let renewed = get(&signed, "/", &forged).cookie();
     assert_ne!(renewed, forged);
     assert_eq!(
         get(&again, "/", &renewed).field("Set-Cookie"),
@@ -191,7 +187,7 @@ fn a_cookie_with_a_lifetime_is_renewed() {
     let first = get(&weir, "/", "");
     let set = first.field("Set-Cookie").map(str::to_owned).unwrap_or_default();
     assert!(set.ends_with("; Path=/app; Max-Age=3600; HttpOnly; SameSite=Strict"), "{set}");
-    assert_eq!(get(&weir, "/", &cookie(&first)).field("Set-Cookie"), Some(&*set));
+    assert_eq!(get(&weir, "/", &first.cookie()).field("Set-Cookie"), Some(&*set));
 }
 
 #[test]
@@ -221,7 +217,7 @@ fn what_servers_give_out_is_learned() {
     let mut servers = Vec::new();
     for _ in 0..3 {
         let first = get(&weir, "/", "SID=unknown");
-        assert_eq!(cookie(&first), format!("SID=abc{}", first.text()), "nothing is changed");
+        assert_eq!(first.cookie(), format!("SID=abc{}", first.text()), "nothing is changed");
         servers.push(first.text());
     }
     for server in servers.iter().rev().cycle().take(12) {
@@ -235,7 +231,7 @@ fn one_whose_server_is_full_waits_for_it() {
     let origins = numbered(2, "", &gate);
     let weir = start(&origins, "persistence = {}\nmax_requests = 1\nqueue.own_server = \"10s\"");
     let first = get(&weir, "/", "");
-    let mine = cookie(&first);
+    let mine = first.cookie();
     let ask = |target: &str| {
         let mut client = Client::connect(weir.web());
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nCookie: {mine}\r\n\r\n"));
@@ -268,13 +264,13 @@ fn and_goes_elsewhere_when_that_takes_too_long() {
         let first = get(&weir, "/", "");
         eventually("its slot is free", || weir.metrics().sum("weir_worker_exchanges_open", &[]) == 0.0);
         let mut held = Client::connect(weir.web());
-        held.send(format!("GET /held HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", cookie(&first)));
+        held.send(format!("GET /held HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", first.cookie()));
         let own = &origins[first.text().parse::<usize>().expect("servers answer with their number")];
         own.wait_for_requests(2);
-        let elsewhere = get(&weir, "/", &cookie(&first));
+        let elsewhere = get(&weir, "/", &first.cookie());
         assert_eq!(elsewhere.status, 200);
         assert_ne!(elsewhere.text(), first.text());
-        assert_ne!(cookie(&elsewhere), cookie(&first), "it belongs there now");
+        assert_ne!(elsewhere.cookie(), first.cookie(), "it belongs there now");
         gate.open();
         assert_eq!(held.response().status, 200);
     }
@@ -294,7 +290,7 @@ fn a_key_waits_for_its_server_too() {
     let origin = &origins[own.parse::<usize>().expect("servers answer with their number")];
     origin.wait_for_requests(2);
     waiting.send_get("/?k=1");
-    eventually("it waits", || weir.metrics().sum("weir_upstream_queue_length", &[]) == 1.0);
+    eventually("it waits", || weir.queue_length() == 1);
     gate.open();
     assert_eq!((held.response().text(), waiting.response().text()), (own.clone(), own));
 }
@@ -307,8 +303,7 @@ fn clients_of_one_network_go_together() {
     let weir = start(&origins, settings);
     let from = |address: &str| {
         let mut client = Client::connect_from(address, weir.web());
-        client.send_get("/");
-        client.response().text()
+        client.fetch("/").text()
     };
     for network in 1..20 {
         let server = from(&format!("127.0.{network}.1"));

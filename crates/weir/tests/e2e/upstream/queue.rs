@@ -118,8 +118,7 @@ fn lasting_overload_sends_the_late_ones_away() {
                 let mut client = Client::connect(web);
                 let mut sent_away = 0;
                 for _ in 0..REQUESTS {
-                    client.send_get("/");
-                    let response = client.response();
+                    let response = client.fetch("/");
                     if response.status == 503 {
                         assert_eq!(response.reason(), Some("queue-overload"));
                         let seconds: u32 =

@@ -22,8 +22,7 @@ fn a_connection_closed_while_idle_is_not_used() {
     });
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
-    client.send_get("/first");
-    assert_eq!(client.response().status, 200);
+    assert_eq!(client.fetch("/first").status, 200);
     closed.wait("the server has closed its idle connection");
     client.send("POST /second HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(client.response().status, 200);
@@ -67,8 +66,7 @@ fn unasked_bytes_on_an_idle_connection_are_not_served() {
     });
     let weir = Weir::proxying_with(&origin, "process.workers = 1");
     let mut client = Client::connect(weir.web());
-    client.send_get("/first");
-    assert_eq!(client.response().status, 200);
+    assert_eq!(client.fetch("/first").status, 200);
     sent.open();
     origin.wait_for_end(0);
     for _ in 0..3 {
@@ -88,8 +86,7 @@ fn keep_alive_timeout_is_honoured() {
         let weir = Weir::proxying(&origin);
         let mut client = Client::connect(weir.web());
         for _ in 0..3 {
-            client.send_get("/");
-            let response = client.response();
+            let response = client.fetch("/");
             assert_eq!(response.text(), "fine");
             assert_eq!(
                 response.field("keep-alive"),

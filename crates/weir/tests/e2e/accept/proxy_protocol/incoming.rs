@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{binary, binary4};
+use crate::harness::proxy_header::{binary, binary4};
 use crate::harness::{Client, End, Metrics, Origin, Weir, eventually};
 
 /// Expects headers from 127.0.0.1 and from nobody else; logs where each exchange came from.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tempfile::TempDir;
 
-use crate::harness::{Client, Origin, Weir, eventually};
+use crate::harness::{Client, Origin, Weir, eventually, temporary_folder};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -21,7 +21,7 @@ impl Program {
     /// Starts `name` on the config `text` and waits until it listens at `address`; in `text`, `{dir}` stands for its
     /// folder and `{address}` for the address.
     fn start(name: &str, arguments: &[&str], text: &str, address: SocketAddr) -> Program {
-        let folder = TempDir::new().expect("the system has a folder for temporary files");
+        let folder = temporary_folder();
         let path = folder.path().to_str().expect("temporary paths are UTF-8").to_owned();
         let filled = |text: &str| text.replace("{dir}", &path).replace("{address}", &address.to_string());
         std::fs::write(folder.path().join("config"), filled(text)).expect("the folder takes a file");

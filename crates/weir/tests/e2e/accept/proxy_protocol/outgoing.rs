@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::{binary4, take_binary, take_line};
 use crate::harness::client_hello::hello;
 use crate::harness::origin::ok;
+use crate::harness::proxy_header::{binary4, take_binary, take_line};
 use crate::harness::watchdog::WATCHDOG;
 use crate::harness::{Client, Connection, Origin, Weir, eventually};
 

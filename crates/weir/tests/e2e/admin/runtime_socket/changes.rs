@@ -1,13 +1,12 @@
 //! Changes at the runtime socket under traffic: they hold at once, and not one request fails.
 
-use super::{Gate, Load, Weir, ask, config, ctl, named, post, stat, text};
-use crate::harness::{Client, Origin, eventually};
-
-const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+use super::{config, ctl, post, stat};
+use crate::harness::scripts::named;
+use crate::harness::websocket::{assert_byte_comes_back, open_tunnel};
+use crate::harness::{BackgroundTraffic, Client, Gate, Origin, Weir, eventually};
 
 fn start(origins: &[&Origin], settings: &str) -> Weir {
-    Weir::start(&config(origins, "", &format!("balance = \"round-robin\"\n{settings}")))
+    Weir::start(&config(origins, &format!("upstream.app.balance = \"round-robin\"\n{settings}")))
 }
 
 /// Which servers answer eight requests.
@@ -27,25 +26,13 @@ fn assert_serving(weir: &Weir, names: &str) {
     }
 }
 
-fn tunnel(weir: &Weir) -> Client {
-    let mut client = Client::connect(weir.web());
-    client.send(HANDSHAKE);
-    assert_eq!(client.head().status(), Ok(101));
-    client
-}
-
-fn assert_alive(tunnel: &mut Client) {
-    tunnel.send("x");
-    assert_eq!(tunnel.take(1), b"x");
-}
-
 #[test]
 fn states_and_weights_change_under_load() {
     let gate = Gate::new();
     let (a, b) = (named("a", &gate), named("b", &gate));
     let weir = start(&[&a, &b], "");
-    let mut tunnels = [tunnel(&weir), tunnel(&weir)];
-    let load = Load::start(weir.web());
+    let mut tunnels = [open_tunnel(weir.web()), open_tunnel(weir.web())];
+    let traffic = BackgroundTraffic::start(weir.web());
     for (line, status, serving) in [
         ("set server app/a state drain", "DRAIN", "b"),
         ("set server app/a state ready", "no check", "ab"),
@@ -58,15 +45,15 @@ fn states_and_weights_change_under_load() {
         ("set server app/b weight 0", "no check", "a"),
         ("set weight app/b 100%", "no check", "ab"),
     ] {
-        assert_eq!(ask(&weir, line), "\n", "{line}");
+        assert_eq!(weir.ask_socket(line), "\n", "{line}");
         assert_eq!(stat(&weir, "app", "a", "status"), status, "{line}");
         assert_serving(&weir, serving);
-        load.goes_on();
+        traffic.goes_on();
     }
-    assert_eq!(ask(&weir, "get weight app/a"), "5 (initial 10)\n\n");
+    assert_eq!(weir.ask_socket("get weight app/a"), "5 (initial 10)\n\n");
     assert_eq!(stat(&weir, "app", "a", "weight"), "5");
-    load.end();
-    tunnels.iter_mut().for_each(assert_alive);
+    traffic.end();
+    tunnels.iter_mut().for_each(assert_byte_comes_back);
     weir.line(&[
         "the server was changed, until the next reload",
         "upstream=\"app\"",
@@ -81,11 +68,11 @@ fn a_server_moves_under_load_and_takes_its_tunnels_to_the_end() {
     let gate = Gate::new();
     let (a, b) = (named("a", &gate), named("b", &gate));
     let weir = start(&[&a], "");
-    let mut tunnel = tunnel(&weir);
-    let load = Load::start(weir.web());
-    load.goes_on();
+    let mut tunnel = open_tunnel(weir.web());
+    let traffic = BackgroundTraffic::start(weir.web());
+    traffic.goes_on();
     let (old, new) = (a.address().port(), b.address().port());
-    let told = ask(&weir, &format!("set server app/a addr 127.0.0.1 port {new}"));
+    let told = weir.ask_socket(&format!("set server app/a addr 127.0.0.1 port {new}"));
     assert_eq!(
         told,
         format!(
@@ -93,20 +80,17 @@ fn a_server_moves_under_load_and_takes_its_tunnels_to_the_end() {
         )
     );
     assert_serving(&weir, "b");
-    load.goes_on();
-    assert_alive(&mut tunnel);
+    traffic.goes_on();
+    assert_byte_comes_back(&mut tunnel);
     assert!(
-        ask(&weir, &format!("set server app/a addr 127.0.0.1 port {new}"))
+        weir.ask_socket(&format!("set server app/a addr 127.0.0.1 port {new}"))
             .contains("no need to change the port")
     );
     // The file wins.
-    weir.reload(
-        &config(&[&a], "", "balance = \"round-robin\"")
-            .replace("{dir}", &weir.folder().display().to_string()),
-    );
+    weir.reload(&config(&[&a], "upstream.app.balance = \"round-robin\""));
     assert_serving(&weir, "a");
-    load.goes_on();
-    load.end();
+    traffic.goes_on();
+    traffic.end();
 }
 
 #[test]
@@ -115,18 +99,20 @@ fn a_server_that_moves_stays_out_of_service() {
     let (a, b, c) = (named("a", &gate), named("b", &gate), named("c", &gate));
     let weir = start(&[&a, &b], "");
     for (mode, status) in [("maint", "MAINT"), ("drain", "DRAIN")] {
-        assert_eq!(ask(&weir, &format!("set server app/a state {mode}")), "\n");
+        assert_eq!(weir.ask_socket(&format!("set server app/a state {mode}")), "\n");
         for to in [&c, &a] {
             let port = to.address().port();
-            let told = ask(&weir, &format!("set server app/a addr 127.0.0.1 port {port}"));
+            let told = weir.ask_socket(&format!("set server app/a addr 127.0.0.1 port {port}"));
             assert!(told.contains(&format!("to '{port}'")), "{told}");
             assert_eq!(stat(&weir, "app", "a", "status"), status);
             assert_eq!(answering(&weir), "b");
         }
     }
     let moved = c.address().port();
-    assert!(ask(&weir, &format!("set server app/a addr 127.0.0.1 port {moved}")).contains("port changed"));
-    assert_eq!(ask(&weir, "set server app/a state ready"), "\n");
+    assert!(
+        weir.ask_socket(&format!("set server app/a addr 127.0.0.1 port {moved}")).contains("port changed")
+    );
+    assert_eq!(weir.ask_socket("set server app/a state ready"), "\n");
     assert_serving(&weir, "bc");
 }
 
@@ -134,16 +120,16 @@ fn a_server_that_moves_stays_out_of_service() {
 fn a_limit_changes_and_those_who_wait_hear_of_it() {
     let gate = Gate::new();
     let a = named("a", &gate);
-    let weir = start(&[&a], "timeouts.queue = \"60s\"");
-    assert_eq!(ask(&weir, "set maxconn server app/a 1"), "\n");
+    let weir = start(&[&a], "upstream.app.timeouts.queue = \"60s\"");
+    assert_eq!(weir.ask_socket("set maxconn server app/a 1"), "\n");
     assert_eq!(stat(&weir, "app", "a", "slim"), "1");
     let mut held: Vec<Client> = (0..3).map(|_| Client::connect(weir.web())).collect();
     held.iter_mut().for_each(|client| client.send_get("/held"));
     eventually("one is served, two wait", || stat(&weir, "app", "BACKEND", "qcur") == "2");
     a.wait_for_requests(1);
-    assert_eq!(ask(&weir, "set maxconn server app/a 2"), "\n");
+    assert_eq!(weir.ask_socket("set maxconn server app/a 2"), "\n");
     a.wait_for_requests(2);
-    assert_eq!(ask(&weir, "set maxconn server app/a 0"), "\n");
+    assert_eq!(weir.ask_socket("set maxconn server app/a 0"), "\n");
     a.wait_for_requests(3);
     gate.open();
     for client in &mut held {
@@ -156,7 +142,7 @@ fn the_json_api_changes_several_things_at_once() {
     let gate = Gate::new();
     let (a, b) = (named("a", &gate), named("b", &gate));
     let weir = start(&[&a], "");
-    let load = Load::start(weir.web());
+    let traffic = BackgroundTraffic::start(weir.web());
     let body = format!("{{\"weight\": 3, \"max_requests\": 50, \"address\": \"{}\"}}", b.address());
     let changed = post(&weir, "/api/servers/app/a", &body);
     assert_eq!(changed.status, 200, "{}", changed.text());
@@ -166,8 +152,8 @@ fn the_json_api_changes_several_things_at_once() {
         changed.text()
     );
     assert_serving(&weir, "b");
-    load.goes_on();
-    load.end();
+    traffic.goes_on();
+    traffic.end();
     let drained = post(&weir, "/api/servers/app/a", "{\"mode\": \"draining\", \"deadline\": \"1m\"}");
     assert!(drained.text().contains("\"status\":\"draining\""), "{}", drained.text());
     assert_eq!(post(&weir, "/api/servers/app/a", "{\"mode\": \"serving\"}").status, 200);
@@ -190,21 +176,22 @@ fn a_reload_is_asked_for_and_answered_with_its_outcome() {
     let gate = Gate::new();
     let (a, b) = (named("a", &gate), named("b", &gate));
     let weir = start(&[&a], "");
-    let load = Load::start(weir.web());
-    let folder = weir.folder().display().to_string();
-    weir.write_config(&config(&[&a, &b], "", "balance = \"round-robin\"").replace("{dir}", &folder));
+    let traffic = BackgroundTraffic::start(weir.web());
+    weir.write_config(&config(&[&a, &b], "upstream.app.balance = \"round-robin\""));
     let done = ctl(&weir, &["reload"]);
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    assert_eq!(text(&done.stdout), "the config was reloaded, generation 2\n");
+    assert!(done.code == Some(0), "{}", done.stderr);
+    assert_eq!(done.stdout, "the config was reloaded, generation 2\n");
     assert_serving(&weir, "ab");
     weir.write_config("listener.web = { adress = \":1\" }\nupstream.app.servers = [\"nowhere\"]\n");
     let refused = ctl(&weir, &["reload"]);
-    assert_eq!(refused.status.code(), Some(1));
-    let told = text(&refused.stderr);
+    assert_eq!(refused.code, Some(1));
+    let told = refused.stderr;
     assert!(told.contains("adress") && told.contains("nowhere") && told.contains("(409)"), "{told}");
-    assert!(ask(&weir, "reload").starts_with("the config was not reloaded: that of before stays in use\n"));
+    assert!(
+        weir.ask_socket("reload").starts_with("the config was not reloaded: that of before stays in use\n")
+    );
     assert_serving(&weir, "ab");
-    load.end();
+    traffic.end();
     assert_eq!(weir.metrics().sum("weir_config_reloads_total", &["outcome=\"failed\""]), 2.0);
 }
 
@@ -230,8 +217,8 @@ fn every_verb_of_ctl_does_what_it_says() {
         (vec!["raw", "get weight app/a"], "9 (initial 10)".to_owned()),
     ] {
         let done = ctl(&weir, &arguments);
-        assert!(done.status.success(), "{arguments:?}: {}", text(&done.stderr));
-        assert!(text(&done.stdout).contains(&told), "{arguments:?}: {}", text(&done.stdout));
+        assert!(done.code == Some(0), "{arguments:?}: {}", done.stderr);
+        assert!(done.stdout.contains(&told), "{arguments:?}: {}", done.stdout);
     }
     for (arguments, told) in [
         (vec!["weight", "app", "nobody", "7"], "the upstream `app` has no server `nobody` (404)"),
@@ -239,8 +226,8 @@ fn every_verb_of_ctl_does_what_it_says() {
         (vec!["raw", "nonsense"], "Unknown command."),
     ] {
         let refused = ctl(&weir, &arguments);
-        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
-        assert!(text(&refused.stderr).contains(told), "{arguments:?}: {}", text(&refused.stderr));
+        assert_eq!(refused.code, Some(1), "{arguments:?}");
+        assert!(refused.stderr.contains(told), "{arguments:?}: {}", refused.stderr);
     }
 }
 
@@ -252,25 +239,19 @@ fn a_plan_is_made_against_the_config_in_use() {
     let plan = |text: &str| {
         let file = weir.folder().join("new.toml");
         std::fs::write(&file, text.replace("{dir}", &weir.folder().display().to_string())).unwrap();
-        let socket = format!("unix:{}", super::path(&weir).display());
-        crate::harness::weir::command(&["plan", file.to_str().unwrap(), "--admin", &socket]).output().unwrap()
+        weir.run_over_socket(&["plan", file.to_str().unwrap()])
     };
-    let same = plan(&config(&[&a], "", "balance = \"round-robin\""));
-    assert_eq!(
-        (same.status.code(), text(&same.stdout)),
-        (Some(0), "nothing would change\n".to_owned()),
-        "{}",
-        text(&same.stderr)
-    );
-    let other = plan(&config(&[&a, &b], "", "balance = \"random\""));
-    assert_eq!(other.status.code(), Some(1));
-    let told = text(&other.stdout);
+    let same = plan(&config(&[&a], "upstream.app.balance = \"round-robin\""));
+    assert_eq!((same.code, same.stdout), (Some(0), "nothing would change\n".to_owned()), "{}", same.stderr);
+    let other = plan(&config(&[&a, &b], "upstream.app.balance = \"random\""));
+    assert_eq!(other.code, Some(1));
+    let told = other.stdout;
     assert!(
         told.contains("balance: \"round-robin\" -> \"random\"")
             && told.contains("+ upstream `app`, server `b`"),
         "{told}"
     );
     let bad = plan("listener = 1");
-    assert_eq!(bad.status.code(), Some(2));
-    assert!(text(&bad.stderr).contains("new.toml"), "{}", text(&bad.stderr));
+    assert_eq!(bad.code, Some(2));
+    assert!(bad.stderr.contains("new.toml"), "{}", bad.stderr);
 }

@@ -6,14 +6,15 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::{Gate, Weir, ask, config, http, named, path, stat};
+use super::{config, http, stat};
+use crate::harness::scripts::named;
 use crate::harness::watchdog::WATCHDOG;
-use crate::harness::{Client, eventually};
+use crate::harness::{Client, Gate, Origin, Weir, eventually, temporary_folder};
 
-fn start() -> (Weir, [crate::harness::Origin; 2]) {
+fn start() -> (Weir, [Origin; 2]) {
     let gate = Gate::new();
     let origins = [named("a", &gate), named("b", &gate)];
-    (Weir::start(&config(&origins.each_ref(), "", "balance = \"round-robin\"")), origins)
+    (Weir::start(&config(&origins.each_ref(), "upstream.app.balance = \"round-robin\"")), origins)
 }
 
 #[test]
@@ -35,17 +36,17 @@ fn figures_are_told_in_the_columns_of_haproxy() {
     ] {
         assert_eq!(stat(&weir, proxy, service, column), value, "{proxy} {service} {column}");
     }
-    let info = ask(&weir, "show info");
+    let info = weir.ask_socket("show info");
     assert!(info.contains("\nCumReq: 4\n") && info.contains("\nNbproc: 1\n"), "{info}");
-    let state = ask(&weir, "show servers state app");
+    let state = weir.ask_socket("show servers state app");
     assert!(
         state.starts_with("1\n# be_id be_name ") && state.contains(" app 1 a 127.0.0.1 2 0 10 10 "),
         "{state}"
     );
-    assert!(ask(&weir, "show servers conn").contains("app/a 3/1 127.0.0.1 "));
-    assert!(ask(&weir, "show errors").starts_with("Total events captured on ["));
-    assert_eq!(ask(&weir, "show stat nobody -1 -1"), "No such proxy.\n\n");
-    assert_eq!(ask(&weir, "show servers state nobody"), "Can't find backend.\n\n");
+    assert!(weir.ask_socket("show servers conn").contains("app/a 3/1 127.0.0.1 "));
+    assert!(weir.ask_socket("show errors").starts_with("Total events captured on ["));
+    assert_eq!(weir.ask_socket("show stat nobody -1 -1"), "No such proxy.\n\n");
+    assert_eq!(weir.ask_socket("show servers state nobody"), "Can't find backend.\n\n");
 }
 
 /// HAProxy itself, with a socket; dropping it kills the process.
@@ -56,7 +57,7 @@ struct HaProxy {
 
 impl HaProxy {
     fn start() -> HaProxy {
-        let folder = TempDir::new().expect("the system has a folder for temporary files");
+        let folder = temporary_folder();
         let socket = folder.path().join("h.sock");
         let text = format!(
             "global\n  stats socket {} level admin\ndefaults\n  timeout connect 1s\n  timeout client 1s\n  timeout server 1s\n\
@@ -105,23 +106,23 @@ fn the_haproxy_that_is_installed_has_the_same_columns_and_keys() {
         let last = all.iter().position(|column| column == LAST_COLUMN_OF_ALL).expect("every version has it");
         all[..=last].to_vec()
     };
-    assert_eq!(columns(&ask(&weir, "show stat")), columns(&haproxy.ask("show stat")));
+    assert_eq!(columns(&weir.ask_socket("show stat")), columns(&haproxy.ask("show stat")));
     let keys = |text: &str| -> Vec<String> {
         text.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
     };
     let theirs = keys(&haproxy.ask("show info"));
-    let mut places = keys(&ask(&weir, "show info")).into_iter().map(|key| {
+    let mut places = keys(&weir.ask_socket("show info")).into_iter().map(|key| {
         theirs.iter().position(|their| *their == key).unwrap_or_else(|| panic!("HAProxy has no {key}"))
     });
     assert!(places.by_ref().is_sorted(), "the keys come in HAProxy's order");
     let words = |text: &str| text.lines().nth(1).unwrap_or_default().to_owned();
-    assert_eq!(words(&ask(&weir, "show servers state")), words(&haproxy.ask("show servers state")));
+    assert_eq!(words(&weir.ask_socket("show servers state")), words(&haproxy.ask("show servers state")));
 }
 
 #[test]
 fn several_commands_in_a_line_are_answered_in_turn() {
     let (weir, _origins) = start();
-    let answer = ask(&weir, "show version;get weight app/a; show backend;nonsense");
+    let answer = weir.ask_socket("show version;get weight app/a; show backend;nonsense");
     let parts: Vec<&str> = answer.split("\n\n").collect();
     assert_eq!(parts[1..3], ["10 (initial 10)", "# name\napp"]);
     assert!(
@@ -134,7 +135,7 @@ fn several_commands_in_a_line_are_answered_in_turn() {
 fn prompt_keeps_the_session_open_until_quit_or_silence() {
     let (weir, _origins) = start();
     let connect = || {
-        let stream = UnixStream::connect(path(&weir)).expect("the socket is there");
+        let stream = UnixStream::connect(weir.folder().join("weir.sock")).expect("the socket is there");
         stream.set_read_timeout(Some(WATCHDOG)).expect("a socket has a read timeout");
         BufReader::new(stream)
     };
@@ -173,9 +174,7 @@ fn prompt_keeps_the_session_open_until_quit_or_silence() {
 fn the_admin_api_is_on_the_same_socket_without_credentials() {
     let gate = Gate::new();
     let a = named("a", &gate);
-    let weir = Weir::start(
-        &config(&[&a], ", token_file = \"token\"", "").replace("token\"", "/proc/sys/kernel/random/uuid\""),
-    );
+    let weir = Weir::start(&config(&[&a], "admin.token_file = \"/proc/sys/kernel/random/uuid\""));
     let overview = http(&weir, "GET /api/overview HTTP/1.1\r\nHost: weir\r\n\r\n");
     assert_eq!(overview.status, 200);
     assert!(overview.text().contains("\"upstreams\":[{\"name\":\"app\""), "{}", overview.text());

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-use super::{Gate, Load, Weir, config, named, path, stat};
-use crate::harness::eventually;
+use super::{config, stat};
+use crate::harness::scripts::named;
+use crate::harness::{BackgroundTraffic, Gate, Weir, eventually};
 
 /// A terminal of its own with a program in it; dropping it ends both.
 struct Terminal {
@@ -68,10 +69,11 @@ impl Drop for Terminal {
 fn hatop_shows_the_servers_and_changes_them() {
     let gate = Gate::new();
     let (a, b) = (named("a", &gate), named("b", &gate));
-    let weir = Weir::start(&config(&[&a, &b], "", "balance = \"round-robin\""));
-    let load = Load::start(weir.web());
-    load.goes_on();
-    let terminal = Terminal::start(&weir, &format!("hatop -s {} -i 1", path(&weir).display()));
+    let weir = Weir::start(&config(&[&a, &b], "upstream.app.balance = \"round-robin\""));
+    let traffic = BackgroundTraffic::start(weir.web());
+    traffic.goes_on();
+    let terminal =
+        Terminal::start(&weir, &format!("hatop -s {} -i 1", weir.folder().join("weir.sock").display()));
     terminal.shows(&["HATop version"]);
     terminal.shows(&["FRONTEND", "OPEN"]);
     terminal.shows(&["BACKEND", "UP"]);
@@ -88,6 +90,6 @@ fn hatop_shows_the_servers_and_changes_them() {
     eventually("hatop has enabled it again", || stat(&weir, "app", "a", "status") == "no check");
     terminal.press("F7");
     eventually("hatop has changed a weight", || stat(&weir, "app", "a", "weight") == "11");
-    load.end();
+    traffic.end();
     terminal.press("q");
 }

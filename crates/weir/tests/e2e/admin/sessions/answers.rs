@@ -6,9 +6,7 @@ use super::*;
 const ACCEPT: &str = "listener.web.request_id.accept = \"always\"";
 
 fn held(weir: &Weir, target: &str, request_id: &str) -> Client {
-    let mut client = Client::connect(weir.web());
-    client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nX-Request-Id: {request_id}\r\n\r\n"));
-    client
+    sent(weir, format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nX-Request-Id: {request_id}\r\n\r\n"))
 }
 
 #[test]
@@ -16,10 +14,10 @@ fn the_socket_lists_them_in_the_words_of_haproxy() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, ACCEPT);
-    assert_eq!(ask(&weir, "show sess"), "\n");
+    assert_eq!(weir.ask_socket("show sess"), "\n");
     let mut client = held(&weir, "/left?x=1", "mine");
     session(&weir, &client, "response");
-    let lines = ask(&weir, "show sess");
+    let lines = weir.ask_socket("show sess");
     let port = client.local_port();
     let (pointer, rest) = lines.split_once(": ").expect("a pointer comes first");
     assert!(
@@ -31,7 +29,7 @@ fn the_socket_lists_them_in_the_words_of_haproxy() {
         "{lines}"
     );
     assert_eq!(lines.lines().count(), 2, "{lines}");
-    for all in [ask(&weir, &format!("show sess {pointer}")), ask(&weir, "show sess all")] {
+    for all in [weir.ask_socket(&format!("show sess {pointer}")), weir.ask_socket("show sess all")] {
         assert!(
             all.starts_with(pointer) && all.contains("waits for the head of the server's response"),
             "{all}"
@@ -48,12 +46,12 @@ fn the_socket_lists_them_in_the_words_of_haproxy() {
         ("shutdown sessions server other/a", "No such backend.\n\n"),
         ("shutdown sessions server app", "Require 'backend/server'.\n\n"),
     ] {
-        assert_eq!(ask(&weir, line), answer, "{line}");
+        assert_eq!(weir.ask_socket(line), answer, "{line}");
     }
     assert_eq!(cut(&weir), 0.0);
-    assert_eq!(ask(&weir, &format!("shutdown session {pointer}")), "\n");
+    assert_eq!(weir.ask_socket(&format!("shutdown session {pointer}")), "\n");
     assert_eq!(client.response().reason(), Some("cut-by-operator"));
-    let errors = ask(&weir, "show errors");
+    let errors = weir.ask_socket("show errors");
     assert!(errors.contains("frontend web: 1 x cut-by-operator"), "{errors}");
     assert!(errors.contains("] frontend web: cut-by-operator\n  backend app, server a, event #"), "{errors}");
     let told = format!(", src 127.0.0.1:{port}\n  phase response, party weir, after ");
@@ -68,9 +66,9 @@ fn why_tells_what_a_running_exchange_waits_for() {
     let mut client = held(&weir, "/held", "mine");
     let running = session(&weir, &client, "response");
     for name in ["mine", id(&running)] {
-        let story = run(&weir, &["why", name]);
-        let told = text(&story.stdout);
-        assert_eq!(story.status.code(), Some(0), "{}", text(&story.stderr));
+        let story = weir.run_over_socket(&["why", name]);
+        let told = story.stdout;
+        assert_eq!(story.code, Some(0), "{}", story.stderr);
         for part in [
             &format!("exchange   mine ({})", id(&running)),
             "still running",
@@ -85,13 +83,13 @@ fn why_tells_what_a_running_exchange_waits_for() {
     gate.open();
     assert_eq!(client.response().status, 200);
     session(&weir, &client, "idle");
-    let over = text(&run(&weir, &["why", "mine"]).stdout);
+    let over = weir.run_over_socket(&["why", "mine"]).stdout;
     assert!(over.contains(", took ") && over.contains("answer     200 by the server"), "{over}");
-    let idle = text(&run(&weir, &["why", id(&running)]).stdout);
+    let idle = weir.run_over_socket(&["why", id(&running)]).stdout;
     assert!(idle.contains("none at the moment; 1 request came before"), "{idle}");
     assert!(idle.contains("exchange   mine (") && idle.contains("GET /held for a.test"), "{idle}");
-    let unknown = run(&weir, &["why", "s0-4711"]);
-    assert_eq!(unknown.status.code(), Some(1));
+    let unknown = weir.run_over_socket(&["why", "s0-4711"]);
+    assert_eq!(unknown.code, Some(1));
 }
 
 #[test]
@@ -106,7 +104,7 @@ fn why_knows_a_session_that_is_over_by_the_name_that_it_had() {
     let name = id(&session(&weir, &client, "idle")).to_owned();
     drop(client);
     eventually("the session is over", || sessions(&weir, "").is_empty());
-    let told = text(&run(&weir, &["why", &name]).stdout);
+    let told = weir.run_over_socket(&["why", &name]).stdout;
     assert!(told.starts_with("2 exchanges go by this name; the last one first.\n"), "{told}");
     let order = ["/second", "/first"].map(|target| told.find(&format!("GET {target} for a.test")));
     assert!(order[0].is_some() && order[0] < order[1], "{told}");
@@ -121,23 +119,23 @@ fn ctl_lists_and_ends() {
     let weir = start(&origin, "");
     let mut client = held(&weir, "/left", "mine");
     let running = session(&weir, &client, "response");
-    let listed = text(&run(&weir, &["ctl", "sessions", "--server", "a", "--upstream", "app"]).stdout);
+    let listed = weir.run_over_socket(&["ctl", "sessions", "--server", "a", "--upstream", "app"]).stdout;
     let row = listed.lines().nth(1).unwrap_or_default();
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!((cells[0], cells[2], cells[6]), (id(&running), "response", "app/a"), "{listed}");
     assert!(row.ends_with("GET a.test/left"), "{listed}");
-    let json = text(&run(&weir, &["ctl", "sessions", "--json"]).stdout);
+    let json = weir.run_over_socket(&["ctl", "sessions", "--json"]).stdout;
     assert_eq!(serde_json::from_str::<Value>(&json).expect("it is JSON")["matching"], 1, "{json}");
-    let nobody = run(&weir, &["ctl", "end", "s0-4711"]);
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(text(&nobody.stderr).contains("there is no session `s0-4711`"), "{}", text(&nobody.stderr));
-    assert_eq!(run(&weir, &["ctl", "end"]).status.code(), Some(2));
-    assert_eq!(text(&run(&weir, &["ctl", "end", id(&running)]).stdout), "1 session was ended\n");
+    let nobody = weir.run_over_socket(&["ctl", "end", "s0-4711"]);
+    assert_eq!(nobody.code, Some(1));
+    assert!(nobody.stderr.contains("there is no session `s0-4711`"), "{}", nobody.stderr);
+    assert_eq!(weir.run_over_socket(&["ctl", "end"]).code, Some(2));
+    assert_eq!(weir.run_over_socket(&["ctl", "end", id(&running)]).stdout, "1 session was ended\n");
     assert_eq!(client.response().reason(), Some("cut-by-operator"));
-    let none = run(&weir, &["ctl", "end", "--upstream", "app", "--server", "a"]);
-    assert_eq!(text(&none.stdout), "0 sessions were ended\n", "{}", text(&none.stderr));
-    let other = run(&weir, &["ctl", "end", "--upstream", "app", "--server", "b"]);
-    assert!(text(&other.stderr).contains("upstream `app` has no server `b`"), "{}", text(&other.stderr));
+    let none = weir.run_over_socket(&["ctl", "end", "--upstream", "app", "--server", "a"]);
+    assert_eq!(none.stdout, "0 sessions were ended\n", "{}", none.stderr);
+    let other = weir.run_over_socket(&["ctl", "end", "--upstream", "app", "--server", "b"]);
+    assert!(other.stderr.contains("upstream `app` has no server `b`"), "{}", other.stderr);
 }
 
 #[test]
@@ -161,7 +159,7 @@ fn what_makes_no_sense_is_refused() {
         assert!(response.text().contains(part), "{target}: {}", response.text());
     }
     let get = |target: &str| {
-        Client::exchange(socket(&weir), &format!("GET {target} HTTP/1.1\r\nHost: weir\r\n\r\n"))
+        Client::exchange(weir.socket(), &format!("GET {target} HTTP/1.1\r\nHost: weir\r\n\r\n"))
     };
     assert_eq!(get("/api/sessions?colour=red").status, 400);
     assert_eq!(get("/api/sessions/s0-4711").status, 404);
@@ -173,16 +171,11 @@ fn what_makes_no_sense_is_refused() {
 fn who_may_not_change_may_still_look() {
     let gate = Gate::new();
     let origin = origin(&gate);
-    let weir = Weir::start(&config(
-        "\"127.0.0.1:0\"",
-        &origin.address().to_string(),
-        ", socket_changes = false",
-        "",
-    ));
+    let weir = Weir::start(&config(&origin.address().to_string(), "admin.socket_changes = false"));
     let mut client = held(&weir, "/held", "mine");
     let running = session(&weir, &client, "response");
     for line in [&format!("shutdown session {}", id(&running)), "shutdown sessions server app/a"] {
-        assert!(ask(&weir, line).starts_with("Permission denied: `admin.socket_changes`"), "{line}");
+        assert!(weir.ask_socket(line).starts_with("Permission denied: `admin.socket_changes`"), "{line}");
     }
     for target in [&format!("/api/sessions/{}/end", id(&running)), "/api/sessions/end?upstream=app&server=a"]
     {
@@ -202,10 +195,7 @@ fn sessions_that_run_over_a_reload_are_told_by_the_names_of_then() {
     let weir = start(&origin, "");
     let mut client = held(&weir, "/held", "mine");
     session(&weir, &client, "response");
-    weir.reload(
-        &config("\"127.0.0.1:0\"", &origin.address().to_string(), "", "")
-            .replace("name = \"a\"", "name = \"b\""),
-    );
+    weir.reload(&config(&origin.address().to_string(), "").replace("name = \"a\"", "name = \"b\""));
     let told = session(&weir, &client, "response");
     assert_eq!(told["exchange"]["server"], "a", "{told}");
     gate.open();

@@ -1,7 +1,7 @@
 //! Sessions are ended in every state: what the client and the server see of it, and how it is counted, logged and explained.
 
 use super::*;
-use crate::harness::{Authority, End};
+use crate::harness::End;
 
 /// Ends the session of this client, which is in this state.
 fn end(weir: &Weir, client: &Client, state: &str) {
@@ -22,12 +22,6 @@ fn end(weir: &Weir, client: &Client, state: &str) {
     eventually("it is gone", gone);
 }
 
-fn client(weir: &Weir, bytes: impl AsRef<[u8]>) -> Client {
-    let mut client = Client::connect(weir.web());
-    client.send(bytes);
-    client
-}
-
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nAccept: application/json\r\n\r\n")
 }
@@ -46,8 +40,8 @@ fn between_two_requests() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");
-    let mut ended = client(&weir, get("/"));
-    let mut stays = client(&weir, get("/"));
+    let mut ended = sent(&weir, get("/"));
+    let mut stays = sent(&weir, get("/"));
     assert_eq!((ended.response().status, stays.response().status), (200, 200));
     end(&weir, &ended, "idle");
     assert_eq!(ended.take_to_end(), (Vec::new(), End::Closed));
@@ -66,11 +60,11 @@ fn before_a_request_is_whole() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");
-    let mut head = client(&weir, "GET / HTTP/1.1\r\nHost:");
+    let mut head = sent(&weir, "GET / HTTP/1.1\r\nHost:");
     end(&weir, &head, "request");
     assert_answered(&mut head);
     let expecting = start(&origin, "listener.web.proxy_protocol.from = [\"127.0.0.1\"]");
-    let mut announcing = client(&expecting, "PROXY ");
+    let mut announcing = sent(&expecting, "PROXY ");
     end(&expecting, &announcing, "accept");
     assert!(matches!(announcing.take_to_end(), (rest, _) if rest.is_empty()));
 }
@@ -80,12 +74,12 @@ fn while_it_waits_for_a_slot_and_while_it_has_one() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "upstream.app.max_requests = 1");
-    let mut served = client(&weir, get("/left"));
+    let mut served = sent(&weir, get("/left"));
     session(&weir, &served, "response");
-    let mut queued = client(&weir, get("/queued"));
+    let mut queued = sent(&weir, get("/queued"));
     let mut next = {
         session(&weir, &queued, "queue");
-        client(&weir, get("/next"))
+        sent(&weir, get("/next"))
     };
     session(&weir, &next, "queue");
     end(&weir, &queued, "queue");
@@ -105,11 +99,11 @@ fn its_story_says_who_ended_it() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");
-    let mut ended = client(&weir, get("/left"));
+    let mut ended = sent(&weir, get("/left"));
     end(&weir, &ended, "response");
     let told: Value = serde_json::from_str(&assert_answered(&mut ended).text()).expect("a page for programs");
-    let story = run(&weir, &["why", told["request_id"].as_str().expect("an id")]);
-    let story = text(&story.stdout);
+    let story = weir.run_over_socket(&["why", told["request_id"].as_str().expect("an id")]);
+    let story = story.stdout;
     for part in [
         "GET /left for a.test",
         "answer     503 by Weir itself",
@@ -127,10 +121,10 @@ fn while_a_body_is_on_its_way() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");
-    let mut sending = client(&weir, "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nabc");
+    let mut sending = sent(&weir, "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nabc");
     end(&weir, &sending, "send");
     assert_answered(&mut sending);
-    let mut half = client(&weir, get("/half"));
+    let mut half = sent(&weir, get("/half"));
     assert_eq!(half.head().status(), Ok(200));
     assert_eq!(half.take(5), b"first");
     end(&weir, &half, "relay");
@@ -142,13 +136,8 @@ fn while_a_body_is_on_its_way() {
 fn with_tls() {
     let gate = Gate::new();
     let origin = origin(&gate);
-    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-    let authority = Authority::new();
-    authority.issue(folder.path(), "a", &["a.test"], crate::harness::tls::ECDSA);
-    let tls = "listener.web.tls.certificates = [{ certificate = \"a.pem\", key = \"a.key\" }]";
-    let text = config("\"127.0.0.1:0\"", &origin.address().to_string(), "", tls);
-    let weir = Weir::start_in(folder, &text);
-    let connect = || crate::harness::tls::connect(weir.web(), authority.client(), "a.test");
+    let (authority, weir) = start_with_tls(&origin);
+    let connect = || authority.connect(weir.web());
     let mut silent = Client::connect(weir.web());
     end(&weir, &silent, "tls");
     assert!(matches!(silent.take_to_end(), (rest, _) if rest.is_empty()));
@@ -175,7 +164,7 @@ fn in_a_tunnel() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");
-    let mut tunnel = client(&weir, HANDSHAKE);
+    let mut tunnel = sent(&weir, HANDSHAKE);
     assert_eq!(tunnel.head().status(), Ok(101));
     end(&weir, &tunnel, "tunnel");
     assert_eq!(tunnel.take_to_end(), (Vec::new(), End::Reset));
@@ -204,12 +193,11 @@ fn of_tcp_connections() {
 fn while_it_waits_for_a_connection_or_for_memory() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("the system has a port");
     let address = silent.local_addr().expect("it is bound").to_string();
-    let text =
-        config("\"127.0.0.1:0\"", &address, "", "upstream.app.tls.verify = false\nprocess.buffers_max = 16");
+    let text = config(&address, "upstream.app.tls.verify = false\nprocess.buffers_max = 16");
     let weir = Weir::start(&text.replace("workers = 2", "workers = 1"));
-    let mut held: Vec<Client> = (0..8).map(|_| client(&weir, get("/"))).collect();
+    let mut held: Vec<Client> = (0..8).map(|_| sent(&weir, get("/"))).collect();
     held.iter().for_each(|client| drop(session(&weir, client, "connect")));
-    let mut without = client(&weir, get("/"));
+    let mut without = sent(&weir, get("/"));
     end(&weir, &without, "request");
     assert!(matches!(without.take_to_end(), (rest, _) if rest.is_empty()));
     let connecting = &mut held[0];
@@ -227,11 +215,11 @@ fn all_that_are_on_a_server() {
         a.address(),
         b.address()
     );
-    let text = config("\"127.0.0.1:0\"", "127.0.0.1:1", "", &servers);
+    let text = config("127.0.0.1:1", &servers);
     let text: Vec<&str> = text.lines().filter(|line| !line.contains("127.0.0.1:1\"")).collect();
     let weir = Weir::start(&text.join("\n"));
-    let mut clients: Vec<Client> = (0..6).map(|_| client(&weir, get("/held"))).collect();
-    let mut idle = client(&weir, get("/"));
+    let mut clients: Vec<Client> = (0..6).map(|_| sent(&weir, get("/held"))).collect();
+    let mut idle = sent(&weir, get("/"));
     assert_eq!(idle.response().status, 200);
     let servers: Vec<bool> = clients
         .iter()
@@ -239,7 +227,7 @@ fn all_that_are_on_a_server() {
         .collect();
     let on_a = servers.iter().filter(|on_a| **on_a).count();
     assert!(on_a > 0 && on_a < 6, "{servers:?}");
-    assert_eq!(ask(&weir, "shutdown sessions server app/a"), "\n");
+    assert_eq!(weir.ask_socket("shutdown sessions server app/a"), "\n");
     weir.line(&["the sessions on the server were ended", &format!("sessions={on_a}"), "who=\"unix\""]);
     gate.open();
     for (client, on_a) in clients.iter_mut().zip(servers) {
@@ -252,5 +240,5 @@ fn all_that_are_on_a_server() {
     assert_eq!(cut(&weir), on_a as f64);
     idle.send(get("/"));
     assert_eq!(idle.response().status, 200, "it was on no server");
-    assert_eq!(ask(&weir, "shutdown sessions server app/a"), "\n", "there are none any more");
+    assert_eq!(weir.ask_socket("shutdown sessions server app/a"), "\n", "there are none any more");
 }

@@ -4,18 +4,15 @@ mod answers;
 mod ends;
 mod states;
 
-use std::process::Output;
-
 use serde_json::Value;
 
-use crate::harness::stream::Address;
-use crate::harness::weir::command;
-use crate::harness::{Client, Connection, Gate, Origin, Response, Weir, eventually, origin::ok};
-
-const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+use crate::harness::admin::json;
+use crate::harness::tls::WEB_TLS;
+use crate::harness::websocket::{HANDSHAKE, switch_and_return_bytes};
+use crate::harness::{
+    CertificateAuthority, Client, Connection, Gate, Origin, Response, Weir, config_with, eventually,
+    origin::ok,
+};
 
 /// An origin that holds `/held` until the gate opens, sends half of `/half` and waits for it too, leaves `/left` without an answer, makes
 /// `/socket` a tunnel that sends bytes back, and answers anything else.
@@ -37,59 +34,47 @@ fn origin(gate: &Gate) -> Origin {
                     gate.wait("the test lets the response go on");
                     conn.send("other")?;
                 }
-                "/socket" => {
-                    conn.send(SWITCH)?;
-                    loop {
-                        let byte = conn.take(1)?;
-                        conn.send(byte)?;
-                    }
-                }
+                "/socket" => return switch_and_return_bytes(conn),
                 _ => conn.send(ok("fine"))?,
             }
         }
     })
 }
 
-/// A Weir with a listener `web`, a server `a` in an upstream `app`, a socket where changes are allowed, and these settings as dotted keys.
+/// A Weir with a server `a` and a socket where changes are allowed.
 fn start(origin: &Origin, settings: &str) -> Weir {
-    start_on("\"127.0.0.1:0\"", &origin.address().to_string(), settings)
+    Weir::start(&config(&origin.address().to_string(), settings))
 }
 
-fn start_on(listener: &str, server: &str, settings: &str) -> Weir {
-    Weir::start(&config(listener, server, "", settings))
+/// The same with TLS on the listener `web`, and the authority that clients trust.
+fn start_with_tls(origin: &Origin) -> (CertificateAuthority, Weir) {
+    let authority = CertificateAuthority::new();
+    let text = config(&origin.address().to_string(), WEB_TLS);
+    let weir = Weir::start_in(authority.folder_for_web(), &text);
+    (authority, weir)
 }
 
-fn config(listener: &str, server: &str, socket: &str, settings: &str) -> String {
-    format!(
-        "admin = {{ address = \"127.0.0.1:0\", socket = \"unix:{{dir}}/weir.sock\"{socket} }}\nprocess.workers = 2\n\
-         listener.web.address = {listener}\nlistener.web.upstream = \"app\"\n\
-         upstream.app.servers = [{{ name = \"a\", address = \"{server}\" }}]\n{settings}\n"
-    )
-}
-
-fn socket(weir: &Weir) -> Address {
-    Address::Unix(weir.folder().join("weir.sock"))
+fn config(server: &str, settings: &str) -> String {
+    let servers = [format!("{{ name = \"a\", address = \"{server}\" }}")];
+    let socket = "admin.socket = \"unix:{dir}/weir.sock\"\nprocess.workers = 2";
+    config_with(&servers, &format!("{socket}\n{settings}"))
 }
 
 /// What is at `target` of the admin API.
 fn look(weir: &Weir, target: &str) -> Value {
-    let response = Client::exchange(socket(weir), &format!("GET {target} HTTP/1.1\r\nHost: weir\r\n\r\n"));
-    assert_eq!(response.status, 200, "{target}: {}", response.text());
-    serde_json::from_str(&response.text()).unwrap_or_else(|error| panic!("{error}: {}", response.text()))
+    json(&Client::exchange(weir.socket(), &format!("GET {target} HTTP/1.1\r\nHost: weir\r\n\r\n")))
 }
 
 fn post(weir: &Weir, target: &str) -> Response {
     let request = format!("POST {target} HTTP/1.1\r\nHost: weir\r\nContent-Length: 0\r\n\r\n");
-    Client::exchange(socket(weir), &request)
+    Client::exchange(weir.socket(), &request)
 }
 
-/// The answer of the socket to a command.
-fn ask(weir: &Weir, line: &str) -> String {
-    let Address::Unix(path) = socket(weir) else { panic!("it is a path") };
-    let stream = std::os::unix::net::UnixStream::connect(path).expect("the socket is there");
-    let mut client = Client::on(crate::harness::stream::Stream::Unix(stream));
-    client.send(format!("{line}\n"));
-    String::from_utf8(client.take_to_end().0).expect("answers are UTF-8")
+/// A client that has sent this.
+fn sent(weir: &Weir, bytes: impl AsRef<[u8]>) -> Client {
+    let mut client = Client::connect(weir.web());
+    client.send(bytes);
+    client
 }
 
 /// The sessions, the oldest first.
@@ -110,17 +95,6 @@ fn session(weir: &Weir, client: &Client, state: &str) -> Value {
 
 fn id(session: &Value) -> &str {
     session["id"].as_str().expect("a session has an id")
-}
-
-/// Runs `weir` with these arguments, on the socket.
-fn run(weir: &Weir, arguments: &[&str]) -> Output {
-    let socket = format!("unix:{}", weir.folder().join("weir.sock").display());
-    let arguments: Vec<&str> = arguments.iter().chain(&["--admin", &socket]).copied().collect();
-    command(&arguments).output().expect("the program was built with this test")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// How often sessions were ended on request, by the counter of failures.

@@ -4,13 +4,6 @@ use std::net::TcpListener;
 
 use super::*;
 
-/// A client that has sent this.
-fn sent(weir: &Weir, bytes: impl AsRef<[u8]>) -> Client {
-    let mut client = Client::connect(weir.web());
-    client.send(bytes);
-    client
-}
-
 #[test]
 fn what_comes_before_an_exchange() {
     let gate = Gate::new();
@@ -38,15 +31,10 @@ fn what_comes_before_an_exchange() {
 fn a_handshake_that_does_not_begin() {
     let gate = Gate::new();
     let origin = origin(&gate);
-    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-    let authority = crate::harness::Authority::new();
-    authority.issue(folder.path(), "a", &["a.test"], crate::harness::tls::ECDSA);
-    let tls = "listener.web.tls.certificates = [{ certificate = \"a.pem\", key = \"a.key\" }]";
-    let text = config("\"127.0.0.1:0\"", &origin.address().to_string(), "", tls);
-    let weir = Weir::start_in(folder, &text);
+    let (authority, weir) = start_with_tls(&origin);
     let silent = Client::connect(weir.web());
     assert_eq!(session(&weir, &silent, "tls")["waits_for"], "the TLS handshake");
-    let mut client = crate::harness::tls::connect(weir.web(), authority.client(), "a.test");
+    let mut client = authority.connect(weir.web());
     client.send_get("/held");
     let told = session(&weir, &client, "response");
     assert_eq!((&told["tls"], &told["exchange"]["path"]), (&true.into(), &"/held".into()));
@@ -90,7 +78,7 @@ fn an_exchange_on_its_way() {
         assert_eq!(bytes, HANDSHAKE.len() as u64 + 3, "{told}");
     }
     let on_a = sessions(&weir, "?server=a");
-    assert_eq!(on_a.len(), 4, "{}", ask(&weir, "show sess"));
+    assert_eq!(on_a.len(), 4, "{}", weir.ask_socket("show sess"));
     assert_eq!(sessions(&weir, "?server=a&min_age=1h").len(), 0);
     assert_eq!(sessions(&weir, "?upstream=other").len(), 0);
     assert_eq!(sessions(&weir, "?listener=web&limit=2").len(), 2);
@@ -135,7 +123,7 @@ fn a_request_that_waits_for_a_slot() {
 fn a_server_that_does_not_shake_hands() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("the system has a port");
     let address = silent.local_addr().expect("it is bound").to_string();
-    let weir = start_on("\"127.0.0.1:0\"", &address, "upstream.app.tls.verify = false");
+    let weir = Weir::start(&config(&address, "upstream.app.tls.verify = false"));
     let client = sent(&weir, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let told = session(&weir, &client, "connect");
     assert_eq!(
@@ -148,7 +136,7 @@ fn a_server_that_does_not_shake_hands() {
 fn without_memory(origin: &Origin, settings: &str) -> (Weir, Vec<Client>) {
     let route = "{ path = \"/given\", respond = { status = 204 } }";
     let settings = format!("process.buffers_max = 16\nlistener.web.route = [{route}]\n{settings}");
-    let text = config("\"127.0.0.1:0\"", &origin.address().to_string(), "", &settings);
+    let text = config(&origin.address().to_string(), &settings);
     let weir = Weir::start(&text.replace("workers = 2", "workers = 1"));
     let held: Vec<Client> =
         (0..8).map(|_| sent(&weir, "GET /held HTTP/1.1\r\nHost: a.test\r\n\r\n")).collect();
@@ -170,7 +158,7 @@ fn requests_that_wait_for_memory_go_on_when_others_end_together() {
     let origin = origin(&gate);
     let (weir, mut held) = without_memory(&origin, "");
     let mut waiting: Vec<Client> = (0..3).map(|_| waiting_for_memory(&weir)).collect();
-    assert_eq!(ask(&weir, "shutdown sessions server app/a"), "\n");
+    assert_eq!(weir.ask_socket("shutdown sessions server app/a"), "\n");
     waiting.iter_mut().for_each(|client| assert_eq!(client.response().status, 204));
     held.iter_mut().for_each(|client| assert_eq!(client.response().reason(), Some("cut-by-operator")));
     gate.open();
@@ -228,10 +216,7 @@ fn tcp_connections_with_and_without_an_access_log() {
         }
         drop(client);
         if !settings.is_empty() {
-            let file = weir.folder().join("access.log");
-            eventually("the log has its line", || {
-                std::fs::read_to_string(&file).is_ok_and(|log| log == "3 3\n")
-            });
+            assert_eq!(weir.access_log(1), ["3 3"]);
         }
     }
 }
@@ -255,5 +240,5 @@ fn of_more_than_one_group_all_answer_and_the_oldest_are_told() {
         .filter_map(|one| one["opened"].as_str())
         .collect();
     assert!(opened.len() == 7 && opened.is_sorted(), "{opened:?}");
-    assert!(ask(&weir, "show sess").lines().filter(|line| line.contains(" state=idle ")).count() == 500);
+    assert!(weir.ask_socket("show sess").lines().filter(|line| line.contains(" state=idle ")).count() == 500);
 }

@@ -1,24 +1,13 @@
 //! Rows 44 to 46: pipelined requests, server connections that die under a request, answers before the request ends.
 
-use crate::harness::{Client, Connection, End, Gate, Origin, Weir, origin::ok};
-
-/// Answers with the target of the request, `/slow` only when the gate is open.
-fn echo_targets(conn: &mut Connection, slow: &Gate) -> Option<()> {
-    loop {
-        let request = conn.request()?;
-        if request.target() == "/slow" {
-            slow.wait("the slow answer is due");
-        }
-        conn.send(ok(&format!("{}{}", request.target(), request.text())))?;
-    }
-}
+use crate::harness::scripts::echo_gated;
+use crate::harness::{Client, End, Gate, Origin, Weir, origin::ok};
 
 /// Row 44.
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let slow = Gate::new();
-    let gate = slow.clone();
-    let origin = Origin::start(move |conn| echo_targets(conn, &gate));
+    let origin = echo_gated(&slow, "/slow");
     let weir = Weir::proxying(&origin);
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let mut client = Client::connect(weir.web());
@@ -79,8 +68,7 @@ fn an_idempotent_request_moves_to_a_fresh_connection() {
             let origin = stale_after_one(reset);
             let weir = Weir::proxying(&origin);
             let mut client = Client::connect(weir.web());
-            client.send_get("/first");
-            assert_eq!(client.response().status, 200);
+            assert_eq!(client.fetch("/first").status, 200);
             client.send(format!("{method} /second HTTP/1.1\r\nHost: a.test\r\n\r\n"));
             let response = client.response_to(method);
             assert_eq!(response.status, 200, "{method}, reset {reset}: {response:?}");
@@ -97,8 +85,7 @@ fn a_request_that_is_not_idempotent_is_never_sent_twice() {
         let origin = stale_after_one(reset);
         let weir = Weir::proxying(&origin);
         let mut client = Client::connect(weir.web());
-        client.send_get("/first");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/first").status, 200);
         client.send("POST /second HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello");
         let response = client.response();
         assert!([502, 503].contains(&response.status), "reset {reset}: {response:?}");
@@ -114,8 +101,7 @@ fn a_request_half_sent_is_never_sent_twice() {
     let origin = stale_after_one(false);
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
-    client.send_get("/first");
-    assert_eq!(client.response().status, 200);
+    assert_eq!(client.fetch("/first").status, 200);
     client.send("POST /second HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhello");
     let response = client.response();
     assert!([502, 503].contains(&response.status), "{response:?}");

@@ -1,6 +1,7 @@
 //! Rows 39 and 40: `Expect: 100-continue`, and every way to say it wrongly.
 
 use super::{Forwarded, Want, case, judge};
+use crate::harness::scripts::continuing;
 use crate::harness::{Client, End, Origin, Weir, origin::ok};
 
 const WAITING_POST: &str =
@@ -9,16 +10,7 @@ const WAITING_POST: &str =
 /// Row 39.
 #[test]
 fn relays_100_before_the_body_is_sent() {
-    let origin = Origin::start(|conn| {
-        loop {
-            let head = conn.head()?;
-            if head.fields.lists("expect", "100-continue") {
-                conn.send("HTTP/1.1 100 Continue\r\n\r\n")?;
-            }
-            let request = conn.request_body(head)?;
-            conn.send(ok(&request.text()))?;
-        }
-    });
+    let origin = continuing();
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
     client.send(WAITING_POST);
@@ -95,16 +87,7 @@ fn forwards_or_rejects_unknown_expectations() {
 /// Row 40.
 #[test]
 fn sends_no_100_to_an_http_1_0_client() {
-    let origin = Origin::start(|conn| {
-        loop {
-            let head = conn.head()?;
-            if head.fields.lists("expect", "100-continue") {
-                conn.send("HTTP/1.1 100 Continue\r\n\r\n")?;
-            }
-            let request = conn.request_body(head)?;
-            conn.send(ok(&request.text()))?;
-        }
-    });
+    let origin = continuing();
     let weir = Weir::proxying(&origin);
     let request = "POST / HTTP/1.0\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello";
     let response = Client::exchange(weir.web(), request);
@@ -119,10 +102,7 @@ fn serves_an_expectation_without_a_body() {
     for framing in ["", "Content-Length: 0\r\n"] {
         let mut client = Client::connect(weir.web());
         client.send(format!("GET /none HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\n{framing}\r\n"));
-        let mut response = client.response();
-        if response.status == 100 {
-            response = client.response();
-        }
+        let response = client.final_response();
         assert_eq!(response.status, 200, "framing {framing:?}");
         client.assert_alive();
     }
@@ -146,10 +126,7 @@ fn a_body_that_the_server_did_not_read_is_never_the_next_request() {
             "{method} /outer HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
             hidden.len()
         ));
-        let mut response = client.response();
-        if response.status == 100 {
-            response = client.response();
-        }
+        let response = client.final_response();
         assert_eq!(response.text(), "early", "{method}");
         // The peer may be gone already, which is one right way to end this.
         let _ = client.send_what_is_taken(format!("{hidden}GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n"));

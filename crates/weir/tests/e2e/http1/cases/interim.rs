@@ -43,8 +43,7 @@ fn relays_one_interim_response() {
 fn relays_the_fields_of_an_interim_response() {
     let (_origin, weir) = answers(&[HINTS, FINAL]);
     let mut client = Client::connect(weir.web());
-    client.send_get("/hints");
-    assert_eq!(client.response().field("link"), Some("</a.css>; rel=preload"));
+    assert_eq!(client.fetch("/hints").field("link"), Some("</a.css>; rel=preload"));
     assert_eq!(client.response().text(), "done");
 }
 
@@ -55,8 +54,7 @@ fn removes_hop_by_hop_fields_of_an_interim_response() {
                  Link: </a.css>; rel=preload\r\n\r\n";
     let (_origin, weir) = answers(&[hints, FINAL]);
     let mut client = Client::connect(weir.web());
-    client.send_get("/hop");
-    let interim = client.response();
+    let interim = client.fetch("/hop");
     let names: Vec<&str> = interim.fields().0.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!((interim.status, names), (103, vec!["Link"]));
     assert_eq!(client.response().text(), "done");

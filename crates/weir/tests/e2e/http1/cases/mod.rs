@@ -139,13 +139,12 @@ fn judge_on(start: impl FnOnce(&Origin) -> Weir, cases: &[Case]) {
             ))
         })
         .collect();
-    assert!(
-        wrong.is_empty(),
-        "{} of {} cases are wrong:\n\n{}\n",
-        wrong.len(),
-        cases.len(),
-        wrong.join("\n\n")
-    );
+    assert_none_is_wrong(cases.len(), &wrong);
+}
+
+/// Panics with a report of every case that went wrong.
+fn assert_none_is_wrong(cases: usize, wrong: &[String]) {
+    assert!(wrong.is_empty(), "{} of {cases} cases are wrong:\n\n{}\n", wrong.len(), wrong.join("\n\n"));
 }
 
 fn play(weir: &Weir, origin: &Origin, case: &Case) -> Result<(), String> {

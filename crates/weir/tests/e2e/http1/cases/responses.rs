@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::row;
+use super::{assert_none_is_wrong, row};
 use crate::harness::{Client, End, Origin, Response, Weir, latin1, origin::ok};
 
 /// What the origin does after it sent the bytes of a case.
@@ -381,13 +381,7 @@ fn judge_with(setting: &str, cases: Vec<Case>) {
             ))
         })
         .collect();
-    assert!(
-        wrong.is_empty(),
-        "{} of {} cases are wrong:\n\n{}\n",
-        wrong.len(),
-        cases.len(),
-        wrong.join("\n\n")
-    );
+    assert_none_is_wrong(cases.len(), &wrong);
 }
 
 fn play(weir: &Weir, origin: &Origin, index: usize, case: &Case) -> Result<(), String> {

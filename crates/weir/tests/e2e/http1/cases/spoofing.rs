@@ -1,7 +1,7 @@
 //! Row 48: what a client claims about where it comes from, loops, PROXY headers and `Max-Forwards`.
 
 use super::{BAD_REQUEST, case, judge};
-use crate::harness::{Client, Origin, Place, Weir};
+use crate::harness::{Client, Origin, ReservedAddress, Weir};
 
 /// Row 48.
 #[test]
@@ -54,7 +54,7 @@ fn finds_a_loop_by_via() {
 fn a_real_loop_ends() {
     // The first Weir is told, by way of the second, to send everything to itself: the second knows the first one's address,
     // the first one has the second for its server.
-    let place = Place::vacant();
+    let place = ReservedAddress::new();
     let address = place.address();
     let config = |listen: &str, server: &str| {
         format!(

@@ -1,11 +1,7 @@
 //! Row 38: what the server answers decides whether a tunnel opens; the client alone cannot force one.
 
-use crate::harness::{Client, End, Gate, NOWHERE, Origin, Weir, origin::ok};
-
-const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+use crate::harness::websocket::{HANDSHAKE, SWITCH};
+use crate::harness::{CLOSED_PORT, Client, End, Gate, Origin, Weir, origin::ok};
 
 /// Row 38.
 #[test]
@@ -74,11 +70,10 @@ fn a_refused_upgrade_is_an_ordinary_response() {
         // Bytes for a tunnel may be on their way, so Weir may close; if it does not, the next request is served.
         if response.closes() {
             client.assert_closed();
-            assert_eq!(origin.targets(), ["/chat"]);
+            assert_eq!(origin.targets(), ["/socket"]);
         } else {
-            client.send_get("/alive");
-            assert_eq!(client.response().text(), "no", "{status}: the connection goes on");
-            assert_eq!(origin.targets(), ["/chat", "/alive"]);
+            assert_eq!(client.fetch("/alive").text(), "no", "{status}: the connection goes on");
+            assert_eq!(origin.targets(), ["/socket", "/alive"]);
         }
     }
 }
@@ -94,7 +89,7 @@ fn bytes_meant_for_a_tunnel_never_become_a_request() {
     let (rest, _) = client.take_to_end();
     assert!(rest.is_empty(), "nothing more is answered: {rest:?}");
     assert_eq!(Client::get(weir.web(), "/fence").status, 403);
-    assert_eq!(origin.targets(), ["/chat", "/fence"]);
+    assert_eq!(origin.targets(), ["/socket", "/fence"]);
 }
 
 /// Row 38. Nor when Weir itself has the answer: a fixed one, a redirect, or a failure.
@@ -103,7 +98,7 @@ fn bytes_meant_for_a_tunnel_never_become_a_request_when_weir_answers() {
     let origin = Origin::serving("fine");
     let weir = Weir::start(&format!(
         "listener.web.address = \"127.0.0.1:0\"\n\
-         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{NOWHERE}\"]\nlistener.web.route = [\n\
+         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{CLOSED_PORT}\"]\nlistener.web.route = [\n\
          {{ path = \"/app\", upstream = \"app\" }},\n\
          {{ path = \"/gone\", upstream = \"gone\" }},\n\
          {{ path = \"/fixed\", respond = {{ status = 403 }} }},\n\
@@ -112,7 +107,7 @@ fn bytes_meant_for_a_tunnel_never_become_a_request_when_weir_answers() {
     ));
     for (path, status) in [("/gone", 502), ("/fixed", 403), ("/moved", 308), ("/unknown", 404)] {
         let mut client = Client::connect(weir.web());
-        let handshake = HANDSHAKE.replace("/chat", path);
+        let handshake = HANDSHAKE.replace("/socket", path);
         client.send(format!("{handshake}GET /app/smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n"));
         let response = client.response();
         assert_eq!((response.status, response.closes()), (status, true), "{path}: {response:?}");
@@ -129,7 +124,7 @@ fn bytes_behind_the_head_of_a_refusal_never_become_a_request() {
     let gate = sent.clone();
     let origin = Origin::start(move |conn| {
         loop {
-            if conn.request()?.target() == "/chat" {
+            if conn.request()?.target() == "/socket" {
                 conn.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno")?;
                 gate.wait("the client has sent its first tunnel bytes");
                 conn.send("no")?;
@@ -148,7 +143,7 @@ fn bytes_behind_the_head_of_a_refusal_never_become_a_request() {
     assert_eq!(client.take(2), b"no");
     client.assert_closed();
     assert_eq!(Client::get(weir.web(), "/fence").text(), "fence");
-    assert_eq!(origin.targets(), ["/chat", "/fence"]);
+    assert_eq!(origin.targets(), ["/socket", "/fence"]);
 }
 
 /// Row 38. The same for CONNECT, whoever refuses it: the server, Weir for want of a server, or Weir for want of a route.
@@ -157,7 +152,7 @@ fn bytes_behind_a_refused_connect_never_become_a_request() {
     let origin = Origin::answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
     let weir = Weir::start(&format!(
         "listener.web.address = \"127.0.0.1:0\"\n\
-         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{NOWHERE}\"]\nlistener.web.route = [\n\
+         upstream.app.servers = [\"{}\"]\nupstream.gone.servers = [\"{CLOSED_PORT}\"]\nlistener.web.route = [\n\
          {{ host = \"refused.test\", upstream = \"app\", allow_connect = true }},\n\
          {{ host = \"gone.test\", upstream = \"gone\", allow_connect = true }},\n\
          {{ host = \"a.test\", upstream = \"app\" }},\n]\n",

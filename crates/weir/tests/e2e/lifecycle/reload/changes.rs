@@ -1,6 +1,7 @@
 //! What a reload changes: routes, servers, weights, limits, settings of listeners; the next request goes by them.
 
-use super::{config, get, named};
+use super::config;
+use crate::harness::scripts::named;
 use crate::harness::{Client, Gate, Origin, Weir};
 
 #[test]
@@ -10,15 +11,15 @@ fn the_next_request_of_a_connection_uses_the_new_routes() {
     let before = config(&[("a", &origin)], "");
     let weir = Weir::start(&before);
     let mut client = Client::connect(weir.web());
-    assert_eq!(get(&mut client, "/x").text(), "old");
+    assert_eq!(client.fetch("/x").text(), "old");
     weir.reload(&format!(
         "{before}upstream.other.servers = [\"{}\"]\n[[listener.web.route]]\npath = \"/x\"\nupstream = \"other\"\n",
         other.address()
     ));
-    assert_eq!(get(&mut client, "/x").text(), "new");
-    assert_eq!(get(&mut client, "/y").text(), "old");
+    assert_eq!(client.fetch("/x").text(), "new");
+    assert_eq!(client.fetch("/y").text(), "old");
     weir.reload(&before);
-    assert_eq!(get(&mut client, "/x").text(), "old");
+    assert_eq!(client.fetch("/x").text(), "old");
 }
 
 #[test]
@@ -26,9 +27,9 @@ fn a_new_server_gets_its_share() {
     let (a, b) = (Origin::serving("a"), Origin::serving("b"));
     let weir = Weir::start(&config(&[("a", &a)], "upstream.app.balance = \"round-robin\""));
     let mut client = Client::connect(weir.web());
-    assert_eq!(get(&mut client, "/").text(), "a");
+    assert_eq!(client.fetch("/").text(), "a");
     weir.reload(&config(&[("a", &a), ("b", &b)], "upstream.app.balance = \"round-robin\""));
-    let answers: Vec<String> = (0..10).map(|_| get(&mut client, "/").text()).collect();
+    let answers: Vec<String> = (0..10).map(|_| client.fetch("/").text()).collect();
     let of_b = answers.iter().filter(|answer| *answer == "b").count();
     assert!((4..=6).contains(&of_b), "{answers:?}");
 }
@@ -50,10 +51,10 @@ fn weights_and_policies_hold_for_servers_that_stay() {
     let mut client = Client::connect(weir.web());
     weir.reload(&servers(0, "round-robin"));
     for _ in 0..5 {
-        assert_eq!(get(&mut client, "/").text(), "b");
+        assert_eq!(client.fetch("/").text(), "b");
     }
     weir.reload(&servers(3, "least-requests"));
-    let answers: Vec<String> = (0..16).map(|_| get(&mut client, "/").text()).collect();
+    let answers: Vec<String> = (0..16).map(|_| client.fetch("/").text()).collect();
     let of_a = answers.iter().filter(|answer| *answer == "a").count();
     assert!((11..=13).contains(&of_a), "{answers:?}");
 }

@@ -2,8 +2,10 @@
 
 use std::net::TcpStream;
 
-use super::{config, get, named, tunnel};
-use crate::harness::{Client, End, Gate, Origin, Place, Weir, eventually};
+use super::config;
+use crate::harness::scripts::named;
+use crate::harness::websocket::{assert_byte_comes_back, open_tunnel};
+use crate::harness::{Client, End, Gate, Origin, ReservedAddress, Weir, eventually};
 
 fn two(origin: &Origin, settings: &str) -> String {
     let more = format!("listener.more = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n{settings}");
@@ -17,7 +19,7 @@ fn a_new_listener_takes_connections_at_once() {
     let mut before = Client::connect(weir.web());
     weir.reload(&two(&origin, ""));
     assert_eq!(Client::get(weir.new_address("more"), "/").text(), "x");
-    assert_eq!(get(&mut before, "/").text(), "x");
+    assert_eq!(before.fetch("/").text(), "x");
     assert_eq!(weir.metrics().sum("weir_listener_sessions_total", &["listener=\"more\""]), 1.0);
 }
 
@@ -28,12 +30,12 @@ fn a_removed_listener_answers_what_it_has_and_takes_nobody() {
     let weir = Weir::start(&two(&origin, ""));
     let more = weir.address("more");
     let (mut idle, mut busy) = (Client::connect(more), Client::connect(more));
-    assert_eq!(get(&mut idle, "/").status, 200);
+    assert_eq!(idle.fetch("/").status, 200);
     busy.send_get("/held");
     eventually("the request is there", || origin.requests().len() == 2);
     weir.reload(&config(&[("a", &origin)], ""));
     eventually("nobody is taken", || TcpStream::connect(more).is_err());
-    let last = get(&mut idle, "/");
+    let last = idle.fetch("/");
     assert!(last.status == 200 && last.closes(), "{last:?}");
     idle.assert_closed();
     gate.open();
@@ -49,22 +51,20 @@ fn idle_connections_and_tunnels_of_a_removed_listener_end_in_time() {
     let origin = named("x", &Gate::new());
     let grace = "process.reload_grace = \"300ms\"";
     let weir = Weir::start(&two(&origin, grace));
-    let mut stays = tunnel(&weir);
+    let mut stays = open_tunnel(weir.web());
     let mut idle = Client::connect(weir.address("more"));
-    assert_eq!(get(&mut idle, "/").status, 200);
-    let mut tunnel = Client::connect(weir.address("more"));
-    tunnel.send(super::HANDSHAKE);
-    assert_eq!(tunnel.head().status(), Ok(101));
+    assert_eq!(idle.fetch("/").status, 200);
+    let mut tunnel = open_tunnel(weir.address("more"));
     weir.reload(&config(&[("a", &origin)], grace));
     idle.assert_closed();
     assert_eq!(tunnel.take_to_end().1, End::Closed);
-    super::assert_alive(&mut stays);
+    assert_byte_comes_back(&mut stays);
 }
 
 #[test]
 fn a_listener_that_has_another_name_keeps_its_socket() {
     let origin = Origin::serving("x");
-    let place = Place::vacant();
+    let place = ReservedAddress::new();
     let free = place.address();
     let text = |name: &str| {
         format!(
@@ -75,10 +75,10 @@ fn a_listener_that_has_another_name_keeps_its_socket() {
     };
     let weir = Weir::start(&text("old"));
     let mut before = Client::connect(free);
-    assert_eq!(get(&mut before, "/").status, 200);
+    assert_eq!(before.fetch("/").status, 200);
     weir.reload(&text("new"));
     assert_eq!(Client::get(free, "/").status, 200);
     assert_eq!(weir.metrics().sum("weir_listener_sessions_total", &["listener=\"new\""]), 1.0);
-    let last = get(&mut before, "/");
+    let last = before.fetch("/");
     assert!(last.status == 200 && last.closes(), "{last:?}");
 }

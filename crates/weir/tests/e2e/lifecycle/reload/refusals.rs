@@ -1,8 +1,8 @@
 //! A reload that cannot be: nothing changes, and the log says what is wrong and where.
 
-use super::{config, get};
+use super::config;
 use crate::harness::tls::ECDSA;
-use crate::harness::{Authority, Client, Origin, Place, Weir};
+use crate::harness::{CertificateAuthority, Client, Origin, ReservedAddress, Weir};
 
 fn reloads(weir: &Weir, outcome: &str) -> f64 {
     weir.metrics().sum("weir_config_reloads_total", &[&format!("outcome=\"{outcome}\"")])
@@ -12,12 +12,13 @@ fn reloads(weir: &Weir, outcome: &str) -> f64 {
 fn a_config_with_mistakes_changes_nothing_and_all_are_told() {
     let origin = Origin::serving("x");
     let good = config(&[("a", &origin)], "");
+    let line = good.lines().count() + 1;
     let weir = Weir::start(&good);
     let mut client = Client::connect(weir.web());
     weir.reload_in_vain(&format!("{good}upstream.app.balnce = \"random\"\nprocess.stop_grace = \"soon\"\n"));
-    assert_eq!(get(&mut client, "/").text(), "x");
-    weir.line(&["ERROR", "weir.toml:6:", "balnce", "balance"]);
-    weir.line(&["ERROR", "weir.toml:7:", "soon"]);
+    assert_eq!(client.fetch("/").text(), "x");
+    weir.line(&["ERROR", &format!("weir.toml:{line}:"), "balnce", "balance"]);
+    weir.line(&["ERROR", &format!("weir.toml:{}:", line + 1), "soon"]);
     weir.line(&["ERROR", "the config was not reloaded", "mistakes=2"]);
     assert_eq!((reloads(&weir, "failed"), reloads(&weir, "succeeded")), (1.0, 0.0));
     assert_eq!(weir.metrics().sum("weir_config_last_reload_success", &[]), 0.0);
@@ -46,17 +47,17 @@ fn a_missing_certificate_changes_nothing() {
     weir.line(&["ERROR", "weir.toml:", "a.pem"]);
     assert_eq!(Client::get(weir.web(), "/").status, 200);
     // And then it is there.
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     authority.issue(weir.folder(), "a", &["a.test"], ECDSA);
     weir.hang_up("the config was reloaded");
-    crate::harness::tls::connect(weir.web(), authority.client(), "a.test").assert_alive();
+    authority.connect(weir.web()).assert_alive();
 }
 
 #[test]
 fn an_address_that_somebody_else_has_changes_nothing() {
     let origin = Origin::serving("x");
     let weir = Weir::start(&config(&[("a", &origin)], ""));
-    let place = Place::vacant();
+    let place = ReservedAddress::new();
     let (taken, address) = (place.listener(), place.address());
     let more = format!(
         "listener.more = {{ address = \"{address}\", upstream = \"app\" }}\nlistener.web.limits.target_size = \"256B\""

@@ -1,8 +1,9 @@
 //! What lives on over a reload: connections, queue, health, drains, cookies, counters.
 
-use super::{Tally, assert_alive, config, get, named, tunnel};
-use crate::harness::scripts::probed;
-use crate::harness::{Client, Gate, Illness, Origin, Weir, eventually};
+use super::config;
+use crate::harness::scripts::{named, probed};
+use crate::harness::websocket::{assert_byte_comes_back, open_tunnel};
+use crate::harness::{Client, FailureSwitch, Gate, Origin, Weir, eventually};
 
 /// Another value of something that changes the plan of the upstream, and nothing else about it.
 fn changed(number: u32) -> String {
@@ -14,10 +15,10 @@ fn idle_server_connections_are_used_again() {
     let origin = Origin::serving("x");
     let weir = Weir::start(&config(&[("a", &origin)], "process.workers = 1"));
     let mut client = Client::connect(weir.web());
-    assert_eq!(get(&mut client, "/").status, 200);
+    assert_eq!(client.fetch("/").status, 200);
     for number in 1..=5 {
         weir.reload(&config(&[("a", &origin)], &format!("process.workers = 1\n{}", changed(number))));
-        assert_eq!(get(&mut client, "/").status, 200);
+        assert_eq!(client.fetch("/").status, 200);
     }
     assert_eq!(origin.connections(), 1);
 }
@@ -27,7 +28,7 @@ fn tunnels_go_on() {
     let origin = named("a", &Gate::new());
     let other = Origin::serving("b");
     let weir = Weir::start(&config(&[("a", &origin)], ""));
-    let mut open = tunnel(&weir);
+    let mut open = open_tunnel(weir.web());
     for number in 1..=5 {
         // The route changes its name, and the server its neighbours.
         let route =
@@ -37,13 +38,13 @@ fn tunnels_go_on() {
             &servers[usize::from(number % 2 == 0)..],
             &format!("{}\n{route}", changed(number)),
         ));
-        assert_alive(&mut open);
+        assert_byte_comes_back(&mut open);
     }
 }
 
 #[test]
 fn a_server_that_is_down_stays_down_and_nobody_is_probed_at_once() {
-    let (ill, well) = (Illness::new(true), Illness::new(false));
+    let (ill, well) = (FailureSwitch::new(true), FailureSwitch::new(false));
     let (a, b) = (probed("a", &ill), probed("b", &well));
     let text = |number: u32| {
         let health = "upstream.app.health = { path = \"/healthz\", interval = \"1s\" }";
@@ -60,13 +61,13 @@ fn a_server_that_is_down_stays_down_and_nobody_is_probed_at_once() {
         assert_eq!(Client::get(weir.web(), "/").text(), "b");
     }
     assert!(probes(&b) - before < 10, "one probe a second at most");
-    ill.turn(false);
+    ill.set(false);
     eventually("it is found well again", || up() == 1.0);
 }
 
 #[test]
 fn another_check_begins_with_what_is_known() {
-    let ill = Illness::new(true);
+    let ill = FailureSwitch::new(true);
     let (a, b) = (probed("a", &ill), Origin::serving("b"));
     let text = |health: &str| {
         config(&[("a", &a), ("b", &b)], &format!("upstream.app.health = {{ path = \"/healthz\", {health} }}"))
@@ -76,7 +77,7 @@ fn another_check_begins_with_what_is_known() {
     eventually("the ill one is down", || up() == 0.0);
     weir.reload(&text("interval = \"1h\""));
     assert_eq!(up(), 0.0);
-    ill.turn(false);
+    ill.set(false);
     weir.reload(&text("interval = \"50ms\""));
     eventually("it is found well again", || up() == 1.0);
 }
@@ -85,8 +86,7 @@ fn another_check_begins_with_what_is_known() {
 fn a_drain_goes_on() {
     let (a, b) = (Origin::serving("a"), Origin::serving("b"));
     let weir = Weir::start(&config(&[("a", &a), ("b", &b)], ""));
-    let post = "POST /servers?upstream=app&server=a&mode=maintenance HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
-    assert_eq!(Client::exchange(weir.address("admin"), post).status, 200);
+    weir.set_mode("a", "maintenance");
     weir.reload(&config(&[("a", &a), ("b", &b)], &changed(1)));
     for _ in 0..4 {
         assert_eq!(Client::get(weir.web(), "/").text(), "b");
@@ -160,21 +160,14 @@ fn cookies_and_counters_go_on() {
         let persistence = "upstream.app.persistence = { mode = \"learn\", cookie = \"s\" }";
         config(&[("a", &a), ("b", &b)], &format!("{persistence}\n{}", changed(number)))
     };
-    let learned = Tally::default();
-    let counted = learned.clone();
-    let giving = Origin::start(move |conn| {
-        loop {
-            conn.request()?;
-            counted.add();
-            conn.send("HTTP/1.1 200 OK\r\nSet-Cookie: s=mine\r\nContent-Length: 6\r\n\r\ngiving")?;
-        }
-    });
+    let giving =
+        Origin::answering("HTTP/1.1 200 OK\r\nSet-Cookie: s=mine\r\nContent-Length: 6\r\n\r\ngiving");
     let weir = Weir::start(&text(0).replace(&a.address().to_string(), &giving.address().to_string()));
     let mut sent = 0.0;
     eventually("the cookie is given out", || {
         let _any = Client::get(weir.web(), "/");
         sent += 1.0;
-        learned.count() > 0
+        !giving.requests().is_empty()
     });
     let requests = || weir.metrics().sum("weir_upstream_requests_total", &["upstream=\"app\""]);
     for number in 1..=3 {

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::{self as proto, span::SpanKind, status::StatusCode};
 use prost::Message as _;
 
-use crate::harness::{Connection, Origin, Request, eventually};
+use crate::harness::{Connection, Gate, Origin, Request, eventually};
 
 /// What a collector answers that took everything.
 pub(super) const TAKEN: &str =
@@ -58,6 +58,16 @@ impl Collector {
         script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
     ) -> Collector {
         Collector { origin: Origin::start(script) }
+    }
+
+    /// One that reads the head of each request and says nothing, until the gate is open.
+    pub(super) fn silent(gate: &Gate) -> Collector {
+        let gate = gate.clone();
+        Collector::scripted(move |conn| {
+            conn.head()?;
+            gate.wait("the test is over");
+            None
+        })
     }
 
     /// Where it takes traces.

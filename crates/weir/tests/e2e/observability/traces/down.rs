@@ -10,7 +10,7 @@ use prost::Message as _;
 
 use super::collector::{Collector, TAKEN};
 use super::{config, get, tracing};
-use crate::harness::{Client, Gate, Origin, Place, Weir, eventually};
+use crate::harness::{Client, Gate, Origin, ReservedAddress, Weir, eventually};
 
 fn send(weir: &Weir, count: usize) {
     let mut client = Client::connect(weir.web());
@@ -31,7 +31,7 @@ fn lines(weir: &Weir, part: &str) -> usize {
 #[test]
 fn a_collector_that_comes_back_gets_what_has_waited() {
     let origin = Origin::serving("seen");
-    let place = Place::vacant();
+    let place = ReservedAddress::new();
     let address = place.address();
     let weir = Weir::start(&config(&origin, &format!("endpoint = \"http://{address}/v1/traces\"")));
     send(&weir, 10);
@@ -50,12 +50,7 @@ fn a_collector_that_comes_back_gets_what_has_waited() {
 fn a_collector_that_says_nothing_costs_no_memory() {
     let origin = Origin::serving("seen");
     let gate = Gate::new();
-    let held = gate.clone();
-    let collector = Collector::scripted(move |conn| {
-        conn.head()?;
-        held.wait("the test is over");
-        None
-    });
+    let collector = Collector::silent(&gate);
     let more = ", queue = 50, rate = 100000, timeout = \"500ms\"";
     let weir = tracing(&origin, &collector, more);
     // Until everything has been done once, and memory taken for it.

@@ -10,7 +10,7 @@ mod spans;
 
 use collector::{Collector, Span};
 
-use crate::harness::{Origin, Request, Weir};
+use crate::harness::{Origin, Request, Weir, config_with};
 
 /// The trace and the span of the examples.
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -23,12 +23,7 @@ fn tracing(origin: &Origin, collector: &Collector, more: &str) -> Weir {
 
 /// One worker, one listener, one server, and these keys of `[traces]`.
 fn config(origin: &Origin, traces: &str) -> String {
-    format!(
-        "process.workers = 1\nadmin.address = \"127.0.0.1:0\"\ntraces = {{ {traces} }}\n\
-         listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
-         upstream.app.servers = [\"{}\"]\n",
-        origin.address()
-    )
+    config_with(&[origin.entry()], &format!("process.workers = 1\ntraces = {{ {traces} }}"))
 }
 
 /// A GET with these field lines.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::collector::{Collector, Span, message, resource};
 use super::{SPAN, TRACE, config, get, only, told, tracing};
-use crate::harness::{Authority, Client, Gate, NOWHERE, Origin, Weir, eventually, origin::ok};
+use crate::harness::{
+    CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, eventually, origin::ok, temporary_folder,
+};
 
 fn assert_told(span: &Span, expected: &[(&str, &str)]) {
     for (name, value) in expected {
@@ -92,7 +94,7 @@ fn a_failure_says_why() {
     let collector = Collector::start();
     let weir = Weir::start(&format!(
         "traces.endpoint = \"{}\"\nlistener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\n\
-         upstream.app.servers = [\"{NOWHERE}\"]\nupstream.app.retry.attempts_max = 1\n",
+         upstream.app.servers = [\"{CLOSED_PORT}\"]\nupstream.app.retry.attempts_max = 1\n",
         collector.url(),
     ));
     let response = Client::exchange(weir.web(), &get("/", ""));
@@ -134,7 +136,7 @@ fn the_wait_in_the_queue_is_a_span() {
     origin.wait_for_requests(1);
     let mut waiter = Client::connect(weir.web());
     waiter.send(get("/waits", ""));
-    let waits = || weir.metrics().sum("weir_upstream_queue_length", &[]) as u64 == 1;
+    let waits = || weir.queue_length() == 1;
     eventually("the second one waits", waits);
     gate.open();
     assert_eq!((holder.response().status, waiter.response().status), (200, 200));
@@ -214,8 +216,7 @@ fn the_trace_is_told_in_the_log_and_by_why() {
     let weir = Weir::start(&format!("{log}{text}"));
     let fields = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\n");
     assert_eq!(Client::exchange(weir.web(), &get("/told", &fields)).status, 200);
-    let line = || std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default();
-    eventually("the line is written", || line() == format!("/told {TRACE}\n"));
+    assert_eq!(weir.access_log(1), [format!("/told {TRACE}")]);
     let id = origin.last_request().field("x-request-id").expect("it has an id").to_owned();
     let target = format!("/api/exchanges/{id}");
     let story = Client::get_by_address(weir.address("admin"), &target).text();
@@ -225,7 +226,7 @@ fn the_trace_is_told_in_the_log_and_by_why() {
 #[test]
 fn headers_go_to_the_collector_and_are_not_shown() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
-    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     std::fs::write(folder.path().join("token"), "Bearer from-a-file\n").expect("the folder takes a file");
     let traces = format!(
         "endpoint = \"{}\", headers = {{ X-Tenant = \"from-the-config\" }}, \
@@ -245,8 +246,8 @@ fn headers_go_to_the_collector_and_are_not_shown() {
 #[test]
 fn a_collector_with_tls_has_to_be_the_right_one() {
     let origin = Origin::serving("seen");
-    let authority = Authority::named(&["localhost"]);
-    let (right, wrong) = (authority.pem(), Authority::named(&["localhost"]).pem());
+    let authority = CertificateAuthority::named(&["localhost"]);
+    let (right, wrong) = (authority.pem(), CertificateAuthority::named(&["localhost"]).pem());
     let listening = Origin::start_tls(authority.server(&["localhost"]), |conn| {
         loop {
             conn.request()?;
@@ -254,7 +255,7 @@ fn a_collector_with_tls_has_to_be_the_right_one() {
         }
     });
     let start = |ca: &str| {
-        let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+        let folder = temporary_folder();
         std::fs::write(folder.path().join("ca.pem"), ca).expect("the folder takes a file");
         let url = format!("https://localhost:{}/v1/traces", listening.address().port());
         let weir =

@@ -3,15 +3,17 @@
 use super::{assert_told, failed, failures, get, weir, why};
 use crate::harness::scripts::gated;
 use crate::harness::tls::ECDSA;
-use crate::harness::{Authority, Client, Gate, NOWHERE, Origin, Weir, eventually, origin::ok};
+use crate::harness::{
+    CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, eventually, origin::ok, temporary_folder,
+};
 
 #[test]
 fn a_server_that_is_not_there() {
-    let weir = weir(&[NOWHERE], "");
+    let weir = weir(&[CLOSED_PORT], "");
     let (response, id) = get(&weir, "/app/page?secret=1");
     assert_eq!((response.status, response.reason()), (502, Some("connect-refused")));
     let story = why(&weir, &id);
-    let attempt = format!("attempt 1  on {NOWHERE} after");
+    let attempt = format!("attempt 1  on {CLOSED_PORT} after");
     assert_told(
         &story,
         &[
@@ -189,8 +191,8 @@ fn a_handshake_that_fails() {
         conn.request()?;
         conn.send(ok("never"))
     });
-    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-    Authority::new().issue(folder.path(), "a", &["a.test"], ECDSA);
+    let folder = temporary_folder();
+    CertificateAuthority::new().issue(folder.path(), "a", &["a.test"], ECDSA);
     let weir = Weir::start_in(
         folder,
         &format!(
@@ -217,8 +219,7 @@ fn a_connection_that_is_not_served() {
     let origin = Origin::serving("fine");
     let weir = weir(&[&origin.address().to_string()], "listener.web.connections_per_client_max = 1");
     let mut first = Client::connect(weir.web());
-    first.send_get("/");
-    assert_eq!(first.response().status, 200);
+    assert_eq!(first.fetch("/").status, 200);
     Client::connect(weir.web()).take_to_end();
     let number = failed(&weir, "client-connection-limit");
     assert_told(
@@ -240,7 +241,7 @@ fn a_head_that_is_not_good_began_when_it_came_and_not_with_the_exchange_before()
     let began = |line: &serde_json::Value| line["time"].as_str().expect("a time").to_owned();
     let mut first = String::new();
     eventually("the first exchange is kept", || {
-        first = super::ask(&weir, "/api/exchanges")["exchanges"].get(0).map(began).unwrap_or_default();
+        first = weir.admin_json("/api/exchanges")["exchanges"].get(0).map(began).unwrap_or_default();
         !first.is_empty()
     });
     let mut broken = Client::connect(weir.web());

@@ -1,14 +1,13 @@
 //! How much is kept and for how long, what lists can be asked for, and what is said of what is not known.
 
-use super::{ask, assert_told, failures, get, run, weir, why};
-use crate::harness::{Client, NOWHERE, Origin, Weir, eventually};
+use super::{assert_told, failures, get, run, weir, why};
+use crate::harness::{CLOSED_PORT, Client, Origin, Weir, eventually};
 
 /// Sends `count` requests on one connection.
 fn send(weir: &Weir, count: usize) {
     let mut client = Client::connect(weir.web());
     for _ in 0..count {
-        client.send_get("/fine");
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch("/fine").status, 200);
     }
 }
 
@@ -21,7 +20,7 @@ fn two_ways_config(origin: &Origin, more: &str) -> String {
     format!(
         "admin.address = \"127.0.0.1:0\"\nprocess.workers = 1\nlistener.web.address = \"127.0.0.1:0\"\n\
          listener.web.route = [{{ path = \"/fine\", upstream = \"app\" }}, {{ path = \"/dead\", upstream = \"none\" }}]\n\
-         upstream.app.servers = [\"{}\"]\nupstream.none.servers = [\"{NOWHERE}\"]\n{more}\n",
+         upstream.app.servers = [\"{}\"]\nupstream.none.servers = [\"{CLOSED_PORT}\"]\n{more}\n",
         origin.address(),
     )
 }
@@ -33,7 +32,7 @@ fn successes_do_not_push_failures_out() {
     let (_, id) = get(&weir, "/dead/0");
     send(&weir, 50);
     assert_told(&why(&weir, &id), &["GET /dead/0", "connect-refused"]);
-    let kept = || ask(&weir, "/api/exchanges")["exchanges"].as_array().expect("a list").len();
+    let kept = || weir.admin_json("/api/exchanges")["exchanges"].as_array().expect("a list").len();
     eventually("the last exchanges are kept, and the failure", || kept() == 8 + 1);
     for n in 1..=6 {
         get(&weir, &format!("/dead/{n}"));
@@ -83,7 +82,7 @@ fn lists_are_filtered() {
     send(&weir, 3);
     get(&weir, "/dead");
     let count = |query: &str| {
-        ask(&weir, &format!("/api/exchanges?{query}"))["exchanges"].as_array().map_or(0, Vec::len)
+        weir.admin_json(&format!("/api/exchanges?{query}"))["exchanges"].as_array().map_or(0, Vec::len)
     };
     eventually("all four are kept", || count("") == 4);
     let server = origin.address().to_string();
@@ -109,7 +108,7 @@ fn lists_are_filtered() {
     }
     let line = &failures(&weir)[0];
     let link = line["link"].as_str().expect("a link to the story");
-    assert_eq!(ask(&weir, link)["exchanges"][0]["number"], line["number"]);
+    assert_eq!(weir.admin_json(link)["exchanges"][0]["number"], line["number"]);
 }
 
 #[test]
@@ -128,7 +127,7 @@ fn names_survive_a_reload() {
     );
     let (response, _) = get(&weir, "/dead");
     assert_eq!(response.status, 200);
-    let upstream = || ask(&weir, "/api/exchanges")["exchanges"][0]["upstream"].clone();
+    let upstream = || weir.admin_json("/api/exchanges")["exchanges"][0]["upstream"].clone();
     eventually("the new one has the new names", || upstream() == "other");
 }
 
@@ -146,7 +145,7 @@ fn what_is_asked_in_vain_says_why() {
         unknown.stderr
     );
     assert_eq!(run(&["--admin", &admin]).code, Some(0), "the last failures, of which there are none");
-    let lost = run(&["an-id", "--admin", NOWHERE]);
+    let lost = run(&["an-id", "--admin", CLOSED_PORT]);
     assert_eq!(lost.code, Some(1));
     assert!(lost.stderr.contains("nothing listens there"), "{}", lost.stderr);
     let unsaid = run(&["an-id"]);
@@ -159,7 +158,7 @@ fn what_is_asked_in_vain_says_why() {
 
 #[test]
 fn failures_are_listed_and_stories_are_json_on_request() {
-    let weir = weir(&[NOWHERE], "");
+    let weir = weir(&[CLOSED_PORT], "");
     let (_, id) = get(&weir, "/page");
     let admin = weir.address("admin").to_string();
     why(&weir, &id);

@@ -6,22 +6,11 @@ mod stories;
 
 use serde_json::Value;
 
-use crate::harness::weir::command;
-use crate::harness::{Client, Response, Weir, eventually};
-
-/// What the command left behind.
-struct Done {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
+use crate::harness::{Client, CommandResult, Response, Weir, eventually};
 
 /// Runs `weir why` with these arguments.
-fn run(arguments: &[&str]) -> Done {
-    let output =
-        command(&[&["why"], arguments].concat()).output().expect("the program was built with this test");
-    let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
-    Done { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+fn run(arguments: &[&str]) -> CommandResult {
+    crate::harness::run(&[&["why"], arguments].concat())
 }
 
 /// The story of an exchange by its id or number, once it is known.
@@ -38,15 +27,9 @@ fn why(weir: &Weir, id: &str) -> String {
     done.expect("it was just asked").stdout
 }
 
-/// What is at `target` of the admin listener.
-fn ask(weir: &Weir, target: &str) -> Value {
-    let response = Client::get_by_address(weir.address("admin"), target);
-    serde_json::from_str(&response.text()).unwrap_or_else(|error| panic!("{error}: {}", response.text()))
-}
-
 /// The last failures.
 fn failures(weir: &Weir) -> Vec<Value> {
-    ask(weir, "/api/failures")["failures"].as_array().expect("a list").clone()
+    weir.admin_json("/api/failures")["failures"].as_array().expect("a list").clone()
 }
 
 /// The number of the last failure with this reason, once there is one.

@@ -1,8 +1,8 @@
 //! What went well is kept too: waits, attempts, kept connections, tunnels.
 
-use super::{ask, assert_told, weir, why};
+use super::{assert_told, weir, why};
 use crate::harness::scripts::gated;
-use crate::harness::{Client, Gate, NOWHERE, Origin, Weir, eventually, origin::ok};
+use crate::harness::{CLOSED_PORT, Client, Gate, Origin, Weir, eventually, origin::ok};
 
 /// The id that the origin got with its request number `at`.
 fn id_at(origin: &Origin, at: usize) -> String {
@@ -57,7 +57,7 @@ fn one_whose_path_came_in_another_form() {
 
 #[test]
 fn one_that_was_tried_again() {
-    let (dead, good) = (NOWHERE, Origin::serving("fine"));
+    let (dead, good) = (CLOSED_PORT, Origin::serving("fine"));
     let weir = weir(&[dead, &good.address().to_string()], "");
     // Equals take turns: one of two begins with the server that is not there.
     for _ in 0..2 {
@@ -65,7 +65,7 @@ fn one_that_was_tried_again() {
     }
     let mut retried = None;
     eventually("the second one is kept", || {
-        let all = ask(&weir, "/api/exchanges");
+        let all = weir.admin_json("/api/exchanges");
         let all = all["exchanges"].as_array().expect("a list").clone();
         retried = all.into_iter().find(|line| line["attempts"] == 2);
         retried.is_some()
@@ -94,8 +94,7 @@ fn one_on_a_kept_connection() {
     let weir = weir(&[&origin.address().to_string()], "");
     let mut client = Client::connect(weir.web());
     for target in ["/1", "/2"] {
-        client.send_get(target);
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch(target).status, 200);
     }
     assert_told(&why(&weir, &id_at(&origin, 0)), &["attempt 1", "on a new connection"]);
     let parts = [
@@ -122,8 +121,7 @@ fn one_whose_kept_connection_had_died() {
     let weir = weir(&[&origin.address().to_string()], "");
     let mut client = Client::connect(weir.web());
     for target in ["/first", "/second"] {
-        client.send_get(target);
-        assert_eq!(client.response().status, 200);
+        assert_eq!(client.fetch(target).status, 200);
     }
     let story = why(&weir, &id_at(&origin, 2));
     assert_told(
@@ -187,7 +185,7 @@ fn a_tcp_connection() {
     client.take_to_end();
     let mut number = None;
     eventually("it is kept", || {
-        number = ask(&weir, "/api/exchanges")["exchanges"][0]["number"].as_str().map(str::to_owned);
+        number = weir.admin_json("/api/exchanges")["exchanges"][0]["number"].as_str().map(str::to_owned);
         number.is_some()
     });
     let parts = [
@@ -199,6 +197,6 @@ fn a_tcp_connection() {
     ];
     let number = number.expect("it was just found");
     assert_told(&why(&weir, &number), &parts);
-    let kept = ask(&weir, &format!("/api/exchanges/{number}")).to_string();
+    let kept = weir.admin_json(&format!("/api/exchanges/{number}")).to_string();
     assert!(!kept.contains("secret"), "{kept}");
 }

@@ -3,7 +3,7 @@
 use super::{QUICK, config, origin, probes, wait_for_probes, wait_until};
 use crate::harness::origin::{ok, status};
 use crate::harness::scripts::probed;
-use crate::harness::{Illness, Origin, Weir, eventually};
+use crate::harness::{FailureSwitch, Origin, Weir, eventually};
 
 /// Connections that carried probes, and probes in all, of an origin that gets nothing else.
 fn probing(origin: &Origin) -> (usize, usize) {
@@ -70,13 +70,13 @@ fn a_server_that_closes_a_kept_connection_is_still_well() {
 
 #[test]
 fn a_kept_connection_finds_out_what_a_new_one_would() {
-    let is_ill = Illness::new(false);
+    let is_ill = FailureSwitch::new(false);
     let server = probed("one", &is_ill);
     let weir = Weir::start(&config(&[server.named("one")], &format!("{QUICK}, connection_age = \"1h\"")));
     wait_for_probes(&weir, "one", "passed", 2.0);
-    is_ill.turn(true);
+    is_ill.set(true);
     wait_until(&weir, "one", false);
-    is_ill.turn(false);
+    is_ill.set(false);
     wait_until(&weir, "one", true);
 }
 
@@ -96,7 +96,7 @@ fn a_limited_server_gets_a_new_connection_for_each_probe() {
 #[test]
 fn many_servers_are_each_probed_and_judged() {
     const SERVERS: usize = 60;
-    let is_ill = Illness::new(false);
+    let is_ill = FailureSwitch::new(false);
     let origins: Vec<Origin> = (0..SERVERS).map(|_| probed("x", &is_ill)).collect();
     let named = origins.iter().enumerate().map(|(number, origin)| origin.named(&format!("s{number}")));
     let servers: Vec<String> = named.collect();
@@ -108,8 +108,8 @@ fn many_servers_are_each_probed_and_judged() {
     });
     assert!(origins.iter().all(|origin| origin.connections() == 1), "one connection for the probes of each");
     let up = |weir: &Weir| weir.metrics().sum("weir_server_up", &[]);
-    is_ill.turn(true);
+    is_ill.set(true);
     eventually("all are down", || up(&weir) == 0.0);
-    is_ill.turn(false);
+    is_ill.set(false);
     eventually("all are up again", || up(&weir) == SERVERS as f64);
 }

@@ -28,7 +28,7 @@ fn assert_passes(origin: &Origin, health: &str) {
     let weir = weir(&[origin.named("a")], health);
     wait_for_probes(&weir, "a", "passed", 2.0);
     assert_eq!(origin.wait_for_end(0), End::Closed, "{health}");
-    assert!(is_up(&weir, "a"), "{health}");
+    assert!(weir.is_up("a"), "{health}");
     assert_eq!(probes(&weir.metrics(), "a", "failed"), 0.0, "{health}");
 }
 
@@ -90,7 +90,7 @@ fn what_is_wrong_is_said() {
     ] {
         let down = weir.line(&["the server is down", &format!("server=\"{name}\"")]);
         assert!(down.contains(&format!("reason=\"{reason}\"")), "{name}: {down}");
-        assert!(!is_up(weir, name), "{name}");
+        assert!(!weir.is_up(name), "{name}");
     }
     first.line(&["something else than expected", "-LOADING dataset"]);
 }

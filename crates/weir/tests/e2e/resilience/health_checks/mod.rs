@@ -6,23 +6,20 @@ mod conversations;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tempfile::TempDir;
-
 use crate::harness::metrics::of_server;
 use crate::harness::origin::{ok, status};
 use crate::harness::scripts::{gated, probed};
-use crate::harness::{Client, End, Gate, Illness, Metrics, Origin, Weir, eventually, latin1};
+use crate::harness::{
+    Client, End, FailureSwitch, Gate, Metrics, Origin, Weir, config_with, eventually, latin1,
+    temporary_folder,
+};
 
 /// Quick probes with time for a busy machine: nothing here hangs unless a test means it to.
 const QUICK: &str = "path = \"/healthz\", interval = \"30ms\", timeout = \"15s\"";
 
 /// One listener `web` in front of `servers`, given as entries of the list, probed as `health` says.
 fn config(servers: &[String], health: &str) -> String {
-    format!(
-        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nadmin.address = \"127.0.0.1:0\"\n\
-         log.level = \"debug\"\nupstream.app.servers = [{}]\nupstream.app.health = {{ {health} }}\n",
-        servers.join(", ")
-    )
+    config_with(servers, &format!("log.level = \"debug\"\nupstream.app.health = {{ {health} }}\n"))
 }
 
 /// An origin whose probes are answered by `health`, and everything else by its name.
@@ -35,17 +32,12 @@ fn origin(name: &'static str, health: impl Fn() -> String + Send + Sync + 'stati
     })
 }
 
-/// Whether the metrics say that `server` is up.
-fn is_up(weir: &Weir, server: &str) -> bool {
-    weir.metrics().sum("weir_server_up", &[&of_server(server)]) == 1.0
-}
-
 fn probes(metrics: &Metrics, server: &str, result: &str) -> f64 {
     metrics.sum("weir_server_probes_total", &[&of_server(server), &format!("result=\"{result}\"")])
 }
 
 fn wait_until(weir: &Weir, server: &str, up: bool) {
-    eventually(&format!("{server} is up: {up}"), || is_up(weir, server) == up);
+    eventually(&format!("{server} is up: {up}"), || weir.is_up(server) == up);
 }
 
 /// Waits until `server` has been probed `count` more times, each with `result`.
@@ -56,14 +48,13 @@ fn wait_for_probes(weir: &Weir, server: &str, result: &str, count: f64) {
 
 #[test]
 fn a_server_that_answers_500_is_taken_out_and_comes_back() {
-    let is_ill = Illness::new(false);
+    let is_ill = FailureSwitch::new(false);
     let a = probed("a", &is_ill);
     let b = origin("b", || status(204));
     let weir = Weir::start(&config(&[a.named("a"), b.named("b")], &format!("{QUICK}, fall = 3, rise = 2")));
     let mut client = Client::connect(weir.web());
     let mut ask = || {
-        client.send_get("/");
-        let response = client.response();
+        let response = client.fetch("/");
         assert_eq!(response.status, 200, "{response:?}");
         response.text()
     };
@@ -71,7 +62,7 @@ fn a_server_that_answers_500_is_taken_out_and_comes_back() {
     eventually("both servers get requests", || ask() == "a");
     eventually("both servers get requests", || ask() == "b");
 
-    is_ill.turn(true);
+    is_ill.set(true);
     wait_until(&weir, "a", false);
     for _ in 0..30 {
         assert_eq!(ask(), "b");
@@ -86,7 +77,7 @@ fn a_server_that_answers_500_is_taken_out_and_comes_back() {
     assert!(down.contains("passed ") && down.contains(history) && down.contains("500 now"), "{down}");
     weir.line(&["a probe failed", "response-unexpected-status 500"]);
 
-    is_ill.turn(false);
+    is_ill.set(false);
     wait_until(&weir, "a", true);
     eventually("it gets requests again", || ask() == "a");
     let up = weir.line(&["the server is up again"]);
@@ -122,7 +113,7 @@ fn a_server_that_hangs_is_found_out() {
     // The traffic has not been through `a`, or connection 0 might not have been a probe.
     let down = weir.line(&["the server is down", "server=\"a\""]);
     assert!(down.contains("2 of 2 probes failed") && down.contains("reason=\"response-timeout\""), "{down}");
-    assert!(!is_up(&weir, "a"));
+    assert!(!weir.is_up("a"));
     for _ in 0..10 {
         assert_eq!(Client::get(weir.web(), "/").text(), "b");
     }
@@ -136,7 +127,7 @@ fn a_server_that_hangs_is_found_out() {
 /// Nobody listens at the start: the first probe decides, and the last server is no exception. Then somebody does.
 #[test]
 fn without_any_server_that_is_up_there_is_a_503() {
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let path = folder.path().join("app.sock");
     let weir =
         Weir::start(&config(&[format!("{{ name = \"a\", address = \"unix:{}\" }}", path.display())], QUICK));
@@ -166,7 +157,7 @@ fn slow_and_waiting(weir: &Weir, a: &Origin) -> [Client; 2] {
     eventually("the slow request is under way", || a.targets().contains(&"/slow".to_owned()));
     let mut second = Client::connect(weir.web());
     second.send_get("/quick");
-    eventually("the second waits", || weir.metrics().sum("weir_upstream_queue_length", &[]) == 1.0);
+    eventually("the second waits", || weir.queue_length() == 1);
     [first, second]
 }
 
@@ -175,13 +166,13 @@ fn slow_and_waiting(weir: &Weir, a: &Origin) -> [Client; 2] {
 fn a_server_that_comes_back_serves_those_who_wait() {
     let gate = Gate::new();
     let a = gated(&gate, "/slow", "a");
-    let is_ill = Illness::new(true);
+    let is_ill = FailureSwitch::new(true);
     let b = probed("b", &is_ill);
     let servers = [a.named("a"), b.named("b")];
     let weir = Weir::start(&format!("{}upstream.app.max_requests = 1\n", config(&servers, QUICK)));
     wait_until(&weir, "b", false);
     let [mut first, mut second] = slow_and_waiting(&weir, &a);
-    is_ill.turn(false);
+    is_ill.set(false);
     assert_eq!(second.response().text(), "b");
     gate.open();
     assert_eq!(first.response().text(), "a");
@@ -192,7 +183,7 @@ fn a_server_that_comes_back_serves_those_who_wait() {
 fn nobody_waits_for_servers_that_are_all_down() {
     let gate = Gate::new();
     let slow = gate.clone();
-    let is_ill = Illness::new(false);
+    let is_ill = FailureSwitch::new(false);
     let ill = is_ill.clone();
     let a = Origin::start(move |conn| {
         loop {
@@ -206,7 +197,7 @@ fn nobody_waits_for_servers_that_are_all_down() {
     });
     let weir = Weir::start(&format!("{}upstream.app.max_requests = 1\n", config(&[a.named("a")], QUICK)));
     let [mut first, mut second] = slow_and_waiting(&weir, &a);
-    is_ill.turn(true);
+    is_ill.set(true);
     let sent_away = second.response();
     assert_eq!((sent_away.status, sent_away.reason()), (503, Some("no-server")));
     let refused = Client::get(weir.web(), "/late");
@@ -273,11 +264,11 @@ fn the_body_decides() {
             Some(reason) => {
                 let down = weir.line(&["the server is down", &format!("server=\"{name}\"")]);
                 assert!(down.contains(&format!("reason=\"{reason}\"")), "{name}: {down}");
-                assert!(!is_up(&weir, name), "{name}");
+                assert!(!weir.is_up(name), "{name}");
             }
             None => {
                 wait_for_probes(&weir, name, "passed", 2.0);
-                assert!(is_up(&weir, name), "{name}");
+                assert!(weir.is_up(name), "{name}");
                 assert_eq!(probes(&weir.metrics(), name, "failed"), 0.0, "{name}");
             }
         }
@@ -291,7 +282,7 @@ fn a_text_in_the_body_is_enough() {
     let weir = Weir::start(&config(&[a.named("a"), b.named("b")], &health));
     wait_until(&weir, "b", false);
     wait_for_probes(&weir, "a", "passed", 2.0);
-    assert!(is_up(&weir, "a"));
+    assert!(weir.is_up("a"));
 }
 
 /// A connection is enough, and nothing is sent over it.
@@ -309,7 +300,7 @@ fn tcp_probes_only_connect() {
         assert_eq!(a.wait_for_end(index), End::Closed);
         assert_eq!(latin1(&a.connection(index).received), "");
     }
-    assert!(is_up(&weir, "a"));
+    assert!(weir.is_up("a"));
     assert_eq!(probes(&weir.metrics(), "a", "failed"), 0.0);
 }
 
@@ -334,7 +325,7 @@ fn probes_ask_what_the_config_says() {
              Content-Length: 0\r\nConnection: close\r\n\r\n"
         );
     }
-    assert!(is_up(&weir, "a"));
+    assert!(weir.is_up("a"));
     wait_for_probes(&weir, "a", "passed", 1.0);
 }
 
@@ -371,7 +362,7 @@ fn other_ports_and_no_probes() {
     let weir = Weir::start(&config(&servers, &health));
     wait_until(&weir, "shared", false);
     wait_for_probes(&weir, "own", "passed", 2.0);
-    assert!(is_up(&weir, "own") && is_up(&weir, "none"));
+    assert!(weir.is_up("own") && weir.is_up("none"));
     assert!(traffic.iter().all(|origin| origin.connections() == 0), "nobody probes the port of the traffic");
     assert!(weir.metrics().all("weir_server_probes_total", &[&of_server("none")]).is_empty());
     for _ in 0..20 {
@@ -401,8 +392,7 @@ fn servers_with_names_are_probed_where_they_are() {
 fn from_b(client: &mut Client) -> usize {
     let mut from_b = 0;
     for _ in 0..100 {
-        client.send_get("/");
-        from_b += usize::from(client.response().text() == "b");
+        from_b += usize::from(client.fetch("/").text() == "b");
     }
     from_b
 }
@@ -411,13 +401,13 @@ fn from_b(client: &mut Client) -> usize {
 #[test]
 fn a_server_that_comes_back_starts_slowly() {
     for (slow_start, is_slow) in [("1h", true), ("300ms", false), ("off", false)] {
-        let is_ill = Illness::new(true);
+        let is_ill = FailureSwitch::new(true);
         let a = origin("a", || status(200));
         let b = probed("b", &is_ill);
         let config = config(&[a.named("a"), b.named("b")], QUICK);
         let weir = Weir::start(&format!("{config}upstream.app.slow_start = \"{slow_start}\"\n"));
         wait_until(&weir, "b", false);
-        is_ill.turn(false);
+        is_ill.set(false);
         wait_until(&weir, "b", true);
         let mut client = Client::connect(weir.web());
         if is_slow {
@@ -434,23 +424,23 @@ fn a_server_that_comes_back_starts_slowly() {
 #[test]
 fn a_slow_start_ends_with_the_config_that_asks_for_it() {
     for (is_down, keeps) in [(false, "health"), (true, "health"), (true, "slow_start")] {
-        let is_ill = Illness::new(true);
+        let is_ill = FailureSwitch::new(true);
         let a = origin("a", || status(200));
         let b = probed("b", &is_ill);
         let config = config(&[a.named("a"), b.named("b")], QUICK);
         let before = format!("{config}upstream.app.slow_start = \"1h\"\n");
         let weir = Weir::start(&before);
         wait_until(&weir, "b", false);
-        is_ill.turn(false);
+        is_ill.set(false);
         wait_until(&weir, "b", true);
         if is_down {
-            is_ill.turn(true);
+            is_ill.set(true);
             wait_until(&weir, "b", false);
         }
         let is_kept =
             |line: &&str| line.contains(keeps) || !line.contains("health") && !line.contains("slow_start");
         weir.reload(&before.lines().filter(is_kept).map(|line| format!("{line}\n")).collect::<String>());
-        is_ill.turn(false);
+        is_ill.set(false);
         let mut client = Client::connect(weir.web());
         eventually("b has its share", || from_b(&mut client) >= 45);
     }

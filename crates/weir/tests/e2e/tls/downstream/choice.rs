@@ -9,7 +9,7 @@ use rustls::{ProtocolVersion, SupportedCipherSuite};
 
 use super::Site;
 use crate::harness::tls::{ECDSA, ED25519, RSA, connect, try_connect};
-use crate::harness::{Authority, Client, Origin, Weir};
+use crate::harness::{CertificateAuthority, Client, Origin, Weir, temporary_folder};
 
 fn only(suites: &[SupportedCipherSuite]) -> CryptoProvider {
     CryptoProvider { cipher_suites: suites.to_vec(), ..default_provider() }
@@ -17,11 +17,11 @@ fn only(suites: &[SupportedCipherSuite]) -> CryptoProvider {
 
 /// A Weir with these certificates, each by its stem, its names and the kind of its key.
 fn with_certificates(
-    authority: &Authority,
+    authority: &CertificateAuthority,
     origin: &Origin,
     list: &[(&str, &[&str], &'static rcgen::SignatureAlgorithm, &str)],
 ) -> Weir {
-    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    let folder = temporary_folder();
     let mut entries = String::new();
     for (stem, names, kind, more) in list {
         authority.issue(folder.path(), stem, names, kind);
@@ -74,8 +74,7 @@ fn a_request_over_tls_is_forwarded_as_https() {
     let site = Site::start_with(&origin, "listener.web.forwarded.rfc7239 = true");
     let mut client = site.connect();
     assert_eq!(client.tls().session().alpn_protocol(), None, "nobody asked for one");
-    client.send_get("/x");
-    assert_eq!(client.response().text(), "hello");
+    assert_eq!(client.fetch("/x").text(), "hello");
     let request = origin.last_request();
     assert_eq!(request.field("x-forwarded-proto"), Some("https"));
     assert!(request.field("forwarded").is_some_and(|field| field.contains("proto=https")), "{request:?}");
@@ -84,7 +83,7 @@ fn a_request_over_tls_is_forwarded_as_https() {
 
 #[test]
 fn exact_names_go_before_wildcards_and_those_before_the_default() {
-    let (authority, origin) = (Authority::new(), Origin::serving("x"));
+    let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
     let list: &[(&str, &[&str], _, _)] = &[
         ("wild", &["*.a.test"], ECDSA, ""),
         ("exact", &["www.a.test"], ECDSA, ""),
@@ -106,7 +105,7 @@ fn exact_names_go_before_wildcards_and_those_before_the_default() {
 
 #[test]
 fn a_client_gets_the_kind_of_key_that_it_knows() {
-    let (authority, origin) = (Authority::new(), Origin::serving("x"));
+    let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
     let list: &[(&str, &[&str], _, _)] = &[
         ("rsa", &["a.test"], RSA, ""),
         ("ecdsa", &["a.test"], ECDSA, ""),
@@ -135,7 +134,7 @@ fn a_client_gets_the_kind_of_key_that_it_knows() {
 
 #[test]
 fn every_suite_and_group_works() {
-    let (authority, origin) = (Authority::new(), Origin::serving("x"));
+    let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
     let list: &[(&str, &[&str], _, _)] = &[("rsa", &["a.test"], RSA, ""), ("ecdsa", &["a.test"], ECDSA, "")];
     let weir = with_certificates(&authority, &origin, list);
     for offered in default_provider().cipher_suites {
@@ -157,7 +156,7 @@ fn every_suite_and_group_works() {
 /// OpenSSL by its own names for the suites that matter most.
 #[test]
 fn openssl_agrees_on_the_suites_by_name() {
-    let (authority, origin) = (Authority::new(), Origin::serving("x"));
+    let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
     let weir = with_certificates(&authority, &origin, &[("rsa", &["a.test"], RSA, "")]);
     for (arguments, cipher) in [
         (["-tls1_2", "-cipher", "ECDHE-RSA-AES256-GCM-SHA384"], "ECDHE-RSA-AES256-GCM-SHA384"),

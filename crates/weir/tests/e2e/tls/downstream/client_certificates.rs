@@ -8,15 +8,17 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, HandshakeKind};
 
-use crate::harness::tls::{ECDSA, connect, try_connect};
-use crate::harness::{Authority, Client, ClientCertificate, Origin, Request, Response, Weir, eventually};
+use crate::harness::tls::{WEB_TLS, connect, try_connect};
+use crate::harness::{
+    CertificateAuthority, Client, ClientCertificate, Origin, Request, Response, Weir, config_with, eventually,
+};
 
 /// A Weir that asks its clients for certificates of an authority of theirs.
 pub(super) struct Site {
     /// Whom clients trust.
-    pub(super) servers: Authority,
+    pub(super) servers: CertificateAuthority,
     /// Whom Weir trusts.
-    pub(super) clients: Authority,
+    pub(super) clients: CertificateAuthority,
     pub(super) weir: Weir,
 }
 
@@ -30,21 +32,15 @@ impl Site {
     pub(super) fn start_with(
         origin: &Origin,
         settings: &str,
-        prepare: impl FnOnce(&Authority, &std::path::Path),
+        prepare: impl FnOnce(&CertificateAuthority, &std::path::Path),
     ) -> Site {
-        let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-        let (servers, clients) = (Authority::new(), Authority::new());
-        servers.issue(folder.path(), "a", &["a.test"], ECDSA);
+        let (servers, clients) = (CertificateAuthority::new(), CertificateAuthority::new());
+        let folder = servers.folder_for_web();
         std::fs::write(folder.path().join("clients.pem"), clients.pem()).expect("the folder takes a file");
         prepare(&clients, folder.path());
-        let text = format!(
-            "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-             listener.web.tls.certificates = [{{ certificate = \"a.pem\", key = \"a.key\" }}]\n\
-             listener.web.tls.client_certificates.ca = \"clients.pem\"\n\
-             listener.web.tls.reload = \"100ms\"\n\
-             admin.address = \"127.0.0.1:0\"\nupstream.app.servers = [\"{}\"]\n{settings}\n",
-            origin.address()
-        );
+        let tls =
+            "listener.web.tls.client_certificates.ca = \"clients.pem\"\nlistener.web.tls.reload = \"100ms\"";
+        let text = config_with(&[origin.entry()], &format!("{WEB_TLS}{tls}\n{settings}"));
         Site { servers, clients, weir: Weir::start_in(folder, &text) }
     }
 
@@ -145,7 +141,7 @@ fn every_header_has_the_name_that_it_was_given() {
 fn without_a_good_certificate_nobody_gets_in() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin, REQUIRED);
-    let stranger = Authority::new().certify("eve", |_| {});
+    let stranger = CertificateAuthority::new().certify("eve", |_| {});
     let old = site.clients.certify("old", |params| params.not_after = rcgen::date_time_ymd(2002, 1, 1));
     let early = site.clients.certify("early", |params| params.not_before = rcgen::date_time_ymd(4000, 1, 1));
     let server = site.clients.certify("server", |params| {
@@ -174,7 +170,7 @@ fn an_optional_certificate_may_be_missing_but_not_bad() {
         assert!(site.get(site.client(&[version], None)).is_some());
         assert_eq!(told(&origin.last_request()), [Some("NONE"), None, None]);
     }
-    let stranger = Authority::new().certify("eve", |_| {});
+    let stranger = CertificateAuthority::new().certify("eve", |_| {});
     for version in BOTH {
         assert!(site.get(site.client(&[version], Some(&stranger))).is_none());
     }
@@ -245,8 +241,7 @@ fn a_resumed_session_has_the_certificate_of_the_first() {
             config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(64)));
             for round in 0..3 {
                 let mut client = connect(site.weir.web(), config.clone(), "a.test");
-                client.send_get("/");
-                assert_eq!(client.response().status, 200);
+                assert_eq!(client.fetch("/").status, 200);
                 let kind = client.tls().session().handshake_kind();
                 assert_eq!(kind == Some(HandshakeKind::Resumed), round > 0, "{version:?} {round} {kind:?}");
                 let print = fingerprint(&ann.pem);
@@ -273,7 +268,10 @@ fn the_access_log_names_the_client() {
     for (shown, expected) in [
         (Some(&ann), format!("CN=ann,O=Example {} -\n", fingerprint(&ann.pem))),
         (None, "- - -\n".to_owned()),
-        (Some(&Authority::new().certify("eve", |_| {})), "- - tls-client-certificate-rejected\n".to_owned()),
+        (
+            Some(&CertificateAuthority::new().certify("eve", |_| {})),
+            "- - tls-client-certificate-rejected\n".to_owned(),
+        ),
     ] {
         let _response = site.get(site.client(&BOTH, shown));
         eventually(&format!("the log has {expected}"), || log().ends_with(&expected));
@@ -301,7 +299,7 @@ fn a_proxy_header_tells_whose_certificate_it_was() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let origin = Origin::start(move |conn| {
-        let (_, content) = crate::accept::proxy_protocol::take_binary(conn)?;
+        let (_, content) = crate::harness::proxy_header::take_binary(conn)?;
         noted.lock().expect("no thread panics while it holds it").push(content);
         conn.send("hello")?;
         None
@@ -351,6 +349,9 @@ fn curl_and_openssl_show_their_certificates() {
         .output()
         .expect("openssl is installed");
     let out = String::from_utf8_lossy(&openssl.stdout);
-    assert!(out.contains("Acceptable client certificate CA names\nCN = Authority of a test"), "{out}");
+    assert!(
+        out.contains("Acceptable client certificate CA names\nCN = CertificateAuthority of a test"),
+        "{out}"
+    );
     assert!(out.contains("Verify return code: 0 (ok)"), "{out}");
 }

@@ -9,7 +9,7 @@ use rustls::version::{TLS12, TLS13};
 
 use super::client_certificates::Site;
 use crate::harness::tls::try_connect;
-use crate::harness::{Authority, ClientCertificate, Origin, eventually};
+use crate::harness::{CertificateAuthority, ClientCertificate, Origin, eventually};
 
 const BOTH: [&rustls::SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 const LISTS: &str = "listener.web.tls.client_certificates.crl = \"revoked.pem\"";
@@ -52,12 +52,12 @@ fn with_sessions(site: &Site, shown: &ClientCertificate) -> Vec<rustls::ClientCo
 #[test]
 fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
     let origin = Origin::serving("x");
-    let (own, old) = (Authority::new(), Authority::expired());
+    let (own, old) = (CertificateAuthority::new(), CertificateAuthority::expired());
     let site = Site::start_with(&origin, "", |_, folder| {
         std::fs::write(folder.join("clients.pem"), own.pem() + &old.pem()).expect("a file");
     });
     assert!(site.lets_in(&own.itself()));
-    assert!(!site.lets_in(&Authority::new().itself()));
+    assert!(!site.lets_in(&CertificateAuthority::new().itself()));
     assert!(!site.lets_in(&old.itself()));
     eventually("it is counted as such", || site.refusals("tls-client-certificate-expired") >= 1.0);
 }
@@ -103,7 +103,7 @@ fn a_new_list_also_ends_sessions() {
 fn another_authority_takes_over_without_a_restart() {
     let origin = Origin::serving("x");
     let site = Site::start(&origin, "");
-    let (ann, next) = (site.clients.certify("ann", |_| {}), Authority::new());
+    let (ann, next) = (site.clients.certify("ann", |_| {}), CertificateAuthority::new());
     let anne = next.certify("anne", |_| {});
     let sessions = with_sessions(&site, &ann);
     // Both for a while, then the new one alone.
@@ -154,7 +154,7 @@ fn an_outdated_list_lets_nobody_in_and_says_so() {
     eventually("a new list lets them in again", || site.lets_in(&ann));
     eventually("the figures tell until when", || expiry() > 6e10);
     // A list that somebody else has signed says nothing either.
-    site.write("revoked.pem", &Authority::new().revoking(&[], 4000));
+    site.write("revoked.pem", &CertificateAuthority::new().revoking(&[], 4000));
     eventually("it is not believed", || !site.lets_in(&ann));
 }
 

@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, ContentType, KeyLog, ProtocolVersio
 
 use super::Site;
 use crate::harness::Origin;
-use crate::harness::tls::{Authority, connect};
+use crate::harness::tls::{CertificateAuthority, connect};
 use crate::harness::watchdog::pause;
 
 /// Tickets allow no data before the handshake is over: it could be sent again by whoever recorded it.
@@ -40,7 +40,7 @@ struct Before {
 }
 
 impl Before {
-    fn start(authority: &Authority) -> Before {
+    fn start(authority: &CertificateAuthority) -> Before {
         let mut config = authority.server(&["a.test"]);
         config.max_early_data_size = u32::MAX;
         let config = Arc::new(config);

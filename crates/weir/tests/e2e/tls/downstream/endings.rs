@@ -1,12 +1,8 @@
 //! The end of a TLS connection: a whole message ends by its word, a cut one never looks whole.
 
 use super::Site;
+use crate::harness::websocket::{HANDSHAKE, SWITCH};
 use crate::harness::{Connection, End, Origin};
-
-const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
 /// An origin that answers one request with `head` and `abc`, and then closes or resets.
 fn cutting(head: &'static str, reset: bool) -> Origin {

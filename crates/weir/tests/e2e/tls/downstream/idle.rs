@@ -3,19 +3,13 @@
 use std::time::Duration;
 
 use super::Site;
-use crate::harness::origin::ok;
 use crate::harness::{Client, Origin, watchdog};
 
 /// As many exchanges as the flight recorder keeps, of any client: they must not count as memory of clients.
 const EXCHANGES_KEPT: usize = 4_096;
 
 fn site() -> (Origin, Site) {
-    let origin = Origin::start(|conn| {
-        loop {
-            conn.request()?;
-            conn.send(ok("x"))?;
-        }
-    });
+    let origin = Origin::serving("x");
     let site = Site::start_with(&origin, "process.workers = 1");
     let mut client = site.connect();
     for _ in 0..EXCHANGES_KEPT.div_ceil(64) {
@@ -30,8 +24,7 @@ fn site() -> (Origin, Site) {
 fn clients(site: &Site, count: usize) -> Vec<Client> {
     let one = |_| {
         let mut client = site.connect();
-        client.send_get("/");
-        assert_eq!(client.response().text(), "x");
+        assert_eq!(client.fetch("/").text(), "x");
         client
     };
     (0..count).map(one).collect()

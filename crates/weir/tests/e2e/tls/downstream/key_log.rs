@@ -7,9 +7,8 @@ use rustls::version::{TLS12, TLS13};
 
 use super::Site;
 use crate::harness::key_log::{OfPeer, lines};
-use crate::harness::tls::{ECDSA, connect};
-use crate::harness::weir::{command, wait_for_exit};
-use crate::harness::{Authority, Origin, Weir};
+use crate::harness::tls::connect;
+use crate::harness::{CertificateAuthority, Origin, Weir, run};
 
 #[test]
 fn both_sides_have_the_same_secrets() {
@@ -39,9 +38,8 @@ fn both_sides_have_the_same_secrets() {
 
 #[test]
 fn the_environment_alone_does_nothing() {
-    let (authority, origin) = (Authority::new(), Origin::serving("x"));
-    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-    authority.issue(folder.path(), "a", &["a.test"], ECDSA);
+    let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
+    let folder = authority.folder_for_web();
     let file = folder.path().join("keys.log");
     let text = format!(
         "listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\", \
@@ -50,15 +48,14 @@ fn the_environment_alone_does_nothing() {
     );
     let path = file.to_str().expect("temporary paths are UTF-8").to_owned();
     let weir = Weir::start_in_environment(folder, &text, &[("SSLKEYLOGFILE", &path)]);
-    connect(weir.web(), authority.client(), "a.test").assert_alive();
+    authority.connect(weir.web()).assert_alive();
     assert!(!file.exists());
 }
 
 #[test]
 fn a_file_that_cannot_be_opened_keeps_weir_from_starting() {
-    let (authority, origin) = (Authority::new(), Origin::serving("x"));
-    let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-    authority.issue(folder.path(), "a", &["a.test"], ECDSA);
+    let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
+    let folder = authority.folder_for_web();
     let config = folder.path().join("weir.toml");
     let text = format!(
         "listener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\", tls = {{ key_log = \"none/keys.log\", \
@@ -66,15 +63,9 @@ fn a_file_that_cannot_be_opened_keeps_weir_from_starting() {
         origin.address()
     );
     std::fs::write(&config, text).expect("the folder takes a file");
-    let mut process = command(&["serve", config.to_str().expect("temporary paths are UTF-8")])
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("the program was built with this test");
-    let status = wait_for_exit(&mut process).expect("it does not start");
-    assert_eq!(status.code(), Some(1));
-    let mut said = String::new();
-    let stderr = process.stderr.as_mut().expect("stderr is piped");
-    std::io::Read::read_to_string(stderr, &mut said).expect("it writes text");
+    let done = run(&["serve", config.to_str().expect("temporary paths are UTF-8")]);
+    assert_eq!(done.code, Some(1));
+    let said = done.stderr;
     assert!(said.contains("TLS of listener `web` cannot be used: the key log cannot be opened: "), "{said}");
     assert!(said.contains("none/keys.log: No such file or directory"), "{said}");
 }

@@ -15,12 +15,12 @@ mod resumption;
 mod stapling;
 mod unfinished;
 
-use crate::harness::tls::ECDSA;
-use crate::harness::{Authority, Origin, Weir};
+use crate::harness::tls::WEB_TLS;
+use crate::harness::{CertificateAuthority, Client, Origin, Weir, config_with};
 
 /// A Weir with TLS for `a.test` on the listener `web`, in front of `origin`.
 struct Site {
-    authority: Authority,
+    authority: CertificateAuthority,
     weir: Weir,
 }
 
@@ -31,22 +31,13 @@ impl Site {
 
     /// With more settings in the form of dotted keys, one a line.
     fn start_with(origin: &Origin, settings: &str) -> Site {
-        let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-        let authority = Authority::new();
-        authority.issue(folder.path(), "a", &["a.test"], ECDSA);
-        let weir = Weir::start_in(
-            folder,
-            &format!(
-                "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-                 listener.web.tls.certificates = [{{ certificate = \"a.pem\", key = \"a.key\" }}]\n\
-                 admin.address = \"127.0.0.1:0\"\nupstream.app.servers = [\"{}\"]\n{settings}\n",
-                origin.address()
-            ),
-        );
-        Site { authority, weir }
+        let authority = CertificateAuthority::new();
+        let folder = authority.folder_for_web();
+        let text = config_with(&[origin.entry()], &format!("{WEB_TLS}{settings}"));
+        Site { weir: Weir::start_in(folder, &text), authority }
     }
 
-    fn connect(&self) -> crate::harness::Client {
-        crate::harness::tls::connect(self.weir.web(), self.authority.client(), "a.test")
+    fn connect(&self) -> Client {
+        self.authority.connect(self.weir.web())
     }
 }

@@ -9,6 +9,7 @@ use rustls::{ClientConfig, ClientConnection};
 
 use super::Site;
 use crate::harness::origin::ok;
+use crate::harness::scripts::echo;
 use crate::harness::{Origin, latin1, watchdog};
 
 /// A client whose records the test sends as it likes.
@@ -65,15 +66,6 @@ impl Raw {
         }
         latin1(&answer)
     }
-}
-
-fn echo() -> Origin {
-    Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(ok(request.target()))?;
-        }
-    })
 }
 
 fn get(target: &str) -> String {

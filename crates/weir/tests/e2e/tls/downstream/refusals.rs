@@ -3,7 +3,7 @@
 use super::Site;
 use crate::harness::client_hello::hello_with;
 use crate::harness::tls::try_connect;
-use crate::harness::{Authority, Client, End, Origin, eventually};
+use crate::harness::{CertificateAuthority, Client, End, Origin, eventually};
 
 fn counted(site: &Site, reason: &str) -> bool {
     site.weir.metrics().all("weir_listener_failures_total", &[&format!("reason=\"{reason}\"")]) == [1.0]
@@ -52,8 +52,8 @@ fn noise_is_refused_and_silence_is_not_a_failure() {
 fn a_client_that_does_not_trust_the_certificate_says_so() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin);
-    let error =
-        try_connect(site.weir.web(), Authority::new().client(), "a.test").expect_err("it is a stranger's");
+    let error = try_connect(site.weir.web(), CertificateAuthority::new().client(), "a.test")
+        .expect_err("it is a stranger's");
     assert!(error.to_string().contains("invalid peer certificate"), "{error}");
     eventually("the alert is counted", || counted(&site, "tls-client-alert"));
     assert_eq!(origin.connections(), 0);

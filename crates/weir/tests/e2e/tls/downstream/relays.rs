@@ -7,26 +7,16 @@ use std::sync::Arc;
 use rustls::ClientConnection;
 
 use super::Site;
-use crate::harness::origin::ok;
+use crate::harness::scripts::{echo, pattern};
 use crate::harness::{Origin, latin1};
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at / 7 % 251) as u8).collect()
-}
 
 #[test]
 fn keep_alive_and_pipelining() {
-    let origin = Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(ok(request.target()))?;
-        }
-    });
+    let origin = echo();
     let site = Site::start(&origin);
     let mut client = site.connect();
     for n in 0..20 {
-        client.send_get(&format!("/{n}"));
-        assert_eq!(client.response().text(), format!("/{n}"));
+        assert_eq!(client.fetch(&format!("/{n}")).text(), format!("/{n}"));
     }
     let many: String = (0..50).map(|n| format!("GET /p{n} HTTP/1.1\r\nHost: a.test\r\n\r\n")).collect();
     client.send(many);

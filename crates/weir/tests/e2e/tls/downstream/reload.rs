@@ -2,7 +2,7 @@
 
 use super::Site;
 use crate::harness::tls::{ECDSA, connect, try_connect};
-use crate::harness::{Authority, Origin, eventually};
+use crate::harness::{CertificateAuthority, Origin, eventually, temporary_folder};
 
 const OFTEN: &str = "listener.web.tls.reload = \"100ms\"";
 
@@ -20,7 +20,7 @@ fn a_new_certificate_is_used_and_no_connection_is_lost() {
     let site = Site::start_with(&origin, OFTEN);
     let mut before = site.connect();
     before.assert_alive();
-    let renewed = Authority::new();
+    let renewed = CertificateAuthority::new();
     renewed.issue(site.weir.folder(), "a", &["a.test"], ECDSA);
     eventually("the new certificate is used", || {
         try_connect(site.weir.web(), renewed.client(), "a.test").is_ok()
@@ -36,7 +36,7 @@ fn a_bad_file_changes_nothing_and_the_log_names_it() {
     let origin = Origin::serving("x");
     let site = Site::start_with(&origin, OFTEN);
     // The key alone, as in the middle of a renewal.
-    let (folder, renewed) = (tempfile::TempDir::new().expect("a folder"), Authority::new());
+    let (folder, renewed) = (temporary_folder(), CertificateAuthority::new());
     renewed.issue(folder.path(), "a", &["a.test"], ECDSA);
     let copy =
         |file: &str| std::fs::copy(folder.path().join(file), site.weir.folder().join(file)).expect("a copy");
@@ -46,7 +46,7 @@ fn a_bad_file_changes_nothing_and_the_log_names_it() {
         let log = site.weir.stderr();
         log.contains("a.key") && log.contains("does not belong to the certificate")
     });
-    connect(site.weir.web(), site.authority.client(), "a.test").assert_alive();
+    site.authority.connect(site.weir.web()).assert_alive();
     // And then its certificate.
     copy("a.pem");
     eventually("both together are used", || try_connect(site.weir.web(), renewed.client(), "a.test").is_ok());

@@ -10,20 +10,19 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 use crate::harness::ocsp::outdated_from;
 use crate::harness::tls::{ECDSA, connect};
-use crate::harness::{Authority, Origin, Weir, eventually};
+use crate::harness::{CertificateAuthority, Origin, Weir, eventually};
 
 /// A Weir with a certificate for `a.test` and the response `a.ocsp`, as `change` makes it.
 struct Site {
-    authority: Authority,
+    authority: CertificateAuthority,
     weir: Weir,
     _origin: Origin,
 }
 
 impl Site {
     fn start(change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Site {
-        let (authority, origin) = (Authority::new(), Origin::serving("x"));
-        let folder = tempfile::TempDir::new().expect("the system has a folder for temporary files");
-        authority.issue(folder.path(), "a", &["a.test"], ECDSA);
+        let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
+        let folder = authority.folder_for_web();
         let response = change(authority.vouch(folder.path(), "a"));
         std::fs::write(folder.path().join("a.ocsp"), response).expect("the folder takes a file");
         let text = format!(

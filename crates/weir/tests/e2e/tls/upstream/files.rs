@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{folder, start, telling};
 use crate::harness::key_log::{OfPeer, lines};
 use crate::harness::tls::ECDSA;
-use crate::harness::{Authority, Client, Origin, Weir, eventually};
+use crate::harness::{CertificateAuthority, Client, Weir, config_with, eventually};
 
 /// A connection for each request, and files that are looked at again and again.
 const SETTINGS: &str = "upstream.app.idle.connections_max = 0";
@@ -23,8 +23,9 @@ fn told(weir: &Weir) -> String {
 
 #[test]
 fn a_new_authority_and_a_new_certificate_are_taken_over() {
-    let (old, new, clients) = (Authority::new(), Authority::new(), Authority::new());
-    let origin = |authority: &Authority| {
+    let (old, new, clients) =
+        (CertificateAuthority::new(), CertificateAuthority::new(), CertificateAuthority::new());
+    let origin = |authority: &CertificateAuthority| {
         telling(authority.server_with(&["app.test"], rustls::ALL_VERSIONS, Some(&clients)))
     };
     let (first, second) = (origin(&old), origin(&new));
@@ -54,13 +55,13 @@ fn a_new_authority_and_a_new_certificate_are_taken_over() {
 /// The secrets of both sides are the same, and the file is for its owner alone.
 #[test]
 fn the_secrets_of_connections_go_to_a_file_if_it_is_named() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let mut config = authority.server(&["app.test"]);
     let of_origin = std::sync::Arc::new(OfPeer::default());
     config.key_log = std::sync::Arc::clone(&of_origin) as _;
     let origin = telling(config);
     let tls = "ca = \"ca.pem\", server_name = \"app.test\", key_log = \"keys.log\"";
-    let weir = start(folder(&authority), &format!("\"{}\"", origin.address()), tls, SETTINGS);
+    let weir = start(folder(&authority), &origin.entry(), tls, SETTINGS);
     assert_eq!(told(&weir), "app.test Full 0");
     assert_eq!(lines(&weir.folder().join("keys.log")), of_origin.lines());
     weir.line(&["can decrypt this traffic"]);
@@ -69,9 +70,9 @@ fn the_secrets_of_connections_go_to_a_file_if_it_is_named() {
 /// Without `ca`, those that the system trusts are trusted; where there are none, the check says what to do.
 #[test]
 fn the_system_says_who_is_trusted() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = telling(authority.server(&["app.test"]));
-    let text = config(&origin);
+    let text = config_with(&[origin.entry()], "upstream.app.tls = { server_name = \"app.test\" }");
     let with = |file: &str| {
         let folder = folder(&authority);
         let path = folder.path().join(file).display().to_string();
@@ -85,19 +86,11 @@ fn the_system_says_who_is_trusted() {
     let file = folder.path().join("weir.toml");
     std::fs::write(&file, &text).expect("the folder takes a file");
     let checked =
-        crate::harness::weir::command(&["check", file.to_str().expect("temporary paths are UTF-8")])
+        crate::harness::program::command(&["check", file.to_str().expect("temporary paths are UTF-8")])
             .env("SSL_CERT_FILE", none)
             .env("SSL_CERT_DIR", "")
             .output()
             .expect("weir runs");
     let said = String::from_utf8_lossy(&checked.stdout);
     assert!(!checked.status.success() && said.contains("install the package `ca-certificates`"), "{said}");
-}
-
-fn config(origin: &Origin) -> String {
-    format!(
-        "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-         upstream.app.servers = [\"{}\"]\nupstream.app.tls = {{ server_name = \"app.test\" }}\n",
-        origin.address()
-    )
 }

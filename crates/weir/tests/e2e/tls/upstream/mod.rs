@@ -10,7 +10,7 @@ use rustls::ServerConfig;
 use tempfile::TempDir;
 
 use crate::harness::origin::{Connection, ok};
-use crate::harness::{Authority, Origin, Weir};
+use crate::harness::{CertificateAuthority, Origin, Weir, config_with, temporary_folder};
 
 /// An origin for `app.test` that answers every request with what it knows of the TLS connection: the server name that it was asked
 /// for, whether the session was resumed, and how many certificates it was shown.
@@ -33,25 +33,19 @@ fn tell(conn: &mut Connection) -> String {
 }
 
 /// A folder with `ca.pem`, the certificate of `authority`.
-fn folder(authority: &Authority) -> TempDir {
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+fn folder(authority: &CertificateAuthority) -> TempDir {
+    let folder = temporary_folder();
     std::fs::write(folder.path().join("ca.pem"), authority.pem()).expect("the folder takes a file");
     folder
 }
 
-/// A Weir in front of the server `address`, with the table `tls` of its upstream and more settings in the form of dotted keys.
+/// A Weir in front of `servers`, with the table `tls` of their upstream and more settings.
 fn start(folder: TempDir, servers: &str, tls: &str, settings: &str) -> Weir {
-    Weir::start_in(
-        folder,
-        &format!(
-            "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nadmin.address = \"127.0.0.1:0\"\n\
-             log.level = \"debug\"\nupstream.app.servers = [{servers}]\nupstream.app.tls = {{ {tls} }}\n{settings}\n"
-        ),
-    )
+    let settings = format!("log.level = \"debug\"\nupstream.app.tls = {{ {tls} }}\n{settings}");
+    Weir::start_in(folder, &config_with(&[servers.to_owned()], &settings))
 }
 
 /// The same for one origin that has a certificate for `app.test` from `authority`.
-fn start_for(origin: &Origin, authority: &Authority, settings: &str) -> Weir {
-    let servers = format!("\"{}\"", origin.address());
-    start(folder(authority), &servers, "ca = \"ca.pem\", server_name = \"app.test\"", settings)
+fn start_for(origin: &Origin, authority: &CertificateAuthority, settings: &str) -> Weir {
+    start(folder(authority), &origin.entry(), "ca = \"ca.pem\", server_name = \"app.test\"", settings)
 }

@@ -2,14 +2,14 @@
 
 use super::{folder, start, start_for};
 use crate::harness::origin::ok;
-use crate::harness::{Authority, Client, End, Origin};
+use crate::harness::{CertificateAuthority, Client, End, Origin};
 
 /// Larger than any buffer, and no multiple of a record.
 const LARGE: usize = 3_000_003;
 
 #[test]
 fn large_bodies_both_ways_arrive_whole() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = Origin::start_tls(authority.server(&["app.test"]), |conn| {
         loop {
             let request = conn.request()?;
@@ -28,7 +28,7 @@ fn large_bodies_both_ways_arrive_whole() {
 
 #[test]
 fn a_body_that_ends_with_the_connection_is_whole_only_by_the_word_for_it() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for is_whole in [true, false] {
         let origin = Origin::start_tls(authority.server(&["app.test"]), move |conn| {
             conn.request()?;
@@ -48,7 +48,7 @@ fn a_body_that_ends_with_the_connection_is_whole_only_by_the_word_for_it() {
 
 #[test]
 fn a_websocket_and_its_end_pass() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = Origin::start_tls(authority.server(&["app.test"]), |conn| {
         conn.head()?;
         conn.send(
@@ -76,7 +76,7 @@ fn a_websocket_and_its_end_pass() {
 /// Whose connection it is stands before TLS, where a server that only passes it on can read it.
 #[test]
 fn the_proxy_header_comes_before_the_handshake() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (tell, told) = std::sync::mpsc::channel();
     let heard = move |line| tell.send(line).expect("the test listens");
     let origin = Origin::start_tls_behind_line(authority.server(&["app.test"]), heard, |conn| {
@@ -88,8 +88,7 @@ fn the_proxy_header_comes_before_the_handshake() {
     let weir = start_for(&origin, &authority, "upstream.app.proxy_protocol = \"v1\"");
     let mut client = Client::connect_from("127.0.0.7", weir.web());
     for _ in 0..2 {
-        client.send_get("/");
-        assert_eq!(client.response().text(), "fine");
+        assert_eq!(client.fetch("/").text(), "fine");
     }
     let expected =
         format!("PROXY TCP4 127.0.0.7 127.0.0.1 {} {}\r\n", client.local_port(), weir.web().port());
@@ -99,7 +98,7 @@ fn the_proxy_header_comes_before_the_handshake() {
 /// A client of plain TCP, and a server that is the first to speak.
 #[test]
 fn a_tcp_listener_can_speak_tls_to_its_servers() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = Origin::start_tls(authority.server(&["app.test"]), |conn| {
         conn.send("welcome")?;
         let said = conn.take(5)?;
@@ -107,7 +106,7 @@ fn a_tcp_listener_can_speak_tls_to_its_servers() {
         conn.wait_for_end();
         Some(())
     });
-    let server = format!("\"{}\"", origin.address());
+    let server = origin.entry();
     let tls = "ca = \"ca.pem\", server_name = \"app.test\"";
     let weir = start(folder(&authority), &server, tls, "listener.web.protocol = \"tcp\"");
     let mut client = Client::connect(weir.web());

@@ -5,17 +5,16 @@ use rustls::version::{TLS12, TLS13};
 use super::{folder, start, start_for, telling};
 use crate::harness::origin::ok;
 use crate::harness::tls::{ECDSA, server_of};
-use crate::harness::{Authority, Client, Origin, Weir, eventually};
+use crate::harness::{CertificateAuthority, Client, Origin, Weir, eventually, temporary_folder};
 
 #[test]
 fn a_server_is_asked_by_name_and_its_connection_is_reused() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = telling(authority.server(&["app.test"]));
     let weir = start_for(&origin, &authority, "");
     let mut client = Client::connect(weir.web());
     for _ in 0..3 {
-        client.send_get("/");
-        assert_eq!(client.response().text(), "app.test Full 0");
+        assert_eq!(client.fetch("/").text(), "app.test Full 0");
     }
     assert_eq!(origin.connections(), 1);
     assert_eq!(weir.metrics().sum("weir_server_tls_handshakes_total", &[]), 1.0);
@@ -23,7 +22,7 @@ fn a_server_is_asked_by_name_and_its_connection_is_reused() {
 
 #[test]
 fn the_host_of_the_address_is_the_name_unless_another_is_given() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = telling(authority.server(&["localhost", "127.0.0.1", "own.test"]));
     let port = origin.address().port();
     // An address is never sent as a name (RFC 6066 section 3).
@@ -47,7 +46,7 @@ fn refused(weir: &Weir) -> String {
 
 #[test]
 fn servers_that_cannot_prove_who_they_are_get_nothing() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());
     for (config, name, reason, detail) in [
         (other.server(&["app.test"]), "app.test", "rejected", "invalid peer certificate: BadSignature"),
         (authority.server(&["app.test"]), "other.test", "other-name", "not valid for name"),
@@ -55,7 +54,7 @@ fn servers_that_cannot_prove_who_they_are_get_nothing() {
         (authority.server_expired(&["app.test"]), "app.test", "expired", "expired"),
     ] {
         let origin = telling(config);
-        let server = format!("\"{}\"", origin.address());
+        let server = origin.entry();
         let tls = format!("ca = \"ca.pem\", server_name = \"{name}\"");
         let weir = start(folder(&authority), &server, &tls, "");
         assert_eq!(refused(&weir), format!("connect-tls-certificate-{reason}"));
@@ -75,11 +74,11 @@ fn servers_that_cannot_prove_who_they_are_get_nothing() {
 /// A server's own certificate is as good as an authority when the config names it, but only for what it says.
 #[test]
 fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
-    let own = Authority::named(&["app.test"]);
-    let folder_of_origin = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    let own = CertificateAuthority::named(&["app.test"]);
+    let folder_of_origin = temporary_folder();
     own.write(folder_of_origin.path(), "own");
     let origin = telling(server_of(folder_of_origin.path(), "own", rustls::ALL_VERSIONS, None));
-    let server = format!("\"{}\"", origin.address());
+    let server = origin.entry();
     let weir = start(folder(&own), &server, "ca = \"ca.pem\", server_name = \"app.test\"", "");
     assert_eq!(Client::get(weir.web(), "/").text(), "app.test Full 0");
     let weir = start(folder(&own), &server, "ca = \"ca.pem\", server_name = \"other.test\"", "");
@@ -89,12 +88,12 @@ fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
 /// An authority says whom it does not vouch for any more; where its list is outdated, that cannot be told.
 #[test]
 fn a_server_whose_certificate_was_revoked_gets_nothing() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let names = vec![rcgen::SanType::DnsName("app.test".try_into().expect("it is a host name"))];
     let certificate = authority.certify("app", |params| params.subject_alt_names = names);
     // That it is named itself does not help against the list.
     let trusted = authority.pem() + &certificate.pem;
-    let folder_of_origin = tempfile::TempDir::new().expect("the system has a folder for temporary files");
+    let folder_of_origin = temporary_folder();
     certificate.write(folder_of_origin.path(), "own");
     let origin = telling(server_of(folder_of_origin.path(), "own", rustls::ALL_VERSIONS, None));
     let folder = folder(&authority);
@@ -102,7 +101,7 @@ fn a_server_whose_certificate_was_revoked_gets_nothing() {
     std::fs::write(folder.path().join("revoked.pem"), authority.revoking(&[], 4000)).expect("a file");
     let tls = "ca = \"ca.pem\", crl = \"revoked.pem\", server_name = \"app.test\", reload = \"100ms\", session_reuse = false";
     let settings = "upstream.app.idle.connections_max = 0";
-    let weir = start(folder, &format!("\"{}\"", origin.address()), tls, settings);
+    let weir = start(folder, &origin.entry(), tls, settings);
     assert_eq!(Client::get(weir.web(), "/").status, 200);
     for (list, reason) in [
         (authority.revoking(&[&certificate], 4000), "connect-tls-certificate-revoked"),
@@ -116,10 +115,11 @@ fn a_server_whose_certificate_was_revoked_gets_nothing() {
 
 #[test]
 fn a_server_that_asks_gets_the_certificate_of_the_upstream() {
-    let (authority, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
+    let (authority, clients, strangers) =
+        (CertificateAuthority::new(), CertificateAuthority::new(), CertificateAuthority::new());
     for version in [&TLS12, &TLS13] {
         let origin = telling(authority.server_with(&["app.test"], &[version], Some(&clients)));
-        let server = format!("\"{}\"", origin.address());
+        let server = origin.entry();
         let tls = "ca = \"ca.pem\", server_name = \"app.test\"";
         let with_certificate = format!("{tls}, certificate = \"weir.pem\", key = \"weir.key\"");
 
@@ -145,7 +145,7 @@ fn a_server_that_asks_gets_the_certificate_of_the_upstream() {
 
 #[test]
 fn what_is_not_tls_is_told_as_that() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = Origin::serving("plain");
     let weir = start_for(&origin, &authority, "upstream.app.timeouts.connect = \"300ms\"");
     // It waits for a request, and takes the first message of the handshake for the beginning of one.
@@ -158,7 +158,7 @@ fn what_is_not_tls_is_told_as_that() {
 
 #[test]
 fn a_request_goes_to_the_next_server_when_one_cannot_be_trusted() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());
     let (bad, good) = (telling(other.server(&["app.test"])), telling(authority.server(&["app.test"])));
     let servers = format!("\"{}\", \"{}\"", bad.address(), good.address());
     let tls = "ca = \"ca.pem\", server_name = \"app.test\"";

@@ -1,7 +1,7 @@
 //! An address where a server is missing, or comes and goes.
 //!
-//! A listener that is dropped leaves a port that the system gives to the next test. A place keeps it: its socket is
-//! bound and does not listen, so that connections are refused and nobody else is given the port.
+//! A listener that is dropped leaves a port that the system gives to the next test. A reserved address keeps it: its socket
+//! is bound and does not listen, so that connections are refused and nobody else is given the port.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -10,23 +10,23 @@ use socket2::{Domain, Socket, Type};
 use super::eventually;
 
 /// Where nobody listens, on any machine: the port of a service that is history (TCPMUX, RFC 7805 section 2.1).
-pub(crate) const NOWHERE: &str = "127.0.0.1:1";
+pub(crate) const CLOSED_PORT: &str = "127.0.0.1:1";
 
 /// The queue of the standard library's listeners.
 const BACKLOG: i32 = 128;
 
 /// A TCP address of the test's own, on 127.0.0.1, for as long as it is held.
-pub(crate) struct Place {
+pub(crate) struct ReservedAddress {
     address: SocketAddr,
     _held: Socket,
 }
 
-impl Place {
+impl ReservedAddress {
     /// One where nobody listens.
-    pub(crate) fn vacant() -> Place {
+    pub(crate) fn new() -> ReservedAddress {
         let held = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback has a free port");
         let address = held.local_addr().expect("a bound socket has an address");
-        Place { address: address.as_socket().expect("it was bound to an IP address"), _held: held }
+        ReservedAddress { address: address.as_socket().expect("it was bound to an IP address"), _held: held }
     }
 
     /// Where it is.
@@ -55,13 +55,13 @@ fn bound(address: SocketAddr) -> std::io::Result<Socket> {
 }
 
 #[test]
-fn a_place_refuses_connections_unless_somebody_listens_there() {
-    let place = Place::vacant();
-    let connect = || std::net::TcpStream::connect(place.address()).map_err(|error| error.kind());
+fn a_reserved_address_refuses_connections_unless_somebody_listens_there() {
+    let reserved = ReservedAddress::new();
+    let connect = || std::net::TcpStream::connect(reserved.address()).map_err(|error| error.kind());
     let refused = Some(std::io::ErrorKind::ConnectionRefused);
     assert_eq!(connect().err(), refused);
     for _ in 0..2 {
-        let listener = place.listener();
+        let listener = reserved.listener();
         assert_eq!(connect().err(), None);
         drop(listener);
         assert_eq!(connect().err(), refused);

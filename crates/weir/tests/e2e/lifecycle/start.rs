@@ -3,17 +3,15 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use rustix::process::Signal;
-use tempfile::TempDir;
 
-use super::{ConfigFile, run};
-use crate::harness::origin::ok;
-use crate::harness::{Client, Gate, Origin, Weir, eventually};
+use crate::harness::scripts::echo_gated;
+use crate::harness::{Client, Gate, Origin, Weir, WrittenConfig, eventually, run, temporary_folder};
 
 #[test]
 fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let busy = taken.local_addr().expect("a bound socket has an address").to_string();
-    let folder = TempDir::new().expect("there is room for a folder");
+    let folder = temporary_folder();
     let file = folder.path().join("notes");
     std::fs::write(&file, "precious").expect("the folder is writable");
     let in_the_way = format!("unix:{}", file.display());
@@ -23,7 +21,7 @@ fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
         ("unix:/nowhere/weir.sock", "the folder of the socket does not exist"),
         (in_the_way.as_str(), "a file that is no socket has this path"),
     ] {
-        let config = ConfigFile::new(&format!(
+        let config = WrittenConfig::new(&format!(
             "listener.web = {{ address = \"{address}\", upstream = \"app\" }}\nupstream.app.servers = [\"10.0.0.1:80\"]\n"
         ));
         let done = run(&["serve", config.path()]);
@@ -108,13 +106,8 @@ fn warnings_are_shown_before_it_is_ready() {
 #[test]
 fn a_second_signal_that_cuts_an_exchange_is_seen_in_the_exit_code() {
     let gate = Gate::new();
-    let slow = gate.clone();
-    let origin = Origin::start(move |conn| {
-        let request = conn.request()?;
-        slow.wait("the slow answer is due");
-        conn.send(ok(request.target()))
-    });
-    let folder = TempDir::new().expect("the system has a folder for temporary files");
+    let origin = echo_gated(&gate, "/slow");
+    let folder = temporary_folder();
     let text = format!(
         "process.stop_grace = \"1h\"\nlistener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\nupstream.app.servers = [\"{}\"]\n",
         origin.address()
@@ -129,4 +122,39 @@ fn a_second_signal_that_cuts_an_exchange_is_seen_in_the_exit_code() {
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
     gate.open();
+}
+
+#[test]
+fn it_refuses_what_check_refuses() {
+    let file = WrittenConfig::new("[listener.web]\nadress = \"127.0.0.1:0\"\n");
+    let done = run(&["serve", file.path()]);
+    assert!(done.code.is_some_and(|code| code != 0), "{done:?}");
+    assert!(done.stderr.contains("adress") && !done.stderr.contains("ready"), "{done:?}");
+}
+
+#[test]
+fn it_needs_no_file() {
+    let origins = [Origin::serving("one"), Origin::serving("two")];
+    let servers = origins.each_ref().map(|origin| origin.address().to_string());
+    let folder = temporary_folder();
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--to", &servers[0], "--to", &servers[1]];
+    let weir = Weir::start_with(folder, &arguments, "no file");
+    let address = weir.only_address();
+    let mut answers: Vec<String> = (0..10).map(|_| Client::get(address.clone(), "/").text()).collect();
+    answers.sort();
+    answers.dedup();
+    assert_eq!(answers, ["one", "two"]);
+}
+
+#[test]
+fn a_config_reads_the_environment_and_other_files() {
+    let origin = Origin::serving("included");
+    let folder = temporary_folder();
+    std::fs::create_dir(folder.path().join("conf.d")).expect("the test owns the folder");
+    let upstream = "[upstream.app]\nservers = [\"${WEIR_TEST_SERVER}\"]\n";
+    std::fs::write(folder.path().join("conf.d/app.toml"), upstream).expect("the test owns the folder");
+    let main = "include = \"conf.d/*.toml\"\n[listener.web]\naddress = \"127.0.0.1:0\"\nupstream = \"app\"\n";
+    let weir =
+        Weir::start_in_environment(folder, main, &[("WEIR_TEST_SERVER", &origin.address().to_string())]);
+    assert_eq!(Client::get(weir.web(), "/").text(), "included");
 }

@@ -1,0 +1,38 @@
+//! An upgrade to WebSocket, as far as a proxy sees it: two heads, then bytes.
+
+use super::client::Client;
+use super::origin::Connection;
+use super::stream::Address;
+
+/// The request of a client.
+pub(crate) const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+/// The answer of a server that agrees.
+pub(crate) const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+/// A client with an open tunnel.
+pub(crate) fn open_tunnel(to: impl Into<Address>) -> Client {
+    let mut client = Client::connect(to);
+    client.send(HANDSHAKE);
+    let head = client.head();
+    assert_eq!(head.status(), Ok(101), "{head:?}");
+    assert_eq!(head.fields.one("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    client
+}
+
+/// The server's side of a tunnel: agrees, then sends every byte back.
+pub(crate) fn switch_and_return_bytes(conn: &mut Connection) -> Option<()> {
+    conn.send(SWITCH)?;
+    loop {
+        let byte = conn.take(1)?;
+        conn.send(byte)?;
+    }
+}
+
+/// Panics unless a byte comes back through the tunnel.
+pub(crate) fn assert_byte_comes_back(tunnel: &mut Client) {
+    tunnel.send("x");
+    assert_eq!(tunnel.take(1), b"x");
+}
