@@ -6,7 +6,7 @@
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use weir_observe::Party;
+use weir_observe::{Cause, Failure, Party};
 
 use super::http1::After;
 use super::session::Session;
@@ -80,17 +80,27 @@ impl Session {
         }
     }
 
-    /// Ends a tunnel of which an end has failed, or whose time is up. What was received from the client is delivered before the
+    /// Ends the connection of a tunnel that is over. Of one of which an end has failed, or whose time is up: what was received from the client is delivered before the
     /// server sees the reset. A client gets an end instead of a reset: many systems forget what was received and not yet
     /// read when a reset comes behind it.
-    pub(super) async fn break_off(&mut self, tunnel: Box<Tunnelled>, party: Party) -> After {
+    pub(super) async fn end_tunnel(
+        mut self: Box<Self>,
+        tunnel: Box<Tunnelled>,
+        outcome: Result<(), Failure>,
+    ) {
+        let party = match outcome {
+            Ok(()) => return,
+            Err(failure) if failure.cause == Cause::Drained => return,
+            Err(failure) => failure.party,
+        };
         let server = tunnel.server();
         if party == Party::Client {
             server.push();
             self.wait_for_delivery(Some(server)).await;
         }
         server.abort_on_close();
-        if party == Party::Server { After::CutShort } else { After::Abort }
+        drop(tunnel);
+        self.end(if party == Party::Server { After::CutShort } else { After::Abort }).await;
     }
 
     /// Waits until a peer, the client if it is no other, has acknowledged everything that was written to it, as long as it goes

@@ -13,7 +13,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;
 use crate::net::clock;
-use crate::net::peer::{Peer, Proxied};
+use crate::net::peer::{Arrival, Peer};
 use crate::state::activity::Activity;
 
 /// Whether a connection from `peer` begins with a header.
@@ -85,9 +85,9 @@ fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, Pr
     let size_max = config.header_size.as_usize();
     match parse(session.connection.received(), size_max)? {
         ProxyHeaderProgress::Complete(header) => {
-            let (len, proxied) = (header.len, proxied(&header, session.client.peer));
-            if let Some((client, proxied)) = proxied {
-                session.replace_peer(client, proxied);
+            let (len, arrival) = (header.len, arrival(&header, session.client.peer));
+            if let Some((client, arrival)) = arrival {
+                session.replace_peer(client, arrival);
             }
             session.connection.consume(len);
             Ok(true)
@@ -105,12 +105,12 @@ fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, Pr
 /// The client that a header names; `None` when it names none, so that the peer stays what it is.
 ///
 /// A process on the sender's own machine, connected to it over a Unix socket, has no address that means anything here.
-fn proxied(header: &ProxyHeader<'_>, sender: Peer) -> Option<(Peer, Proxied)> {
+fn arrival(header: &ProxyHeader<'_>, sender: Peer) -> Option<(Peer, Arrival)> {
     let Endpoints::Inet { source, destination } = header.endpoints else { return None };
     let canonical = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
     let authority = header.tlvs.authority().map(Box::from);
-    let proxied = Proxied { sender, destination: canonical(destination), authority };
-    Some((Peer::Inet(canonical(source)), proxied))
+    let arrival = Arrival { destination: canonical(destination), sender: Some(sender), authority };
+    Some((Peer::Inet(canonical(source)), arrival))
 }
 
 /// The address of a peer for the log.

@@ -19,11 +19,11 @@ use super::proxy_header;
 use super::tcp::TcpStream;
 use super::tls::{self, Refused};
 use crate::exchange::client::Client;
-use crate::exchange::tunnelled::Tunnelled;
+use crate::exchange::tunnelled::TunnelClient;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::deadline::Deadline;
-use crate::net::peer::{Peer, Proxied};
+use crate::net::peer::{Arrival, Peer};
 use crate::net::socket::Socket;
 use crate::state::activity::Activity;
 use crate::state::log_batches::LogBatches;
@@ -84,7 +84,8 @@ impl Session {
         let now = clock::now();
         let shows_local = listener.log().as_ref().is_some_and(LogBatches::shows_local);
         let socket = Socket::new(fd);
-        let local = if shows_local { socket.local_address().map(Box::new) } else { None };
+        let destination = if shows_local { socket.local_address() } else { None };
+        let arrival = |destination| Box::new(Arrival { destination, sender: None, authority: None });
         let client = Client {
             deadline: Deadline::new(&worker.timers),
             number: worker.next_session(),
@@ -94,10 +95,9 @@ impl Session {
             is_tls: false,
             protocol,
             peer,
-            proxied: None,
+            arrival: destination.map(arrival),
             pinned: PinnedConnections::default(),
             local_port: port,
-            local,
             now,
             requests: 0,
             opened_at: now,
@@ -116,16 +116,6 @@ impl Session {
     pub(super) fn tcp_stream(&mut self) -> (&mut Client, TcpStream<'_>) {
         let Self { client, connection, refused, looked, .. } = self;
         (client, TcpStream { connection, refused, looked })
-    }
-
-    /// Runs a tunnel to its end; gives what becomes of the connection.
-    async fn run_tunnel(&mut self, mut tunnel: Box<Tunnelled>) -> After {
-        match tunnel.run(&mut self.client, &mut self.connection).await {
-            Ok(()) => After::Close,
-            Err(failure) if failure.cause == Cause::Drained => After::Close,
-            // On the heap, since it would make every connection larger.
-            Err(failure) => Box::pin(self.break_off(tunnel, failure.party)).await,
-        }
     }
 
     /// Serves the connection to its end.
@@ -154,9 +144,10 @@ impl Session {
             match after {
                 After::KeepAlive => {}
                 After::Close => return self.end_writing().await,
-                After::Tunnel(tunnel) => {
-                    let after = self.run_tunnel(tunnel).await;
-                    return Box::pin(self.end(after)).await;
+                After::Tunnel(mut tunnel) => {
+                    let outcome = tunnel.run(&mut *self).await;
+                    // On the heap, since it would make every session larger.
+                    return Box::pin(self.end_tunnel(tunnel, outcome)).await;
                 }
                 // On the heap, since it would make every session larger.
                 after => return Box::pin(self.end(after)).await,
@@ -191,13 +182,10 @@ impl Session {
     }
 
     /// Puts the client that a PROXY header names in the place of the peer.
-    pub(crate) fn replace_peer(&mut self, client: Peer, proxied: Proxied) {
+    pub(crate) fn replace_peer(&mut self, client: Peer, arrival: Arrival) {
         self.client.peer = client;
-        self.client.local_port = Some(proxied.destination.port());
-        if let Some(local) = &mut self.client.local {
-            **local = proxied.destination;
-        }
-        self.client.proxied = Some(Box::new(proxied));
+        self.client.local_port = Some(arrival.destination.port());
+        self.client.arrival = Some(Box::new(arrival));
     }
 
     /// Counts the session towards the limit of its client.
@@ -287,6 +275,12 @@ impl Session {
             }
         })
         .await
+    }
+}
+
+impl TunnelClient for Session {
+    fn split(&mut self) -> (&mut Client, &mut Connection) {
+        (&mut self.client, &mut self.connection)
     }
 }
 

@@ -539,7 +539,7 @@ fn introduce(
 ) -> Option<proxy_header::Header> {
     let version = plan.config.proxy_protocol?;
     let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
-    let told = client.proxied.as_ref().and_then(|proxied| proxied.authority.as_deref());
+    let told = client.arrival.as_ref().and_then(|arrival| arrival.authority.as_deref());
     let introduced = proxy_header::Introduced {
         peer: client.peer,
         destination: client.known_destination().or_else(|| stream.local_address()),

@@ -10,7 +10,7 @@ use weir_traffic::route::RouteRequest;
 use super::client::Client;
 use super::stream::ClientStream;
 use super::tcp::Connecting;
-use super::{Ended, Exchange, forwarded};
+use super::{Ended, Exchange, fields, forwarded};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
@@ -133,7 +133,7 @@ fn limit_body(stream: &mut impl ClientStream, route: &RoutePlan) -> Result<(), E
 fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) {
     let keeps_path =
         exchange.request.is_path_normal() || listener.config.paths.forward == PathForm::AsReceived;
-    if keeps_path && route.rewrite.is_none() {
+    if keeps_path && route.rewrite.is_none() && !fields::is_path_apart(exchange) {
         return;
     }
     if matches!(exchange.request.target_form(), TargetForm::Authority | TargetForm::Asterisk) {

@@ -10,7 +10,7 @@ use weir_config::Protocol;
 
 use crate::net::clock::Instant;
 use crate::net::deadline::Deadline;
-use crate::net::peer::{Peer, Proxied};
+use crate::net::peer::{Arrival, Peer};
 use crate::state::view::LocalListener;
 use crate::state::worker::Worker;
 use crate::upstream::pinned::PinnedConnections;
@@ -25,13 +25,11 @@ pub(crate) struct Client {
     pub(crate) protocol: Protocol,
     /// The peer, or the client that a PROXY header names.
     pub(crate) peer: Peer,
-    /// What else a PROXY header said; `None` when none came, or it named no client.
-    pub(crate) proxied: Option<Box<Proxied>>,
+    /// What a PROXY header said besides, or where the client connected to if the access log shows it.
+    pub(crate) arrival: Option<Box<Arrival>>,
     /// The server connections that are kept for this client alone.
     pub(crate) pinned: PinnedConnections,
     pub(crate) local_port: Option<u16>,
-    /// Where the client connected to, if the access log shows it; IPv4 addresses are never mapped into IPv6.
-    pub(crate) local: Option<Box<SocketAddr>>,
     pub(crate) deadline: Deadline,
     /// The last reading of the clock.
     pub(crate) now: Instant,
@@ -47,12 +45,17 @@ pub(crate) struct Client {
 impl Client {
     /// The peer at the other end of the connection, which may be a proxy.
     pub(crate) fn sender(&self) -> Peer {
-        self.proxied.as_ref().map_or(self.peer, |proxied| proxied.sender)
+        self.named_sender().unwrap_or(self.peer)
+    }
+
+    /// The proxy that has named the client in a PROXY header.
+    pub(crate) fn named_sender(&self) -> Option<Peer> {
+        self.arrival.as_ref()?.sender
     }
 
     /// Where the client connected to, if a PROXY header or the access log made that known.
     pub(crate) fn known_destination(&self) -> Option<SocketAddr> {
-        self.proxied.as_ref().map(|proxied| proxied.destination).or(self.local.as_deref().copied())
+        self.arrival.as_ref().map(|arrival| arrival.destination)
     }
 
     /// When the age limit of the connection ends it, if it has one.

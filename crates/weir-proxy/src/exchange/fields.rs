@@ -96,11 +96,16 @@ pub(crate) fn target(exchange: &Exchange) -> &[u8] {
     match request.query() {
         // RFC 9112 section 3.2.4: OPTIONS of an absolute target without a path becomes the asterisk form.
         _ if asks_about_server(exchange) => b"*",
-        Some(query) if query.start == request.path().end() as u32 + 1 => {
-            &text[request.path().start as usize..query.end()]
-        }
-        _ => request.path().of(text),
+        Some(query) => &text[request.path().start as usize..query.end()],
+        None => request.path().of(text),
     }
+}
+
+/// Whether an absolute target has a query without a path before it (`http://host?query`): then it is put together anew.
+pub(super) fn is_path_apart(exchange: &Exchange) -> bool {
+    let request = &exchange.request;
+    request.target_form() == TargetForm::Absolute
+        && request.query().is_some_and(|query| query.start as usize != request.path().end() + 1)
 }
 
 /// `OPTIONS http://host`: a question about the server, not about its root.

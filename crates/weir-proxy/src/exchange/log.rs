@@ -72,7 +72,7 @@ fn with_record(
         listener: &listener.config.name,
         client: shown,
         peer: address(client.sender()),
-        local: client.local.as_deref().copied(),
+        local: client.known_destination(),
         exchange_number: client.requests,
         method: head(request.method_span()),
         target: head(request.target()),

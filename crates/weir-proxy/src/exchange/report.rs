@@ -91,7 +91,7 @@ fn running_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) 
         protocol: client.protocol,
         listener: client.listener.plan().config.name.clone(),
         peer: client.peer,
-        sender: client.proxied.as_ref().map(|proxied| proxied.sender),
+        sender: client.named_sender(),
         is_tls: client.is_tls,
         requests: client.requests,
         flight,

@@ -139,14 +139,16 @@ impl Tunnelled {
     ///
     /// # Errors
     /// The failure that has ended it.
-    pub(crate) async fn run(
-        &mut self,
-        client: &mut Client,
-        connection: &mut Connection,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(&mut self, owner: &mut impl TunnelClient) -> Result<(), Failure> {
+        let (client, _) = owner.split();
         client.deadline.set_ceiling(self.ends_at);
         client.deadline.set_at(self.idle.map(|idle| self.active_at + idle / LOOKS));
-        let outcome = std::future::poll_fn(|cx| self.poll(cx, client, connection)).await;
+        let outcome = std::future::poll_fn(|cx| {
+            let (client, connection) = owner.split();
+            self.poll(cx, client, connection)
+        })
+        .await;
+        let (client, connection) = owner.split();
         let now = clock::now();
         client.now = now;
         let mut exchange = self.lend_exchange();
@@ -293,6 +295,12 @@ impl Tunnelled {
         client.deadline.set_at(Some((now + idle / LOOKS).max(now + LOOK_MIN)));
         None
     }
+}
+
+/// What owns the client's end of a tunnel.
+pub(crate) trait TunnelClient {
+    /// The client, and the connection whose raw bytes are relayed.
+    fn split(&mut self) -> (&mut Client, &mut Connection);
 }
 
 /// The client's end of a tunnel.

@@ -26,13 +26,13 @@ impl Peer {
     }
 }
 
-/// What a PROXY header said of a connection besides its client, which took the place of the peer.
+/// How a connection came, where more is known of that than its peer.
 #[derive(Debug)]
-pub(crate) struct Proxied {
-    /// The peer that sent the header.
-    pub(crate) sender: Peer,
-    /// Where the client connected to.
+pub(crate) struct Arrival {
+    /// Where the client connected to; IPv4 addresses are never mapped into IPv6.
     pub(crate) destination: SocketAddr,
+    /// The proxy that sent a PROXY header, which names the client in its place.
+    pub(crate) sender: Option<Peer>,
     /// The host name that the client asked for, if the header tells.
     pub(crate) authority: Option<Box<str>>,
 }
