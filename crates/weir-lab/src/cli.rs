@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_stats::terminal::{INTERRUPTED, say, watch_for_interrupts};
 
-use crate::load::tool::{self, Tool};
+use crate::load::tool::{self, LoadTool};
 use crate::origin::command::OriginArgs;
 use crate::placement::read_cpus;
 use crate::process::{Job, Launcher, guard};
@@ -19,13 +19,13 @@ use crate::relay::{self, RelayArgs};
 use crate::report::{self, compare, folder, markdown, verdict};
 use crate::results::run::Run;
 use crate::run::{self, Options};
-use crate::scenario::{Length, catalogue};
+use crate::scenario::{RunLength, catalogue};
 use crate::suite::{self, SuiteArgs};
-use crate::target::Url;
+use crate::target::TargetUrl;
 use crate::target::search::{self, SearchArgs};
 use crate::topology::product::{PRODUCTS, Product};
-use crate::topology::target::Target;
-use crate::topology::upstream::Origin;
+use crate::topology::target::LabTarget;
+use crate::topology::upstream::OriginKind;
 use crate::{length, origin, plan};
 
 /// Compares Weir with other balancers on this machine.
@@ -33,11 +33,11 @@ use crate::{length, origin, plan};
 #[command(name = "weir-lab", version, about, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum LabCommand {
     /// Run a scenario and report.
     #[command(
         after_help = "Examples:\n  weir-lab run l7-keepalive\n  weir-lab run l7-short --rounds 15 --save\n  \
@@ -105,13 +105,13 @@ struct RunArgs {
     scenario: String,
     /// These targets instead of the scenario's.
     #[arg(long, value_delimiter = ',')]
-    targets: Option<Vec<Target>>,
+    targets: Option<Vec<LabTarget>>,
     /// A balancer that runs already, as one more target `url`: `http://HOST:PORT/`. Its server has to be `weir-lab origin`.
     #[arg(long)]
-    url: Option<Url>,
+    url: Option<TargetUrl>,
     /// What the servers are: the lab's own, or a web server with the page as a file.
     #[arg(long, value_enum)]
-    origin: Option<Origin>,
+    origin: Option<OriginKind>,
     /// Rounds instead of the scenario's.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -146,7 +146,7 @@ struct RunArgs {
 #[derive(Debug, Args)]
 struct PlanArgs {
     #[command(flatten)]
-    wish: plan::Wish,
+    planned: plan::PlannedLoad,
     /// A measurement of a few seconds that shows that everything works; its figures mean nothing.
     #[arg(long)]
     short: bool,
@@ -178,17 +178,17 @@ enum SteadyTool {
 /// Runs the command line `args`; `launcher` starts the same program again.
 pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode {
     let result = match Cli::parse_from(args).command {
-        Command::Run(args) => run_scenario(&args, launcher),
-        Command::List => list(),
-        Command::Targets(programs) => targets(&programs),
-        Command::Suite(args) => run_suite(&args, launcher),
-        Command::Plan(args) => plan_load(&args, launcher),
-        Command::Report { runs } => rewrite_reports(&runs),
-        Command::Compare { before, after } => compare_runs(&before, &after),
-        Command::Prove(args) => prove_lab(&args, launcher),
-        Command::Relay(args) => relay::serve(&args).map(|()| ExitCode::SUCCESS),
-        Command::Origin(args) => origin::command::serve(&args).map(|()| ExitCode::SUCCESS),
-        Command::Guard { log, cpus, command } => run_guard(log, cpus, command),
+        LabCommand::Run(args) => run_scenario(&args, launcher),
+        LabCommand::List => list(),
+        LabCommand::Targets(programs) => targets(&programs),
+        LabCommand::Suite(args) => run_suite(&args, launcher),
+        LabCommand::Plan(args) => plan_load(&args, launcher),
+        LabCommand::Report { runs } => rewrite_reports(&runs),
+        LabCommand::Compare { before, after } => compare_runs(&before, &after),
+        LabCommand::Prove(args) => prove_lab(&args, launcher),
+        LabCommand::Relay(args) => relay::serve(&args).map(|()| ExitCode::SUCCESS),
+        LabCommand::Origin(args) => origin::command::serve(&args).map(|()| ExitCode::SUCCESS),
+        LabCommand::Guard { log, cpus, command } => run_guard(log, cpus, command),
     };
     match result {
         Ok(code) => code,
@@ -209,14 +209,14 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
         targets: args.targets.clone(),
         rounds: args.rounds,
         window: args.window,
-        length: if args.short { Length::Trial } else { Length::Full },
+        length: if args.short { RunLength::Trial } else { RunLength::Full },
         peers_optional: args.peers == Peers::Optional,
         programs: args.programs.search(),
         url: args.url.clone(),
         tool: match args.tool {
-            SteadyTool::Driver => Tool::Driver,
-            SteadyTool::Wrk => Tool::Wrk,
-            SteadyTool::Vegeta => Tool::Vegeta,
+            SteadyTool::Driver => LoadTool::Driver,
+            SteadyTool::Wrk => LoadTool::Wrk,
+            SteadyTool::Vegeta => LoadTool::Vegeta,
         },
         cpus: args.cpus,
         profile: args.profile,
@@ -268,16 +268,16 @@ fn plan_load(args: &PlanArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
         targets: None,
         rounds: None,
         window: None,
-        length: if args.short { Length::Trial } else { Length::Full },
+        length: if args.short { RunLength::Trial } else { RunLength::Full },
         peers_optional: false,
         programs: args.programs.search(),
         url: None,
-        tool: Tool::Driver,
+        tool: LoadTool::Driver,
         cpus: args.cpus,
         profile: false,
         interrupted: Arc::clone(&interrupted),
     };
-    match plan::plan(&args.wish, &options) {
+    match plan::plan(&args.planned, &options) {
         Err(_) if interrupted.load(Ordering::Relaxed) => {
             eprintln!("weir-lab: interrupted");
             Ok(ExitCode::from(INTERRUPTED))
@@ -329,7 +329,9 @@ fn targets(programs: &SearchArgs) -> anyhow::Result<ExitCode> {
         };
         say(&format!("{:<8} {says}", product.name()))?;
     }
-    for tool in [Tool::Wrk, Tool::Ab, Tool::Siege, Tool::Hey, Tool::H2load, Tool::Vegeta] {
+    for tool in
+        [LoadTool::Wrk, LoadTool::Ab, LoadTool::Siege, LoadTool::Hey, LoadTool::H2load, LoadTool::Vegeta]
+    {
         let says = match tool::installed(tool) {
             Some(it) => format!("{} ({})", it.version, it.program.display()),
             None => format!("missing: {}", tool::HOW_TO_GET),

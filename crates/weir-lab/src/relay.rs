@@ -46,7 +46,7 @@ const EVENTS: usize = 256;
 const PENDING_MAX: usize = 256 * 1024;
 
 /// One of the two connections of a pair.
-struct Side {
+struct RelaySide {
     socket: OwnedFd,
     /// What could not be sent yet.
     pending: Vec<u8>,
@@ -56,12 +56,12 @@ struct Side {
 }
 
 /// A client's connection, and the one to the server.
-struct Pair([Side; 2]);
+struct RelayedConnection([RelaySide; 2]);
 
-struct Relay {
+struct RelayServer {
     epoll: OwnedFd,
     listener: TcpListener,
-    pairs: Slab<Pair>,
+    pairs: Slab<RelayedConnection>,
     to: SocketAddr,
     work: Duration,
     buf: Box<[u8]>,
@@ -81,11 +81,11 @@ pub fn serve(args: &RelayArgs) -> anyhow::Result<()> {
     say(&format!("listening on {}", listener.local_addr()?))?;
     let buf = vec![0; 64 * 1024].into_boxed_slice();
     let work = args.work.unwrap_or_default();
-    let mut relay = Relay { epoll, listener, pairs: Slab::new(), to: args.to, work, buf };
+    let mut relay = RelayServer { epoll, listener, pairs: Slab::new(), to: args.to, work, buf };
     Ok(relay.run(f64::from(args.slower) / 100.0)?)
 }
 
-impl Relay {
+impl RelayServer {
     /// Relays, and burns this share of what it has spent.
     fn run(&mut self, slower: f64) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
@@ -118,8 +118,9 @@ impl Relay {
             if sockopt::set_tcp_nodelay(&client, true).is_err() {
                 continue;
             }
-            let side = |socket| Side { socket, pending: Vec::new(), watched: EventFlags::IN, ended: false };
-            let key = self.pairs.insert(Pair([side(client), side(server)]));
+            let side =
+                |socket| RelaySide { socket, pending: Vec::new(), watched: EventFlags::IN, ended: false };
+            let key = self.pairs.insert(RelayedConnection([side(client), side(server)]));
             let added = [0, 1].iter().all(|which| {
                 let token = epoll::EventData::new_u64((key << 1 | which) as u64);
                 epoll::add(&self.epoll, &self.pairs[key].0[*which].socket, token, EventFlags::IN).is_ok()
@@ -132,13 +133,13 @@ impl Relay {
 
     /// Moves what side `which` of a pair has for the other, and what it can take.
     fn serve(&mut self, key: usize, which: usize) {
-        let Some(Pair(sides)) = self.pairs.get_mut(key) else { return };
+        let Some(RelayedConnection(sides)) = self.pairs.get_mut(key) else { return };
         let is_over = match flush(&mut sides[which]) {
             Ok(()) => pass(sides, which, &mut self.buf, self.work).is_err(),
             Err(_) => true,
         };
         let [one, two] = sides;
-        let done = |from: &Side, to: &Side| from.ended && to.pending.is_empty();
+        let done = |from: &RelaySide, to: &RelaySide| from.ended && to.pending.is_empty();
         if is_over || (done(one, two) || done(two, one)) || !self.watch(key) {
             self.pairs.remove(key);
         }
@@ -146,7 +147,7 @@ impl Relay {
 
     /// Asks for the events that the two sides now wait for; false when the kernel refuses.
     fn watch(&mut self, key: usize) -> bool {
-        let Pair(sides) = &mut self.pairs[key];
+        let RelayedConnection(sides) = &mut self.pairs[key];
         let waits = [0, 1].map(|which| sides[1 - which].pending.len() >= PENDING_MAX || sides[which].ended);
         sides.iter_mut().zip(waits).enumerate().all(|(which, (side, waits))| {
             let mut wanted = if waits { EventFlags::empty() } else { EventFlags::IN };
@@ -162,7 +163,7 @@ impl Relay {
 }
 
 /// Reads once from side `which` and sends it to the other.
-fn pass(sides: &mut [Side; 2], which: usize, buf: &mut [u8], work: Duration) -> Result<(), Errno> {
+fn pass(sides: &mut [RelaySide; 2], which: usize, buf: &mut [u8], work: Duration) -> Result<(), Errno> {
     let [one, two] = sides;
     let (from, to) = if which == 0 { (one, two) } else { (two, one) };
     if from.ended || to.pending.len() >= PENDING_MAX {
@@ -184,7 +185,7 @@ fn pass(sides: &mut [Side; 2], which: usize, buf: &mut [u8], work: Duration) -> 
 }
 
 /// Sends what waits, as far as the socket takes it. One that is still connecting takes nothing yet.
-fn flush(side: &mut Side) -> Result<(), Errno> {
+fn flush(side: &mut RelaySide) -> Result<(), Errno> {
     while !side.pending.is_empty() {
         match rustix::net::send(&side.socket, &side.pending, SendFlags::NOSIGNAL) {
             Ok(len) => drop(side.pending.drain(..len)),

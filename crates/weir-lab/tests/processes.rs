@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use weir_lab::clock::wait_until;
 use weir_lab::process::{Guarded, Job, Launcher, tree};
-use weir_lab::target::search::{Search, find_products};
+use weir_lab::target::search::{ProgramSearch, find_products};
 use weir_lab::topology::product::Product;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -318,7 +318,7 @@ fn saved(dir: &Path, scenario: &str, targets: &str) -> serde_json::Value {
 #[test]
 fn every_product_that_is_there_is_measured_over_http_and_tls() {
     let _turn = measuring();
-    let there = find_products(&Search::usual()).unwrap();
+    let there = find_products(&ProgramSearch::usual()).unwrap();
     for product in [Product::Nginx, Product::Haproxy, Product::Apache, Product::Caddy] {
         assert!(
             there.contains_key(product.name()),

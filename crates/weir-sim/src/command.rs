@@ -5,16 +5,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, bail};
-use clap::Args;
+use clap::Parser;
 use weir_stats::terminal::say;
 
 use crate::model::{self, Model};
 use crate::report::{self, Report};
 use crate::run;
-use crate::tally::Tally;
+use crate::tally::RequestTally;
 
-/// What `weir-sim` is told.
-#[derive(Debug, Args)]
+/// Simulates Weir's balancing, queue, health checks and retries, and compares variants of the config.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir-sim",
+    version,
+    about,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  weir-sim crates/weir-sim/simulations/queue-single-slot.toml --seed 1\n  \
+                  weir-sim crates/weir-sim/simulations/server-hangs.toml --seed 1 --out figures"
+)]
 pub struct SimulateArgs {
     /// The simulation: a .toml file, described in docs/simulator.md; some are in crates/weir-sim/simulations.
     file: PathBuf,
@@ -45,7 +54,7 @@ pub fn simulate(args: &SimulateArgs, interrupted: &AtomicBool) -> anyhow::Result
     let mut index = 0..;
     model.variants.retain(|_| index.next().is_some_and(|index| finished.contains_key(&index)));
     let is_whole = finished.len() == all;
-    let tallies: Vec<Tally> = finished.into_values().collect();
+    let tallies: Vec<RequestTally> = finished.into_values().collect();
     let name = name_of(&args.file);
     let report = Report::new(&name, &model, seed, &tallies);
     if !tallies.is_empty() {
@@ -73,7 +82,7 @@ fn name_of(file: &Path) -> String {
 
 /// All variants by their place in the file, as many at a time as there are CPUs; they share nothing. Once `interrupted` is set,
 /// those that are finished.
-fn run_variants(model: &Model, seed: u64, interrupted: &AtomicBool) -> BTreeMap<usize, Tally> {
+fn run_variants(model: &Model, seed: u64, interrupted: &AtomicBool) -> BTreeMap<usize, RequestTally> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(model.variants.len());
     let next = AtomicUsize::new(0);
     let work = || {
@@ -89,4 +98,14 @@ fn run_variants(model: &Model, seed: u64, interrupted: &AtomicBool) -> BTreeMap<
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         running.into_iter().flat_map(|thread| thread.join().expect("a simulation does not panic")).collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::SimulateArgs::command().debug_assert();
+    }
 }

@@ -2,7 +2,7 @@
 
 /// Why a request was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Failure {
+pub(crate) enum SimFailure {
     /// No server may be chosen at all.
     NoServer,
     /// All slots are taken and nobody may wait.
@@ -25,7 +25,7 @@ pub(crate) enum Failure {
     ClientClosed,
 }
 
-impl Failure {
+impl SimFailure {
     /// All of them, in the order of the flow.
     pub(crate) const ALL: [Self; 10] = [
         Self::NoServer,
@@ -59,12 +59,12 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::Failure;
+    use super::SimFailure;
 
     #[test]
     fn the_words_are_those_of_the_product() {
         let failures = include_str!("../../../docs/failures.md");
-        for failure in Failure::ALL {
+        for failure in SimFailure::ALL {
             assert!(failures.contains(&format!("### {}\n", failure.code())), "{}", failure.code());
         }
     }

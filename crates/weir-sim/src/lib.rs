@@ -7,7 +7,7 @@
 mod command;
 mod report;
 mod run;
-mod agenda;
+mod event_queue;
 mod tally;
 mod failure;
 mod model;

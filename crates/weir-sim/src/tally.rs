@@ -6,9 +6,9 @@
 use std::collections::{BinaryHeap, HashMap};
 
 use hdrhistogram::Histogram;
-use weir_stats::chance::{Chance, Purpose};
+use weir_stats::random::{Purpose, RandomStream};
 
-use crate::failure::Failure;
+use crate::failure::SimFailure;
 use crate::model::{Model, SECOND};
 
 /// Stretches that the length is divided into for figures over time.
@@ -20,27 +20,27 @@ const VERDICTS_MAX: usize = 100;
 
 /// Everything that is known of the requests of one variant.
 #[derive(Debug, Clone)]
-pub(super) struct Tally {
+pub(super) struct RequestTally {
     pub(super) window: (u64, u64),
     in_time: Vec<Option<u64>>,
     /// Two of each class: the usual requests and the slow ones.
-    pub(super) groups: Vec<Group>,
-    pub(super) stretches: Vec<Stretch>,
-    pub(super) servers: Vec<ServerFigures>,
+    pub(super) groups: Vec<RequestGroup>,
+    pub(super) stretches: Vec<TimeStretch>,
+    pub(super) servers: Vec<ServerTally>,
     /// Requests whose work began after that of a later one of their class at the same balancer.
     pub(super) overtaken: u64,
     /// The latest arrival that has begun, by class and balancer.
     latest: HashMap<(u32, u32), u64>,
     /// The most requests that one balancer had on one server.
     pub(super) in_flight_most: u32,
-    samples: BinaryHeap<Sample>,
+    samples: BinaryHeap<RequestSample>,
     /// Changes that the first balancer's probes have made: when, which server, whether it came up.
     pub(super) verdicts: Vec<(u64, u32, bool)>,
 }
 
 /// What a server has done in the time that counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ServerFigures {
+pub(crate) struct ServerTally {
     /// Requests that it began.
     pub(crate) requests: u64,
     /// Slots times nanoseconds that it worked.
@@ -51,22 +51,22 @@ pub(crate) struct ServerFigures {
 
 /// Requests that are alike.
 #[derive(Debug, Clone)]
-pub(super) struct Group {
+pub(super) struct RequestGroup {
     pub(super) begun: u64,
     pub(super) answered: u64,
-    pub(super) failures: [u64; Failure::ALL.len()],
+    pub(super) failures: [u64; SimFailure::ALL.len()],
     pub(super) retries: u64,
     /// Answers that ended between warm-up and length, and those of them that came in time.
     pub(super) ended: u64,
     pub(super) ended_in_time: u64,
-    pub(super) response: Times,
-    pub(super) wait: Times,
-    pub(super) line: Times,
+    pub(super) response: TimeHistogram,
+    pub(super) wait: TimeHistogram,
+    pub(super) line: TimeHistogram,
 }
 
 /// A distribution of times, and what of it is known exactly.
 #[derive(Debug, Clone)]
-pub(super) struct Times {
+pub(super) struct TimeHistogram {
     pub(super) histogram: Histogram<u64>,
     pub(super) sum: u128,
     pub(super) max: u64,
@@ -74,7 +74,7 @@ pub(super) struct Times {
 
 /// A stretch of time.
 #[derive(Debug, Clone)]
-pub(super) struct Stretch {
+pub(super) struct TimeStretch {
     /// Response times, in microseconds, of the requests that began in it.
     pub(super) response: Histogram<u64>,
     /// What ended in it.
@@ -85,7 +85,7 @@ pub(super) struct Stretch {
 
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Sample {
+pub(super) struct RequestSample {
     /// By this number some are kept and others are not.
     lot: u64,
     pub(super) began: u64,
@@ -97,19 +97,19 @@ pub(super) struct Sample {
     pub(super) in_line: u64,
     pub(super) attempts: u32,
     pub(super) server: Option<u32>,
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<SimFailure>,
 }
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum RequestOutcome {
     Answered,
-    Failed(Failure),
+    Failed(SimFailure),
 }
 
 /// A request that has ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedRequest {
     pub(super) class: u32,
     pub(super) is_slow: bool,
     pub(super) client: u32,
@@ -122,10 +122,10 @@ pub(super) struct Ended {
     pub(super) in_line: u64,
     pub(super) attempts: u32,
     pub(super) server: Option<u32>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: RequestOutcome,
 }
 
-impl Times {
+impl TimeHistogram {
     fn new() -> Self {
         // An hour of service after a queue and retries: a day holds it.
         let histogram = Histogram::new_with_bounds(1, 86_400_000_000, 3).expect("the bounds are in order");
@@ -150,18 +150,18 @@ impl Times {
     }
 }
 
-impl Group {
+impl RequestGroup {
     fn new() -> Self {
         Self {
             begun: 0,
             answered: 0,
-            failures: [0; Failure::ALL.len()],
+            failures: [0; SimFailure::ALL.len()],
             retries: 0,
             ended: 0,
             ended_in_time: 0,
-            response: Times::new(),
-            wait: Times::new(),
-            line: Times::new(),
+            response: TimeHistogram::new(),
+            wait: TimeHistogram::new(),
+            line: TimeHistogram::new(),
         }
     }
 
@@ -181,9 +181,9 @@ impl Group {
     }
 }
 
-impl Tally {
+impl RequestTally {
     pub(super) fn new(model: &Model) -> Self {
-        let stretch = Stretch {
+        let stretch = TimeStretch {
             response: Histogram::new_with_bounds(1, 86_400_000_000, 2).expect("the bounds are in order"),
             answered: 0,
             in_time: 0,
@@ -192,7 +192,7 @@ impl Tally {
         Self {
             window: (model.warm_up, model.length),
             in_time: model.clients.iter().map(|class| class.in_time).collect(),
-            groups: vec![Group::new(); 2 * model.clients.len()],
+            groups: vec![RequestGroup::new(); 2 * model.clients.len()],
             stretches: vec![stretch; STRETCHES],
             servers: Vec::with_capacity(model.servers_count()),
             overtaken: 0,
@@ -214,8 +214,8 @@ impl Tally {
     }
 
     /// A server begins to work on a request for the first time; `order` is its place in the order of arrival.
-    pub(super) fn work_begins(&mut self, class: u32, proxy: u32, order: u64) {
-        let latest = self.latest.entry((class, proxy)).or_insert(order);
+    pub(super) fn work_begins(&mut self, class: u32, balancer: u32, order: u64) {
+        let latest = self.latest.entry((class, balancer)).or_insert(order);
         if order < *latest {
             self.overtaken += 1;
         }
@@ -226,21 +226,21 @@ impl Tally {
         self.in_flight_most = self.in_flight_most.max(count);
     }
 
-    pub(super) fn server(&mut self, index: usize, figures: ServerFigures) {
+    pub(super) fn server(&mut self, index: usize, figures: ServerTally) {
         debug_assert_eq!(index, self.servers.len(), "servers are told in their order");
         self.servers.push(figures);
     }
 
-    pub(super) fn verdict(&mut self, proxy: u32, server: u32, is_up: bool, now: u64) {
-        if proxy == 0 && self.verdicts.len() < VERDICTS_MAX {
+    pub(super) fn verdict(&mut self, balancer: u32, server: u32, is_up: bool, now: u64) {
+        if balancer == 0 && self.verdicts.len() < VERDICTS_MAX {
             self.verdicts.push((now, server, is_up));
         }
     }
 
     /// A request has ended.
-    pub(super) fn ends(&mut self, ended: &Ended) {
+    pub(super) fn ends(&mut self, ended: &EndedRequest) {
         let response = ended.ended - ended.began;
-        let answered = ended.outcome == Outcome::Answered;
+        let answered = ended.outcome == RequestOutcome::Answered;
         let in_time = answered && self.in_time[ended.class as usize].is_none_or(|limit| response <= limit);
         let (began_in, ended_in) = (self.stretch_of(ended.began), self.stretch_of(ended.ended));
         if let Some(stretch) = ended_in.and_then(|at| self.stretches.get_mut(at)) {
@@ -261,27 +261,27 @@ impl Tally {
             return;
         }
         match ended.outcome {
-            Outcome::Answered => {
+            RequestOutcome::Answered => {
                 group.answered += 1;
                 group.response.record(response);
                 group.wait.record(ended.waited);
                 group.line.record(ended.in_line);
             }
-            Outcome::Failed(failure) => group.failures[failure as usize] += 1,
+            RequestOutcome::Failed(failure) => group.failures[failure as usize] += 1,
         }
         self.sample(ended, response);
     }
 
     /// The requests that were drawn, in the order in which they began.
-    pub(super) fn samples(&self) -> Vec<Sample> {
-        let mut samples: Vec<Sample> = self.samples.iter().copied().collect();
+    pub(super) fn samples(&self) -> Vec<RequestSample> {
+        let mut samples: Vec<RequestSample> = self.samples.iter().copied().collect();
         samples.sort_by_key(|sample| (sample.began, sample.class, sample.client, sample.index));
         samples
     }
 
     /// All requests together.
-    pub(super) fn total(&self) -> Group {
-        let mut total = Group::new();
+    pub(super) fn total(&self) -> RequestGroup {
+        let mut total = RequestGroup::new();
         for group in &self.groups {
             total.add(group);
         }
@@ -293,7 +293,7 @@ impl Tally {
         (self.window.1 - self.window.0) as f64 / SECOND as f64
     }
 
-    fn group(&mut self, class: u32, is_slow: bool) -> &mut Group {
+    fn group(&mut self, class: u32, is_slow: bool) -> &mut RequestGroup {
         &mut self.groups[2 * class as usize + usize::from(is_slow)]
     }
 
@@ -303,12 +303,12 @@ impl Tally {
     }
 
     /// Keeps a request if its lot is among the lowest, which does not depend on the variant.
-    fn sample(&mut self, ended: &Ended, response: u64) {
+    fn sample(&mut self, ended: &EndedRequest, response: u64) {
         let coordinates = [u64::from(ended.class) << 32 | u64::from(ended.client), ended.index];
-        let lot = Chance::new(0, Purpose::Origin, coordinates).word();
+        let lot = RandomStream::new(0, Purpose::Origin, coordinates).word();
         let failure = match ended.outcome {
-            Outcome::Answered => None,
-            Outcome::Failed(failure) => Some(failure),
+            RequestOutcome::Answered => None,
+            RequestOutcome::Failed(failure) => Some(failure),
         };
         if self.samples.len() == SAMPLES {
             match self.samples.peek() {
@@ -316,7 +316,7 @@ impl Tally {
                 _ => return,
             }
         }
-        self.samples.push(Sample {
+        self.samples.push(RequestSample {
             lot,
             began: ended.began,
             class: ended.class,

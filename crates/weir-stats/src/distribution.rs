@@ -2,7 +2,7 @@
 //!
 //! Times are nanoseconds. Every draw takes its randomness from the stream that it is given, and nothing else.
 
-use super::chance::Chance;
+use crate::random::RandomStream;
 
 /// Longest time that is drawn: heavy tails end here.
 pub const DRAW_MAX_NS: u64 = 3_600_000_000_000;
@@ -53,42 +53,42 @@ pub enum Distribution {
 
 impl Distribution {
     /// One draw in nanoseconds.
-    pub fn draw(&self, chance: &mut Chance) -> u64 {
+    pub fn draw(&self, random: &mut RandomStream) -> u64 {
         let drawn = match *self {
             Self::Constant(time) => return time,
-            Self::Uniform { min, max } => min + chance.below(max - min + 1),
-            Self::Exponential { mean } => (mean as f64 * -chance.unit().ln()) as u64,
-            Self::LogNormal { median, sigma } => (median as f64 * (sigma * normal(chance)).exp()) as u64,
-            Self::Pareto { min, shape } => (min as f64 * chance.unit().powf(-1.0 / shape)) as u64,
+            Self::Uniform { min, max } => min + random.below(max - min + 1),
+            Self::Exponential { mean } => (mean as f64 * -random.unit().ln()) as u64,
+            Self::LogNormal { median, sigma } => (median as f64 * (sigma * normal(random)).exp()) as u64,
+            Self::Pareto { min, shape } => (min as f64 * random.unit().powf(-1.0 / shape)) as u64,
             Self::Bimodal { fast, slow, slow_share } => {
-                if chance.unit() <= slow_share {
+                if random.unit() <= slow_share {
                     slow
                 } else {
                     fast
                 }
             }
-            Self::OneOf(ref times) => times[chance.below(times.len() as u64) as usize],
+            Self::OneOf(ref times) => times[random.below(times.len() as u64) as usize],
         };
         drawn.min(DRAW_MAX_NS)
     }
 }
 
 /// A draw from the standard normal distribution (Box and Muller 1958).
-fn normal(chance: &mut Chance) -> f64 {
-    let radius = (-2.0 * chance.unit().ln()).sqrt();
-    radius * (std::f64::consts::TAU * chance.unit()).cos()
+fn normal(random: &mut RandomStream) -> f64 {
+    let radius = (-2.0 * random.unit().ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.unit()).cos()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Purpose;
+    use crate::random::Purpose;
 
     const DRAWS: usize = 200_000;
 
     fn draws(distribution: &Distribution) -> Vec<f64> {
-        let mut chance = Chance::new(1, Purpose::Demand, [0, 0]);
-        let mut draws: Vec<f64> = (0..DRAWS).map(|_| distribution.draw(&mut chance) as f64).collect();
+        let mut random = RandomStream::new(1, Purpose::Demand, [0, 0]);
+        let mut draws: Vec<f64> = (0..DRAWS).map(|_| distribution.draw(&mut random) as f64).collect();
         draws.sort_by(f64::total_cmp);
         draws
     }

@@ -10,4 +10,4 @@ pub mod runs;
 pub mod trend;
 pub mod estimate;
 pub mod distribution;
-pub mod chance;
+pub mod random;

@@ -25,10 +25,10 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 /// A name and its points.
-pub type Line = (String, Vec<(f64, f64)>);
+pub type PlotLine = (String, Vec<(f64, f64)>);
 
 /// A figure: its title, which may be empty, its axes, and its lines.
-pub struct Figure<'a> {
+pub struct Chart<'a> {
     /// What is written above it.
     pub title: String,
     /// The label of the horizontal axis.
@@ -36,14 +36,14 @@ pub struct Figure<'a> {
     /// The label of the vertical axis.
     pub y: &'a str,
     /// What is drawn, in the order of the legend.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PlotLine>,
     /// How points are drawn.
-    pub marks: Marks,
+    pub marks: PlotMarks,
 }
 
 /// How the points of a line are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marks {
+pub enum PlotMarks {
     /// A line through all of them.
     Line,
     /// The same with each one marked, where there are few.
@@ -53,7 +53,7 @@ pub enum Marks {
 }
 
 /// The least and the largest on each axis; 0.1 to 1 when there is nothing.
-pub fn bounds(lines: &[Line]) -> ((f64, f64), (f64, f64)) {
+pub fn bounds(lines: &[PlotLine]) -> ((f64, f64), (f64, f64)) {
     let points = || lines.iter().flat_map(|(_, points)| points);
     let range = |axis: fn(&(f64, f64)) -> f64| {
         let min = points().map(axis).fold(f64::INFINITY, f64::min);
@@ -67,7 +67,7 @@ pub fn bounds(lines: &[Line]) -> ((f64, f64), (f64, f64)) {
 ///
 /// # Errors
 /// When plotters cannot draw it.
-pub fn draw<X, Y>(figure: &Figure<'_>, x: X, y: Y) -> anyhow::Result<String>
+pub fn draw<X, Y>(figure: &Chart<'_>, x: X, y: Y) -> anyhow::Result<String>
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
@@ -99,11 +99,11 @@ where
             .map_err(failed)?;
         for (index, (name, points)) in figure.lines.iter().enumerate() {
             let style = line_style(index, figure.lines.len());
-            if figure.marks != Marks::Dots {
+            if figure.marks != PlotMarks::Dots {
                 chart.draw_series(LineSeries::new(points.iter().copied(), style)).map_err(failed)?;
             }
-            if figure.marks != Marks::Line {
-                let size = if figure.marks == Marks::Dots { 2 } else { 4 };
+            if figure.marks != PlotMarks::Line {
+                let size = if figure.marks == PlotMarks::Dots { 2 } else { 4 };
                 let mark = |point: &(f64, f64)| Circle::new(*point, size, style.filled());
                 chart.draw_series(points.iter().map(mark)).map_err(failed)?;
             }

@@ -63,15 +63,15 @@ pub fn ratio_of_runs(values: &[f64], base: &[f64]) -> Option<Estimate> {
 #[cfg(test)]
 mod tests {
     use super::{Round, alike, ratio_of_runs};
-    use crate::chance::{Chance, Purpose};
     use crate::distribution::Distribution;
     use crate::estimate::{estimate, ratio};
+    use crate::random::{Purpose, RandomStream};
 
     /// How many of 120 runs of `rounds` rounds, with skewed noise of `sigma`, satisfy `holds`.
     fn of_many(rounds: usize, sigma: f64, holds: impl Fn(&[f64], &[f64]) -> bool) -> usize {
-        let mut chance = Chance::new(7, Purpose::Demand, [rounds as u64, 0]);
+        let mut random = RandomStream::new(7, Purpose::Demand, [rounds as u64, 0]);
         let noise = Distribution::LogNormal { median: 1_000_000, sigma };
-        let mut run = || -> Vec<f64> { (0..rounds).map(|_| noise.draw(&mut chance) as f64 / 1e6).collect() };
+        let mut run = || -> Vec<f64> { (0..rounds).map(|_| noise.draw(&mut random) as f64 / 1e6).collect() };
         (0..120).filter(|_| holds(&run(), &run())).count()
     }
 

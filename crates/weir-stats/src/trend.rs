@@ -46,15 +46,15 @@ pub fn trend(points: &[(f64, f64)]) -> Option<Estimate> {
 #[cfg(test)]
 mod tests {
     use super::{slope, trend};
-    use crate::chance::{Chance, Purpose};
+    use crate::random::{Purpose, RandomStream};
 
     /// Noise around a line, its neighbours alike: each is half of the one before it.
     fn noisy(slope: f64, seed: u64) -> Vec<(f64, f64)> {
-        let mut chance = Chance::new(seed, Purpose::Service, [0, 0]);
+        let mut random = RandomStream::new(seed, Purpose::Service, [0, 0]);
         let mut noise = 0.0;
         (0..120)
             .map(|x| {
-                noise = 0.5 * noise + chance.below(1000) as f64 - 499.5;
+                noise = 0.5 * noise + random.below(1000) as f64 - 499.5;
                 (f64::from(x), slope * f64::from(x) + noise)
             })
             .collect()

@@ -10,13 +10,13 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 
-use super::Secure;
-use super::exchange::Exchange;
-use super::fault::Fault;
-use super::jar::Jar;
-use super::response::{Reader, Step};
-use super::socket::Socket;
-use super::websocket::Opening;
+use super::TlsClient;
+use super::exchange::PreparedExchange;
+use super::fault::LoadFault;
+use super::response::{ReadProgress, ResponseReader};
+use super::socket::LoadSocket;
+use super::websocket::WebSocketOpening;
+use crate::load::cookie_jar::CookieJar;
 use crate::wire::fields;
 
 /// The header in which a client says which exchange this is.
@@ -24,7 +24,7 @@ const ID_HEADER: &str = "X-Request-Id";
 
 /// What a client is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ClientStage {
     /// Nothing; its connection may be open.
     Idle,
     /// Connecting or sending the request.
@@ -37,7 +37,7 @@ pub(super) enum Stage {
 
 /// What came of a turn.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum ClientStep {
     /// Nothing to report; wait for the next event.
     Wait,
     /// The answer is complete and correct.
@@ -53,12 +53,12 @@ pub(super) enum Turn {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Client {
-    pub(super) socket: Option<Socket>,
-    secure: Option<Secure>,
+pub(super) struct LoadClient {
+    pub(super) socket: Option<LoadSocket>,
+    secure: Option<TlsClient>,
     /// Which of its connections this is: tells late events of an earlier one.
     pub(super) serial: u32,
-    pub(super) stage: Stage,
+    pub(super) stage: ClientStage,
     /// Intended start of the exchange, ns.
     pub(super) due: u64,
     /// Real start of the exchange, ns.
@@ -69,10 +69,10 @@ pub(super) struct Client {
     /// Bytes that it may still send and read before it is allowed more.
     allowance: usize,
     is_paced: bool,
-    reader: Reader,
+    reader: ResponseReader,
     /// The opening of a tunnel that is not answered yet.
-    opening: Option<Opening>,
-    jar: Jar,
+    opening: Option<WebSocketOpening>,
+    jar: CookieJar,
     /// The id of its exchange, or of its tunnel; empty without.
     pub(super) id: String,
     /// The request, or the opening, with the id in it.
@@ -80,23 +80,23 @@ pub(super) struct Client {
     source: usize,
 }
 
-impl Client {
+impl LoadClient {
     /// A client that speaks TLS as `secure` says, if it is given. `is_paced`: it sends and reads what it is allowed to, and no more.
-    pub(super) fn new(secure: Option<Secure>, is_paced: bool) -> Self {
+    pub(super) fn new(secure: Option<TlsClient>, is_paced: bool) -> Self {
         Self {
             socket: None,
             secure,
             serial: 0,
-            stage: Stage::Idle,
+            stage: ClientStage::Idle,
             due: 0,
             began: 0,
             exchange: 0,
             sent: 0,
             allowance: usize::MAX,
             is_paced,
-            reader: Reader::default(),
+            reader: ResponseReader::default(),
             opening: None,
-            jar: Jar::default(),
+            jar: CookieJar::default(),
             id: String::new(),
             signed: Vec::new(),
             source: 0,
@@ -104,17 +104,17 @@ impl Client {
     }
 
     /// Readies it for `exchange`, number `number`, that was to begin at `due` and begins at `now`.
-    pub(super) fn begin(&mut self, number: usize, exchange: &Exchange, due: u64, now: u64) {
+    pub(super) fn begin(&mut self, number: usize, exchange: &PreparedExchange, due: u64, now: u64) {
         (self.exchange, self.due, self.began) = (number, due, now);
         self.jar.prepare(number, exchange);
         self.sent = 0;
         self.allowance = if self.is_paced { 0 } else { usize::MAX };
         self.reader.reset(exchange);
-        self.stage = Stage::Sending;
+        self.stage = ClientStage::Sending;
     }
 
     /// Gives what it begins an id that it tells the target: a request, or the tunnel that it opens.
-    pub(super) fn sign(&mut self, id: String, exchange: &Exchange) {
+    pub(super) fn sign(&mut self, id: String, exchange: &PreparedExchange) {
         let request = exchange.opening.as_ref().unwrap_or(&exchange.request);
         let head_len = fields::head_len(request).unwrap_or_default();
         let (head, body) = request.split_at(head_len);
@@ -132,31 +132,31 @@ impl Client {
     }
 
     /// Starts a connection, from another source address where the last has no free port.
-    pub(super) fn open(&mut self, target: SocketAddr, exchange: &Exchange) -> Result<(), Fault> {
+    pub(super) fn open(&mut self, target: SocketAddr, exchange: &PreparedExchange) -> Result<(), LoadFault> {
         for _ in 0..SOURCES {
             match connect(target, self.source, self.is_paced) {
                 Ok(socket) => {
-                    let socket = Socket::new(socket, self.secure.as_ref());
-                    self.socket = Some(socket.map_err(|error| Fault::Connect(error.to_string()))?);
+                    let socket = LoadSocket::new(socket, self.secure.as_ref());
+                    self.socket = Some(socket.map_err(|error| LoadFault::Connect(error.to_string()))?);
                     self.serial = self.serial.wrapping_add(1);
-                    self.opening = exchange.opening.as_ref().map(|_| Opening::default());
+                    self.opening = exchange.opening.as_ref().map(|_| WebSocketOpening::default());
                     return Ok(());
                 }
                 Err(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => self.source = (self.source + 1) % SOURCES,
-                Err(error) => return Err(Fault::Connect(io::Error::from(error).to_string())),
+                Err(error) => return Err(LoadFault::Connect(io::Error::from(error).to_string())),
             }
         }
-        Err(Fault::NoSourcePort)
+        Err(LoadFault::NoSourcePort)
     }
 
     /// Drops the connection.
     pub(super) fn close(&mut self) {
         self.socket = None;
-        self.stage = Stage::Idle;
+        self.stage = ClientStage::Idle;
     }
 
     /// Sends what is left of the request; true when all is sent.
-    pub(super) fn send(&mut self, exchange: &Exchange) -> Result<bool, Fault> {
+    pub(super) fn send(&mut self, exchange: &PreparedExchange) -> Result<bool, LoadFault> {
         let Some(socket) = &mut self.socket else { return Ok(false) };
         let request = match (&self.opening, &exchange.opening) {
             (Some(_), Some(_)) | (None, None) if !self.id.is_empty() => &self.signed,
@@ -176,42 +176,47 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    return Err(match Fault::of(&error) {
-                        Fault::Transport(reason) if self.sent == 0 => Fault::Connect(reason),
+                    return Err(match LoadFault::of(&error) {
+                        LoadFault::Transport(reason) if self.sent == 0 => LoadFault::Connect(reason),
                         fault => fault,
                     });
                 }
             }
         }
-        self.stage = Stage::Receiving;
+        self.stage = ClientStage::Receiving;
         Ok(true)
     }
 
     /// Receives until there is no more for now. `ends`: the kernel says that the target has closed.
-    pub(super) fn receive(&mut self, buf: &mut [u8], exchange: &Exchange, ends: bool) -> Result<Turn, Fault> {
+    pub(super) fn receive(
+        &mut self,
+        buf: &mut [u8],
+        exchange: &PreparedExchange,
+        ends: bool,
+    ) -> Result<ClientStep, LoadFault> {
         loop {
-            let Some(socket) = &mut self.socket else { return Ok(Turn::Wait) };
+            let Some(socket) = &mut self.socket else { return Ok(ClientStep::Wait) };
             let room = buf.len().min(self.allowance);
             if room == 0 {
-                return Ok(Turn::Wait);
+                return Ok(ClientStep::Wait);
             }
             let buf = &mut buf[..room];
             let len = match socket.receive(buf) {
                 Ok(len) => len,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Turn::Wait),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(ClientStep::Wait),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Fault::of(&error)),
+                Err(error) => return Err(LoadFault::of(&error)),
             };
             self.allowance = self.allowance.saturating_sub(len);
             let goes_on = ends || !socket.is_drained(len, buf.len());
             match self.stage {
-                Stage::Idle | Stage::Closing if len == 0 => return Ok(Turn::Ended),
-                Stage::Idle | Stage::Closing => return Err(Fault::Surplus),
-                Stage::Sending | Stage::Receiving if len == 0 => {
+                ClientStage::Idle | ClientStage::Closing if len == 0 => return Ok(ClientStep::Ended),
+                ClientStage::Idle | ClientStage::Closing => return Err(LoadFault::Surplus),
+                ClientStage::Sending | ClientStage::Receiving if len == 0 => {
                     let step = self.reader.end(&exchange.expected)?;
                     return Ok(self.note(step));
                 }
-                Stage::Sending | Stage::Receiving => {}
+                ClientStage::Sending | ClientStage::Receiving => {}
             }
             if let Some(opening) = &mut self.opening {
                 if opening.feed(&buf[..len])? {
@@ -220,29 +225,29 @@ impl Client {
                 if goes_on {
                     continue;
                 }
-                return Ok(Turn::Wait);
+                return Ok(ClientStep::Wait);
             }
             match self.reader.feed(&buf[..len], &exchange.expected)? {
-                Step::More if goes_on => {}
-                Step::More => return Ok(Turn::Wait),
-                done @ Step::Done { .. } => return Ok(self.note(done)),
+                ReadProgress::More if goes_on => {}
+                ReadProgress::More => return Ok(ClientStep::Wait),
+                done @ ReadProgress::Done { .. } => return Ok(self.note(done)),
             }
         }
     }
 
     /// Sends the message for which the tunnel was opened.
-    fn begin_frames(&mut self, exchange: &Exchange) -> Result<(), Fault> {
+    fn begin_frames(&mut self, exchange: &PreparedExchange) -> Result<(), LoadFault> {
         self.opening = None;
         self.sent = 0;
-        self.stage = Stage::Sending;
+        self.stage = ClientStage::Sending;
         self.send(exchange).map(|_| ())
     }
 
     /// Notes how far the answer has come; with the last byte of it, its cookie.
-    fn note(&mut self, step: Step) -> Turn {
-        let Step::Done { closes } = step else { return Turn::Wait };
+    fn note(&mut self, step: ReadProgress) -> ClientStep {
+        let ReadProgress::Done { closes } = step else { return ClientStep::Wait };
         let gives_cookie = self.reader.set_cookie().is_some_and(|cookie| self.jar.keep(cookie));
-        Turn::Answered { closes, gives_cookie }
+        ClientStep::Answered { closes, gives_cookie }
     }
 }
 

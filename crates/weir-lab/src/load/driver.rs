@@ -15,11 +15,14 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustls::HandshakeKind;
 
-use super::client::{Client, Stage, Turn};
-use super::fault::Fault;
+use super::client::{ClientStage, ClientStep, LoadClient};
+use super::fault::LoadFault;
 use super::series::Series;
-use super::socket::Socket;
-use super::{Arrival, Choice, Connections, Event, Exchange, Failed, Outcome, Plan, Progress, Secure};
+use super::socket::LoadSocket;
+use super::{
+    Connections, ExchangeOrder, FailedExchange, LoadOutcome, LoadPattern, LoadPlan, LoadProgress,
+    PreparedExchange, TlsClient, TracedExchange,
+};
 use crate::clock;
 
 /// Events taken from the kernel at once.
@@ -40,10 +43,10 @@ pub fn histogram() -> Histogram<u64> {
 ///
 /// # Errors
 /// When the event queue cannot be made. What goes wrong with exchanges is in the outcome.
-pub fn run(plan: &Plan, progress: &Progress) -> io::Result<Outcome> {
+pub fn run(plan: &LoadPlan, progress: &LoadProgress) -> io::Result<LoadOutcome> {
     // The default slack of 50 us would make every constant-rate request late by that much.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-    let _priority = (plan.arrival != Arrival::Closed).then(Priority::raise);
+    let _priority = (plan.arrival != LoadPattern::Closed).then(RaisedPriority::raise);
     let mut driver = Driver::new(plan, progress)?;
     driver.run()?;
     let now = driver.now();
@@ -53,14 +56,14 @@ pub fn run(plan: &Plan, progress: &Progress) -> io::Result<Outcome> {
 
 /// The right to run before the origin on the CPU that both share: else a request starts late whenever the origin is at
 /// work, and all targets are told to be slow. Given back when dropped.
-struct Priority {
+struct RaisedPriority {
     before: Option<i32>,
 }
 
 /// The highest priority there is (`setpriority(2)`).
 const PRIORITY_MAX: i32 = -20;
 
-impl Priority {
+impl RaisedPriority {
     /// Raises that of the calling thread. Without the right to do so it stays as it is, and the lateness shows it.
     fn raise() -> Self {
         let thread = Some(rustix::thread::gettid());
@@ -70,7 +73,7 @@ impl Priority {
     }
 }
 
-impl Drop for Priority {
+impl Drop for RaisedPriority {
     fn drop(&mut self) {
         if let Some(before) = self.before {
             let _lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), before);
@@ -84,15 +87,15 @@ fn token(serial: u32, index: usize) -> u64 {
 }
 
 struct Driver<'a> {
-    plan: &'a Plan,
-    progress: &'a Progress,
+    plan: &'a LoadPlan,
+    progress: &'a LoadProgress,
     epoll: OwnedFd,
-    clients: Vec<Client>,
+    clients: Vec<LoadClient>,
     buf: Box<[u8]>,
     start: Instant,
     from: u64,
     to: u64,
-    outcome: Outcome,
+    outcome: LoadOutcome,
     /// Exchanges completed since the start.
     completed: u64,
     /// Exchanges begun and not yet over.
@@ -112,16 +115,18 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(plan: &'a Plan, progress: &'a Progress) -> io::Result<Self> {
+    fn new(plan: &'a LoadPlan, progress: &'a LoadProgress) -> io::Result<Self> {
         let from = plan.warm_up.as_nanos() as u64;
         let to = from + plan.window.as_nanos() as u64;
-        let outcome = Outcome::at_start(clock::uptime_ns(), plan.window);
+        let outcome = LoadOutcome::at_start(clock::uptime_ns(), plan.window);
         Ok(Self {
             plan,
             progress,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             clients: (0..plan.clients)
-                .map(|_| Client::new(plan.secure.as_ref().map(Secure::for_client), plan.pace.is_some()))
+                .map(|_| {
+                    LoadClient::new(plan.secure.as_ref().map(TlsClient::for_client), plan.pace.is_some())
+                })
                 .collect(),
             buf: vec![0; 64 * 1024].into_boxed_slice(),
             start: clock::now(),
@@ -146,7 +151,7 @@ impl<'a> Driver<'a> {
 
     fn run(&mut self) -> io::Result<()> {
         match self.plan.arrival {
-            Arrival::Closed => (0..self.clients.len()).for_each(|index| self.begin(index, self.now())),
+            LoadPattern::Closed => (0..self.clients.len()).for_each(|index| self.begin(index, self.now())),
             _ => self.free.extend(0..self.clients.len()),
         }
         let mut events = Vec::with_capacity(EVENTS);
@@ -173,7 +178,7 @@ impl<'a> Driver<'a> {
             for event in &events {
                 self.serve(event.data.u64(), event.flags);
                 // Answers must not hold up what is due meanwhile.
-                if self.plan.arrival != Arrival::Closed {
+                if self.plan.arrival != LoadPattern::Closed {
                     self.issue(self.now());
                 }
             }
@@ -212,7 +217,7 @@ impl<'a> Driver<'a> {
     }
 
     /// The exchange that client `index` is at.
-    fn exchange(&self, index: usize) -> &'a Exchange {
+    fn exchange(&self, index: usize) -> &'a PreparedExchange {
         &self.plan.exchanges[self.clients[index].exchange]
     }
 
@@ -220,8 +225,8 @@ impl<'a> Driver<'a> {
     fn begin(&mut self, index: usize, due: u64) {
         let now = self.now();
         let number = match self.plan.choice {
-            Choice::ByClient => index,
-            Choice::InTurn => self.begun,
+            ExchangeOrder::ByClient => index,
+            ExchangeOrder::InTurn => self.begun,
         };
         let number = number % self.plan.exchanges.len();
         let (client, exchange) = (&mut self.clients[index], &self.plan.exchanges[number]);
@@ -244,7 +249,7 @@ impl<'a> Driver<'a> {
         match sent {
             Ok(sent) => {
                 if let Some(error) = self.watch(index, is_new, sent) {
-                    self.fail(index, &Fault::Connect(error.to_string()));
+                    self.fail(index, &LoadFault::Connect(error.to_string()));
                 }
             }
             Err(fault) => self.fail(index, &fault),
@@ -283,7 +288,7 @@ impl<'a> Driver<'a> {
         if client.serial != (token >> 32) as u32 || client.socket.is_none() {
             return;
         }
-        if client.stage == Stage::Sending
+        if client.stage == ClientStage::Sending
             && let Err(fault) = client.send(exchange)
         {
             return self.fail(index, &fault);
@@ -294,18 +299,18 @@ impl<'a> Driver<'a> {
         }
         let ends = flags.intersects(ends);
         let mut turn = client.receive(&mut self.buf, exchange, ends);
-        if let Ok(Turn::Answered { closes, gives_cookie }) = turn {
+        if let Ok(ClientStep::Answered { closes, gives_cookie }) = turn {
             self.outcome.cookies += u64::from(gives_cookie);
             self.answered(index, closes || ends);
-            if self.clients[index].stage != Stage::Closing || !ends {
+            if self.clients[index].stage != ClientStage::Closing || !ends {
                 return;
             }
             // The end has arrived along with the answer; there will be no other event for it.
             turn = self.clients[index].receive(&mut self.buf, exchange, ends);
         }
         match turn {
-            Ok(Turn::Wait | Turn::Answered { .. }) => {}
-            Ok(Turn::Ended) => self.ended(index),
+            Ok(ClientStep::Wait | ClientStep::Answered { .. }) => {}
+            Ok(ClientStep::Ended) => self.ended(index),
             Err(fault) => self.fail(index, &fault),
         }
     }
@@ -314,8 +319,15 @@ impl<'a> Driver<'a> {
     fn keep(&mut self, index: usize, is_answered: bool) {
         if self.plan.trace {
             let ended = self.now();
-            let &Client { exchange, due, began, .. } = &self.clients[index];
-            self.outcome.trace.push(Event { client: index, exchange, due, began, ended, is_answered });
+            let &LoadClient { exchange, due, began, .. } = &self.clients[index];
+            self.outcome.trace.push(TracedExchange {
+                client: index,
+                exchange,
+                due,
+                began,
+                ended,
+                is_answered,
+            });
         }
     }
 
@@ -326,21 +338,21 @@ impl<'a> Driver<'a> {
         self.keep(index, true);
         self.series.answered(now, now - due);
         self.completed += 1;
-        let at = if self.plan.arrival == Arrival::Closed { now } else { due };
+        let at = if self.plan.arrival == LoadPattern::Closed { now } else { due };
         if at >= self.from && at < self.to {
             self.outcome.exchanges += 1;
             self.outcome.latency.saturating_record(now - due);
-            match self.clients[index].socket.as_mut().and_then(Socket::take_handshake) {
+            match self.clients[index].socket.as_mut().and_then(LoadSocket::take_handshake) {
                 Some(HandshakeKind::Resumed) => self.outcome.resumed_handshakes += 1,
                 Some(_) => self.outcome.full_handshakes += 1,
                 None => {}
             }
         }
         match self.plan.connections {
-            Connections::PerExchange => self.clients[index].stage = Stage::Closing,
+            Connections::PerExchange => self.clients[index].stage = ClientStage::Closing,
             Connections::Kept => {
                 self.active -= 1;
-                self.clients[index].stage = Stage::Idle;
+                self.clients[index].stage = ClientStage::Idle;
                 if closes {
                     self.outcome.closed_by_target += 1;
                     self.clients[index].close();
@@ -352,7 +364,7 @@ impl<'a> Driver<'a> {
 
     /// The target closed, after an answer or between exchanges.
     fn ended(&mut self, index: usize) {
-        let was_closing = self.clients[index].stage == Stage::Closing;
+        let was_closing = self.clients[index].stage == ClientStage::Closing;
         self.clients[index].close();
         if was_closing {
             self.active -= 1;
@@ -363,16 +375,16 @@ impl<'a> Driver<'a> {
     }
 
     /// Counts a fault; the client starts afresh with its next exchange, after a rest.
-    fn fail(&mut self, index: usize, fault: &Fault) {
+    fn fail(&mut self, index: usize, fault: &LoadFault) {
         let stage = self.clients[index].stage;
-        let was_active = stage != Stage::Idle;
-        if was_active && stage != Stage::Closing {
+        let was_active = stage != ClientStage::Idle;
+        if was_active && stage != ClientStage::Closing {
             self.keep(index, false);
         }
         if let Some(failed) = &self.progress.failed {
             let id = self.clients[index].id.clone();
             // Nobody listens any more: it is counted all the same.
-            let _ = failed.send(Failed { fault: fault.clone(), id });
+            let _ = failed.send(FailedExchange { fault: fault.clone(), id });
         }
         self.clients[index].close();
         self.outcome.faults.note(fault);
@@ -380,7 +392,7 @@ impl<'a> Driver<'a> {
         if was_active {
             self.active -= 1;
             match self.plan.arrival {
-                Arrival::Closed => self.resting.push(index),
+                LoadPattern::Closed => self.resting.push(index),
                 _ => self.free.push_back(index),
             }
         }
@@ -389,8 +401,8 @@ impl<'a> Driver<'a> {
     /// What a client does after an exchange.
     fn next(&mut self, index: usize, now: u64) {
         match self.plan.arrival {
-            Arrival::Closed if now < self.to => self.begin(index, now),
-            Arrival::Closed => {}
+            LoadPattern::Closed if now < self.to => self.begin(index, now),
+            LoadPattern::Closed => {}
             _ => match self.waiting.pop_front() {
                 Some(due) => self.begin(index, due),
                 None => self.free.push_back(index),
@@ -403,7 +415,7 @@ impl<'a> Driver<'a> {
         let bytes = (pace * SWEEP / 1_000_000_000).max(1) as usize;
         for index in 0..self.clients.len() {
             let client = &mut self.clients[index];
-            if client.stage != Stage::Idle {
+            if client.stage != ClientStage::Idle {
                 client.allow(bytes);
                 let token = token(client.serial, index);
                 self.serve(token, epoll::EventFlags::IN);
@@ -420,9 +432,9 @@ impl<'a> Driver<'a> {
         let timeout = self.plan.timeout.as_nanos() as u64;
         for index in 0..self.clients.len() {
             let client = &self.clients[index];
-            if client.stage != Stage::Idle && now.saturating_sub(client.began) > timeout {
-                let closing = client.stage == Stage::Closing;
-                self.fail(index, if closing { &Fault::KeptOpen } else { &Fault::Timeout });
+            if client.stage != ClientStage::Idle && now.saturating_sub(client.began) > timeout {
+                let closing = client.stage == ClientStage::Closing;
+                self.fail(index, if closing { &LoadFault::KeptOpen } else { &LoadFault::Timeout });
             }
         }
         for index in std::mem::take(&mut self.resting) {

@@ -8,14 +8,14 @@ use crate::wire::{checksum, pattern};
 
 /// The body an answer must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedBody {
     /// The body pattern, so many bytes of it.
     Pattern(u64),
     /// These bytes.
     Literal(Vec<u8>),
 }
 
-impl Expected {
+impl ExpectedBody {
     /// Length of the body, in bytes.
     pub fn len(&self) -> u64 {
         match self {
@@ -41,18 +41,18 @@ impl Expected {
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub struct Exchange {
+pub struct PreparedExchange {
     /// The request, head and body, or a frame.
     pub request: Vec<u8>,
     /// The answer's body; behind an opening, the whole answer.
-    pub expected: Expected,
+    pub expected: ExpectedBody,
     /// What a new connection begins with: the opening of WebSocket, after which requests and answers are frames.
     pub opening: Option<Vec<u8>>,
 }
 
 /// What the requests of a load look like.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape<'a> {
+pub struct RequestShape<'a> {
     /// Host field.
     pub host: &'a str,
     /// Target, for requests without a body.
@@ -74,13 +74,17 @@ const BODIES: usize = 64;
 pub const OWN_FIELDS: &str = "User-Agent: weir-lab\r\nAccept: */*\r\n";
 
 /// Prepares the requests of a load.
-pub fn prepare(shape: &Shape<'_>) -> Vec<Exchange> {
+pub fn prepare(shape: &RequestShape<'_>) -> Vec<PreparedExchange> {
     let connection = if shape.close { "Connection: close\r\n" } else { "" };
     let fields = format!("Host: {}\r\n{OWN_FIELDS}{connection}", shape.host);
     let cookie = shape.cookie.map_or_else(String::new, |cookie| format!("Cookie: {cookie}\r\n"));
     if shape.body_len == 0 {
         let request = format!("GET {} HTTP/1.1\r\n{fields}{cookie}\r\n", shape.path).into_bytes();
-        return vec![Exchange { request, expected: Expected::Pattern(shape.answer_len), opening: None }];
+        return vec![PreparedExchange {
+            request,
+            expected: ExpectedBody::Pattern(shape.answer_len),
+            opening: None,
+        }];
     }
     let head = format!(
         "POST /checksum HTTP/1.1\r\n{fields}Content-Type: text/plain\r\nContent-Length: {}\r\n{cookie}\r\n",
@@ -95,15 +99,15 @@ pub fn prepare(shape: &Shape<'_>) -> Vec<Exchange> {
                 .skip(number)
                 .take(shape.body_len)
                 .collect();
-            let expected = Expected::Literal(checksum::line_for(&body).into_bytes());
-            Exchange { request: [head.as_bytes(), &body].concat(), expected, opening: None }
+            let expected = ExpectedBody::Literal(checksum::line_for(&body).into_bytes());
+            PreparedExchange { request: [head.as_bytes(), &body].concat(), expected, opening: None }
         })
         .collect()
 }
 
 /// What requests look like that say who sends them: a journal then says which server they came to.
 #[derive(Debug, Clone, Copy)]
-pub struct Signed {
+pub struct SignedRequest {
     /// Host field.
     pub host: SocketAddr,
     /// How long a server works on each.
@@ -113,13 +117,13 @@ pub struct Signed {
 }
 
 /// Prepares a request that is signed with number `client`.
-pub fn sign(signed: &Signed, client: usize) -> Exchange {
-    let Signed { host, service, body_len } = *signed;
+pub fn sign(signed: &SignedRequest, client: usize) -> PreparedExchange {
+    let SignedRequest { host, service, body_len } = *signed;
     let millis = service.as_millis();
     let (method, length, expected) = match body_len {
-        0 => (format!("GET /delay/{millis}"), String::new(), Expected::Pattern(crate::origin::PAGE_LEN)),
+        0 => (format!("GET /delay/{millis}"), String::new(), ExpectedBody::Pattern(crate::origin::PAGE_LEN)),
         len => {
-            let expected = Expected::Literal(checksum::line_for(pattern::run(0, len)).into_bytes());
+            let expected = ExpectedBody::Literal(checksum::line_for(pattern::run(0, len)).into_bytes());
             (format!("POST /checksum/delay/{millis}"), format!("Content-Length: {len}\r\n"), expected)
         }
     };
@@ -127,18 +131,23 @@ pub fn sign(signed: &Signed, client: usize) -> Exchange {
         "{method}/client/{client} HTTP/1.1\r\nHost: {host}\r\n{OWN_FIELDS}\
          {CLIENT_HEADER}: client-{client}\r\n{length}\r\n"
     );
-    Exchange { request: [head.as_bytes(), pattern::run(0, body_len)].concat(), expected, opening: None }
+    PreparedExchange {
+        request: [head.as_bytes(), pattern::run(0, body_len)].concat(),
+        expected,
+        opening: None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Expected, Shape, prepare};
+    use super::{ExpectedBody, RequestShape, prepare};
     use crate::wire::pattern;
 
     #[test]
     fn bodies_differ_between_clients() {
         let host = "127.0.0.1:80";
-        let shape = Shape { host, path: "/", body_len: 1024, answer_len: 0, close: true, cookie: None };
+        let shape =
+            RequestShape { host, path: "/", body_len: 1024, answer_len: 0, close: true, cookie: None };
         let exchanges = prepare(&shape);
         assert_eq!(exchanges.len(), 64);
         for pair in exchanges.windows(2) {
@@ -155,8 +164,14 @@ mod tests {
     fn a_cookie_of_the_application_is_the_last_field() {
         let host = "127.0.0.1:80";
         for body_len in [0, 3] {
-            let shape =
-                Shape { host, path: "/", body_len, answer_len: 0, close: true, cookie: Some("session=5") };
+            let shape = RequestShape {
+                host,
+                path: "/",
+                body_len,
+                answer_len: 0,
+                close: true,
+                cookie: Some("session=5"),
+            };
             let text = String::from_utf8(prepare(&shape)[0].request.clone()).unwrap();
             let head = text.split("\r\n\r\n").next().unwrap();
             assert!(head.ends_with("\r\nCookie: session=5"), "{text}");
@@ -165,10 +180,10 @@ mod tests {
 
     #[test]
     fn a_body_is_checked_piece_by_piece() {
-        let expected = Expected::Pattern(700);
+        let expected = ExpectedBody::Pattern(700);
         assert!(expected.matches(0, pattern::run(0, 700)) && expected.matches(600, pattern::run(600, 100)));
         assert!(!expected.matches(600, pattern::run(600, 101)) && !expected.matches(1, pattern::run(0, 5)));
-        let expected = Expected::Literal(b"abc".to_vec());
+        let expected = ExpectedBody::Literal(b"abc".to_vec());
         assert!(expected.matches(1, b"bc") && !expected.matches(1, b"bcd") && !expected.matches(9, b"a"));
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why an exchange was not answered correctly.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum LoadFault {
     /// No connection; the operating system's reason.
     Connect(String),
     /// Sending or receiving failed; the operating system's reason.
@@ -39,7 +39,7 @@ const SHOWN_MAX: usize = 200;
 /// The word for connections that were reset.
 pub const RESET: &str = "reset";
 
-impl Fault {
+impl LoadFault {
     /// What sending or receiving on an open connection failed with.
     pub fn of(error: &std::io::Error) -> Self {
         use std::io::ErrorKind as E;
@@ -68,7 +68,7 @@ impl Fault {
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for LoadFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Connect(reason) => write!(f, "could not connect: {reason}"),
@@ -105,7 +105,7 @@ const EXAMPLES_MAX: usize = 5;
 
 impl Faults {
     /// Counts one fault.
-    pub fn note(&mut self, fault: &Fault) {
+    pub fn note(&mut self, fault: &LoadFault) {
         self.note_many(fault.kind(), 1, || fault.to_string());
     }
 
@@ -156,16 +156,16 @@ impl std::fmt::Display for Faults {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, Faults};
+    use super::{Faults, LoadFault};
 
     #[test]
     fn faults_are_counted_by_kind_and_the_first_are_kept() {
         let mut faults = Faults::default();
         assert!(faults.is_empty());
         for _ in 0..9 {
-            faults.note(&Fault::Timeout);
+            faults.note(&LoadFault::Timeout);
         }
-        faults.note(&Fault::Status(502, "HTTP/1.1 502 Bad Gateway".to_owned()));
+        faults.note(&LoadFault::Status(502, "HTTP/1.1 502 Bad Gateway".to_owned()));
         faults.note_many("refused", 0, || unreachable!("none to describe"));
         assert_eq!((faults.total, faults.kinds["timeout"], faults.kinds["status"]), (10, 9, 1));
         assert_eq!(faults.examples.len(), 5);

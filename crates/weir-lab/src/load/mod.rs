@@ -7,14 +7,14 @@
 
 pub mod tool;
 pub mod unfinished;
-pub mod held;
+pub mod held_connections;
 pub mod probe;
 pub mod driver;
 pub mod series;
 mod client;
 pub mod websocket;
 pub mod response;
-mod jar;
+mod cookie_jar;
 mod socket;
 pub mod tls;
 pub mod exchange;
@@ -29,10 +29,10 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-pub use exchange::Exchange;
-pub use fault::{Fault, Faults};
+pub use exchange::PreparedExchange;
+pub use fault::{Faults, LoadFault};
 pub use series::Second;
-pub use tls::Secure;
+pub use tls::TlsClient;
 
 /// What becomes of a connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub enum Connections {
 
 /// When exchanges begin.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Arrival {
+pub enum LoadPattern {
     /// Each client begins the next when the last is complete.
     Closed,
     /// So many per second, evenly spaced, over all clients.
@@ -61,7 +61,7 @@ pub enum Arrival {
     },
 }
 
-impl Arrival {
+impl LoadPattern {
     /// Requests per second at first; `None` of a closed loop.
     pub fn rate(self) -> Option<f64> {
         match self {
@@ -89,7 +89,7 @@ impl Arrival {
 
 /// Which of the prepared exchanges comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choice {
+pub enum ExchangeOrder {
     /// Client `n` always sends number `n` modulo their count.
     ByClient,
     /// One after the other, whichever client sends them.
@@ -98,7 +98,7 @@ pub enum Choice {
 
 /// One exchange of a run, in nanoseconds since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub struct TracedExchange {
     /// Who did it.
     pub client: usize,
     /// Which of the prepared exchanges it was.
@@ -113,7 +113,7 @@ pub struct Event {
     pub is_answered: bool,
 }
 
-impl Event {
+impl TracedExchange {
     /// From the intended start to the end.
     pub fn latency_ns(&self) -> u64 {
         self.ended.saturating_sub(self.due)
@@ -122,21 +122,21 @@ impl Event {
 
 /// One run of the driver.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct LoadPlan {
     /// Where to connect.
     pub target: SocketAddr,
     /// How the clients speak TLS, if they do.
-    pub secure: Option<Secure>,
+    pub secure: Option<TlsClient>,
     /// What to send.
-    pub exchanges: Vec<Exchange>,
+    pub exchanges: Vec<PreparedExchange>,
     /// Which of them comes next.
-    pub choice: Choice,
+    pub choice: ExchangeOrder,
     /// Number of simulated clients.
     pub clients: usize,
     /// Whether they keep their connections.
     pub connections: Connections,
     /// When exchanges begin.
-    pub arrival: Arrival,
+    pub arrival: LoadPattern,
     /// Time before the window in which nothing is counted.
     pub warm_up: Duration,
     /// Length of the window that is counted.
@@ -155,27 +155,27 @@ pub struct Plan {
 
 /// What a run of the driver shows while it runs; written by the driver alone, except `stop`.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct LoadProgress {
     /// Exchanges completed since the start, warm-up included.
     pub exchanges: AtomicU64,
     /// Set from outside to end the run early.
     pub stop: AtomicBool,
     /// Told every exchange that fails, at once.
-    pub failed: Option<Sender<Failed>>,
+    pub failed: Option<Sender<FailedExchange>>,
 }
 
 /// An exchange that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedExchange {
     /// How.
-    pub fault: Fault,
+    pub fault: LoadFault,
     /// Its id, or that of its tunnel; empty without.
     pub id: String,
 }
 
 /// What a run of the driver found out.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct LoadOutcome {
     /// Exchanges of the window that were answered correctly.
     pub exchanges: u64,
     /// Length of the window.
@@ -203,12 +203,12 @@ pub struct Outcome {
     /// Its start, in nanoseconds of `clock::uptime_ns`.
     pub started_ns: u64,
     /// Every exchange of the run that is over, warm-up included, in the order in which they ended; if the plan says so.
-    pub trace: Vec<Event>,
+    pub trace: Vec<TracedExchange>,
     /// The whole seconds of the window.
     pub seconds: Vec<Second>,
 }
 
-impl Outcome {
+impl LoadOutcome {
     /// Of a run that begins at `started_ns` and counts for the length of `window`.
     pub fn at_start(started_ns: u64, window: Duration) -> Self {
         Self {

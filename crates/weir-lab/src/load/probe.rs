@@ -8,12 +8,12 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use rustls::{ClientConnection, StreamOwned};
 
-use super::Secure;
+use super::TlsClient;
 use super::client::source_addr;
-use super::exchange::Exchange;
-use super::fault::Fault;
-use super::response::{Reader, Step};
-use super::websocket::Opening;
+use super::exchange::PreparedExchange;
+use super::fault::LoadFault;
+use super::response::{ReadProgress, ResponseReader};
+use super::websocket::WebSocketOpening;
 
 /// Connects from source number `source`, sends `exchange`, checks the answer; gives the connection back.
 ///
@@ -22,10 +22,10 @@ use super::websocket::Opening;
 pub fn once(
     target: SocketAddr,
     source: usize,
-    exchange: &Exchange,
+    exchange: &PreparedExchange,
     timeout: Duration,
-) -> Result<TcpStream, Fault> {
-    let stream = connect(target, source).map_err(|error| Fault::Connect(error.to_string()))?;
+) -> Result<TcpStream, LoadFault> {
+    let stream = connect(target, source).map_err(|error| LoadFault::Connect(error.to_string()))?;
     if let Some(opening) = &exchange.opening {
         open(&stream, opening, timeout)?;
     }
@@ -39,14 +39,14 @@ pub fn once(
 /// The fault of the exchange.
 pub fn once_secure(
     target: SocketAddr,
-    secure: &Secure,
-    exchange: &Exchange,
+    secure: &TlsClient,
+    exchange: &PreparedExchange,
     timeout: Duration,
-) -> Result<(), Fault> {
-    let stream = connect(target, 0).map_err(|error| Fault::Connect(error.to_string()))?;
+) -> Result<(), LoadFault> {
+    let stream = connect(target, 0).map_err(|error| LoadFault::Connect(error.to_string()))?;
     stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
     let session = ClientConnection::new(Arc::clone(&secure.config), secure.name.clone())
-        .map_err(|error| Fault::Connect(error.to_string()))?;
+        .map_err(|error| LoadFault::Connect(error.to_string()))?;
     ask(&mut StreamOwned::new(session, stream), exchange)
 }
 
@@ -54,45 +54,49 @@ pub fn once_secure(
 ///
 /// # Errors
 /// The fault of the exchange.
-pub fn again(mut stream: &TcpStream, exchange: &Exchange, timeout: Duration) -> Result<(), Fault> {
+pub fn again(
+    mut stream: &TcpStream,
+    exchange: &PreparedExchange,
+    timeout: Duration,
+) -> Result<(), LoadFault> {
     stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
     ask(&mut stream, exchange)
 }
 
-fn ask(stream: &mut (impl io::Read + io::Write), exchange: &Exchange) -> Result<(), Fault> {
+fn ask(stream: &mut (impl io::Read + io::Write), exchange: &PreparedExchange) -> Result<(), LoadFault> {
     stream.write_all(&exchange.request).map_err(|error| failed(&error))?;
-    let (mut reader, mut buf) = (Reader::default(), [0; 16 * 1024]);
+    let (mut reader, mut buf) = (ResponseReader::default(), [0; 16 * 1024]);
     reader.reset(exchange);
     loop {
         let step = match stream.read(&mut buf).map_err(|error| failed(&error))? {
             0 => reader.end(&exchange.expected)?,
             len => reader.feed(&buf[..len], &exchange.expected)?,
         };
-        if let Step::Done { .. } = step {
+        if let ReadProgress::Done { .. } = step {
             return Ok(());
         }
     }
 }
 
 /// Opens a tunnel on a new connection.
-fn open(mut stream: &TcpStream, opening: &[u8], timeout: Duration) -> Result<(), Fault> {
+fn open(mut stream: &TcpStream, opening: &[u8], timeout: Duration) -> Result<(), LoadFault> {
     stream.set_read_timeout(Some(timeout)).map_err(|error| failed(&error))?;
     stream.write_all(opening).map_err(|error| failed(&error))?;
-    let (mut answer, mut buf) = (Opening::default(), [0; 4096]);
+    let (mut answer, mut buf) = (WebSocketOpening::default(), [0; 4096]);
     let mut total = 0;
     loop {
         match stream.read(&mut buf).map_err(|error| failed(&error))? {
-            0 => return Err(Fault::Closed(total)),
+            0 => return Err(LoadFault::Closed(total)),
             len if answer.feed(&buf[..len])? => return Ok(()),
             len => total += len as u64,
         }
     }
 }
 
-fn failed(error: &std::io::Error) -> Fault {
+fn failed(error: &std::io::Error) -> LoadFault {
     match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Fault::Timeout,
-        _ => Fault::Transport(error.to_string()),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => LoadFault::Timeout,
+        _ => LoadFault::Transport(error.to_string()),
     }
 }
 

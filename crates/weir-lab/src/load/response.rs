@@ -3,10 +3,10 @@
 //! The usual answer comes in one piece: one search for the end of the head, one pass over the fields, one comparison of
 //! the body, no copy. Interim answers (1xx) are skipped.
 
-use super::exchange::{Exchange, Expected};
-use super::fault::Fault;
-use crate::wire::chunked::Chunked;
-use crate::wire::fields::{self, Framing, Malformed};
+use super::exchange::{ExpectedBody, PreparedExchange};
+use super::fault::LoadFault;
+use crate::wire::chunked::ChunkedReader;
+use crate::wire::fields::{self, BodyFraming, MalformedHead};
 
 /// Longest head the driver reads, in bytes.
 const HEAD_MAX: usize = 64 * 1024;
@@ -16,7 +16,7 @@ const START_MAX: usize = 500;
 
 /// How far an answer has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum ReadProgress {
     /// More has to arrive.
     More,
     /// The answer is complete and correct.
@@ -27,17 +27,17 @@ pub enum Step {
 }
 
 #[derive(Debug, Clone)]
-enum State {
+enum ReaderState {
     Head,
     Length(u64),
-    Chunked(Chunked),
+    Chunked(ChunkedReader),
     UntilClose,
 }
 
 /// The place reached in an answer.
 #[derive(Debug, Clone)]
-pub struct Reader {
-    state: State,
+pub struct ResponseReader {
+    state: ReaderState,
     /// The start of a head that came in pieces.
     partial: Vec<u8>,
     /// Body bytes read.
@@ -49,10 +49,10 @@ pub struct Reader {
     set_cookie: Option<Vec<u8>>,
 }
 
-impl Default for Reader {
+impl Default for ResponseReader {
     fn default() -> Self {
         Self {
-            state: State::Head,
+            state: ReaderState::Head,
             partial: Vec::new(),
             position: 0,
             total: 0,
@@ -62,18 +62,18 @@ impl Default for Reader {
     }
 }
 
-impl From<Malformed> for Fault {
-    fn from(rule: Malformed) -> Self {
+impl From<MalformedHead> for LoadFault {
+    fn from(rule: MalformedHead) -> Self {
         Self::Malformed(rule.0.to_owned())
     }
 }
 
-impl Reader {
+impl ResponseReader {
     /// Makes it ready for the answer to `exchange`: a head and a body, or bytes alone in a tunnel.
-    pub fn reset(&mut self, exchange: &Exchange) {
+    pub fn reset(&mut self, exchange: &PreparedExchange) {
         self.state = match exchange.opening {
-            None => State::Head,
-            Some(_) => State::Length(exchange.expected.len()),
+            None => ReaderState::Head,
+            Some(_) => ReaderState::Length(exchange.expected.len()),
         };
         self.partial.clear();
         self.position = 0;
@@ -91,9 +91,9 @@ impl Reader {
     ///
     /// # Errors
     /// What is wrong with the answer.
-    pub fn feed(&mut self, input: &[u8], expected: &Expected) -> Result<Step, Fault> {
+    pub fn feed(&mut self, input: &[u8], expected: &ExpectedBody) -> Result<ReadProgress, LoadFault> {
         self.total += input.len() as u64;
-        if !matches!(self.state, State::Head) {
+        if !matches!(self.state, ReaderState::Head) {
             return self.feed_body(input, expected);
         }
         if self.partial.is_empty() {
@@ -108,25 +108,25 @@ impl Reader {
     ///
     /// # Errors
     /// When the answer was not complete.
-    pub fn end(&mut self, expected: &Expected) -> Result<Step, Fault> {
-        if !matches!(self.state, State::UntilClose) {
-            return Err(Fault::Closed(self.total));
+    pub fn end(&mut self, expected: &ExpectedBody) -> Result<ReadProgress, LoadFault> {
+        if !matches!(self.state, ReaderState::UntilClose) {
+            return Err(LoadFault::Closed(self.total));
         }
         if self.position != expected.len() {
-            return Err(Fault::Length(expected.len(), self.position));
+            return Err(LoadFault::Length(expected.len(), self.position));
         }
-        Ok(Step::Done { closes: true })
+        Ok(ReadProgress::Done { closes: true })
     }
 
-    fn feed_head(&mut self, bytes: &[u8], expected: &Expected) -> Result<Step, Fault> {
+    fn feed_head(&mut self, bytes: &[u8], expected: &ExpectedBody) -> Result<ReadProgress, LoadFault> {
         let mut bytes = bytes;
         loop {
             let Some(len) = fields::head_len(bytes) else {
                 if bytes.len() > HEAD_MAX {
-                    return Err(Fault::Malformed("a head over 64 KiB".to_owned()));
+                    return Err(LoadFault::Malformed("a head over 64 KiB".to_owned()));
                 }
                 self.partial.extend_from_slice(bytes);
-                return Ok(Step::More);
+                return Ok(ReadProgress::More);
             };
             let (head, rest) = bytes.split_at(len);
             bytes = rest;
@@ -137,7 +137,7 @@ impl Reader {
     }
 
     /// Reads a head; false when it is an interim one.
-    fn read_head(&mut self, head: &[u8], expected: &Expected) -> Result<bool, Fault> {
+    fn read_head(&mut self, head: &[u8], expected: &ExpectedBody) -> Result<bool, LoadFault> {
         let (line, lines) = fields::split_line(head)?;
         let (version, status) = match (line.get(..9), line.get(9..12).and_then(fields::decimal)) {
             (Some(version @ (b"HTTP/1.1 " | b"HTTP/1.0 ")), Some(status))
@@ -145,50 +145,50 @@ impl Reader {
             {
                 (version, status as u16)
             }
-            _ => return Err(Fault::Malformed("a status line is HTTP/1.x, status, reason".to_owned())),
+            _ => return Err(LoadFault::Malformed("a status line is HTTP/1.x, status, reason".to_owned())),
         };
         if status < 200 {
             return Ok(false);
         }
         if status > 299 {
             let start = String::from_utf8_lossy(&head[..head.len().min(START_MAX)]).replace("\r\n", " | ");
-            return Err(Fault::Status(status, start));
+            return Err(LoadFault::Status(status, start));
         }
         let fields = fields::read(lines)?;
         self.set_cookie = fields.set_cookie.map(<[u8]>::to_vec);
         self.closes = fields.close || (version == b"HTTP/1.0 " && !fields.keep_alive);
         self.state = match fields.framing {
-            _ if status == 204 => State::Length(0),
-            Framing::Length(len) => State::Length(len),
-            Framing::Chunked => State::Chunked(Chunked::default()),
-            Framing::Unstated => State::UntilClose,
+            _ if status == 204 => ReaderState::Length(0),
+            BodyFraming::Length(len) => ReaderState::Length(len),
+            BodyFraming::Chunked => ReaderState::Chunked(ChunkedReader::default()),
+            BodyFraming::Unstated => ReaderState::UntilClose,
         };
-        if let State::Length(len) = self.state
+        if let ReaderState::Length(len) = self.state
             && len != expected.len()
         {
-            return Err(Fault::Length(expected.len(), len));
+            return Err(LoadFault::Length(expected.len(), len));
         }
         Ok(true)
     }
 
-    fn feed_body(&mut self, input: &[u8], expected: &Expected) -> Result<Step, Fault> {
+    fn feed_body(&mut self, input: &[u8], expected: &ExpectedBody) -> Result<ReadProgress, LoadFault> {
         let (start, mut position, mut same) = (self.position, self.position, true);
         let mut check = |data: &[u8]| {
             same &= expected.matches(position, data);
             position += data.len() as u64;
         };
         let (used, done) = match &mut self.state {
-            State::Head => unreachable!("the head is read before the body"),
-            State::Length(len) => {
+            ReaderState::Head => unreachable!("the head is read before the body"),
+            ReaderState::Length(len) => {
                 let take = (*len - start).min(input.len() as u64) as usize;
                 check(&input[..take]);
                 (take, start + take as u64 == *len)
             }
-            State::Chunked(chunked) => {
+            ReaderState::Chunked(chunked) => {
                 let used = chunked.feed(input, &mut check)?;
                 (used, chunked.is_done())
             }
-            State::UntilClose => {
+            ReaderState::UntilClose => {
                 check(input);
                 (input.len(), false)
             }
@@ -196,39 +196,43 @@ impl Reader {
         self.position = position;
         if !same {
             return Err(if position > expected.len() {
-                Fault::Length(expected.len(), position)
+                LoadFault::Length(expected.len(), position)
             } else {
-                Fault::Content(start)
+                LoadFault::Content(start)
             });
         }
         if used < input.len() {
-            return Err(Fault::Surplus);
+            return Err(LoadFault::Surplus);
         }
         match done {
-            false => Ok(Step::More),
-            true if position != expected.len() => Err(Fault::Length(expected.len(), position)),
-            true => Ok(Step::Done { closes: self.closes }),
+            false => Ok(ReadProgress::More),
+            true if position != expected.len() => Err(LoadFault::Length(expected.len(), position)),
+            true => Ok(ReadProgress::Done { closes: self.closes }),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Reader, Step};
-    use crate::load::exchange::{Exchange, Expected};
-    use crate::load::fault::Fault;
+    use super::{ReadProgress, ResponseReader};
+    use crate::load::exchange::{ExpectedBody, PreparedExchange};
+    use crate::load::fault::LoadFault;
 
-    fn hello() -> Exchange {
-        Exchange { request: Vec::new(), expected: Expected::Literal(b"hello".to_vec()), opening: None }
+    fn hello() -> PreparedExchange {
+        PreparedExchange {
+            request: Vec::new(),
+            expected: ExpectedBody::Literal(b"hello".to_vec()),
+            opening: None,
+        }
     }
 
-    fn read(wire: &[u8], piece: usize) -> Result<Step, Fault> {
-        let (mut reader, expected) = (Reader::default(), Expected::Literal(b"hello".to_vec()));
-        let mut step = Step::More;
+    fn read(wire: &[u8], piece: usize) -> Result<ReadProgress, LoadFault> {
+        let (mut reader, expected) = (ResponseReader::default(), ExpectedBody::Literal(b"hello".to_vec()));
+        let mut step = ReadProgress::More;
         for part in wire.chunks(piece) {
             step = reader.feed(part, &expected)?;
         }
-        if step == Step::More { reader.end(&expected) } else { Ok(step) }
+        if step == ReadProgress::More { reader.end(&expected) } else { Ok(step) }
     }
 
     #[test]
@@ -248,7 +252,7 @@ mod tests {
             for piece in 1..=wire.len() {
                 assert_eq!(
                     read(wire.as_bytes(), piece),
-                    Ok(Step::Done { closes }),
+                    Ok(ReadProgress::Done { closes }),
                     "{wire} in pieces of {piece}"
                 );
             }
@@ -282,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_cookie_is_that_of_this_answer_and_not_of_an_interim_one() {
-        let (mut reader, expected) = (Reader::default(), Expected::Literal(b"hello".to_vec()));
+        let (mut reader, expected) = (ResponseReader::default(), ExpectedBody::Literal(b"hello".to_vec()));
         for (wire, cookie) in [
             ("HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nContent-Length: 5\r\n\r\nhello", Some(&b"a=1"[..])),
             (
@@ -300,26 +304,26 @@ mod tests {
 
     #[test]
     fn a_reader_is_good_for_the_next_answer_too() {
-        let (mut reader, expected) = (Reader::default(), Expected::Literal(b"hello".to_vec()));
+        let (mut reader, expected) = (ResponseReader::default(), ExpectedBody::Literal(b"hello".to_vec()));
         for _ in 0..3 {
             let step = reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", &expected);
-            assert_eq!(step, Ok(Step::Done { closes: false }));
+            assert_eq!(step, Ok(ReadProgress::Done { closes: false }));
             reader.reset(&hello());
         }
     }
 
     #[test]
     fn an_answer_in_a_tunnel_is_its_bytes() {
-        let tunnel = Exchange { opening: Some(Vec::new()), ..hello() };
-        let mut reader = Reader::default();
+        let tunnel = PreparedExchange { opening: Some(Vec::new()), ..hello() };
+        let mut reader = ResponseReader::default();
         for (parts, step) in [
-            (&[&b"he"[..], b"llo"][..], Ok(Step::Done { closes: false })),
-            (&[b"hell"], Ok(Step::More)),
+            (&[&b"he"[..], b"llo"][..], Ok(ReadProgress::Done { closes: false })),
+            (&[b"hell"], Ok(ReadProgress::More)),
             (&[b"hellO"], Err("body content")),
             (&[b"hello!"], Err("surplus bytes")),
         ] {
             reader.reset(&tunnel);
-            let mut last = Ok(Step::More);
+            let mut last = Ok(ReadProgress::More);
             for part in parts {
                 last = reader.feed(part, &tunnel.expected).map_err(|fault| fault.kind());
             }

@@ -10,14 +10,14 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustls::{ClientConnection, HandshakeKind};
 
-use super::Secure;
+use super::TlsClient;
 
 /// Ciphertext taken from the kernel at once, in bytes.
 const CIPHERTEXT: usize = 64 * 1024;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) enum Socket {
+pub(super) enum LoadSocket {
     /// Bytes as they are.
     Plain(OwnedFd),
     /// TLS.
@@ -38,13 +38,13 @@ pub(super) struct TlsSocket {
     is_told: bool,
 }
 
-impl Socket {
+impl LoadSocket {
     /// A socket that speaks TLS as `secure` says, if it is given.
     ///
     /// # Errors
     /// What the TLS library says against it.
-    pub(super) fn new(fd: OwnedFd, secure: Option<&Secure>) -> io::Result<Self> {
-        let Some(Secure { config, name, .. }) = secure else { return Ok(Self::Plain(fd)) };
+    pub(super) fn new(fd: OwnedFd, secure: Option<&TlsClient>) -> io::Result<Self> {
+        let Some(TlsClient { config, name, .. }) = secure else { return Ok(Self::Plain(fd)) };
         let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
         let (ciphertext, read) = (Vec::new(), 0);
         Ok(Self::Tls(Box::new(TlsSocket { fd, session, ciphertext, read, is_taken: false, is_told: false })))
@@ -84,7 +84,7 @@ impl Socket {
     }
 }
 
-impl AsFd for Socket {
+impl AsFd for LoadSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Plain(fd) => fd.as_fd(),
@@ -141,7 +141,7 @@ impl TlsSocket {
     /// Sends the ciphertext that is ready.
     fn flush(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
-            match self.session.write_tls(&mut Out(&self.fd)) {
+            match self.session.write_tls(&mut SendingSide(&self.fd)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -152,9 +152,9 @@ impl TlsSocket {
 }
 
 /// The sending side of a socket.
-struct Out<'a>(&'a OwnedFd);
+struct SendingSide<'a>(&'a OwnedFd);
 
-impl io::Write for Out<'_> {
+impl io::Write for SendingSide<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         rustix::net::send(self.0, bytes, SendFlags::NOSIGNAL).map_err(|error: Errno| error.into())
     }

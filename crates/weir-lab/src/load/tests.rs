@@ -13,19 +13,22 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 
-use super::exchange::{Shape, Signed, prepare, sign};
-use super::held::Held;
-use super::{Arrival, Choice, Connections, Failed, Fault, Outcome, Plan, Progress, driver, websocket};
+use super::exchange::{RequestShape, SignedRequest, prepare, sign};
+use super::{
+    Connections, ExchangeOrder, FailedExchange, LoadFault, LoadOutcome, LoadPattern, LoadPlan, LoadProgress,
+    driver, websocket,
+};
 use crate::clock;
-use crate::origin::Origin;
+use crate::load::held_connections::HeldConnections;
+use crate::origin::OriginServer;
 use crate::wire::fields;
 
-fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
+fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> LoadPlan {
     let close = connections == Connections::PerExchange;
-    Plan {
+    LoadPlan {
         target,
         secure: None,
-        exchanges: prepare(&Shape {
+        exchanges: prepare(&RequestShape {
             host: &target.to_string(),
             path: "/",
             body_len,
@@ -33,10 +36,10 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
             close,
             cookie: None,
         }),
-        choice: Choice::ByClient,
+        choice: ExchangeOrder::ByClient,
         clients: 7,
         connections,
-        arrival: Arrival::Closed,
+        arrival: LoadPattern::Closed,
         warm_up: Duration::from_millis(20),
         window: Duration::from_millis(150),
         timeout: Duration::from_secs(20),
@@ -47,12 +50,12 @@ fn plan(target: SocketAddr, body_len: usize, connections: Connections) -> Plan {
     }
 }
 
-fn drive(plan: &Plan) -> Outcome {
-    driver::run(plan, &Progress::default()).unwrap()
+fn drive(plan: &LoadPlan) -> LoadOutcome {
+    driver::run(plan, &LoadProgress::default()).unwrap()
 }
 
-fn origin() -> Origin {
-    Origin::start("127.0.0.1:0".parse().unwrap(), 1).unwrap()
+fn origin() -> OriginServer {
+    OriginServer::start("127.0.0.1:0".parse().unwrap(), 1).unwrap()
 }
 
 /// A server that reads one request head and answers `script`, then does so again or closes.
@@ -109,7 +112,7 @@ fn a_connection_per_exchange_is_closed_by_the_target() {
 fn a_constant_rate_is_held_and_counted_from_the_intended_start() {
     let origin = origin();
     let mut plan = plan(origin.addr(), 0, Connections::Kept);
-    plan.arrival = Arrival::Rate(1000.0);
+    plan.arrival = LoadPattern::Rate(1000.0);
     let outcome = drive(&plan);
     assert!(outcome.faults.is_empty(), "{}", outcome.faults);
     assert_eq!((outcome.exchanges, outcome.unsent), (150, 0));
@@ -121,7 +124,7 @@ fn a_stall_counts_against_every_request_that_was_due_in_it() {
     // Two clients, 30 ms per answer: at most 67 a second are served of the 400 that are due.
     let origin = origin();
     let mut plan = plan(origin.addr(), 0, Connections::Kept);
-    plan.exchanges = prepare(&Shape {
+    plan.exchanges = prepare(&RequestShape {
         host: &origin.addr().to_string(),
         path: "/delay/30",
         body_len: 0,
@@ -129,7 +132,7 @@ fn a_stall_counts_against_every_request_that_was_due_in_it() {
         close: false,
         cookie: None,
     });
-    (plan.clients, plan.arrival) = (2, Arrival::Rate(400.0));
+    (plan.clients, plan.arrival) = (2, LoadPattern::Rate(400.0));
     (plan.warm_up, plan.window) = (Duration::ZERO, Duration::from_millis(50));
     let outcome = drive(&plan);
     assert!(outcome.faults.is_empty(), "{}", outcome.faults);
@@ -141,11 +144,11 @@ fn a_stall_counts_against_every_request_that_was_due_in_it() {
 #[test]
 fn a_rate_changes_when_it_is_to() {
     let until = Duration::from_millis(100);
-    let arrival = Arrival::Change { first: 1000.0, until, then: 100.0 };
+    let arrival = LoadPattern::Change { first: 1000.0, until, then: 100.0 };
     let due: Vec<u64> = (0..103).map(|number| arrival.due_ns(number).unwrap() / 1_000_000).collect();
     assert_eq!((due[0], due[50], due[99], due[100], due[101], due[102]), (0, 50, 99, 100, 110, 120));
-    assert_eq!(Arrival::Rate(100.0).due_ns(3), Some(30_000_000));
-    assert_eq!(Arrival::Closed.due_ns(0), None);
+    assert_eq!(LoadPattern::Rate(100.0).due_ns(3), Some(30_000_000));
+    assert_eq!(LoadPattern::Closed.due_ns(0), None);
     let origin = origin();
     let mut plan = plan(origin.addr(), 0, Connections::Kept);
     (plan.arrival, plan.warm_up) = (arrival, Duration::ZERO);
@@ -157,11 +160,11 @@ fn a_rate_changes_when_it_is_to() {
 fn every_exchange_is_kept_in_a_trace_that_says_which_it_was() {
     let origin = origin();
     let mut plan = plan(origin.addr(), 0, Connections::Kept);
-    let signed = Signed { host: origin.addr(), service: Duration::from_millis(2), body_len: 0 };
+    let signed = SignedRequest { host: origin.addr(), service: Duration::from_millis(2), body_len: 0 };
     plan.exchanges = (0..5).map(|number| sign(&signed, number)).collect();
     // The last one of five is refused.
     plan.exchanges[4].request = b"GET /status/503 HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
-    (plan.choice, plan.arrival, plan.trace) = (Choice::InTurn, Arrival::Rate(1000.0), true);
+    (plan.choice, plan.arrival, plan.trace) = (ExchangeOrder::InTurn, LoadPattern::Rate(1000.0), true);
     plan.faults_max = u64::MAX;
     let outcome = drive(&plan);
     assert_eq!(outcome.trace.len(), 170);
@@ -205,7 +208,7 @@ fn a_client_keeps_the_cookie_that_it_was_given_last() {
     let (addr, seen) = giver(&[None, Some("SRV=one; path=/"), None, Some("SRV=two"), None]);
     let mut plan = plan(addr, 0, Connections::Kept);
     let cookie = Some("session=5");
-    plan.exchanges = prepare(&Shape {
+    plan.exchanges = prepare(&RequestShape {
         host: &addr.to_string(),
         path: "/",
         body_len: 0,
@@ -248,7 +251,7 @@ fn every_client_has_a_jar_of_its_own() {
         }
     });
     let mut plan = plan(addr, 0, Connections::Kept);
-    plan.exchanges = prepare(&Shape {
+    plan.exchanges = prepare(&RequestShape {
         host: &addr.to_string(),
         path: "/",
         body_len: 0,
@@ -266,7 +269,7 @@ fn signed_requests_say_who_sends_them_and_are_answered() {
     let origin = origin();
     for body_len in [0, 1024] {
         let mut plan = plan(origin.addr(), 0, Connections::Kept);
-        let signed = Signed { host: origin.addr(), service: Duration::from_millis(1), body_len };
+        let signed = SignedRequest { host: origin.addr(), service: Duration::from_millis(1), body_len };
         plan.exchanges = (0..7).map(|client| sign(&signed, client)).collect();
         let text = String::from_utf8_lossy(&plan.exchanges[6].request).into_owned();
         assert!(text.contains("/delay/1/client/6 ") && text.contains("\r\nX-Client: client-6\r\n"), "{text}");
@@ -317,7 +320,7 @@ fn a_target_that_keeps_open_what_it_should_close_is_found_out() {
     const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let addr = scripted(PAGE, false);
     let mut plan = plan(addr, 0, Connections::PerExchange);
-    plan.exchanges = prepare(&Shape {
+    plan.exchanges = prepare(&RequestShape {
         host: &addr.to_string(),
         path: "/",
         body_len: 0,
@@ -335,7 +338,7 @@ fn an_announced_close_is_followed_and_no_fault() {
     const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let addr = scripted(PAGE, true);
     let mut plan = plan(addr, 0, Connections::Kept);
-    plan.exchanges = prepare(&Shape {
+    plan.exchanges = prepare(&RequestShape {
         host: &addr.to_string(),
         path: "/",
         body_len: 0,
@@ -353,7 +356,7 @@ fn a_run_can_be_stopped_from_outside() {
     let origin = origin();
     let mut plan = plan(origin.addr(), 0, Connections::Kept);
     plan.window = Duration::from_secs(600);
-    let progress = Progress::default();
+    let progress = LoadProgress::default();
     std::thread::scope(|scope| {
         let running = scope.spawn(|| driver::run(&plan, &progress).unwrap());
         while progress.exchanges.load(Ordering::Relaxed) == 0 {
@@ -367,8 +370,8 @@ fn a_run_can_be_stopped_from_outside() {
 #[test]
 fn held_connections_stay_usable_and_closed_ones_are_noticed() {
     let mut origin = Some(origin());
-    let addr = origin.as_ref().map(Origin::addr).unwrap();
-    let exchanges = prepare(&Shape {
+    let addr = origin.as_ref().map(OriginServer::addr).unwrap();
+    let exchanges = prepare(&RequestShape {
         host: &addr.to_string(),
         path: "/",
         body_len: 0,
@@ -376,7 +379,7 @@ fn held_connections_stay_usable_and_closed_ones_are_noticed() {
         close: false,
         cookie: None,
     });
-    let mut held = Held::new(addr, &exchanges[0]);
+    let mut held = HeldConnections::new(addr, &exchanges[0]);
     held.grow_to(40).unwrap();
     held.grow_to(50).unwrap();
     assert_eq!(held.open(), 50);
@@ -393,7 +396,7 @@ fn tunnels_are_opened_once_and_carry_many_messages() {
     for len in [1, 125, 126, 5_000, 60_000] {
         let before = origin.counters().accepted();
         let exchanges = websocket::prepare(origin.addr(), len);
-        let outcome = drive(&Plan { exchanges, ..plan(origin.addr(), 0, Connections::Kept) });
+        let outcome = drive(&LoadPlan { exchanges, ..plan(origin.addr(), 0, Connections::Kept) });
         assert!(outcome.faults.is_empty(), "{len} bytes: {}", outcome.faults);
         assert!(outcome.exchanges > 7, "{} messages of {len} bytes", outcome.exchanges);
         assert_eq!((outcome.opened, origin.counters().accepted() - before), (7, 7));
@@ -412,7 +415,7 @@ fn an_opening_that_is_refused_and_a_message_that_comes_back_changed_are_faults()
     ] {
         let addr = scripted(script, false);
         let outcome =
-            drive(&Plan { exchanges: websocket::prepare(addr, 5), ..plan(addr, 0, Connections::Kept) });
+            drive(&LoadPlan { exchanges: websocket::prepare(addr, 5), ..plan(addr, 0, Connections::Kept) });
         assert_eq!(outcome.exchanges, 0);
         assert_eq!(outcome.faults.kinds.keys().collect::<Vec<_>>(), [kind]);
     }
@@ -422,7 +425,7 @@ fn an_opening_that_is_refused_and_a_message_that_comes_back_changed_are_faults()
 fn a_heartbeat_uses_every_tunnel_once_an_interval() {
     let origin = origin();
     let exchanges = websocket::prepare(origin.addr(), 32);
-    let mut held = Held::new(origin.addr(), &exchanges[0]);
+    let mut held = HeldConnections::new(origin.addr(), &exchanges[0]);
     held.grow_to(30).unwrap();
     let began = clock::now();
     let (interval, length) = (Duration::from_millis(60), Duration::from_millis(150));
@@ -479,16 +482,16 @@ fn whatever_fails_is_told_at_once_with_the_id_that_the_target_got() {
     let (addr, ids) = refusing();
     for (name, body_len) in [("get", 0), ("post", 100)] {
         let (failed, told) = channel();
-        let plan = Plan { name: Some(name.to_owned()), ..plan(addr, body_len, Connections::Kept) };
-        driver::run(&plan, &Progress { failed: Some(failed), ..Progress::default() }).unwrap();
-        let told: Vec<Failed> = told.iter().collect();
+        let plan = LoadPlan { name: Some(name.to_owned()), ..plan(addr, body_len, Connections::Kept) };
+        driver::run(&plan, &LoadProgress { failed: Some(failed), ..LoadProgress::default() }).unwrap();
+        let told: Vec<FailedExchange> = told.iter().collect();
         assert!(told.len() >= 20, "{told:?}");
         let ids = ids.lock().unwrap();
         let distinct: BTreeSet<&String> = told.iter().map(|failed| &failed.id).collect();
         assert_eq!(distinct.len(), told.len(), "each has its own");
-        for Failed { fault, id } in &told {
+        for FailedExchange { fault, id } in &told {
             assert!(id.starts_with(&format!("{name}-")) && ids.contains(id), "{id}");
-            assert!(matches!(fault, Fault::Status(503, head) if head.contains("Weir-Reason: no-server")));
+            assert!(matches!(fault, LoadFault::Status(503, head) if head.contains("Weir-Reason: no-server")));
         }
     }
 }

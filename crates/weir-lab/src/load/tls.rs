@@ -13,7 +13,7 @@ use crate::topology::listener::{Suite, Tls};
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub struct Secure {
+pub struct TlsClient {
     /// What is offered and trusted, and the sessions that can be resumed.
     pub config: Arc<ClientConfig>,
     /// Whom the certificate must name.
@@ -22,7 +22,7 @@ pub struct Secure {
     resume: bool,
 }
 
-impl Secure {
+impl TlsClient {
     /// Clients that speak as `tls` says with a server called `name` that shows `certificate`.
     ///
     /// # Errors
@@ -64,11 +64,11 @@ impl Secure {
 
 #[cfg(test)]
 mod tests {
-    use super::{Secure, default_provider};
-    use crate::load::exchange::{Shape, prepare};
-    use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver};
-    use crate::target::certificate::{Certificate, NAME};
-    use crate::topology::listener::{Key, Suite, Tls};
+    use super::{TlsClient, default_provider};
+    use crate::load::exchange::{RequestShape, prepare};
+    use crate::load::{Connections, ExchangeOrder, LoadOutcome, LoadPattern, LoadPlan, LoadProgress, driver};
+    use crate::target::certificate::{NAME, TargetCertificate};
+    use crate::topology::listener::{CertificateKey, Suite, Tls};
     use crate::wire::{fields, pattern};
     use rustls::pki_types::PrivateKeyDer;
     use rustls::pki_types::pem::PemObject as _;
@@ -81,7 +81,7 @@ mod tests {
     const ANSWER_LEN: usize = 40_000;
 
     /// A server with TLS that answers every request, and goes when the request says so.
-    fn serve(certificate: &Certificate) -> SocketAddr {
+    fn serve(certificate: &TargetCertificate) -> SocketAddr {
         let key = PrivateKeyDer::from_pem_file(&certificate.key).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
@@ -123,11 +123,11 @@ mod tests {
         }
     }
 
-    fn drive(tls: Tls, close: bool) -> Outcome {
+    fn drive(tls: Tls, close: bool) -> LoadOutcome {
         let dir = tempfile::tempdir().unwrap();
-        let certificate = Certificate::make(tls.key, dir.path()).unwrap();
+        let certificate = TargetCertificate::make(tls.key, dir.path()).unwrap();
         let target = serve(&certificate);
-        let shape = Shape {
+        let shape = RequestShape {
             host: &target.to_string(),
             path: "/",
             body_len: 0,
@@ -135,14 +135,14 @@ mod tests {
             close,
             cookie: None,
         };
-        let plan = Plan {
+        let plan = LoadPlan {
             target,
-            secure: Some(Secure::new(tls, &certificate.der, NAME).unwrap()),
+            secure: Some(TlsClient::new(tls, &certificate.der, NAME).unwrap()),
             exchanges: prepare(&shape),
-            choice: Choice::ByClient,
+            choice: ExchangeOrder::ByClient,
             clients: 3,
             connections: if close { Connections::PerExchange } else { Connections::Kept },
-            arrival: Arrival::Closed,
+            arrival: LoadPattern::Closed,
             warm_up: Duration::ZERO,
             window: Duration::from_secs(1),
             timeout: Duration::from_secs(20),
@@ -151,15 +151,15 @@ mod tests {
             pace: None,
             name: None,
         };
-        driver::run(&plan, &Progress::default()).unwrap()
+        driver::run(&plan, &LoadProgress::default()).unwrap()
     }
 
     #[test]
     fn every_suite_carries_many_exchanges_on_one_connection() {
         for (suite, key) in [
-            (Suite::Tls12Aes256, Key::Rsa2048),
-            (Suite::Tls12Chacha20, Key::Rsa2048),
-            (Suite::Tls13Aes256, Key::EcdsaP256),
+            (Suite::Tls12Aes256, CertificateKey::Rsa2048),
+            (Suite::Tls12Chacha20, CertificateKey::Rsa2048),
+            (Suite::Tls13Aes256, CertificateKey::EcdsaP256),
         ] {
             let outcome = drive(Tls { suite, key, resume: false, handshake_timeout: None }, false);
             assert!(outcome.faults.is_empty(), "{suite:?}: {}", outcome.faults);
@@ -171,11 +171,16 @@ mod tests {
     #[test]
     fn sessions_are_resumed_if_they_are_to_be() {
         for suite in [Suite::Tls12Aes256, Suite::Tls13Aes256] {
-            let full = drive(Tls { suite, key: Key::Rsa2048, resume: false, handshake_timeout: None }, true);
+            let full = drive(
+                Tls { suite, key: CertificateKey::Rsa2048, resume: false, handshake_timeout: None },
+                true,
+            );
             assert!(full.faults.is_empty(), "{suite:?}: {}", full.faults);
             assert!(full.full_handshakes > 0 && full.resumed_handshakes == 0, "{suite:?}");
-            let resumed =
-                drive(Tls { suite, key: Key::Rsa2048, resume: true, handshake_timeout: None }, true);
+            let resumed = drive(
+                Tls { suite, key: CertificateKey::Rsa2048, resume: true, handshake_timeout: None },
+                true,
+            );
             assert!(resumed.faults.is_empty(), "{suite:?}: {}", resumed.faults);
             // The first of each client has nothing to resume.
             assert!((1..=3).contains(&resumed.full_handshakes), "{suite:?}: {}", resumed.full_handshakes);
@@ -189,11 +194,15 @@ mod tests {
         let (shown, other) = (dir.path().join("shown"), dir.path().join("other"));
         std::fs::create_dir(&shown).unwrap();
         std::fs::create_dir(&other).unwrap();
-        let target = serve(&Certificate::make(Key::EcdsaP256, &shown).unwrap());
-        let trusted = Certificate::make(Key::EcdsaP256, &other).unwrap();
-        let tls =
-            Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false, handshake_timeout: None };
-        let shape = Shape {
+        let target = serve(&TargetCertificate::make(CertificateKey::EcdsaP256, &shown).unwrap());
+        let trusted = TargetCertificate::make(CertificateKey::EcdsaP256, &other).unwrap();
+        let tls = Tls {
+            suite: Suite::Tls13Aes256,
+            key: CertificateKey::EcdsaP256,
+            resume: false,
+            handshake_timeout: None,
+        };
+        let shape = RequestShape {
             host: &target.to_string(),
             path: "/",
             body_len: 0,
@@ -201,7 +210,7 @@ mod tests {
             close: true,
             cookie: None,
         };
-        let secure = Secure::new(tls, &trusted.der, NAME).unwrap();
+        let secure = TlsClient::new(tls, &trusted.der, NAME).unwrap();
         let seen =
             crate::load::probe::once_secure(target, &secure, &prepare(&shape)[0], Duration::from_secs(20));
         assert!(seen.is_err_and(|fault| fault.to_string().contains("certificate")));

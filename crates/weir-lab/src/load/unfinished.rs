@@ -12,8 +12,8 @@ use rustix::event::{Timespec, epoll};
 use rustls::ClientConnection;
 
 use super::client::SOURCES;
-use super::fault::Fault;
-use super::{Secure, probe};
+use super::fault::LoadFault;
+use super::{TlsClient, probe};
 use crate::clock;
 
 /// Endings taken in at a time.
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Connections with an unfinished handshake, spread over the client's source addresses.
 #[derive(Debug)]
-pub struct Unfinished {
+pub struct UnfinishedHandshakes {
     target: SocketAddr,
     /// The first half of a ClientHello.
     half: Vec<u8>,
@@ -34,12 +34,12 @@ pub struct Unfinished {
     ended: usize,
 }
 
-impl Unfinished {
+impl UnfinishedHandshakes {
     /// None yet; their hello is that of `secure`.
     ///
     /// # Errors
     /// What the TLS library or the system says against it.
-    pub fn new(target: SocketAddr, secure: &Secure) -> anyhow::Result<Self> {
+    pub fn new(target: SocketAddr, secure: &TlsClient) -> anyhow::Result<Self> {
         let mut half = Vec::new();
         ClientConnection::new(Arc::clone(&secure.config), secure.name.clone())?.write_tls(&mut half)?;
         half.truncate(half.len() / 2);
@@ -51,9 +51,9 @@ impl Unfinished {
     ///
     /// # Errors
     /// The first fault.
-    pub fn grow_to(&mut self, number: usize) -> Result<(), Fault> {
+    pub fn grow_to(&mut self, number: usize) -> Result<(), LoadFault> {
         while self.connections.len() < number {
-            self.open().map_err(|error| Fault::Connect(error.to_string()))?;
+            self.open().map_err(|error| LoadFault::Connect(error.to_string()))?;
         }
         Ok(())
     }
@@ -108,21 +108,25 @@ impl Unfinished {
 
 #[cfg(test)]
 mod tests {
-    use super::{Secure, Unfinished, clock};
-    use crate::target::certificate::{Certificate, NAME};
-    use crate::topology::listener::{Key, Suite, Tls};
+    use super::{TlsClient, UnfinishedHandshakes, clock};
+    use crate::target::certificate::{NAME, TargetCertificate};
+    use crate::topology::listener::{CertificateKey, Suite, Tls};
     use std::net::TcpListener;
     use std::time::Duration;
 
     #[test]
     fn they_wait_until_all_are_ended_by_the_other_side() {
         let dir = tempfile::tempdir().unwrap();
-        let certificate = Certificate::make(Key::EcdsaP256, dir.path()).unwrap();
-        let tls =
-            Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false, handshake_timeout: None };
-        let secure = Secure::new(tls, &certificate.der, NAME).unwrap();
+        let certificate = TargetCertificate::make(CertificateKey::EcdsaP256, dir.path()).unwrap();
+        let tls = Tls {
+            suite: Suite::Tls13Aes256,
+            key: CertificateKey::EcdsaP256,
+            resume: false,
+            handshake_timeout: None,
+        };
+        let secure = TlsClient::new(tls, &certificate.der, NAME).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut unfinished = Unfinished::new(listener.local_addr().unwrap(), &secure).unwrap();
+        let mut unfinished = UnfinishedHandshakes::new(listener.local_addr().unwrap(), &secure).unwrap();
         unfinished.grow_to(20).unwrap();
         let mut accepted: Vec<_> = (0..20).map(|_| listener.accept().unwrap().0).collect();
         assert_eq!(unfinished.open_now().unwrap(), 20);

@@ -5,8 +5,8 @@
 
 use std::fmt::Display;
 
-use super::exchange::{Exchange, Expected};
-use super::fault::Fault;
+use super::exchange::{ExpectedBody, PreparedExchange};
+use super::fault::LoadFault;
 use crate::wire::{fields, pattern, websocket};
 
 /// How many different messages a load has: answers that went to the wrong client are found out.
@@ -16,12 +16,12 @@ const MESSAGES: usize = 64;
 const HEAD_MAX: usize = 16 * 1024;
 
 /// Prepares messages of `len` bytes, for tunnels to `host`.
-pub fn prepare(host: impl Display, len: usize) -> Vec<Exchange> {
+pub fn prepare(host: impl Display, len: usize) -> Vec<PreparedExchange> {
     prepare_at(host, "/chat", len)
 }
 
 /// The same for tunnels that are opened at `path`.
-pub fn prepare_at(host: impl Display, path: &str, len: usize) -> Vec<Exchange> {
+pub fn prepare_at(host: impl Display, path: &str, len: usize) -> Vec<PreparedExchange> {
     let opening = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-lab\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {}\r\n\r\n",
@@ -35,64 +35,64 @@ pub fn prepare_at(host: impl Display, path: &str, len: usize) -> Vec<Exchange> {
             websocket::write(&mut request, websocket::BINARY, true, Some(mask), payload);
             websocket::write(&mut answer, websocket::BINARY, true, None, payload);
             let opening = Some(opening.clone().into_bytes());
-            Exchange { request, expected: Expected::Literal(answer), opening }
+            PreparedExchange { request, expected: ExpectedBody::Literal(answer), opening }
         })
         .collect()
 }
 
 /// The answer to an opening, as far as it has arrived.
 #[derive(Debug, Default)]
-pub(super) struct Opening {
+pub(super) struct WebSocketOpening {
     head: Vec<u8>,
 }
 
-impl Opening {
+impl WebSocketOpening {
     /// Takes what arrived; says whether the tunnel is open.
     ///
     /// # Errors
     /// When the answer is not that of a server that speaks WebSocket, or more than it.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<bool, Fault> {
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<bool, LoadFault> {
         self.head.extend_from_slice(bytes);
         let Some(len) = fields::head_len(&self.head) else {
             return match self.head.len() > HEAD_MAX {
-                true => Err(Fault::Malformed("a head over 16 KiB".to_owned())),
+                true => Err(LoadFault::Malformed("a head over 16 KiB".to_owned())),
                 false => Ok(false),
             };
         };
         check(&self.head[..len])?;
         if self.head.len() > len {
-            return Err(Fault::Surplus);
+            return Err(LoadFault::Surplus);
         }
         Ok(true)
     }
 }
 
 /// Checks the head of an answer to the opening (RFC 6455 4.1).
-fn check(head: &[u8]) -> Result<(), Fault> {
+fn check(head: &[u8]) -> Result<(), LoadFault> {
     let (line, lines) = fields::split_line(head)?;
     let Some(status) =
         line.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3)).and_then(fields::decimal)
     else {
-        return Err(Fault::Malformed("a status line is HTTP/1.1, status, reason".to_owned()));
+        return Err(LoadFault::Malformed("a status line is HTTP/1.1, status, reason".to_owned()));
     };
     if status != 101 {
-        return Err(Fault::Status(status as u16, String::from_utf8_lossy(head).replace("\r\n", " | ")));
+        return Err(LoadFault::Status(status as u16, String::from_utf8_lossy(head).replace("\r\n", " | ")));
     }
     let fields = fields::read(lines)?;
     let is_whole = fields.upgrade && fields.websocket;
     if !is_whole || fields.websocket_accept != Some(websocket::ACCEPT.as_bytes()) {
-        return Err(Fault::Malformed("an answer to an opening without what belongs to it".to_owned()));
+        return Err(LoadFault::Malformed("an answer to an opening without what belongs to it".to_owned()));
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Opening, prepare};
+    use super::{WebSocketOpening, prepare};
     use crate::wire::websocket;
 
     fn read(wire: &str, piece: usize) -> Result<bool, &'static str> {
-        let mut opening = Opening::default();
+        let mut opening = WebSocketOpening::default();
         let mut is_open = Ok(false);
         for part in wire.as_bytes().chunks(piece) {
             is_open = opening.feed(part).map_err(|fault| fault.kind());

@@ -15,7 +15,7 @@ pub struct Ticks {
 
 /// What a CPU did.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Use {
+pub struct CpuUse {
     /// Part of the time it was busy, 0 to 1.
     pub busy: f64,
     /// Part of the time the hypervisor took, 0 to 1.
@@ -34,24 +34,24 @@ pub fn ticks(cpu: usize) -> Option<Ticks> {
 }
 
 /// What the CPU did from `before` to `after`.
-pub fn between(before: Ticks, after: Ticks) -> Use {
+pub fn between(before: Ticks, after: Ticks) -> CpuUse {
     let busy = after.busy.saturating_sub(before.busy) as f64;
     let idle = after.idle.saturating_sub(before.idle) as f64;
     let stolen = after.stolen.saturating_sub(before.stolen) as f64;
     let all = (busy + idle + stolen).max(1.0);
-    Use { busy: busy / all, stolen: stolen / all }
+    CpuUse { busy: busy / all, stolen: stolen / all }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Ticks, Use, between, ticks};
+    use super::{CpuUse, Ticks, between, ticks};
 
     #[test]
     fn shares_are_of_the_time_between() {
         let before = Ticks { busy: 100, idle: 500, stolen: 10 };
         let after = Ticks { busy: 160, idle: 530, stolen: 20 };
-        assert_eq!(between(before, after), Use { busy: 0.6, stolen: 0.1 });
-        assert_eq!(between(before, before), Use { busy: 0.0, stolen: 0.0 });
+        assert_eq!(between(before, after), CpuUse { busy: 0.6, stolen: 0.1 });
+        assert_eq!(between(before, before), CpuUse { busy: 0.0, stolen: 0.0 });
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::process::tree;
 
 /// CPU time read at one moment.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct CpuSnapshot {
     /// When it was read.
     pub at: Instant,
     /// Nanoseconds on CPU of each thread.
@@ -28,7 +28,7 @@ pub struct Snapshot {
 
 /// CPU time between two snapshots.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spent {
+pub struct CpuSpent {
     /// Wall-clock time between them.
     pub wall: Duration,
     /// Time on CPU.
@@ -39,7 +39,7 @@ pub struct Spent {
     pub switches: u64,
 }
 
-impl Spent {
+impl CpuSpent {
     /// CPUs kept busy: 1.0 is one whole CPU.
     pub fn cpus(&self) -> f64 {
         self.total.as_secs_f64() / self.wall.as_secs_f64()
@@ -47,14 +47,19 @@ impl Spent {
 }
 
 /// Reads the tree under `root`.
-pub fn snapshot(root: i32) -> Snapshot {
+pub fn snapshot(root: i32) -> CpuSnapshot {
     snapshot_all(&[root])
 }
 
 /// Reads the trees under `roots` as if they were one.
-pub fn snapshot_all(roots: &[i32]) -> Snapshot {
-    let mut snapshot =
-        Snapshot { at: clock::now(), threads: HashMap::new(), user_ticks: 0, system_ticks: 0, switches: 0 };
+pub fn snapshot_all(roots: &[i32]) -> CpuSnapshot {
+    let mut snapshot = CpuSnapshot {
+        at: clock::now(),
+        threads: HashMap::new(),
+        user_ticks: 0,
+        system_ticks: 0,
+        switches: 0,
+    };
     for pid in roots.iter().flat_map(|root| tree::members(*root)) {
         // A process that has just ended is simply missing.
         let Ok(process) = Process::new(pid) else { continue };
@@ -68,7 +73,7 @@ pub fn snapshot_all(roots: &[i32]) -> Snapshot {
     snapshot
 }
 
-fn note(snapshot: &mut Snapshot, pid: i32, thread: &procfs::process::Task) {
+fn note(snapshot: &mut CpuSnapshot, pid: i32, thread: &procfs::process::Task) {
     if let Ok(sched) = thread.schedstat() {
         snapshot.threads.insert((pid, thread.tid), sched.sum_exec_runtime);
     }
@@ -79,7 +84,7 @@ fn note(snapshot: &mut Snapshot, pid: i32, thread: &procfs::process::Task) {
 }
 
 /// What was spent from `before` to `after`.
-pub fn between(before: &Snapshot, after: &Snapshot) -> Spent {
+pub fn between(before: &CpuSnapshot, after: &CpuSnapshot) -> CpuSpent {
     let threads: u64 = after
         .threads
         .iter()
@@ -91,7 +96,7 @@ pub fn between(before: &Snapshot, after: &Snapshot) -> Spent {
     let ticks_ns = (user + system) * tick_ns;
     // Each of utime and stime of each snapshot is cut to whole ticks: up to four ticks say nothing.
     let believed = if ticks_ns > threads + threads / 20 + 4 * tick_ns { ticks_ns } else { threads };
-    Spent {
+    CpuSpent {
         wall: after.at.saturating_duration_since(before.at),
         total: Duration::from_nanos(believed),
         user_share: user as f64 / (user + system).max(1) as f64,
@@ -101,16 +106,16 @@ pub fn between(before: &Snapshot, after: &Snapshot) -> Spent {
 
 #[cfg(test)]
 mod tests {
-    use super::{Snapshot, Spent, between, snapshot};
+    use super::{CpuSnapshot, CpuSpent, between, snapshot};
     use crate::clock;
     use std::time::Duration;
 
-    fn made(threads: &[(i32, u64)], user_ticks: u64, system_ticks: u64) -> Snapshot {
+    fn made(threads: &[(i32, u64)], user_ticks: u64, system_ticks: u64) -> CpuSnapshot {
         let threads = threads.iter().map(|(tid, ns)| ((1, *tid), *ns)).collect();
-        Snapshot { at: clock::now(), threads, user_ticks, system_ticks, switches: 0 }
+        CpuSnapshot { at: clock::now(), threads, user_ticks, system_ticks, switches: 0 }
     }
 
-    fn spent_ns(before: &Snapshot, after: &Snapshot) -> Spent {
+    fn spent_ns(before: &CpuSnapshot, after: &CpuSnapshot) -> CpuSpent {
         between(before, after)
     }
 

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use weir_stats::terminal::say;
 
-use super::{Origin, SEED, Setup};
+use super::{OriginServer, OriginSetup, SEED};
 use crate::{length, placement};
 
 /// What the origin is to be.
@@ -48,8 +48,9 @@ pub fn serve(args: &OriginArgs) -> anyhow::Result<()> {
     let OriginArgs { listen, threads, addresses, slots, ref journal, seed, burn, errors } = *args;
     placement::raise_descriptor_limit();
     let burn = burn.unwrap_or_default();
-    let setup = Setup { listen, addresses, threads, slots, journal: journal.clone(), seed, burn, errors };
-    let origin = Origin::start_as(&setup).with_context(|| format!("cannot listen on {listen}"))?;
+    let setup =
+        OriginSetup { listen, addresses, threads, slots, journal: journal.clone(), seed, burn, errors };
+    let origin = OriginServer::start_as(&setup).with_context(|| format!("cannot listen on {listen}"))?;
     say(&format!("listening on {}", origin.addr()))?;
     origin.wait();
     Ok(())

@@ -8,15 +8,15 @@ use std::cell::RefCell;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::Counters;
-use super::answer::{Length, Shape, Stock};
-use super::journal::Writer;
+use super::journal::JournalWriter;
 use super::pieces::Pieces;
-use super::request::{self, Head, Method};
-use super::wish::{self, Content, Failure, Wish};
+use super::request::{self, OriginMethod, OriginRequest};
+use super::{OriginCounters, response_spec};
 use crate::clock;
-use crate::wire::chunked::Chunked;
-use crate::wire::fields::{self, Framing, Malformed};
+use crate::origin::response_head::{BodyLength, OriginResponseHead, ReadyHeads};
+use crate::origin::response_spec::{BodySource, ResponseFailure, ResponseSpec};
+use crate::wire::chunked::ChunkedReader;
+use crate::wire::fields::{self, BodyFraming, MalformedHead};
 use crate::wire::{checksum, pattern, websocket};
 
 /// Output held before further requests wait, and largest body that is copied rather than streamed, in bytes.
@@ -32,23 +32,23 @@ static UPGRADED: LazyLock<String> = LazyLock::new(|| {
 
 /// What every connection of a loop shares.
 #[derive(Debug)]
-pub(super) struct Desk<'a> {
-    pub(super) stock: &'a Stock,
-    pub(super) counters: &'a Counters,
-    pub(super) journal: Option<&'a RefCell<Writer>>,
+pub(super) struct OriginShared<'a> {
+    pub(super) heads: &'a ReadyHeads,
+    pub(super) counters: &'a OriginCounters,
+    pub(super) journal: Option<&'a RefCell<JournalWriter>>,
 }
 
-impl Desk<'_> {
+impl OriginShared<'_> {
     /// Notes something in the journal, if there is one.
-    fn note<T>(&self, entry: impl FnOnce(&mut Writer) -> T) -> Option<T> {
+    fn note<T>(&self, entry: impl FnOnce(&mut JournalWriter) -> T) -> Option<T> {
         self.journal.map(|journal| entry(&mut journal.borrow_mut()))
     }
 }
 
 /// A request whose answer is still owed.
 #[derive(Debug, Clone)]
-struct Owed {
-    wish: Wish,
+struct PendingResponse {
+    spec: ResponseSpec,
     /// How long the work on it takes.
     delay: Duration,
     is_head: bool,
@@ -62,28 +62,28 @@ struct Owed {
 
 /// A request whose answer takes time.
 #[derive(Debug)]
-struct Delayed {
-    owed: Owed,
+struct DelayedResponse {
+    pending: PendingResponse,
     /// The event loop has been told of it.
     is_told: bool,
 }
 
 #[derive(Debug)]
-enum State {
+enum RequestStage {
     /// The next byte begins a request.
     Head,
     /// So many bytes of a request body are to come.
-    Body(Owed, u64),
+    Body(PendingResponse, u64),
     /// A chunked request body is coming.
-    ChunkedBody(Owed, Chunked),
+    ChunkedBody(PendingResponse, ChunkedReader),
     /// The connection carries WebSocket frames from here on.
     Frames,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Connection {
-    state: State,
+pub(super) struct OriginConnection {
+    state: RequestStage,
     /// Received, not yet read as requests.
     kept: Vec<u8>,
     /// Ready to send; the first `sent` bytes are gone.
@@ -91,7 +91,7 @@ pub(super) struct Connection {
     sent: usize,
     /// The rest of a large body: next position and end.
     tail: Option<(u64, u64)>,
-    delayed: Option<Delayed>,
+    delayed: Option<DelayedResponse>,
     /// The rest of a body that is sent piece by piece.
     pieces: Option<Pieces>,
     /// The event loop is to be told of the pause before the next piece.
@@ -105,10 +105,10 @@ pub(super) struct Connection {
     stalled: bool,
 }
 
-impl Connection {
+impl OriginConnection {
     pub(super) fn new() -> Self {
         Self {
-            state: State::Head,
+            state: RequestStage::Head,
             kept: Vec::new(),
             out: Vec::new(),
             sent: 0,
@@ -151,13 +151,13 @@ impl Connection {
         }
         let delayed = self.delayed.as_mut().filter(|delayed| !delayed.is_told)?;
         delayed.is_told = true;
-        Some(delayed.owed.delay)
+        Some(delayed.pending.delay)
     }
 
     /// Notes that this work has begun.
-    pub(super) fn begin_work(&self, desk: &Desk<'_>) {
-        if let Some(number) = self.delayed.as_ref().and_then(|delayed| delayed.owed.number) {
-            desk.note(|journal| journal.began(number));
+    pub(super) fn begin_work(&self, shared: &OriginShared<'_>) {
+        if let Some(number) = self.delayed.as_ref().and_then(|delayed| delayed.pending.number) {
+            shared.note(|journal| journal.began(number));
         }
     }
 
@@ -172,29 +172,29 @@ impl Connection {
     }
 
     /// Takes what arrived.
-    pub(super) fn receive(&mut self, bytes: &[u8], desk: &Desk<'_>) {
+    pub(super) fn receive(&mut self, bytes: &[u8], shared: &OriginShared<'_>) {
         if self.kept.is_empty() {
-            let used = self.read(bytes, desk);
+            let used = self.read(bytes, shared);
             self.kept.extend_from_slice(&bytes[used..]);
         } else {
             self.kept.extend_from_slice(bytes);
-            self.resume(desk);
+            self.resume(shared);
         }
     }
 
     /// Reads on in what is kept, after having been blocked.
-    pub(super) fn resume(&mut self, desk: &Desk<'_>) {
+    pub(super) fn resume(&mut self, shared: &OriginShared<'_>) {
         let kept = std::mem::take(&mut self.kept);
-        let used = self.read(&kept, desk);
+        let used = self.read(&kept, shared);
         self.kept = kept;
         self.kept.drain(..used);
     }
 
     /// Writes the delayed answer, or the next piece of one: the work is done.
-    pub(super) fn finish_work(&mut self, desk: &Desk<'_>) {
+    pub(super) fn finish_work(&mut self, shared: &OriginShared<'_>) {
         self.write_piece();
         if let Some(delayed) = self.delayed.take() {
-            self.answer(&delayed.owed, desk);
+            self.answer(&delayed.pending, shared);
         }
     }
 
@@ -239,45 +239,45 @@ impl Connection {
     }
 
     /// Reads requests and bodies; says how many bytes were used.
-    fn read(&mut self, input: &[u8], desk: &Desk<'_>) -> usize {
+    fn read(&mut self, input: &[u8], shared: &OriginShared<'_>) -> usize {
         let mut at = 0;
         while !self.is_blocked() {
             let rest = &input[at..];
-            match std::mem::replace(&mut self.state, State::Head) {
-                State::Head => match request::read(rest) {
+            match std::mem::replace(&mut self.state, RequestStage::Head) {
+                RequestStage::Head => match request::read(rest) {
                     Ok(Some(head)) => {
                         at += head.len;
-                        self.begin(&head, desk);
+                        self.begin(&head, shared);
                     }
                     Ok(None) => break,
-                    Err(rule) => self.refuse(rule, desk),
+                    Err(rule) => self.refuse(rule, shared),
                 },
-                State::Body(mut owed, left) => {
+                RequestStage::Body(mut pending, left) => {
                     let take = left.min(rest.len() as u64);
-                    note(&mut owed, &rest[..take as usize]);
+                    note(&mut pending, &rest[..take as usize]);
                     at += take as usize;
                     if take < left {
-                        self.state = State::Body(owed, left - take);
+                        self.state = RequestStage::Body(pending, left - take);
                         break;
                     }
-                    self.finish(owed, desk);
+                    self.finish(pending, shared);
                 }
-                State::ChunkedBody(mut owed, mut chunked) => {
-                    match chunked.feed(rest, |data| note(&mut owed, data)) {
+                RequestStage::ChunkedBody(mut pending, mut chunked) => {
+                    match chunked.feed(rest, |data| note(&mut pending, data)) {
                         Ok(used) => at += used,
                         Err(rule) => {
-                            self.refuse(rule, desk);
+                            self.refuse(rule, shared);
                             break;
                         }
                     }
                     if !chunked.is_done() {
-                        self.state = State::ChunkedBody(owed, chunked);
+                        self.state = RequestStage::ChunkedBody(pending, chunked);
                         break;
                     }
-                    self.finish(owed, desk);
+                    self.finish(pending, shared);
                 }
-                State::Frames => {
-                    self.state = State::Frames;
+                RequestStage::Frames => {
+                    self.state = RequestStage::Frames;
                     match websocket::read(rest) {
                         Ok(Some(head)) => {
                             let len = head.len + head.payload_len;
@@ -296,7 +296,7 @@ impl Connection {
 
     /// Returns a message as it came, answers a ping, and ends with the client. What comes unmasked ends it too
     /// (RFC 6455 5.1).
-    fn echo(&mut self, head: &websocket::Head, masked: &[u8]) {
+    fn echo(&mut self, head: &websocket::FrameHead, masked: &[u8]) {
         let Some(mask) = head.mask else {
             self.closing = true;
             return;
@@ -312,108 +312,108 @@ impl Connection {
         websocket::apply(mask, &mut self.out[start..]);
     }
 
-    fn begin(&mut self, head: &Head<'_>, desk: &Desk<'_>) {
+    fn begin(&mut self, head: &OriginRequest<'_>, shared: &OriginShared<'_>) {
         if head.is_opening {
-            desk.counters.requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            shared.counters.requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             self.out.extend_from_slice(UPGRADED.as_bytes());
-            self.state = State::Frames;
+            self.state = RequestStage::Frames;
             return;
         }
-        let mut wish = wish::read(head.target);
-        let delay = desk.counters.draw(&mut wish);
-        let owed = Owed {
-            wish,
+        let mut spec = response_spec::read(head.target);
+        let delay = shared.counters.draw(&mut spec);
+        let pending = PendingResponse {
+            spec,
             delay,
             is_1_1: head.is_1_1,
-            is_head: head.method == Method::Head,
+            is_head: head.method == OriginMethod::Head,
             keep_alive: head.keep_alive,
             body_len: 0,
             crc: crc32fast::Hasher::new(),
-            number: desk.note(|journal| journal.got(head.target)),
+            number: shared.note(|journal| journal.got(head.target)),
         };
-        if head.expects_continue && head.framing != Framing::Unstated {
+        if head.expects_continue && head.framing != BodyFraming::Unstated {
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         match head.framing {
-            Framing::Unstated | Framing::Length(0) => self.finish(owed, desk),
-            Framing::Length(len) => self.state = State::Body(owed, len),
-            Framing::Chunked => self.state = State::ChunkedBody(owed, Chunked::default()),
+            BodyFraming::Unstated | BodyFraming::Length(0) => self.finish(pending, shared),
+            BodyFraming::Length(len) => self.state = RequestStage::Body(pending, len),
+            BodyFraming::Chunked => self.state = RequestStage::ChunkedBody(pending, ChunkedReader::default()),
         }
     }
 
-    fn finish(&mut self, owed: Owed, desk: &Desk<'_>) {
-        desk.counters.requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let is_order = !owed.wish.hang.is_zero();
+    fn finish(&mut self, pending: PendingResponse, shared: &OriginShared<'_>) {
+        shared.counters.requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let is_order = !pending.spec.hang.is_zero();
         if is_order {
-            desk.counters.hang(owed.wish.hang);
+            shared.counters.hang(pending.spec.hang);
         }
-        if is_order || (owed.delay.is_zero() && desk.counters.hang_left().is_zero()) {
-            self.answer(&owed, desk);
+        if is_order || (pending.delay.is_zero() && shared.counters.hang_left().is_zero()) {
+            self.answer(&pending, shared);
         } else {
-            self.delayed = Some(Delayed { owed, is_told: false });
+            self.delayed = Some(DelayedResponse { pending, is_told: false });
         }
     }
 
-    fn answer(&mut self, owed: &Owed, desk: &Desk<'_>) {
-        if let Some(number) = owed.number {
-            desk.note(|journal| journal.done(number));
+    fn answer(&mut self, pending: &PendingResponse, shared: &OriginShared<'_>) {
+        if let Some(number) = pending.number {
+            shared.note(|journal| journal.done(number));
         }
-        clock::burn(desk.counters.burn);
-        if owed.wish == wish::PAGE && owed.keep_alive && !owed.is_head {
-            self.out.extend_from_slice(desk.stock.page());
+        clock::burn(shared.counters.burn);
+        if pending.spec == response_spec::PAGE && pending.keep_alive && !pending.is_head {
+            self.out.extend_from_slice(shared.heads.page());
             return;
         }
-        clock::burn(owed.wish.burn);
-        self.closing = !owed.keep_alive;
-        if let Some(failure) = owed.wish.failure
-            && !self.goes_on(failure, desk)
+        clock::burn(pending.spec.burn);
+        self.closing = !pending.keep_alive;
+        if let Some(failure) = pending.spec.failure
+            && !self.goes_on(failure, shared)
         {
             return;
         }
-        match owed.wish.content {
-            Content::Pattern(len) => self.answer_pattern(owed, len, desk),
-            Content::Checksum => {
-                let line = checksum::line(owed.body_len, owed.crc.clone().finalize());
-                self.answer_text(owed, "text/plain", &line, desk);
+        match pending.spec.content {
+            BodySource::Pattern(len) => self.answer_pattern(pending, len, shared),
+            BodySource::Checksum => {
+                let line = checksum::line(pending.body_len, pending.crc.clone().finalize());
+                self.answer_text(pending, "text/plain", &line, shared);
             }
-            Content::Counters => {
-                let seen = desk.counters;
+            BodySource::Counters => {
+                let seen = shared.counters;
                 let (accepted, open, requests) = (seen.accepted(), seen.open(), seen.requests());
                 let json = format!("{{\"accepted\":{accepted},\"open\":{open},\"requests\":{requests}}}\n");
-                self.answer_text(owed, "application/json", &json, desk);
+                self.answer_text(pending, "application/json", &json, shared);
             }
         }
     }
 
     /// Begins to go wrong; says whether an answer follows at all.
-    fn goes_on(&mut self, failure: Failure, desk: &Desk<'_>) -> bool {
-        self.closing = failure != Failure::Silence;
-        self.resets = matches!(failure, Failure::Reset | Failure::TruncateReset);
+    fn goes_on(&mut self, failure: ResponseFailure, shared: &OriginShared<'_>) -> bool {
+        self.closing = failure != ResponseFailure::Silence;
+        self.resets = matches!(failure, ResponseFailure::Reset | ResponseFailure::TruncateReset);
         match failure {
-            Failure::Close | Failure::Reset => {}
-            Failure::Silence => self.silent = true,
-            Failure::Head => {
-                let page = desk.stock.page();
+            ResponseFailure::Close | ResponseFailure::Reset => {}
+            ResponseFailure::Silence => self.silent = true,
+            ResponseFailure::Head => {
+                let page = shared.heads.page();
                 let head = fields::head_len(page).unwrap_or(page.len());
                 self.out.extend_from_slice(&page[..head / 2]);
             }
-            Failure::Garbage => self.out.extend_from_slice(b"\x00\xffthis is not HTTP\r\n\r\n"),
-            Failure::Truncate | Failure::TruncateReset => return true,
+            ResponseFailure::Garbage => self.out.extend_from_slice(b"\x00\xffthis is not HTTP\r\n\r\n"),
+            ResponseFailure::Truncate | ResponseFailure::TruncateReset => return true,
         }
         false
     }
 
-    fn answer_pattern(&mut self, owed: &Owed, len: u64, desk: &Desk<'_>) {
-        let wish = &owed.wish;
-        self.write_head(owed, "text/html", len, desk);
-        if !has_body(owed) {
+    fn answer_pattern(&mut self, pending: &PendingResponse, len: u64, shared: &OriginShared<'_>) {
+        let spec = &pending.spec;
+        self.write_head(pending, "text/html", len, shared);
+        if !has_body(pending) {
             return;
         }
-        let chunk = wish.chunk.filter(|_| owed.is_1_1);
-        let pieces = Pieces::new(len, chunk, wish.drip);
-        if wish.failure.is_some() {
+        let chunk = spec.chunk.filter(|_| pending.is_1_1);
+        let pieces = Pieces::new(len, chunk, spec.drip);
+        if spec.failure.is_some() {
             self.pieces = Some(pieces.cut());
-        } else if chunk.is_some() || !wish.drip.is_zero() {
+        } else if chunk.is_some() || !spec.drip.is_zero() {
             self.pieces = Some(pieces);
         } else if len <= OUT_MAX as u64 {
             self.out.extend_from_slice(pattern::run(0, len as usize));
@@ -422,28 +422,42 @@ impl Connection {
         }
     }
 
-    fn answer_text(&mut self, owed: &Owed, content_type: &'static str, text: &str, desk: &Desk<'_>) {
-        self.write_head(owed, content_type, text.len() as u64, desk);
-        if has_body(owed) {
+    fn answer_text(
+        &mut self,
+        pending: &PendingResponse,
+        content_type: &'static str,
+        text: &str,
+        shared: &OriginShared<'_>,
+    ) {
+        self.write_head(pending, content_type, text.len() as u64, shared);
+        if has_body(pending) {
             self.out.extend_from_slice(text.as_bytes());
         }
     }
 
-    fn write_head(&mut self, owed: &Owed, content_type: &'static str, len: u64, desk: &Desk<'_>) {
-        let status = owed.wish.status;
-        let keep_alive = owed.keep_alive;
-        let is_pattern = matches!(owed.wish.content, Content::Pattern(_));
-        let length = match (status, owed.wish.chunk.filter(|_| owed.is_1_1 && is_pattern)) {
-            (204, _) => Length::Unstated,
-            (_, Some(_)) => Length::Chunked,
-            (_, None) => Length::Bytes(len),
+    fn write_head(
+        &mut self,
+        pending: &PendingResponse,
+        content_type: &'static str,
+        len: u64,
+        shared: &OriginShared<'_>,
+    ) {
+        let status = pending.spec.status;
+        let keep_alive = pending.keep_alive;
+        let is_pattern = matches!(pending.spec.content, BodySource::Pattern(_));
+        let length = match (status, pending.spec.chunk.filter(|_| pending.is_1_1 && is_pattern)) {
+            (204, _) => BodyLength::Unstated,
+            (_, Some(_)) => BodyLength::Chunked,
+            (_, None) => BodyLength::Bytes(len),
         };
-        desk.stock.write_head(&mut self.out, Shape { status, content_type, length, keep_alive });
+        shared
+            .heads
+            .write_head(&mut self.out, OriginResponseHead { status, content_type, length, keep_alive });
     }
 
-    fn refuse(&mut self, rule: Malformed, desk: &Desk<'_>) {
-        let owed = Owed {
-            wish: Wish { status: 400, ..wish::PAGE },
+    fn refuse(&mut self, rule: MalformedHead, shared: &OriginShared<'_>) {
+        let pending = PendingResponse {
+            spec: ResponseSpec { status: 400, ..response_spec::PAGE },
             delay: Duration::ZERO,
             is_head: false,
             is_1_1: true,
@@ -453,19 +467,19 @@ impl Connection {
             number: None,
         };
         self.closing = true;
-        self.answer_text(&owed, "text/plain", &format!("{rule}\n"), desk);
+        self.answer_text(&pending, "text/plain", &format!("{rule}\n"), shared);
     }
 }
 
 /// RFC 9110 6.4.1: no content in answers to HEAD, in 204 and in 304.
-fn has_body(owed: &Owed) -> bool {
-    !owed.is_head && !matches!(owed.wish.status, 204 | 304)
+fn has_body(pending: &PendingResponse) -> bool {
+    !pending.is_head && !matches!(pending.spec.status, 204 | 304)
 }
 
 /// Takes a piece of the request body into account.
-fn note(owed: &mut Owed, data: &[u8]) {
-    owed.body_len += data.len() as u64;
-    if owed.wish.content == Content::Checksum {
-        owed.crc.update(data);
+fn note(pending: &mut PendingResponse, data: &[u8]) {
+    pending.body_len += data.len() as u64;
+    if pending.spec.content == BodySource::Checksum {
+        pending.crc.update(data);
     }
 }

@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, sockopt};
 use slab::Slab;
 
-use super::Counters;
-use super::answer::Stock;
-use super::connection::{Connection, Desk};
-use super::journal::Writer;
-use super::work::Work;
+use super::OriginCounters;
+use super::connection::{OriginConnection, OriginShared};
+use super::journal::JournalWriter;
 use crate::clock;
+use crate::origin::response_head::ReadyHeads;
+use crate::origin::work_slots::WorkSlots;
 
 const WAKE: u64 = u64::MAX;
 
@@ -36,9 +36,9 @@ const EVENTS: usize = 1024;
 /// Longest wait: bounds how old the Date of an answer can be.
 const TICK: Duration = Duration::from_millis(500);
 
-struct Client {
+struct OriginClient {
     socket: OwnedFd,
-    connection: Connection,
+    connection: OriginConnection,
     /// Tells this connection from an earlier one in the same place.
     serial: u32,
     /// The kernel has announced the end of what the client sends.
@@ -51,11 +51,11 @@ struct Client {
 pub(super) struct EventLoop {
     epoll: OwnedFd,
     listeners: Vec<TcpListener>,
-    clients: Slab<Client>,
-    work: Work,
-    stock: Stock,
-    counters: Arc<Counters>,
-    journal: Option<RefCell<Writer>>,
+    clients: Slab<OriginClient>,
+    work: WorkSlots,
+    heads: ReadyHeads,
+    counters: Arc<OriginCounters>,
+    journal: Option<RefCell<JournalWriter>>,
     buf: Box<[u8]>,
     serial: u32,
 }
@@ -65,9 +65,9 @@ impl EventLoop {
     pub(super) fn new(
         listeners: Vec<TcpListener>,
         wake: &OwnedFd,
-        counters: Arc<Counters>,
-        work: Work,
-        journal: Option<Writer>,
+        counters: Arc<OriginCounters>,
+        work: WorkSlots,
+        journal: Option<JournalWriter>,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (index, listener) in listeners.iter().enumerate() {
@@ -80,7 +80,7 @@ impl EventLoop {
             listeners,
             clients: Slab::new(),
             work,
-            stock: Stock::new(),
+            heads: ReadyHeads::new(),
             counters,
             journal: journal.map(RefCell::new),
             buf: vec![0; 64 * 1024].into_boxed_slice(),
@@ -100,7 +100,7 @@ impl EventLoop {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => panic!("epoll_wait on a valid descriptor: {error}"),
             }
-            self.stock.refresh();
+            self.heads.refresh();
             for event in &events {
                 match event.data.u64() {
                     WAKE => return,
@@ -136,7 +136,13 @@ impl EventLoop {
             self.counters.accepted.fetch_add(1, Ordering::Relaxed);
             self.serial = self.serial.wrapping_add(1) & 0x7fff_ffff;
             let serial = self.serial;
-            let client = Client { socket, connection: Connection::new(), serial, ends: false, ended: false };
+            let client = OriginClient {
+                socket,
+                connection: OriginConnection::new(),
+                serial,
+                ends: false,
+                ended: false,
+            };
             let key = self.clients.insert(client);
             let flags = epoll::EventFlags::IN
                 | epoll::EventFlags::OUT
@@ -152,15 +158,16 @@ impl EventLoop {
     /// Reads, answers and sends for one connection until it would block.
     fn serve(&mut self, token: u64, ends: bool) {
         let Some(client) = client(&mut self.clients, token) else { return };
-        let desk = Desk { stock: &self.stock, counters: &self.counters, journal: self.journal.as_ref() };
+        let shared =
+            OriginShared { heads: &self.heads, counters: &self.counters, journal: self.journal.as_ref() };
         client.ends |= ends;
-        let mut open = exchange(client, &mut self.buf, &desk);
+        let mut open = exchange(client, &mut self.buf, &shared);
         // Nobody reads there any more, so its end is not found out by reading.
         open &= !(client.ends && client.connection.is_silent());
         if let Some(length) = client.connection.take_work()
             && self.work.begin(token, length, clock::now())
         {
-            client.connection.begin_work(&desk);
+            client.connection.begin_work(&shared);
         }
         if !open {
             self.close((token & 0xffff_ffff) as usize);
@@ -172,12 +179,13 @@ impl EventLoop {
         while self.counters.hang_left().is_zero()
             && let Some(done) = self.work.finish(clock::now())
         {
-            let desk = Desk { stock: &self.stock, counters: &self.counters, journal: self.journal.as_ref() };
+            let shared =
+                OriginShared { heads: &self.heads, counters: &self.counters, journal: self.journal.as_ref() };
             if let Some(next) = done.begun.and_then(|token| client(&mut self.clients, token)) {
-                next.connection.begin_work(&desk);
+                next.connection.begin_work(&shared);
             }
             if let Some(client) = client(&mut self.clients, done.token) {
-                client.connection.finish_work(&desk);
+                client.connection.finish_work(&shared);
                 self.serve(done.token, false);
             }
         }
@@ -194,7 +202,7 @@ impl EventLoop {
 }
 
 /// The connection that `token` means, if it is still there.
-fn client(clients: &mut Slab<Client>, token: u64) -> Option<&mut Client> {
+fn client(clients: &mut Slab<OriginClient>, token: u64) -> Option<&mut OriginClient> {
     let client = clients.get_mut((token & 0xffff_ffff) as usize)?;
     (client.serial == (token >> 32) as u32).then_some(client)
 }
@@ -204,14 +212,14 @@ fn token_of(key: usize, serial: u32) -> u64 {
 }
 
 /// Alternates receiving and sending until neither can go on; false when the connection is over.
-fn exchange(client: &mut Client, buf: &mut [u8], desk: &Desk<'_>) -> bool {
+fn exchange(client: &mut OriginClient, buf: &mut [u8], shared: &OriginShared<'_>) -> bool {
     let mut drained = false;
     loop {
         while !client.connection.is_blocked() && !client.ended && !drained {
             match rustix::net::recv(&client.socket, &mut *buf, RecvFlags::empty()) {
                 Ok((0, _)) => client.ended = true,
                 Ok((len, _)) => {
-                    client.connection.receive(&buf[..len], desk);
+                    client.connection.receive(&buf[..len], shared);
                     drained = len < buf.len() && !client.ends;
                 }
                 Err(Errno::AGAIN) => drained = true,
@@ -236,7 +244,7 @@ fn exchange(client: &mut Client, buf: &mut [u8], desk: &Desk<'_>) -> bool {
             return false;
         }
         if client.connection.is_resumable() || (was_blocked && !client.connection.is_blocked()) {
-            client.connection.resume(desk);
+            client.connection.resume(shared);
             continue;
         }
         return !(client.ended && client.connection.is_flushed());

@@ -14,13 +14,13 @@ use crate::clock;
 
 /// Writes a journal.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct JournalWriter {
     file: File,
     lines: Vec<u8>,
     requests: u64,
 }
 
-impl Writer {
+impl JournalWriter {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).append(true).open(path)?;
         Ok(Self { file, lines: Vec::new(), requests: 0 })
@@ -59,7 +59,7 @@ impl Writer {
 
 /// One request, as its server saw it. Times in nanoseconds of `clock::uptime_ns`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Visit {
+pub struct JournalEntry {
     /// When its head was read.
     pub got: u64,
     /// When work on it began, if that took time.
@@ -70,7 +70,7 @@ pub struct Visit {
     pub target: String,
 }
 
-impl Visit {
+impl JournalEntry {
     /// The number of the client that asked, for requests that say it.
     pub fn client(&self) -> Option<usize> {
         self.target.split_once("/client/")?.1.parse().ok()
@@ -81,7 +81,7 @@ impl Visit {
 ///
 /// # Errors
 /// When it cannot be read or is none.
-pub fn read(path: &Path) -> anyhow::Result<Vec<Visit>> {
+pub fn read(path: &Path) -> anyhow::Result<Vec<JournalEntry>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("no journal {}", path.display()))?;
     let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
     let mut visits = Vec::new();
@@ -95,11 +95,11 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Visit>> {
         if event == Some("got") {
             places.insert(number, visits.len());
             let target = words.next().unwrap_or_default().to_owned();
-            visits.push(Visit { got: time, began: None, done: None, target });
+            visits.push(JournalEntry { got: time, began: None, done: None, target });
             continue;
         }
         let visit = places.get(&number).and_then(|place| visits.get_mut(*place));
-        let visit: &mut Visit = visit.with_context(|| format!("`{line}` before the request"))?;
+        let visit: &mut JournalEntry = visit.with_context(|| format!("`{line}` before the request"))?;
         match event {
             Some("began") => visit.began = Some(time),
             _ => visit.done = Some(time),
@@ -110,14 +110,14 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Visit>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Visit, Writer, read};
+    use super::{JournalEntry, JournalWriter, read};
 
     #[test]
     fn what_was_written_is_read_again_also_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         for _ in 0..2 {
-            let mut writer = Writer::create(&path).unwrap();
+            let mut writer = JournalWriter::create(&path).unwrap();
             let (first, second) = (writer.got(b"/delay/20/client/7"), writer.got(b"/health"));
             writer.done(second);
             writer.began(first);
@@ -139,7 +139,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         std::fs::write(&path, "5 got 1 /\n6 done 1\n7 go").unwrap();
-        let visit = Visit { got: 5, began: None, done: Some(6), target: "/".to_owned() };
+        let visit = JournalEntry { got: 5, began: None, done: Some(6), target: "/".to_owned() };
         assert_eq!(read(&path).unwrap(), [visit]);
         for text in ["hello\n", "5 done 1\n", "5 got x /\n"] {
             std::fs::write(&path, text).unwrap();

@@ -1,19 +1,19 @@
 //! The server behind every balancer under test: fast enough not to be the limit, and exact about HTTP/1.1.
 //!
 //! Answers any GET with a fixed page of 612 bytes, takes POST bodies, and lets the URL choose size, chunks, delay, status and
-//! failure (`wish`). WebSocket messages come back as they are. A hand-written epoll loop per thread (`event_loop`), no allocation per request. On demand it works on
-//! few requests at once (`work`) and keeps a `journal`. It never uses the proxy's HTTP code.
+//! failure (`response_spec`). WebSocket messages come back as they are. A hand-written epoll loop per thread (`event_loop`), no allocation per request. On demand it works on
+//! few requests at once (`work_slots`) and keeps a `journal`. It never uses the proxy's HTTP code.
 
 pub mod command;
 mod event_loop;
 mod connection;
-pub mod wish;
+pub mod response_spec;
 pub mod delay;
 mod pieces;
 pub mod request;
-mod answer;
+mod response_head;
 pub mod journal;
-mod work;
+mod work_slots;
 #[cfg(test)]
 mod tests;
 
@@ -28,11 +28,11 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
-use weir_stats::chance::{Chance, Purpose};
 use weir_stats::distribution::Distribution;
+use weir_stats::random::{Purpose, RandomStream};
 
 use crate::clock;
-use wish::Wish;
+use response_spec::ResponseSpec;
 
 /// Size of the page, in bytes: that of nginx's welcome page, which most published comparisons fetch.
 pub const PAGE_LEN: u64 = 612;
@@ -48,7 +48,7 @@ pub const SEED: u64 = 1;
 
 /// What the origin has seen since its start, summed over its threads.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct OriginCounters {
     accepted: AtomicU64,
     closed: AtomicU64,
     requests: AtomicU64,
@@ -64,7 +64,7 @@ pub struct Counters {
     drawn: AtomicU64,
 }
 
-impl Counters {
+impl OriginCounters {
     /// Lets it answer nothing for `length`.
     fn hang(&self, length: Duration) {
         self.hung_until.store(clock::uptime_ns() + length.as_nanos() as u64, Ordering::Relaxed);
@@ -80,19 +80,19 @@ impl Counters {
 
     /// How long the next request takes, and whether it fails as it wishes to: drawn by its number, in the order in which such
     /// requests come.
-    fn draw(&self, wish: &mut Wish) -> Duration {
-        if let (Distribution::Constant(ns), None, 0) = (&wish.delay, wish.failure, self.errors) {
+    fn draw(&self, spec: &mut ResponseSpec) -> Duration {
+        if let (Distribution::Constant(ns), None, 0) = (&spec.delay, spec.failure, self.errors) {
             return Duration::from_nanos(*ns);
         }
         let number = self.drawn.fetch_add(1, Ordering::Relaxed);
-        let mut chance = Chance::new(self.seed, Purpose::Service, [number, 0]);
-        if chance.below(100) >= u64::from(wish.share) {
-            wish.failure = None;
+        let mut random = RandomStream::new(self.seed, Purpose::Service, [number, 0]);
+        if random.below(100) >= u64::from(spec.share) {
+            spec.failure = None;
         }
-        if chance.below(100) < u64::from(self.errors) && wish.hang.is_zero() {
-            wish.status = 500;
+        if random.below(100) < u64::from(self.errors) && spec.hang.is_zero() {
+            spec.status = 500;
         }
-        Duration::from_nanos(wish.delay.draw(&mut chance))
+        Duration::from_nanos(spec.delay.draw(&mut random))
     }
 
     /// Connections accepted so far.
@@ -113,7 +113,7 @@ impl Counters {
 
 /// What an origin is to be.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct OriginSetup {
     /// Where it listens; port 0: any free port.
     pub listen: SocketAddr,
     /// So many addresses, counted upwards from that one, with the same port.
@@ -132,7 +132,7 @@ pub struct Setup {
     pub errors: u8,
 }
 
-impl Setup {
+impl OriginSetup {
     /// An origin like a fast server: as many requests at once as come, no journal.
     pub fn plain(listen: SocketAddr, threads: usize) -> Self {
         Self {
@@ -150,37 +150,37 @@ impl Setup {
 
 /// A running origin; it stops when dropped.
 #[derive(Debug)]
-pub struct Origin {
+pub struct OriginServer {
     addr: SocketAddr,
-    counters: Arc<Counters>,
+    counters: Arc<OriginCounters>,
     stop: Vec<OwnedFd>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Origin {
+impl OriginServer {
     /// Starts `threads` event loops that share `listen` (port 0: any free port).
     ///
     /// # Errors
     /// When the address cannot be bound or a thread cannot be started.
     pub fn start(listen: SocketAddr, threads: usize) -> io::Result<Self> {
-        Self::start_as(&Setup::plain(listen, threads))
+        Self::start_as(&OriginSetup::plain(listen, threads))
     }
 
     /// Starts an origin as `setup` says.
     ///
     /// # Errors
     /// When an address cannot be bound, the journal not written or a thread not started.
-    pub fn start_as(setup: &Setup) -> io::Result<Self> {
+    pub fn start_as(setup: &OriginSetup) -> io::Result<Self> {
         let mut addr = setup.listen;
-        let Setup { seed, burn, errors, .. } = *setup;
-        let counters = Arc::new(Counters { seed, burn, errors, ..Counters::default() });
+        let OriginSetup { seed, burn, errors, .. } = *setup;
+        let counters = Arc::new(OriginCounters { seed, burn, errors, ..OriginCounters::default() });
         let (mut stop, mut running) = (Vec::new(), Vec::new());
         for index in 0..setup.threads.max(1) {
             let listeners = bind_all(addr, setup.addresses)?;
             addr = listeners[0].local_addr()?;
             let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-            let journal = setup.journal.as_deref().map(journal::Writer::create).transpose()?;
-            let work = work::Work::new(setup.slots);
+            let journal = setup.journal.as_deref().map(journal::JournalWriter::create).transpose()?;
+            let work = work_slots::WorkSlots::new(setup.slots);
             let mut event_loop =
                 event_loop::EventLoop::new(listeners, &wake, Arc::clone(&counters), work, journal)?;
             running.push(
@@ -199,7 +199,7 @@ impl Origin {
     }
 
     /// What it has seen so far.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &OriginCounters {
         &self.counters
     }
 
@@ -212,7 +212,7 @@ impl Origin {
     }
 }
 
-impl Drop for Origin {
+impl Drop for OriginServer {
     fn drop(&mut self) {
         for wake in &self.stop {
             // The counter of an eventfd cannot be full after one write.

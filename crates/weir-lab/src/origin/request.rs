@@ -2,12 +2,12 @@
 //!
 //! Strict: what a correct proxy never sends is answered with 400, so that a proxy which passes it on is found out.
 
-use crate::wire::fields::{self, Fields, Framing, Malformed};
+use crate::wire::fields::{self, BodyFraming, HeadFields, MalformedHead};
 use crate::wire::websocket;
 
 /// The methods the origin treats differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum OriginMethod {
     /// GET.
     Get,
     /// HEAD: the answer has no body.
@@ -18,9 +18,9 @@ pub enum Method {
 
 /// One request head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head<'a> {
+pub struct OriginRequest<'a> {
     /// Method.
-    pub method: Method,
+    pub method: OriginMethod,
     /// Target as received.
     pub target: &'a [u8],
     /// The client speaks HTTP/1.1, and so understands chunks.
@@ -28,7 +28,7 @@ pub struct Head<'a> {
     /// Whether the connection may carry another request afterwards.
     pub keep_alive: bool,
     /// How the request body ends; `Unstated` means there is none.
-    pub framing: Framing,
+    pub framing: BodyFraming,
     /// The client waits for `100 Continue`.
     pub expects_continue: bool,
     /// The client asks for WebSocket, as it should.
@@ -44,37 +44,37 @@ pub const HEAD_MAX: usize = 64 * 1024;
 ///
 /// # Errors
 /// The rule that was broken.
-pub fn read(bytes: &[u8]) -> Result<Option<Head<'_>>, Malformed> {
+pub fn read(bytes: &[u8]) -> Result<Option<OriginRequest<'_>>, MalformedHead> {
     let Some(len) = fields::head_len(bytes) else {
-        return if bytes.len() > HEAD_MAX { Err(Malformed("a head over 64 KiB")) } else { Ok(None) };
+        return if bytes.len() > HEAD_MAX { Err(MalformedHead("a head over 64 KiB")) } else { Ok(None) };
     };
     let (line, lines) = fields::split_line(&bytes[..len])?;
     let mut words = line.split(|&byte| byte == b' ');
     let (Some(method), Some(target), Some(version), None) =
         (words.next(), words.next(), words.next(), words.next())
     else {
-        return Err(Malformed("a request line is method, target and version"));
+        return Err(MalformedHead("a request line is method, target and version"));
     };
     if method.is_empty() || !method.iter().all(u8::is_ascii_alphabetic) || target.is_empty() {
-        return Err(Malformed("a method or target that is none"));
+        return Err(MalformedHead("a method or target that is none"));
     }
     let is_1_1 = match version {
         b"HTTP/1.1" => true,
         b"HTTP/1.0" => false,
-        _ => return Err(Malformed("neither HTTP/1.1 nor HTTP/1.0")),
+        _ => return Err(MalformedHead("neither HTTP/1.1 nor HTTP/1.0")),
     };
     let fields = fields::read(lines)?;
     if fields.hosts > 1 || (is_1_1 && fields.hosts == 0) {
-        return Err(Malformed("not exactly one Host field"));
+        return Err(MalformedHead("not exactly one Host field"));
     }
-    if !is_1_1 && fields.framing == Framing::Chunked {
-        return Err(Malformed("chunked in HTTP/1.0"));
+    if !is_1_1 && fields.framing == BodyFraming::Chunked {
+        return Err(MalformedHead("chunked in HTTP/1.0"));
     }
-    Ok(Some(Head {
+    Ok(Some(OriginRequest {
         method: match method {
-            b"GET" => Method::Get,
-            b"HEAD" => Method::Head,
-            _ => Method::Other,
+            b"GET" => OriginMethod::Get,
+            b"HEAD" => OriginMethod::Head,
+            _ => OriginMethod::Other,
         },
         target,
         is_1_1,
@@ -87,21 +87,21 @@ pub fn read(bytes: &[u8]) -> Result<Option<Head<'_>>, Malformed> {
 }
 
 /// Whether a request opens WebSocket (RFC 6455 4.1). One with `Upgrade` and without the rest is broken.
-fn is_opening(method: &[u8], fields: &Fields<'_>) -> Result<bool, Malformed> {
+fn is_opening(method: &[u8], fields: &HeadFields<'_>) -> Result<bool, MalformedHead> {
     if !fields.websocket {
         return Ok(false);
     }
-    let is_whole = method == b"GET" && fields.upgrade && fields.framing == Framing::Unstated;
+    let is_whole = method == b"GET" && fields.upgrade && fields.framing == BodyFraming::Unstated;
     if !is_whole || fields.websocket_key != Some(websocket::KEY.as_bytes()) {
-        return Err(Malformed("an opening of WebSocket without what belongs to it"));
+        return Err(MalformedHead("an opening of WebSocket without what belongs to it"));
     }
     Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Method, read};
-    use crate::wire::fields::Framing;
+    use super::{OriginMethod, read};
+    use crate::wire::fields::BodyFraming;
 
     #[test]
     fn a_head_says_what_follows_it() {
@@ -109,7 +109,7 @@ mod tests {
         let head = read(bytes).unwrap().unwrap();
         assert_eq!(
             (head.method, head.target, head.framing),
-            (Method::Other, &b"/checksum"[..], Framing::Length(3))
+            (OriginMethod::Other, &b"/checksum"[..], BodyFraming::Length(3))
         );
         assert_eq!(&bytes[head.len..], b"abcGET");
         assert!(head.keep_alive);

@@ -4,21 +4,21 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::{Origin, Setup, journal, nth_addr};
+use super::{OriginServer, OriginSetup, journal, nth_addr};
 use crate::clock;
-use crate::wire::fields::{self, Framing};
+use crate::wire::fields::{self, BodyFraming};
 use crate::wire::{checksum, pattern, websocket};
 
-struct Answer {
+struct TestResponse {
     status: u16,
     head: String,
     body: Vec<u8>,
 }
 
-struct Client(TcpStream, Vec<u8>);
+struct TestClient(TcpStream, Vec<u8>);
 
-impl Client {
-    fn connect(origin: &Origin) -> Self {
+impl TestClient {
+    fn connect(origin: &OriginServer) -> Self {
         let stream = TcpStream::connect(origin.addr()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Self(stream, Vec::new())
@@ -35,11 +35,11 @@ impl Client {
         len
     }
 
-    fn answer(&mut self) -> Answer {
+    fn answer(&mut self) -> TestResponse {
         self.answer_to(true)
     }
 
-    fn answer_to(&mut self, with_body: bool) -> Answer {
+    fn answer_to(&mut self, with_body: bool) -> TestResponse {
         while fields::head_len(&self.1).is_none() {
             assert_ne!(self.fill(), 0, "closed before the head ended");
         }
@@ -48,14 +48,14 @@ impl Client {
         let (line, lines) = fields::split_line(&head).unwrap();
         let status = fields::decimal(&line[9..12]).unwrap() as u16;
         let body_len = match fields::read(lines).unwrap().framing {
-            Framing::Length(len) if with_body && status >= 200 => len as usize,
+            BodyFraming::Length(len) if with_body && status >= 200 => len as usize,
             _ => 0,
         };
         while self.1.len() < body_len {
             assert_ne!(self.fill(), 0, "closed in the body");
         }
         let body = self.1.drain(..body_len).collect();
-        Answer { status, head: String::from_utf8(head).unwrap(), body }
+        TestResponse { status, head: String::from_utf8(head).unwrap(), body }
     }
 
     fn is_closed(&mut self) -> bool {
@@ -63,14 +63,14 @@ impl Client {
     }
 }
 
-fn origin() -> Origin {
-    Origin::start("127.0.0.1:0".parse::<SocketAddr>().unwrap(), 1).unwrap()
+fn origin() -> OriginServer {
+    OriginServer::start("127.0.0.1:0".parse::<SocketAddr>().unwrap(), 1).unwrap()
 }
 
 #[test]
 fn the_page_comes_again_and_again_on_one_connection() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     for _ in 0..3 {
         client.send(b"GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n");
         let answer = client.answer();
@@ -84,7 +84,7 @@ fn the_page_comes_again_and_again_on_one_connection() {
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     client.send(
         b"GET /delay/30/bytes/5 HTTP/1.1\r\nHost: a\r\n\r\nPOST /checksum HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\
           GET /status/503/bytes/9 HTTP/1.1\r\nHost: a\r\n\r\nGET /bytes/300000 HTTP/1.1\r\nHost: a\r\n\r\nGET /bytes/1 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -101,7 +101,7 @@ fn pipelined_requests_are_answered_in_order() {
 #[test]
 fn a_request_may_come_byte_by_byte() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     client.0.set_nodelay(true).unwrap();
     for byte in b"POST /checksum HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\n\r\n" {
         client.send(&[*byte]);
@@ -112,7 +112,7 @@ fn a_request_may_come_byte_by_byte() {
 #[test]
 fn a_large_request_body_is_summed_as_it_comes() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     let body: Vec<u8> = (0..50).flat_map(|part| pattern::run(part * 60_000, 60_000).to_vec()).collect();
     client.send(
         format!(
@@ -134,7 +134,7 @@ fn persistence_follows_the_version_and_the_client() {
         (b"GET / HTTP/1.0\r\n\r\n", false),
         (b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true),
     ] {
-        let mut client = Client::connect(&origin);
+        let mut client = TestClient::connect(&origin);
         client.send(request);
         let answer = client.answer();
         assert_eq!(answer.body.len(), 612);
@@ -151,7 +151,7 @@ fn persistence_follows_the_version_and_the_client() {
 #[test]
 fn answers_without_a_body_have_none() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     client.send(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     let head = client.answer_to(false).head;
     assert!(head.contains("Content-Length: 612\r\n"), "{head}");
@@ -166,7 +166,7 @@ fn answers_without_a_body_have_none() {
 #[test]
 fn a_client_that_half_closes_still_gets_its_answer() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     client.send(b"GET /delay/30 HTTP/1.1\r\nHost: a\r\n\r\nGET /bytes/4 HTTP/1.1\r\nHost: a\r\n\r\n");
     client.0.shutdown(Shutdown::Write).unwrap();
     assert_eq!(client.answer().body.len(), 612);
@@ -178,7 +178,7 @@ fn a_client_that_half_closes_still_gets_its_answer() {
 #[test]
 fn a_malformed_request_is_refused_and_the_connection_closed() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     client.send(b"GET / HTTP/1.1\r\n\r\n");
     assert_eq!(client.answer().status, 400);
     assert!(client.is_closed());
@@ -186,9 +186,9 @@ fn a_malformed_request_is_refused_and_the_connection_closed() {
 
 #[test]
 fn several_threads_share_one_address() {
-    let origin = Origin::start("127.0.0.1:0".parse().unwrap(), 2).unwrap();
+    let origin = OriginServer::start("127.0.0.1:0".parse().unwrap(), 2).unwrap();
     for _ in 0..16 {
-        let mut client = Client::connect(&origin);
+        let mut client = TestClient::connect(&origin);
         client.send(b"GET /counters HTTP/1.1\r\nHost: a\r\n\r\n");
         let json: serde_json::Value = serde_json::from_slice(&client.answer().body).unwrap();
         assert_eq!(json["requests"].as_u64(), json["accepted"].as_u64());
@@ -196,21 +196,23 @@ fn several_threads_share_one_address() {
     assert_eq!(origin.counters().accepted(), 16);
 }
 
-fn setup() -> Setup {
-    Setup::plain("127.0.0.1:0".parse().unwrap(), 1)
+fn setup() -> OriginSetup {
+    OriginSetup::plain("127.0.0.1:0".parse().unwrap(), 1)
 }
 
 /// What the journal tells of three requests that come at once to an origin with one slot, in the order in which work on them began.
-fn three_at_one_slot() -> Vec<journal::Visit> {
+fn three_at_one_slot() -> Vec<journal::JournalEntry> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let origin = Origin::start_as(&Setup { slots: Some(1), journal: Some(path.clone()), ..setup() }).unwrap();
-    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(&origin)).collect();
+    let origin =
+        OriginServer::start_as(&OriginSetup { slots: Some(1), journal: Some(path.clone()), ..setup() })
+            .unwrap();
+    let mut clients: Vec<TestClient> = (0..3).map(|_| TestClient::connect(&origin)).collect();
     for (number, client) in clients.iter_mut().enumerate() {
         client.send(format!("GET /delay/20/client/{number} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
     }
     // What takes no time does not wait for the others.
-    let mut prober = Client::connect(&origin);
+    let mut prober = TestClient::connect(&origin);
     prober.send(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(prober.answer().status, 200);
     clients.iter_mut().for_each(|client| assert_eq!(client.answer().body.len(), 612));
@@ -225,7 +227,7 @@ fn three_at_one_slot() -> Vec<journal::Visit> {
 /// A machine that is taken away for some milliseconds delays what is noted: one attempt in which it was not is enough.
 #[test]
 fn one_slot_serves_one_request_after_the_other_and_the_journal_tells() {
-    let is_in_turn = |pair: &[journal::Visit]| {
+    let is_in_turn = |pair: &[journal::JournalEntry]| {
         let (done, next) = (pair[0].done.unwrap(), &pair[1]);
         // The beginning is noted a moment after it.
         let took = next.done.unwrap().saturating_sub(next.began.unwrap());
@@ -242,13 +244,15 @@ fn one_slot_serves_one_request_after_the_other_and_the_journal_tells() {
 fn work_is_done_although_its_client_has_gone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let origin = Origin::start_as(&Setup { slots: Some(1), journal: Some(path.clone()), ..setup() }).unwrap();
-    let mut gone = Client::connect(&origin);
+    let origin =
+        OriginServer::start_as(&OriginSetup { slots: Some(1), journal: Some(path.clone()), ..setup() })
+            .unwrap();
+    let mut gone = TestClient::connect(&origin);
     gone.send(b"GET /delay/200/client/1 HTTP/1.1\r\nHost: a\r\n\r\n");
     let seen = || journal::read(&path).is_ok_and(|visits| !visits.is_empty());
     assert!(clock::wait_until(Duration::from_secs(20), seen));
     drop(gone);
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     client.send(b"GET /delay/1/client/2 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.answer().status, 200);
     drop(origin);
@@ -260,8 +264,8 @@ fn work_is_done_although_its_client_has_gone() {
 fn a_hung_origin_takes_requests_and_answers_when_it_is_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let origin = Origin::start_as(&Setup { journal: Some(path.clone()), ..setup() }).unwrap();
-    let (mut before, mut after) = (Client::connect(&origin), Client::connect(&origin));
+    let origin = OriginServer::start_as(&OriginSetup { journal: Some(path.clone()), ..setup() }).unwrap();
+    let (mut before, mut after) = (TestClient::connect(&origin), TestClient::connect(&origin));
     before.send(b"GET /delay/50 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(clock::wait_until(Duration::from_secs(20), || origin.counters().requests() == 1));
     after.send(b"GET /hang/300 HTTP/1.1\r\nHost: a\r\n\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -279,7 +283,7 @@ fn a_hung_origin_takes_requests_and_answers_when_it_is_over() {
 
 #[test]
 fn one_origin_can_have_many_addresses() {
-    let origin = Origin::start_as(&Setup { addresses: 40, ..setup() }).unwrap();
+    let origin = OriginServer::start_as(&OriginSetup { addresses: 40, ..setup() }).unwrap();
     for number in [0, 1, 39] {
         let addr = nth_addr(origin.addr(), number);
         assert_eq!(addr.port(), origin.addr().port());
@@ -291,7 +295,7 @@ fn one_origin_can_have_many_addresses() {
 #[test]
 fn messages_of_websocket_come_back_in_whatever_pieces_they_arrive() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     client.send(
         b"GET /chat HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
           Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
@@ -327,7 +331,7 @@ fn messages_of_websocket_come_back_in_whatever_pieces_they_arrive() {
 fn a_frame_that_breaks_the_rules_ends_the_connection() {
     let origin = origin();
     for frame in [&[0x82, 0x00][..], &[0xf2, 0x80, 1, 2, 3, 4]] {
-        let mut client = Client::connect(&origin);
+        let mut client = TestClient::connect(&origin);
         client.send(
             b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
               Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
@@ -339,7 +343,7 @@ fn a_frame_that_breaks_the_rules_ends_the_connection() {
 }
 
 /// All that comes until the connection ends, and how it ends.
-fn rest(client: &mut Client) -> (Vec<u8>, Option<std::io::ErrorKind>) {
+fn rest(client: &mut TestClient) -> (Vec<u8>, Option<std::io::ErrorKind>) {
     let mut all = std::mem::take(&mut client.1);
     let how = client.0.read_to_end(&mut all).err().map(|error| error.kind());
     (all, how)
@@ -348,7 +352,7 @@ fn rest(client: &mut Client) -> (Vec<u8>, Option<std::io::ErrorKind>) {
 #[test]
 fn a_body_may_come_in_chunks_and_slowly() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     let run = pattern::run(0, 2500);
     let chunks = [
         b"3e8\r\n",
@@ -393,7 +397,7 @@ fn an_answer_fails_as_its_url_says() {
         ("truncate-reset", Some(ConnectionReset)),
         ("garbage", None),
     ] {
-        let mut client = Client::connect(&origin);
+        let mut client = TestClient::connect(&origin);
         client.send(page(kind).as_bytes());
         let (all, ended) = rest(&mut client);
         assert_eq!(ended, how, "{kind}");
@@ -412,10 +416,10 @@ fn an_answer_fails_as_its_url_says() {
 #[test]
 fn a_silent_connection_is_silent_alone_and_ends_with_its_client() {
     let origin = origin();
-    let mut silent = Client::connect(&origin);
+    let mut silent = TestClient::connect(&origin);
     silent.send(b"GET /fail/silence HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(clock::wait_until(Duration::from_secs(20), || origin.counters().requests() == 1));
-    let mut other = Client::connect(&origin);
+    let mut other = TestClient::connect(&origin);
     other.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(other.answer().status, 200);
     silent.0.set_nonblocking(true).unwrap();
@@ -428,9 +432,9 @@ fn a_silent_connection_is_silent_alone_and_ends_with_its_client() {
 #[test]
 fn failures_fall_on_their_share_of_the_requests_and_on_the_same_ones_again() {
     let falls = |seed: u64| -> Vec<bool> {
-        let origin = Origin::start_as(&Setup { seed, ..setup() }).unwrap();
+        let origin = OriginServer::start_as(&OriginSetup { seed, ..setup() }).unwrap();
         let fails = |_| {
-            let mut client = Client::connect(&origin);
+            let mut client = TestClient::connect(&origin);
             client.send(b"GET /fail/close/share/30 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
             rest(&mut client).0.is_empty()
         };
@@ -445,11 +449,11 @@ fn failures_fall_on_their_share_of_the_requests_and_on_the_same_ones_again() {
 
 #[test]
 fn an_origin_that_errs_does_so_with_its_share_of_the_answers() {
-    let origin = Origin::start_as(&Setup { errors: 30, ..setup() }).unwrap();
-    let mut client = Client::connect(&origin);
+    let origin = OriginServer::start_as(&OriginSetup { errors: 30, ..setup() }).unwrap();
+    let mut client = TestClient::connect(&origin);
     let mut status = |target: &str| {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-        let Answer { status, body, .. } = client.answer();
+        let TestResponse { status, body, .. } = client.answer();
         assert_eq!(body.len(), 612);
         status
     };
@@ -464,7 +468,7 @@ fn an_origin_that_errs_does_so_with_its_share_of_the_answers() {
 #[test]
 fn delays_are_drawn_and_cpu_time_is_burnt() {
     let origin = origin();
-    let mut client = Client::connect(&origin);
+    let mut client = TestClient::connect(&origin);
     let mut took = |target: &str| {
         let started = clock::now();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());

@@ -1,7 +1,7 @@
 //! From costs to an answer: pure, and each number can be followed.
 
 use super::measure::Measured;
-use super::{Kept, Wish};
+use super::{KeepAlive, PlannedLoad};
 
 /// The part of a core that is planned with: the rest is for peaks, for the work of the kernel that no process is charged for, and for
 /// the moment when another node is gone.
@@ -21,7 +21,7 @@ const BACKLOG_S: f64 = 0.2;
 
 /// What it takes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct SizingAnswer {
     /// CPU per request that is planned with, µs.
     pub(super) cost_us: f64,
     /// Cores that would be full.
@@ -54,24 +54,24 @@ pub(super) enum Nodes {
     Cluster(u64),
 }
 
-pub(super) fn answer(wish: &Wish, measured: &Measured) -> Answer {
+pub(super) fn answer(planned: &PlannedLoad, measured: &Measured) -> SizingAnswer {
     // What a request costs depends on how busy the core is; the dearer of both.
     let cost_us = measured.cost_full.median.max(measured.cost_usual.median);
-    let rate = wish.rate as f64;
+    let rate = planned.rate as f64;
     let cores_full = rate * cost_us / 1e6;
     let cores = (cores_full / BUSY_MAX).ceil().max(1.0);
     let [(few, small), (many, large)] = measured.memory;
     let bytes_per_client = ((large - small) / (many - few)).max(0.0);
     let base = (small - few * bytes_per_client).max(0.0);
-    let under_way = (rate * wish.server_time.as_secs_f64()).ceil() as u64;
-    let descriptors = wish.clients + under_way + DESCRIPTORS_OWN;
+    let under_way = (rate * planned.server_time.as_secs_f64()).ceil() as u64;
+    let descriptors = planned.clients + under_way + DESCRIPTORS_OWN;
     let ports = port_range(measured);
-    let mut answer = Answer {
+    let mut answer = SizingAnswer {
         cost_us,
         cores_full,
         cores: cores as u64,
         bytes_per_client,
-        memory: base + wish.clients as f64 * bytes_per_client,
+        memory: base + planned.clients as f64 * bytes_per_client,
         under_way,
         descriptors,
         server_ports: under_way,
@@ -79,7 +79,7 @@ pub(super) fn answer(wish: &Wish, measured: &Measured) -> Answer {
         raise: Vec::new(),
         nodes: nodes(cores as u64, measured.machine.cpus as u64),
     };
-    answer.raise = to_raise(wish, measured, &answer);
+    answer.raise = to_raise(planned, measured, &answer);
     answer
 }
 
@@ -91,15 +91,15 @@ fn nodes(cores: u64, cpus: u64) -> Nodes {
 }
 
 /// Limits of this system that the answer does not fit under.
-fn to_raise(wish: &Wish, measured: &Measured, answer: &Answer) -> Vec<(String, u64, u64)> {
+fn to_raise(planned: &PlannedLoad, measured: &Measured, answer: &SizingAnswer) -> Vec<(String, u64, u64)> {
     let setting = |name: &str| -> Option<u64> {
         let (_, value) = measured.machine.settings.iter().find(|(known, _)| known == name)?;
         value.split_whitespace().last()?.parse().ok()
     };
     // Clients that keep their connection come once; after a restart all come at about the same time.
-    let crowd = match wish.keepalive {
-        Kept::Yes => wish.clients.min(65_535),
-        Kept::No => (wish.rate as f64 * BACKLOG_S) as u64,
+    let crowd = match planned.keepalive {
+        KeepAlive::Yes => planned.clients.min(65_535),
+        KeepAlive::No => (planned.rate as f64 * BACKLOG_S) as u64,
     };
     let needs = [
         ("descriptors (`LimitNOFILE=`)", Some(measured.machine.descriptors), answer.descriptors),
@@ -168,9 +168,9 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::plan) fn wish(rate: u64, clients: u64, keepalive: Kept) -> Wish {
+    pub(in crate::plan) fn planned(rate: u64, clients: u64, keepalive: KeepAlive) -> PlannedLoad {
         let target = "weir".parse().unwrap();
-        Wish {
+        PlannedLoad {
             rate,
             clients,
             body: 1024,
@@ -184,7 +184,7 @@ pub(super) mod tests {
     #[test]
     fn the_arithmetic_can_be_followed() {
         // 25 000/s at 24 us are 0.6 of a core, planned to be at most 60 % busy: one core.
-        let answer = answer(&wish(25_000, 5000, Kept::Yes), &measured());
+        let answer = answer(&planned(25_000, 5000, KeepAlive::Yes), &measured());
         assert!((answer.cores_full - 0.6).abs() < 1e-9);
         assert_eq!((answer.cores, answer.nodes), (1, Nodes::Pair));
         // 10 kB for each of 5000 clients on 20 MB.
@@ -200,7 +200,7 @@ pub(super) mod tests {
 
     #[test]
     fn more_than_a_machine_carries_takes_several() {
-        let answer = answer(&wish(1_000_000, 100_000, Kept::No), &measured());
+        let answer = answer(&planned(1_000_000, 100_000, KeepAlive::No), &measured());
         // 24 cores full, 40 with the margin, on machines of 4: 10 and a spare one.
         assert_eq!((answer.cores, answer.nodes), (40, Nodes::Cluster(11)));
         assert_eq!(answer.under_way, 20_000);
@@ -216,7 +216,7 @@ pub(super) mod tests {
     fn noise_never_makes_memory_negative() {
         let mut measured = measured();
         measured.memory = [(64.0, 30e6), (1064.0, 29e6)];
-        let answer = answer(&wish(1, 10, Kept::Yes), &measured);
+        let answer = answer(&planned(1, 10, KeepAlive::Yes), &measured);
         assert_eq!((answer.bytes_per_client, answer.memory, answer.cores), (0.0, 30e6, 1));
     }
 }

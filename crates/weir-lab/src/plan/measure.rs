@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail, ensure};
 use weir_stats::estimate::Spread;
 
-use super::{Kept, Wish};
+use super::{KeepAlive, PlannedLoad};
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::report::summary::rows;
@@ -49,18 +49,19 @@ pub(super) struct Measured {
 }
 
 /// Measures what the wish needs.
-pub(super) fn measure(wish: &Wish, options: &Options) -> anyhow::Result<Measured> {
+pub(super) fn measure(planned: &PlannedLoad, options: &Options) -> anyhow::Result<Measured> {
     ensure!(
-        !matches!(wish.target.product, Product::Direct | Product::Url),
+        !matches!(planned.target.product, Product::Direct | Product::Url),
         "what `{}` costs cannot be seen: take a balancer that the lab can start, see `weir-lab targets`",
-        wish.target
+        planned.target
     );
-    let full = one_run(wish, options, FEW, None).context("the peak of one core")?;
+    let full = one_run(planned, options, FEW, None).context("the peak of one core")?;
     let peak = figure(&full, Metric::RequestsPerSecond)?.median;
     let usual_rate = (peak * USUAL_SHARE).round();
-    let usual = one_run(wish, options, FEW, Some(usual_rate)).context("half of that peak")?;
-    let many_clients = wish.clients.clamp(2 * FEW, MANY_MAX);
-    let many = one_run(wish, options, many_clients, Some(usual_rate)).context("memory with many clients")?;
+    let usual = one_run(planned, options, FEW, Some(usual_rate)).context("half of that peak")?;
+    let many_clients = planned.clients.clamp(2 * FEW, MANY_MAX);
+    let many =
+        one_run(planned, options, many_clients, Some(usual_rate)).context("memory with many clients")?;
     Ok(Measured {
         machine: full.machine.clone(),
         version: full.targets.values().next().map_or_else(String::new, |record| record.version.clone()),
@@ -94,8 +95,8 @@ fn missed(run: &Run, clients: u64, rate: f64) -> String {
     format!("of {rate:.0} requests per second from {clients} clients it held {held}")
 }
 
-fn one_run(wish: &Wish, options: &Options, clients: u64, rate: Option<f64>) -> anyhow::Result<Run> {
-    let scenario = Scenario::read("plan", &scenario(wish, clients, rate))?;
+fn one_run(planned: &PlannedLoad, options: &Options, clients: u64, rate: Option<f64>) -> anyhow::Result<Run> {
+    let scenario = Scenario::read("plan", &scenario(planned, clients, rate))?;
     let run = run::run(&scenario, options)?;
     match run.failed.values().next() {
         Some(failure) => bail!("{failure}"),
@@ -103,8 +104,8 @@ fn one_run(wish: &Wish, options: &Options, clients: u64, rate: Option<f64>) -> a
     }
 }
 
-fn scenario(wish: &Wish, clients: u64, rate: Option<f64>) -> String {
-    let listener = match wish.tls {
+fn scenario(planned: &PlannedLoad, clients: u64, rate: Option<f64>) -> String {
+    let listener = match planned.tls {
         true => "[listener]\ntls = { suite = \"TLS_AES_256_GCM_SHA384\", key = \"ecdsa-p256\" }\n",
         false => "",
     };
@@ -113,9 +114,9 @@ fn scenario(wish: &Wish, clients: u64, rate: Option<f64>) -> String {
         "question = \"What does it cost to carry this?\"\nrequirements = [\"B7\"]\ntargets = [\"{}\"]\nclass = \"tuned\"\n\
          rounds = {{ count = 3, warm-up = \"1s\", window = \"2s\" }}\n{listener}\
          [steady]\nclients = {clients}\nkeep-alive = {}\nbody = {}\n{rate}",
-        wish.target,
-        wish.keepalive == Kept::Yes,
-        wish.body
+        planned.target,
+        planned.keepalive == KeepAlive::Yes,
+        planned.body
     )
 }
 
@@ -133,16 +134,23 @@ mod tests {
     #[test]
     fn every_wish_is_a_sound_scenario() {
         for (tls, keepalive, body, rate) in [
-            (false, Kept::Yes, 0, None),
-            (true, Kept::No, 1024, Some(1000.0)),
-            (true, Kept::Yes, 0, Some(0.5)),
+            (false, KeepAlive::Yes, 0, None),
+            (true, KeepAlive::No, 1024, Some(1000.0)),
+            (true, KeepAlive::Yes, 0, Some(0.5)),
         ] {
             let target = "haproxy".parse().unwrap();
-            let wish =
-                Wish { rate: 1, clients: 1, body, keepalive, tls, server_time: Duration::ZERO, target };
-            let read = Scenario::read("plan", &scenario(&wish, 64, rate)).unwrap();
+            let planned = PlannedLoad {
+                rate: 1,
+                clients: 1,
+                body,
+                keepalive,
+                tls,
+                server_time: Duration::ZERO,
+                target,
+            };
+            let read = Scenario::read("plan", &scenario(&planned, 64, rate)).unwrap();
             let steady = read.steady.unwrap();
-            assert_eq!((steady.keep_alive, steady.body as u64), (keepalive == Kept::Yes, body));
+            assert_eq!((steady.keep_alive, steady.body as u64), (keepalive == KeepAlive::Yes, body));
             assert_eq!((read.listener.tls.is_some(), steady.rate.is_some()), (tls, rate.is_some()));
         }
     }

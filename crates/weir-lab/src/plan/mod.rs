@@ -12,11 +12,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::run::Options;
-use crate::topology::target::Target;
+use crate::topology::target::LabTarget;
 
 /// What is to be carried.
 #[derive(Debug, Clone, Args)]
-pub struct Wish {
+pub struct PlannedLoad {
     /// Requests per second.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: u64,
@@ -27,8 +27,8 @@ pub struct Wish {
     #[arg(long, default_value = "0", value_parser = read_bytes)]
     pub body: u64,
     /// Whether clients keep their connection for the next request.
-    #[arg(long, value_enum, default_value_t = Kept::Yes)]
-    pub keepalive: Kept,
+    #[arg(long, value_enum, default_value_t = KeepAlive::Yes)]
+    pub keepalive: KeepAlive,
     /// Whether clients come over TLS 1.3 (ECDSA P-256, AES-256-GCM).
     #[arg(long)]
     pub tls: bool,
@@ -37,12 +37,12 @@ pub struct Wish {
     pub server_time: Duration,
     /// Who is to carry it.
     #[arg(long, default_value = "weir")]
-    pub target: Target,
+    pub target: LabTarget,
 }
 
 /// Whether a connection is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kept {
+pub enum KeepAlive {
     /// It is.
     Yes,
     /// Each request brings its own.
@@ -53,10 +53,10 @@ pub enum Kept {
 ///
 /// # Errors
 /// When the target cannot be measured.
-pub fn plan(wish: &Wish, options: &Options) -> anyhow::Result<String> {
-    let measured = measure::measure(wish, options)?;
-    let answer = arithmetic::answer(wish, &measured);
-    Ok(text::page(wish, &measured, &answer))
+pub fn plan(planned: &PlannedLoad, options: &Options) -> anyhow::Result<String> {
+    let measured = measure::measure(planned, options)?;
+    let answer = arithmetic::answer(planned, &measured);
+    Ok(text::page(planned, &measured, &answer))
 }
 
 /// A number of bytes: `512`, `1k`, `64KiB`, `2m`. Thousands are 1024.

@@ -1,18 +1,18 @@
 //! The answer in words, with the arithmetic behind each number and what it leaves out.
 
-use super::arithmetic::{Answer, BUSY_MAX, Nodes, PORTS_SHARE};
+use super::arithmetic::{BUSY_MAX, Nodes, PORTS_SHARE, SizingAnswer};
 use super::measure::Measured;
-use super::{Kept, Wish};
+use super::{KeepAlive, PlannedLoad};
 
 const MIB: f64 = 1_048_576.0;
 
-pub(super) fn page(wish: &Wish, measured: &Measured, answer: &Answer) -> String {
-    let mut text = format!("**Will it hold: {}?**\n\n", question(wish));
+pub(super) fn page(planned: &PlannedLoad, measured: &Measured, answer: &SizingAnswer) -> String {
+    let mut text = format!("**Will it hold: {}?**\n\n", question(planned));
     if let Some(caveat) = measured.caveat {
         text.push_str(&format!("> {caveat}\n\n"));
     }
     text.push_str(&format!("{}\n\n", verdict(answer, measured)));
-    for (what, how) in lines(wish, measured, answer) {
+    for (what, how) in lines(planned, measured, answer) {
         text.push_str(&format!("- **{what}**: {how}\n"));
     }
     text.push_str(&limits(answer));
@@ -29,21 +29,21 @@ pub(super) fn page(wish: &Wish, measured: &Measured, answer: &Answer) -> String 
     text
 }
 
-fn question(wish: &Wish) -> String {
-    let body = if wish.body == 0 { "GET".to_owned() } else { format!("POST of {} bytes", wish.body) };
-    let tls = if wish.tls { " over TLS 1.3" } else { "" };
-    let kept = match wish.keepalive {
-        Kept::Yes => "kept connections",
-        Kept::No => "a connection for each request",
+fn question(planned: &PlannedLoad) -> String {
+    let body = if planned.body == 0 { "GET".to_owned() } else { format!("POST of {} bytes", planned.body) };
+    let tls = if planned.tls { " over TLS 1.3" } else { "" };
+    let kept = match planned.keepalive {
+        KeepAlive::Yes => "kept connections",
+        KeepAlive::No => "a connection for each request",
     };
     format!(
         "{} requests per second ({body}{tls}) from {} clients with {kept}, through {}",
-        wish.rate, wish.clients, wish.target
+        planned.rate, planned.clients, planned.target
     )
 }
 
 /// What is recommended; nothing where the measurements behind it did not show what it would rest on.
-fn verdict(answer: &Answer, measured: &Measured) -> String {
+fn verdict(answer: &SizingAnswer, measured: &Measured) -> String {
     if !measured.is_sound {
         return "No answer: it would rest on figures that mean nothing. Below is how one is made of them."
             .to_owned();
@@ -75,7 +75,7 @@ fn verdict(answer: &Answer, measured: &Measured) -> String {
     }
 }
 
-fn lines(wish: &Wish, measured: &Measured, answer: &Answer) -> Vec<(String, String)> {
+fn lines(planned: &PlannedLoad, measured: &Measured, answer: &SizingAnswer) -> Vec<(String, String)> {
     let (rate, busy) = measured.usual;
     let spread = measured.cost_usual;
     let mut lines = vec![
@@ -84,7 +84,7 @@ fn lines(wish: &Wish, measured: &Measured, answer: &Answer) -> Vec<(String, Stri
             format!(
                 "{} requests/s × {:.1} µs = {:.2} cores; at most {:.0} % busy: {:.2}, rounded up. The cost is the larger of {:.1} µs with a full core ({:.0}/s) and \
                  {:.1} µs ({:.1}-{:.1}) at half of that ({rate:.0}/s, {busy:.0} % busy).",
-                wish.rate,
+                planned.rate,
                 answer.cost_us,
                 answer.cores_full,
                 BUSY_MAX * 100.0,
@@ -100,7 +100,7 @@ fn lines(wish: &Wish, measured: &Measured, answer: &Answer) -> Vec<(String, Stri
             format!("{:.0} MiB of memory", (answer.memory / MIB).ceil()),
             format!(
                 "{} clients × {:.1} KiB and what the program needs anyway. From {:.1} MiB with {:.0} clients and {:.1} MiB with {:.0}, all of them in use.",
-                wish.clients,
+                planned.clients,
                 answer.bytes_per_client / 1024.0,
                 measured.memory[0].1 / MIB,
                 measured.memory[0].0,
@@ -112,10 +112,10 @@ fn lines(wish: &Wish, measured: &Measured, answer: &Answer) -> Vec<(String, Stri
             format!("{} descriptors", answer.descriptors),
             format!(
                 "{} clients, {} connections to servers ({} requests/s × {} ms that servers take), and some of its own.",
-                wish.clients,
+                planned.clients,
                 answer.under_way,
-                wish.rate,
-                wish.server_time.as_millis()
+                planned.rate,
+                planned.server_time.as_millis()
             ),
         ),
         (
@@ -127,18 +127,18 @@ fn lines(wish: &Wish, measured: &Measured, answer: &Answer) -> Vec<(String, Stri
             ),
         ),
     ];
-    if wish.keepalive == Kept::No {
-        let waiting = wish.rate as f64 * super::arithmetic::TIME_WAIT_S;
+    if planned.keepalive == KeepAlive::No {
+        let waiting = planned.rate as f64 * super::arithmetic::TIME_WAIT_S;
         let how = format!(
             "{} connections/s for 60 s each at the side that closes first, which is the balancer here. They take no descriptor.",
-            wish.rate
+            planned.rate
         );
         lines.push((format!("{waiting:.0} connections in TIME_WAIT"), how));
     }
     lines
 }
 
-fn limits(answer: &Answer) -> String {
+fn limits(answer: &SizingAnswer) -> String {
     if answer.raise.is_empty() {
         return "- **Limits of this system**: all are high enough.\n".to_owned();
     }
@@ -151,14 +151,14 @@ fn limits(answer: &Answer) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kept;
+    use super::super::KeepAlive;
     use super::super::arithmetic::answer;
-    use super::super::arithmetic::tests::{measured, wish};
+    use super::super::arithmetic::tests::{measured, planned};
     use super::{Measured, page};
 
     fn said(measured: &Measured) -> String {
-        let wish = wish(25_000, 5000, Kept::Yes);
-        page(&wish, measured, &answer(&wish, measured))
+        let planned = planned(25_000, 5000, KeepAlive::Yes);
+        page(&planned, measured, &answer(&planned, measured))
     }
 
     #[test]

@@ -15,14 +15,14 @@ const LOOKS: u32 = 3;
 
 /// Looks at a program now and then.
 #[derive(Debug)]
-pub struct Watch {
+pub struct StuckWatch {
     pid: i32,
     next: Instant,
     /// Looks in a row that found it waiting for itself.
     found: u32,
 }
 
-impl Watch {
+impl StuckWatch {
     /// Looks at `pid` from `begin` on.
     pub fn new(pid: i32, begin: Instant) -> Self {
         Self { pid, next: begin, found: 0 }
@@ -57,7 +57,7 @@ fn is_wait_for_thread(place: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{APART, LOOKS, Watch, is_wait_for_thread, waits_for_itself};
+    use super::{APART, LOOKS, StuckWatch, is_wait_for_thread, waits_for_itself};
     use crate::clock;
     use std::process::{Child, Command, Stdio};
     use std::sync::mpsc;
@@ -94,7 +94,7 @@ mod tests {
 
     /// Whether `child` is found stuck within some looks; it is dead afterwards.
     fn is_found_stuck(mut child: Child, looks: u32) -> bool {
-        let mut watch = Watch::new(child.id() as i32, clock::now());
+        let mut watch = StuckWatch::new(child.id() as i32, clock::now());
         let is_stuck = clock::wait_until(looks * APART, || watch.is_stuck());
         child.kill().unwrap();
         child.wait().unwrap();

@@ -8,7 +8,7 @@ use crate::target::SLOWER;
 
 /// A claim, and what was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct ProofClaim {
     /// What is claimed.
     pub claim: String,
     /// What was found, in figures.
@@ -30,14 +30,14 @@ const APART_MAX: (f64, f64) = (0.05, 0.10);
 
 /// One figure of the same scenario, measured in two runs.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Twice {
+pub(super) struct RepeatedFigure {
     /// Round by round in the first run.
     pub(super) first: Vec<Round>,
     /// In the second.
     pub(super) second: Vec<Round>,
 }
 
-impl Twice {
+impl RepeatedFigure {
     /// Whether `weir-lab compare` would call the difference noise.
     fn is_same(&self) -> bool {
         self.ratio().is_some_and(|ratio| ratio.low <= 1.0 && ratio.high >= 1.0)
@@ -51,9 +51,9 @@ impl Twice {
 }
 
 /// The same scenario twice differs by nothing but noise.
-pub(super) fn repeats(figure: &str, pairs: &[Twice]) -> Claim {
+pub(super) fn repeats(figure: &str, pairs: &[RepeatedFigure]) -> ProofClaim {
     let same = pairs.iter().filter(|twice| twice.is_same()).count();
-    let ratios: Vec<f64> = pairs.iter().filter_map(Twice::ratio).map(|ratio| ratio.median).collect();
+    let ratios: Vec<f64> = pairs.iter().filter_map(RepeatedFigure::ratio).map(|ratio| ratio.median).collect();
     let range = estimate::spread(&ratios).map_or_else(String::new, |it| {
         format!("; ratios of the medians from {:.3} to {:.3}", it.min, it.max)
     });
@@ -62,7 +62,7 @@ pub(super) fn repeats(figure: &str, pairs: &[Twice]) -> Claim {
     let distances = runs().map(|(run, rounds)| {
         (name(run, ": distance of the CPUs, ns"), rounds.iter().filter_map(|it| it.distance).collect())
     });
-    Claim {
+    ProofClaim {
         claim: format!(
             "{figure}: the same scenario twice, and the interval of the ratio has 1 in it in at least 9 of 10 repeats"
         ),
@@ -78,9 +78,9 @@ fn name(run: usize, of: &str) -> String {
 }
 
 /// A target that is slower by a known share is found to be.
-pub(super) fn slowdown(plain: &[f64], slower: &[f64]) -> Claim {
+pub(super) fn slowdown(plain: &[f64], slower: &[f64]) -> ProofClaim {
     let ratio = within_rounds(slower, plain);
-    Claim {
+    ProofClaim {
         claim: format!("CPU per request: a target slowed by {SLOWER} % is found slower by 15 to 25 %"),
         found: ratio.map_or_else(nothing, |ratio| format!("slower by {}", percent(ratio))),
         holds: ratio.map(|ratio| (SLOWDOWN.0..=SLOWDOWN.1).contains(&ratio.median)),
@@ -90,7 +90,7 @@ pub(super) fn slowdown(plain: &[f64], slower: &[f64]) -> Claim {
 
 /// What one client measured of a target, round by round.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct ClientFigures {
     /// Requests per second.
     pub(super) rates: Vec<f64>,
     /// P99, µs.
@@ -98,10 +98,10 @@ pub(super) struct Seen {
 }
 
 /// The lab's own driver and another client see the same target alike.
-pub(super) fn agreement(load: &str, other: &str, own: &Seen, theirs: &Seen) -> Claim {
+pub(super) fn agreement(load: &str, other: &str, own: &ClientFigures, theirs: &ClientFigures) -> ProofClaim {
     let ratios = within_rounds(&own.rates, &theirs.rates).zip(within_rounds(&own.p99s, &theirs.p99s));
     let is_near = |ratio: Estimate, apart: f64| (ratio.median - 1.0).abs() <= apart;
-    Claim {
+    ProofClaim {
         claim: format!(
             "{load}: the driver and {other} find the same throughput of a target within 5 %, and within 10 % the same P99 of one that takes \
              its time"
@@ -120,8 +120,8 @@ pub(super) fn agreement(load: &str, other: &str, own: &Seen, theirs: &Seen) -> C
 }
 
 /// A claim that could not be looked at.
-pub(super) fn skipped(claim: &str, why: &str) -> Claim {
-    Claim { claim: claim.to_owned(), found: format!("skipped: {why}"), holds: None, figures: Vec::new() }
+pub(super) fn skipped(claim: &str, why: &str) -> ProofClaim {
+    ProofClaim { claim: claim.to_owned(), found: format!("skipped: {why}"), holds: None, figures: Vec::new() }
 }
 
 fn nothing() -> String {
@@ -144,23 +144,24 @@ fn percent(ratio: Estimate) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Claim, Round, Seen, Twice, agreement, repeats, slowdown};
-    use weir_stats::chance::{Chance, Purpose};
+    use super::{ClientFigures, ProofClaim, RepeatedFigure, Round, agreement, repeats, slowdown};
     use weir_stats::distribution::Distribution;
+    use weir_stats::random::{Purpose, RandomStream};
 
     /// Rounds around `middle` with the skewed noise of a machine that is sometimes late: sigma 3 %.
-    fn rounds(chance: &mut Chance, middle: f64, count: usize) -> Vec<f64> {
+    fn rounds(random: &mut RandomStream, middle: f64, count: usize) -> Vec<f64> {
         let noise = Distribution::LogNormal { median: 1_000_000, sigma: 0.03 };
-        (0..count).map(|_| middle * noise.draw(chance) as f64 / 1e6).collect()
+        (0..count).map(|_| middle * noise.draw(random) as f64 / 1e6).collect()
     }
 
-    fn repeated(seed: u64, second: f64) -> Claim {
-        let mut chance = Chance::new(seed, Purpose::Demand, [0, 0]);
+    fn repeated(seed: u64, second: f64) -> ProofClaim {
+        let mut random = RandomStream::new(seed, Purpose::Demand, [0, 0]);
         let mut of = |middle| {
-            let values = rounds(&mut chance, middle, 5).into_iter();
+            let values = rounds(&mut random, middle, 5).into_iter();
             values.map(|value| Round { value, distance: Some(50.0) }).collect()
         };
-        let pairs: Vec<Twice> = (0..10).map(|_| Twice { first: of(20.0), second: of(second) }).collect();
+        let pairs: Vec<RepeatedFigure> =
+            (0..10).map(|_| RepeatedFigure { first: of(20.0), second: of(second) }).collect();
         repeats("CPU per request", &pairs)
     }
 
@@ -176,10 +177,10 @@ mod tests {
 
     #[test]
     fn a_known_slowdown_is_found_and_another_one_is_told_from_it() {
-        let mut chance = Chance::new(1, Purpose::Demand, [0, 0]);
+        let mut random = RandomStream::new(1, Purpose::Demand, [0, 0]);
         for (times, holds) in [(1.2, true), (1.0, false), (1.1, false), (1.35, false)] {
-            let plain = rounds(&mut chance, 30.0, 9);
-            let claim = slowdown(&plain, &rounds(&mut chance, 30.0 * times, 9));
+            let plain = rounds(&mut random, 30.0, 9);
+            let claim = slowdown(&plain, &rounds(&mut random, 30.0 * times, 9));
             assert_eq!(claim.holds, Some(holds), "{times}: {claim:?}");
         }
         assert_eq!(slowdown(&[], &[]).holds, None);
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn clients_agree_within_their_bounds_and_in_both_figures() {
-        let seen = |rate: f64, p99: f64| Seen { rates: vec![rate; 3], p99s: vec![p99; 3] };
+        let seen = |rate: f64, p99: f64| ClientFigures { rates: vec![rate; 3], p99s: vec![p99; 3] };
         let own = seen(1000.0, 500.0);
         for (theirs, holds) in [
             (seen(1049.0, 545.0), true),
@@ -200,6 +201,6 @@ mod tests {
             let claim = agreement("closed loop", "wrk", &own, &theirs);
             assert_eq!(claim.holds, Some(holds), "{claim:?}");
         }
-        assert_eq!(agreement("closed loop", "wrk", &own, &Seen::default()).holds, None);
+        assert_eq!(agreement("closed loop", "wrk", &own, &ClientFigures::default()).holds, None);
     }
 }

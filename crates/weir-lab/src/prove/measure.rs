@@ -5,18 +5,18 @@ use std::time::Duration;
 use anyhow::Context as _;
 use weir_stats::runs::Round;
 
-use super::claims::{self, Claim, Seen, Twice};
-use crate::load::tool::{self, Tool};
+use super::claims::{self, ClientFigures, ProofClaim, RepeatedFigure};
+use crate::load::tool::{self, LoadTool};
 use crate::measure::metric::Metric;
 use crate::results::run::Run;
 use crate::run::{self, Options};
 use crate::scenario::Scenario;
 use crate::topology::product::Product;
-use crate::topology::target::{Target, Variant};
+use crate::topology::target::{LabTarget, TargetVariant};
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Extent {
+pub(super) struct ProofLength {
     /// Repeats of the same scenario.
     repeats: u32,
     /// Rounds of everything.
@@ -26,10 +26,10 @@ pub(super) struct Extent {
 }
 
 /// A few minutes.
-pub(super) const SHORT: Extent = Extent { repeats: 10, rounds: 5, window: Duration::from_secs(1) };
+pub(super) const SHORT: ProofLength = ProofLength { repeats: 10, rounds: 5, window: Duration::from_secs(1) };
 
 /// About a quarter of an hour.
-pub(super) const FULL: Extent = Extent { repeats: 10, rounds: 9, window: Duration::from_secs(3) };
+pub(super) const FULL: ProofLength = ProofLength { repeats: 10, rounds: 9, window: Duration::from_secs(3) };
 
 /// Clients of every load.
 const CLIENTS: usize = 64;
@@ -37,18 +37,18 @@ const CLIENTS: usize = 64;
 /// The constant rate: what every client can hold beside the origin on one CPU.
 const RATE: f64 = 2000.0;
 
-const RELAY: Target = Target::of(Product::Relay);
+const RELAY: LabTarget = LabTarget::of(Product::Relay);
 
 /// What clients are compared on. A request costs a target more or less depending on its client, which it has to wake more or less
 /// often: of the plain relay's work that is some percent, of a busy one's it is next to nothing.
-const BUSY: Target = Target { variant: Variant::Busy, ..RELAY };
+const BUSY: LabTarget = LabTarget { variant: TargetVariant::Busy, ..RELAY };
 
 /// How long the origin works where latencies are compared, in milliseconds: its quantiles are the target's, however the clients share
 /// their CPU.
 const SERVICE: &str = "lognormal-10-0.4";
 
 /// The scenario of everything: a steady load on the relay.
-fn scenario(rate: Option<f64>, service: Option<&str>, extent: Extent) -> anyhow::Result<Scenario> {
+fn scenario(rate: Option<f64>, service: Option<&str>, extent: ProofLength) -> anyhow::Result<Scenario> {
     let rate = rate.map_or_else(String::new, |rate| format!("rate = {rate:.1}\n"));
     let service = service.map_or_else(String::new, |service| format!("service = \"{service}\"\n"));
     let text = format!(
@@ -63,13 +63,13 @@ fn scenario(rate: Option<f64>, service: Option<&str>, extent: Extent) -> anyhow:
 
 /// How many measurements were disturbed by what else ran on the machine.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Disturbed {
+pub(super) struct DisturbedCount {
     pub(super) count: usize,
     pub(super) of: usize,
 }
 
 /// Runs it; a target that fails ends everything.
-fn run(scenario: &Scenario, options: &Options, disturbed: &mut Disturbed) -> anyhow::Result<Run> {
+fn run(scenario: &Scenario, options: &Options, disturbed: &mut DisturbedCount) -> anyhow::Result<Run> {
     let run = run::run(scenario, options)?;
     disturbed.of += run.measurements.len();
     disturbed.count += run.disturbed();
@@ -80,13 +80,13 @@ fn run(scenario: &Scenario, options: &Options, disturbed: &mut Disturbed) -> any
 }
 
 /// A figure of `target`, round by round, where it counts.
-fn rounds(run: &Run, target: Target, metric: Metric) -> Vec<Round> {
+fn rounds(run: &Run, target: LabTarget, metric: Metric) -> Vec<Round> {
     let name = target.to_string();
     run.measurements.iter().filter(|it| it.target == name).filter_map(|it| it.round(metric)).collect()
 }
 
 /// The same without how far apart the CPUs were.
-fn values(run: &Run, target: Target, metric: Metric) -> Vec<f64> {
+fn values(run: &Run, target: LabTarget, metric: Metric) -> Vec<f64> {
     rounds(run, target, metric).into_iter().map(|round| round.value).collect()
 }
 
@@ -96,19 +96,19 @@ const UNLIKE_MAX: u32 = 5;
 /// The same scenario twice, over and over: CPU per request, and throughput.
 pub(super) fn repeats(
     options: &Options,
-    extent: Extent,
-    disturbed: &mut Disturbed,
-) -> anyhow::Result<[Claim; 2]> {
+    extent: ProofLength,
+    disturbed: &mut DisturbedCount,
+) -> anyhow::Result<[ProofClaim; 2]> {
     // Half the length: there are twenty runs of it.
-    let scenario = scenario(None, None, Extent { window: extent.window / 2, ..extent })?;
-    let mut pairs: [Vec<Twice>; 2] = Default::default();
+    let scenario = scenario(None, None, ProofLength { window: extent.window / 2, ..extent })?;
+    let mut pairs: [Vec<RepeatedFigure>; 2] = Default::default();
     let mut left = extent.repeats + UNLIKE_MAX;
     while pairs[0].len() < extent.repeats as usize && left > 0 {
         left -= 1;
         let (first, second) = (run(&scenario, options, disturbed)?, run(&scenario, options, disturbed)?);
         let twice = [Metric::CpuPerRequest, Metric::RequestsPerSecond].map(|metric| {
             let [first, second] = [&first, &second].map(|run| rounds(run, RELAY, metric));
-            Twice { first, second }
+            RepeatedFigure { first, second }
         });
         if twice.iter().any(|twice| twice.ratio().is_none()) {
             eprintln!(
@@ -125,10 +125,10 @@ pub(super) fn repeats(
 /// The relay and the same one slowed by a known share, in interleaved rounds.
 pub(super) fn slowdown(
     options: &Options,
-    extent: Extent,
-    disturbed: &mut Disturbed,
-) -> anyhow::Result<Claim> {
-    let slower = Target { variant: Variant::Slower, ..RELAY };
+    extent: ProofLength,
+    disturbed: &mut DisturbedCount,
+) -> anyhow::Result<ProofClaim> {
+    let slower = LabTarget { variant: TargetVariant::Slower, ..RELAY };
     let options = Options { targets: Some(vec![RELAY, slower]), ..options.clone() };
     let run = run(&scenario(None, None, extent)?, &options, disturbed)?;
     let [plain, slowed] = [RELAY, slower].map(|target| values(&run, target, Metric::CpuPerRequest));
@@ -138,11 +138,11 @@ pub(super) fn slowdown(
 /// The driver against another client: in a closed loop, or at a constant rate; one round of either in turn.
 pub(super) fn agreement(
     options: &Options,
-    extent: Extent,
-    other: Tool,
+    extent: ProofLength,
+    other: LoadTool,
     is_constant: bool,
-    disturbed: &mut Disturbed,
-) -> anyhow::Result<Claim> {
+    disturbed: &mut DisturbedCount,
+) -> anyhow::Result<ProofClaim> {
     let load = if is_constant { "constant rate" } else { "closed loop" };
     if tool::installed(other).is_none() {
         let claim = format!("{load}: the driver and {} find the same throughput and P99", other.name());
@@ -150,11 +150,12 @@ pub(super) fn agreement(
     }
     // wrk counts in whole seconds.
     let window = Duration::from_secs(extent.window.as_secs().max(1));
-    let of = |service| scenario(is_constant.then_some(RATE), service, Extent { rounds: 1, window, ..extent });
+    let of =
+        |service| scenario(is_constant.then_some(RATE), service, ProofLength { rounds: 1, window, ..extent });
     let (at_limit, at_work) = (of(None)?, of(Some(SERVICE))?);
-    let mut seen: [Seen; 2] = Default::default();
+    let mut seen: [ClientFigures; 2] = Default::default();
     for _ in 0..extent.rounds {
-        for (seen, tool) in seen.iter_mut().zip([Tool::Driver, other]) {
+        for (seen, tool) in seen.iter_mut().zip([LoadTool::Driver, other]) {
             let options = Options { tool, targets: Some(vec![BUSY]), ..options.clone() };
             let mut look = |scenario, metric| {
                 let run = run(scenario, &options, disturbed);

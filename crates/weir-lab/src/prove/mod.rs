@@ -16,16 +16,16 @@ use serde::{Deserialize, Serialize};
 use weir_stats::terminal::say;
 
 use crate::clock;
-use crate::load::tool::Tool;
+use crate::load::tool::LoadTool;
 use crate::machine::Machine;
 use crate::placement::read_cpus;
 use crate::process::Launcher;
 use crate::run::Options;
-use crate::scenario::Length;
-use crate::target::search::Search;
-use measure::Disturbed;
+use crate::scenario::RunLength;
+use crate::target::search::ProgramSearch;
+use measure::DisturbedCount;
 
-pub use claims::Claim;
+pub use claims::ProofClaim;
 
 /// What a user may choose.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub struct Proof {
     /// See there.
     pub disturbed: usize,
     /// The claims.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<ProofClaim>,
 }
 
 /// Looks at every claim, tells and saves what was found; says whether none failed.
@@ -72,21 +72,21 @@ pub fn prove(args: &ProveArgs, launcher: &Launcher, interrupted: &Arc<AtomicBool
         targets: None,
         rounds: None,
         window: None,
-        length: Length::Full,
+        length: RunLength::Full,
         peers_optional: false,
-        programs: Search::usual(),
+        programs: ProgramSearch::usual(),
         url: None,
-        tool: Tool::Driver,
+        tool: LoadTool::Driver,
         cpus: args.cpus,
         profile: false,
         interrupted: Arc::clone(interrupted),
     };
     let extent = if args.short { measure::SHORT } else { measure::FULL };
-    let mut disturbed = Disturbed::default();
+    let mut disturbed = DisturbedCount::default();
     let (started, machine) = (clock::today(), Machine::look());
     let mut claims = vec![measure::slowdown(&options, extent, &mut disturbed)?];
-    claims.push(measure::agreement(&options, extent, Tool::Wrk, false, &mut disturbed)?);
-    claims.push(measure::agreement(&options, extent, Tool::Vegeta, true, &mut disturbed)?);
+    claims.push(measure::agreement(&options, extent, LoadTool::Wrk, false, &mut disturbed)?);
+    claims.push(measure::agreement(&options, extent, LoadTool::Vegeta, true, &mut disturbed)?);
     claims.extend(measure::repeats(&options, extent, &mut disturbed)?);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let proof = Proof {
@@ -122,7 +122,7 @@ impl Proof {
                 self.disturbed, self.measurements
             ));
         }
-        for Claim { claim, found, holds, .. } in &self.claims {
+        for ProofClaim { claim, found, holds, .. } in &self.claims {
             let word = match holds {
                 Some(true) => "HOLDS",
                 Some(false) => "FAILS",

@@ -7,21 +7,21 @@ use weir_stats::estimate::{self, Estimate};
 use weir_stats::runs::{self, Round};
 use weir_stats::table;
 
-use super::summary::{self, Row, rows};
+use super::summary::{self, SummaryRow, rows};
 use crate::measure::metric::{Better, Metric};
 use crate::results::measurement::Measurement;
 use crate::results::run::Run;
 
 /// What became of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum MetricChange {
     Better,
     Worse,
     /// The interval of the ratio has 1 in it.
     Noise,
 }
 
-impl Change {
+impl MetricChange {
     fn of(metric: Metric, ratio: Estimate) -> Self {
         if ratio.low <= 1.0 && ratio.high >= 1.0 {
             return Self::Noise;
@@ -68,7 +68,7 @@ pub fn compare(before: &Run, after: &Run) -> String {
         text.push_str(&format!("\n{}", table::write(&cells, 3)));
     }
     text.push_str(
-        "\nMedians; the ratio is that of the medians, after to before. A ratio whose interval has 1 in it may be chance. Times and rates are \
+        "\nMedians; the ratio is that of the medians, after to before. A ratio whose interval has 1 in it may be random. Times and rates are \
          those of rounds in which the CPUs were as far apart in both runs; `not measured alike` where there are too few of them.\n",
     );
     text
@@ -105,14 +105,14 @@ fn caveats(before: &Run, after: &Run) -> Vec<String> {
     caveats
 }
 
-fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<String>> {
+fn line(before: &Run, after: &Run, row: &SummaryRow, metric: Metric) -> Option<Vec<String>> {
     let [old, new] = [before, after].map(|run| rounds_of(run, row, metric));
     let Some((old, new)) = runs::alike(&old, &new) else {
         let cells = [&*row.case, &*row.target, metric.heading(), "-", "-", "-", "not measured alike"];
         return Some(cells.map(str::to_owned).to_vec());
     };
     let ratio = runs::ratio_of_runs(&new, &old)?;
-    let change = Change::of(metric, ratio);
+    let change = MetricChange::of(metric, ratio);
     Some(vec![
         row.case.clone(),
         row.target.clone(),
@@ -124,7 +124,7 @@ fn line(before: &Run, after: &Run, row: &Row, metric: Metric) -> Option<Vec<Stri
     ])
 }
 
-fn rounds_of(run: &Run, row: &Row, metric: Metric) -> Vec<Round> {
+fn rounds_of(run: &Run, row: &SummaryRow, metric: Metric) -> Vec<Round> {
     let is_it = |it: &&Measurement| it.failure.is_none() && it.case == row.case && it.target == row.target;
     summary::rounds(&run.measurements.iter().filter(is_it).collect::<Vec<_>>(), metric)
 }

@@ -2,7 +2,7 @@
 
 use weir_stats::table;
 
-use super::summary::{Row, rows};
+use super::summary::{SummaryRow, rows};
 use super::verdict::verdicts;
 use super::{memory, profile, remarks};
 use crate::measure::metric::Metric;
@@ -67,11 +67,11 @@ pub fn report(run: &Run) -> String {
     text
 }
 
-fn has_cases(rows: &[Row]) -> bool {
+fn has_cases(rows: &[SummaryRow]) -> bool {
     rows.iter().any(|row| !row.case.is_empty())
 }
 
-fn cells(run: &Run, rows: &[Row]) -> Vec<Vec<String>> {
+fn cells(run: &Run, rows: &[SummaryRow]) -> Vec<Vec<String>> {
     let columns = run.scenario.columns();
     let main = main_figure(run, &columns);
     let has_cases = has_cases(rows);
@@ -118,7 +118,7 @@ fn cells(run: &Run, rows: &[Row]) -> Vec<Vec<String>> {
 }
 
 /// Best, range and ratio of the main figure.
-fn in_full(row: &Row, metric: Metric) -> [String; 3] {
+fn in_full(row: &SummaryRow, metric: Metric) -> [String; 3] {
     use crate::measure::metric::Better;
     let Some(spread) = row.spreads.get(&metric) else { return ["-", "-", "-"].map(str::to_owned) };
     let best = if metric.better() == Better::Lower { spread.min } else { spread.max };

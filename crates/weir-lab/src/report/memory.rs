@@ -1,6 +1,6 @@
 //! The table *where the memory is*: each target's pages by what they are for, pages that several processes share counted once.
 
-use super::summary::Row;
+use super::summary::SummaryRow;
 use crate::measure::metric::Metric;
 
 /// Its columns.
@@ -21,8 +21,9 @@ pub(super) const CAPTION: &str = "Medians at the end of the window, over the who
 Socket buffers and page tables are the kernel's and in none of them.";
 
 /// Heading and lines; nothing when no target was looked at.
-pub(super) fn cells(rows: &[Row]) -> Option<Vec<Vec<String>>> {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.spreads.contains_key(&Metric::MemoryHeap)).collect();
+pub(super) fn cells(rows: &[SummaryRow]) -> Option<Vec<Vec<String>>> {
+    let rows: Vec<&SummaryRow> =
+        rows.iter().filter(|row| row.spreads.contains_key(&Metric::MemoryHeap)).collect();
     if rows.is_empty() {
         return None;
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use weir_stats::runs;
 
-use super::summary::Row;
-use crate::load::tool::Tool;
+use super::summary::SummaryRow;
+use crate::load::tool::LoadTool;
 use crate::measure::metric::Metric;
 use crate::results::measurement::{Limit, Measurement};
 use crate::results::run::Run;
@@ -24,7 +24,7 @@ pub(super) fn placement(run: &Run) -> String {
 }
 
 /// What a reader should know about the table, found in the measurements.
-pub(super) fn of(run: &Run, rows: &[Row]) -> Vec<String> {
+pub(super) fn of(run: &Run, rows: &[SummaryRow]) -> Vec<String> {
     let mut remarks = Vec::new();
     let rounds = run.scenario.rounds;
     remarks.push(format!(
@@ -32,7 +32,7 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> Vec<String> {
         rounds.count,
         rounds.window.as_secs_f64(),
         rounds.warm_up.as_secs_f64(),
-        if run.tools.contains_key(Tool::Wrk.name()) && run.scenario.steady.is_some() {
+        if run.tools.contains_key(LoadTool::Wrk.name()) && run.scenario.steady.is_some() {
             "; load by wrk"
         } else {
             ""
@@ -119,12 +119,12 @@ fn doubled(run: &Run, errors_max: f64) -> Option<String> {
 mod tests {
     use super::{BTreeMap, Measurement, Metric, Run, doubled};
     use crate::machine::Machine;
-    use crate::scenario::{Length, catalogue};
+    use crate::scenario::{RunLength, catalogue};
 
     #[test]
     fn a_target_holds_what_is_below_its_first_failure() {
         let scenario = catalogue::find("stress-doubling").unwrap();
-        let mut run = Run::new(&scenario, Machine::look(), None, Length::Full);
+        let mut run = Run::new(&scenario, Machine::look(), None, RunLength::Full);
         for (target, clients, available) in [
             ("weir", 1000, 100.0),
             ("weir", 2000, 99.0),

@@ -12,11 +12,11 @@ use crate::measure::metric::{Better, Metric};
 use crate::results::measurement::{Limit, Measurement};
 use crate::results::run::Run;
 use crate::topology::product::Product;
-use crate::topology::target::{Target, Variant};
+use crate::topology::target::{LabTarget, TargetVariant};
 
 /// One target in one case.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct SummaryRow {
     /// The case; empty when there is one.
     pub case: String,
     /// The target's name.
@@ -28,14 +28,14 @@ pub struct Row {
     /// Each figure relative to that of the best peer.
     pub ratios: BTreeMap<Metric, Ratio>,
     /// Each figure relative to that of each peer, and of each other variant of the same product.
-    pub others: BTreeMap<(Metric, Target), Ratio>,
+    pub others: BTreeMap<(Metric, LabTarget), Ratio>,
     /// What most often kept the throughput from being higher.
     pub limit: Option<Limit>,
     /// Requests that failed, over all rounds.
     pub faults: u64,
 }
 
-impl Row {
+impl SummaryRow {
     /// What stands in a table where there is no figure.
     pub fn blank(&self, metric: Metric) -> &'static str {
         if self.void.contains(&metric) { "void" } else { "-" }
@@ -78,7 +78,7 @@ impl Ratio {
 const PEERS: [Product; 2] = [Product::Nginx, Product::Haproxy];
 
 /// The rows of a run, in the order of its measurements.
-pub fn rows(run: &Run) -> Vec<Row> {
+pub fn rows(run: &Run) -> Vec<SummaryRow> {
     let good: Vec<&Measurement> =
         run.measurements.iter().filter(|measurement| measurement.failure.is_none()).collect();
     let mut keys: Vec<(&str, &str)> = Vec::new();
@@ -91,7 +91,7 @@ pub fn rows(run: &Run) -> Vec<Row> {
     keys.into_iter().map(|(case, target)| row(&good, case, target)).collect()
 }
 
-fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
+fn row(good: &[&Measurement], case: &str, target: &str) -> SummaryRow {
     let own: Vec<&Measurement> = of(good, case, target);
     let metrics: BTreeSet<Metric> =
         own.iter().flat_map(|measurement| measurement.values.keys().copied()).collect();
@@ -116,7 +116,7 @@ fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
             Some(((metric, other), ratio(good, case, &own, metric, other.to_string())?))
         })
         .collect();
-    Row {
+    SummaryRow {
         case: case.to_owned(),
         target: target.to_owned(),
         void: metrics.iter().copied().filter(|metric| !spreads.contains_key(metric)).collect(),
@@ -129,13 +129,13 @@ fn row(good: &[&Measurement], case: &str, target: &str) -> Row {
 }
 
 /// The peers as they are usually, and other variants of what `target` is.
-fn others(good: &[&Measurement], case: &str, target: &str) -> BTreeSet<Target> {
-    let own = target.parse::<Target>().ok();
+fn others(good: &[&Measurement], case: &str, target: &str) -> BTreeSet<LabTarget> {
+    let own = target.parse::<LabTarget>().ok();
     let there = good.iter().filter(|measurement| measurement.case == case);
-    let others = there.filter_map(|measurement| measurement.target.parse::<Target>().ok());
+    let others = there.filter_map(|measurement| measurement.target.parse::<LabTarget>().ok());
     others
         .filter(|other| {
-            let is_peer = PEERS.contains(&other.product) && other.variant == Variant::Usual;
+            let is_peer = PEERS.contains(&other.product) && other.variant == TargetVariant::Usual;
             is_peer || own.is_some_and(|own| own.product == other.product && own != *other)
         })
         .collect()
@@ -186,8 +186,8 @@ fn best_peer(good: &[&Measurement], case: &str, metric: Metric) -> Option<String
     for measurement in good.iter().filter(|measurement| measurement.case == case) {
         let is_peer = measurement
             .target
-            .parse::<Target>()
-            .is_ok_and(|t| t.product.is_peer() && t.variant == Variant::Usual);
+            .parse::<LabTarget>()
+            .is_ok_and(|t| t.product.is_peer() && t.variant == TargetVariant::Usual);
         if is_peer && !peers.contains(&measurement.target.as_str()) {
             peers.push(&measurement.target);
         }

@@ -11,10 +11,10 @@ use crate::measure::metric::Metric;
 use crate::placement::Placement;
 use crate::profile::Profile;
 use crate::results::measurement::{Limit, Measurement};
-use crate::results::record::Record;
+use crate::results::record::TargetRecord;
 use crate::results::run::Run;
-use crate::scenario::{Length, Scenario, catalogue};
-use crate::topology::target::Class;
+use crate::scenario::{RunLength, Scenario, catalogue};
+use crate::topology::target::TuningClass;
 
 fn machine() -> Machine {
     Machine {
@@ -31,7 +31,7 @@ fn machine() -> Machine {
 
 fn empty_run(scenario: &Scenario) -> Run {
     let placement = Placement { client: 0, target: 1, siblings: false };
-    let mut run = Run::new(scenario, machine(), Some(placement), Length::Full);
+    let mut run = Run::new(scenario, machine(), Some(placement), RunLength::Full);
     run.debug_build = false;
     run
 }
@@ -220,7 +220,7 @@ fn cost_relative_to_no_persistence_is_taken_within_the_round_and_the_product() {
 fn a_failed_target_is_named_and_has_no_figures() {
     let mut run = run_with(&[("weir", &[8.0]), ("nginx", &[10.0])]);
     let mut faults = Faults::default();
-    faults.note(&crate::load::Fault::Status(502, "HTTP/1.1 502".to_owned()));
+    faults.note(&crate::load::LoadFault::Status(502, "HTTP/1.1 502".to_owned()));
     run.measurements[1].failure = Some(format!("wrong answers: {faults}"));
     run.failed.insert("nginx".to_owned(), format!("round 1: wrong answers: {faults}"));
     let text = markdown::findings(&run);
@@ -233,10 +233,10 @@ fn a_report_says_where_how_and_with_what_and_is_saved_with_its_raw_data() {
     let mut run = run_with(&[("weir", &[8.0, 8.1]), ("nginx", &[10.0, 10.1])]);
     run.targets.insert(
         "nginx".to_owned(),
-        Record {
+        TargetRecord {
             version: "nginx/1.22.1".to_owned(),
             tls_library: Some("OpenSSL 3.0.19".to_owned()),
-            class: Some(Class::Tuned),
+            class: Some(TuningClass::Tuned),
             command: "nginx -c nginx.conf".to_owned(),
             file: "nginx.conf".to_owned(),
             config: "worker_processes 1;\n".to_owned(),

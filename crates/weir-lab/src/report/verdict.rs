@@ -1,14 +1,14 @@
 //! One sentence per bar: what Weir's figure is, what it should be, whether that is met, and whether noise could decide.
 
-use super::summary::{Ratio, Row};
+use super::summary::{Ratio, SummaryRow};
 use crate::measure::metric::Metric;
 use crate::results::run::Run;
 use crate::scenario::Bar;
-use crate::scenario::bar::Of;
+use crate::scenario::bar::BarBase;
 
 /// A bar held against the figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct BarVerdict {
     /// The sentence.
     pub sentence: String,
     /// Whether the bar is met; `None` when there is nothing to judge.
@@ -16,7 +16,7 @@ pub struct Verdict {
 }
 
 /// The verdicts of a run, bar by bar, case by case.
-pub fn verdicts(run: &Run, rows: &[Row]) -> Vec<Verdict> {
+pub fn verdicts(run: &Run, rows: &[SummaryRow]) -> Vec<BarVerdict> {
     let of =
         |bar: &Bar| rows.iter().filter(|row| row.target == bar.subject().to_string()).collect::<Vec<_>>();
     let judged = run.scenario.bars.iter().flat_map(|bar| verdicts_on(bar, run, &of(bar)));
@@ -24,7 +24,7 @@ pub fn verdicts(run: &Run, rows: &[Row]) -> Vec<Verdict> {
         return judged.collect();
     }
     let judged = judged.map(|verdict| match verdict.is_met {
-        Some(_) => Verdict { sentence: unjudged(&verdict.sentence), is_met: None },
+        Some(_) => BarVerdict { sentence: unjudged(&verdict.sentence), is_met: None },
         None => verdict,
     });
     judged.collect()
@@ -37,20 +37,20 @@ fn unjudged(sentence: &str) -> String {
     format!("{sentence}: not judged, since these figures mean nothing")
 }
 
-fn verdicts_on(bar: &Bar, run: &Run, own: &[&Row]) -> Vec<Verdict> {
-    let own: Vec<&Row> = own.iter().copied().filter(|row| is_about(bar, &row.case)).collect();
+fn verdicts_on(bar: &Bar, run: &Run, own: &[&SummaryRow]) -> Vec<BarVerdict> {
+    let own: Vec<&SummaryRow> = own.iter().copied().filter(|row| is_about(bar, &row.case)).collect();
     if own.is_empty() {
         let subject = bar.subject().to_string();
         let why = run.failed.get(&subject).map_or("was not measured", String::as_str);
         let sentence =
             format!("{}: {subject} {why}; bar {}: not judged", capital(bar.metric.phrase()), bound(bar));
-        return vec![Verdict { sentence, is_met: None }];
+        return vec![BarVerdict { sentence, is_met: None }];
     }
-    let mut judged: Vec<Verdict> = own.iter().map(|row| judge(bar, row)).collect();
+    let mut judged: Vec<BarVerdict> = own.iter().map(|row| judge(bar, row)).collect();
     let prefix = format!("{}, ", bar.subject());
     let lost =
         run.failed.keys().filter(|name| name.strip_prefix(&prefix).is_some_and(|case| is_about(bar, case)));
-    judged.extend(lost.map(|name| Verdict {
+    judged.extend(lost.map(|name| BarVerdict {
         sentence: format!("{} ({name}) was not measured: not judged", capital(bar.metric.phrase())),
         is_met: None,
     }));
@@ -60,39 +60,39 @@ fn verdicts_on(bar: &Bar, run: &Run, own: &[&Row]) -> Vec<Verdict> {
     }
     let sentence =
         format!("{}: bar {} met in all {} cases", capital(bar.metric.phrase()), bound(bar), judged.len());
-    vec![Verdict { sentence, is_met: Some(true) }]
+    vec![BarVerdict { sentence, is_met: Some(true) }]
 }
 
 fn is_about(bar: &Bar, case: &str) -> bool {
     bar.case.as_deref().is_none_or(|only| only == case)
 }
 
-fn judge(bar: &Bar, row: &Row) -> Verdict {
+fn judge(bar: &Bar, row: &SummaryRow) -> BarVerdict {
     let named = bar.target.map(|target| target.to_string());
     let case = [named.as_deref(), Some(&*row.case).filter(|case| !case.is_empty())];
     let case = case.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let case = if case.is_empty() { case } else { format!(" ({case})") };
     let phrase = capital(bar.metric.phrase());
     let result = match bar.of {
-        Of::Itself => judge_itself(bar, row),
-        Of::BestPeer => row.ratios.get(&bar.metric).map(|ratio| judge_ratio(bar, ratio)),
-        Of::Target(other) => row.others.get(&(bar.metric, other)).map(|ratio| judge_ratio(bar, ratio)),
+        BarBase::Itself => judge_itself(bar, row),
+        BarBase::BestPeer => row.ratios.get(&bar.metric).map(|ratio| judge_ratio(bar, ratio)),
+        BarBase::Target(other) => row.others.get(&(bar.metric, other)).map(|ratio| judge_ratio(bar, ratio)),
     };
     match result {
         Some((is_met, text)) => {
             let word = if is_met { "met" } else { "missed" };
             let sentence = format!("{phrase}{case} {text}; bar {}: {word}", bound(bar));
-            Verdict { sentence, is_met: Some(is_met) }
+            BarVerdict { sentence, is_met: Some(is_met) }
         }
         None => {
             let sentence = format!("{phrase}{case}: nothing to compare; bar {}: not judged", bound(bar));
-            Verdict { sentence, is_met: None }
+            BarVerdict { sentence, is_met: None }
         }
     }
 }
 
 fn judge_ratio(bar: &Bar, ratio: &Ratio) -> (bool, String) {
-    let better = if bar.of == Of::BestPeer { ", the better peer" } else { "" };
+    let better = if bar.of == BarBase::BestPeer { ", the better peer" } else { "" };
     let text = format!("{:.2} of {}'s{better}", ratio.estimate.median, ratio.peer);
     let text = match ratio.interval() {
         Err(rounds) => format!("{text} ({rounds}: too few for an interval)"),
@@ -105,7 +105,7 @@ fn judge_ratio(bar: &Bar, ratio: &Ratio) -> (bool, String) {
 }
 
 /// Without noise to weigh: the worst round decides.
-fn judge_itself(bar: &Bar, row: &Row) -> Option<(bool, String)> {
+fn judge_itself(bar: &Bar, row: &SummaryRow) -> Option<(bool, String)> {
     let spread = row.spreads.get(&bar.metric)?;
     let worst = if bar.at_most.is_some() { spread.max } else { spread.min };
     let figure = bar.metric.format_with_unit(spread.median);
@@ -120,12 +120,12 @@ fn judge_itself(bar: &Bar, row: &Row) -> Option<(bool, String)> {
 fn bound(bar: &Bar) -> String {
     let word = if bar.at_most.is_some() { "at most" } else { "at least" };
     match bar.of {
-        Of::Itself if matches!(bar.metric, Metric::Availability | Metric::AvailabilityAfter) => {
+        BarBase::Itself if matches!(bar.metric, Metric::Availability | Metric::AvailabilityAfter) => {
             format!("{word} {} %", bar.bound())
         }
-        Of::Itself => format!("{word} {}", bar.metric.format_with_unit(bar.bound())),
-        Of::BestPeer => format!("{word} {:.2} of the better peer", bar.bound()),
-        Of::Target(other) => format!("{word} {:.2} of {other}", bar.bound()),
+        BarBase::Itself => format!("{word} {}", bar.metric.format_with_unit(bar.bound())),
+        BarBase::BestPeer => format!("{word} {:.2} of the better peer", bar.bound()),
+        BarBase::Target(other) => format!("{word} {:.2} of {other}", bar.bound()),
     }
 }
 

@@ -6,9 +6,9 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use weir_stats::runs::Round;
 
-use crate::load::{Event, Faults, Second};
+use crate::load::{Faults, Second, TracedExchange};
 use crate::measure::metric::Metric;
-use crate::origin::journal::Visit;
+use crate::origin::journal::JournalEntry;
 
 /// What kept the throughput from being higher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,14 +113,15 @@ impl Measurement {
     }
 
     /// Notes how many requests of clients came to each server.
-    pub fn note_shares(&mut self, journals: &[Vec<Visit>]) {
-        let of_clients = |journal: &Vec<Visit>| journal.iter().filter(|it| it.client().is_some()).count();
+    pub fn note_shares(&mut self, journals: &[Vec<JournalEntry>]) {
+        let of_clients =
+            |journal: &Vec<JournalEntry>| journal.iter().filter(|it| it.client().is_some()).count();
         self.shares = journals.iter().map(|journal| of_clients(journal) as u64).collect();
     }
 
     /// Notes how long each answered request took.
-    pub fn note_responses(&mut self, trace: &[Event]) {
-        let mut answered: Vec<&Event> = trace.iter().filter(|event| event.is_answered).collect();
+    pub fn note_responses(&mut self, trace: &[TracedExchange]) {
+        let mut answered: Vec<&TracedExchange> = trace.iter().filter(|event| event.is_answered).collect();
         answered.sort_by_key(|event| event.began);
         self.responses = answered.iter().map(|event| (event.latency_ns() / 1000) as u32).collect();
     }

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::topology::target::Class;
+use crate::topology::target::TuningClass;
 
 /// How a target was run, for the report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct TargetRecord {
     /// The product's words about its version.
     pub version: String,
     /// The TLS library it ran with, as far as that is known.
@@ -14,7 +14,7 @@ pub struct Record {
     pub tls_library: Option<String>,
     /// How it was configured: tuned or as shipped.
     #[serde(default)]
-    pub class: Option<Class>,
+    pub class: Option<TuningClass>,
     /// The command line.
     pub command: String,
     /// Name of the configuration file.
@@ -26,7 +26,7 @@ pub struct Record {
     pub second: Option<(String, String)>,
 }
 
-impl Record {
+impl TargetRecord {
     /// What was run: version, class, TLS library, as far as they are known.
     pub fn sentence(&self) -> String {
         let class = self.class.map_or_else(String::new, |class| format!(", {}", class.label()));

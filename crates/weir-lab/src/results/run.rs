@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::capacity::Capacity;
 use super::measurement::Measurement;
-use super::record::Record;
+use super::record::TargetRecord;
 use crate::clock;
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::placement::Placement;
 use crate::profile::Profile;
-use crate::scenario::{Length, Scenario};
+use crate::scenario::{RunLength, Scenario};
 use crate::topology::product::Product;
-use crate::topology::target::{Target, Variant};
+use crate::topology::target::{LabTarget, TargetVariant};
 
 /// Everything a run found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct Run {
     /// The command line.
     pub command: String,
     /// How each target was run.
-    pub targets: BTreeMap<String, Record>,
+    pub targets: BTreeMap<String, TargetRecord>,
     /// Versions of the load tools.
     pub tools: BTreeMap<String, String>,
     /// All measurements, in the order in which they were made.
@@ -72,14 +72,19 @@ fn command_line(args: impl Iterator<Item = String>) -> String {
 
 impl Run {
     /// A run that has measured nothing yet.
-    pub fn new(scenario: &Scenario, machine: Machine, placement: Option<Placement>, length: Length) -> Self {
+    pub fn new(
+        scenario: &Scenario,
+        machine: Machine,
+        placement: Option<Placement>,
+        length: RunLength,
+    ) -> Self {
         Self {
             scenario: scenario.clone(),
             started: clock::today(),
             machine,
             placement,
-            short: length == Length::Trial,
-            brief: length == Length::Brief,
+            short: length == RunLength::Trial,
+            brief: length == RunLength::Brief,
             debug_build: cfg!(debug_assertions),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             command: command_line(std::env::args().skip(1)),
@@ -97,15 +102,16 @@ impl Run {
     /// Adds each measurement's throughput relative to direct, and the CPU that its requests cost relative to the same target
     /// without persistence, in the same round and case.
     pub fn note_ratios(&mut self) {
-        let direct = Target::of(Product::Direct);
+        let direct = LabTarget::of(Product::Direct);
         self.note_ratio(Metric::OfDirect, Metric::RequestsPerSecond, |_| Some(direct));
         self.note_ratio(Metric::OfNoPersistence, Metric::CpuPerRequest, |target| {
-            (target.variant == Variant::Usual).then_some(Target { variant: Variant::NoPersistence, ..target })
+            (target.variant == TargetVariant::Usual)
+                .then_some(LabTarget { variant: TargetVariant::NoPersistence, ..target })
         });
     }
 
     /// Adds `ratio` of each measurement: its `figure` relative to that of the target that `base` says.
-    fn note_ratio(&mut self, ratio: Metric, figure: Metric, base: impl Fn(Target) -> Option<Target>) {
+    fn note_ratio(&mut self, ratio: Metric, figure: Metric, base: impl Fn(LabTarget) -> Option<LabTarget>) {
         let key =
             |measurement: &Measurement, target: String| (measurement.case.clone(), measurement.round, target);
         let figures: BTreeMap<_, f64> = self

@@ -13,13 +13,13 @@ use crate::installed::Installed;
 use crate::origin::nth_addr;
 use crate::placement::Placement;
 use crate::process::Job;
-use crate::results::record::Record;
+use crate::results::record::TargetRecord;
 use crate::target::search::Catalogue;
-use crate::target::{Certificate, Description, Rendered, Room, Traffic, render};
-use crate::topology::listener::{Listener, Suite};
-use crate::topology::product::{Cannot, Product};
-use crate::topology::target::{Class, Target};
-use crate::topology::upstream::Upstream;
+use crate::target::{ConnectionRoom, Description, Rendered, TargetCertificate, Traffic, render};
+use crate::topology::listener::{ListenerSetup, Suite};
+use crate::topology::product::{Product, Unsupported};
+use crate::topology::target::{LabTarget, TuningClass};
+use crate::topology::upstream::UpstreamSetup;
 
 /// What all measurements of a run share.
 #[derive(Debug)]
@@ -29,17 +29,17 @@ pub struct Bench<'a> {
     /// The products found.
     pub products: Catalogue,
     /// How targets are configured.
-    pub class: Class,
+    pub class: TuningClass,
     /// What they speak with clients.
-    pub listener: Listener,
+    pub listener: ListenerSetup,
     /// What they show clients that speak TLS.
-    pub certificate: Option<Certificate>,
+    pub certificate: Option<TargetCertificate>,
     /// The suite that clients offer now, where the scenario has several.
     pub suite: Cell<Option<Suite>>,
     /// What passes through them.
     pub traffic: Traffic,
     /// The servers behind them.
-    pub upstream: Upstream,
+    pub upstream: UpstreamSetup,
     /// The servers keep a journal.
     pub journal: bool,
     /// The work does something to the servers or the target, or reads what they noted.
@@ -49,7 +49,7 @@ pub struct Bench<'a> {
     /// A folder that goes when the run is over.
     pub dir: TempDir,
     /// How each target was run, the first time.
-    pub records: RefCell<BTreeMap<String, Record>>,
+    pub records: RefCell<BTreeMap<String, TargetRecord>>,
 }
 
 impl Bench<'_> {
@@ -63,19 +63,19 @@ impl Bench<'_> {
     }
 
     /// The folder of a target's files.
-    pub fn dir_of(&self, target: Target) -> PathBuf {
+    pub fn dir_of(&self, target: LabTarget) -> PathBuf {
         self.dir.path().join(target.to_string().replace('/', "-"))
     }
 
     /// The description of the run in the words of `target`.
     pub(super) fn render(
         &self,
-        target: Target,
+        target: LabTarget,
         installed: &Installed,
         listen: SocketAddr,
         Configuration { servers, upstream, extra }: &Configuration,
-        room: Room,
-    ) -> Result<Rendered, Cannot> {
+        room: ConnectionRoom,
+    ) -> Result<Rendered, Unsupported> {
         render(
             target.product,
             &Description {
@@ -98,7 +98,7 @@ impl Bench<'_> {
     }
 
     /// What of the run `target` cannot do, found out before anything is started.
-    pub fn cannot(&self, target: Target) -> Option<Cannot> {
+    pub fn cannot(&self, target: LabTarget) -> Option<Unsupported> {
         if target.product == Product::Url {
             return self.url_cannot();
         }
@@ -106,18 +106,18 @@ impl Bench<'_> {
         let somewhere = SocketAddr::from(([127, 0, 0, 1], 1));
         let servers: Vec<SocketAddr> =
             (0..self.upstream.servers).map(|number| nth_addr(somewhere, number)).collect();
-        let room = Room { clients: 1, servers: 0 };
+        let room = ConnectionRoom { clients: 1, servers: 0 };
         let told = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
         let configuration = Configuration::of(&servers, &self.upstream);
         told.or(self.render(target, installed, somewhere, &configuration, room).err())
     }
 
     /// What cannot be asked of a balancer that the lab does not start.
-    fn url_cannot(&self) -> Option<Cannot> {
+    fn url_cannot(&self) -> Option<Unsupported> {
         if self.listener.tls.is_some() {
-            Some(Cannot("was given with http://, and this is about TLS"))
+            Some(Unsupported("was given with http://, and this is about TLS"))
         } else if self.needs_servers {
-            Some(Cannot("has servers that the lab neither starts nor sees"))
+            Some(Unsupported("has servers that the lab neither starts nor sees"))
         } else {
             None
         }

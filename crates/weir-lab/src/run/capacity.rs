@@ -11,9 +11,9 @@ use super::steady;
 use crate::measure::metric::Metric;
 use crate::results::capacity::Capacity;
 use crate::run::bench::Bench;
-use crate::scenario::{Rounds, Steady};
+use crate::scenario::{Rounds, SteadyWork};
 use crate::topology::product::Product;
-use crate::topology::target::Target;
+use crate::topology::target::LabTarget;
 
 /// Load before the burst, and the burst.
 const BURST: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(1));
@@ -21,12 +21,12 @@ const BURST: (Duration, Duration) = (Duration::from_millis(300), Duration::from_
 /// Measures it with the requests of `steady`.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    steady: &Steady,
+    steady: &SteadyWork,
     rounds: &Rounds,
 ) -> anyhow::Result<Option<Capacity>> {
     let (warm_up, window) = (BURST.0.min(rounds.warm_up), BURST.1.min(rounds.window));
     let rounds = Rounds { count: 1, warm_up, window };
-    let burst = steady::measure(bench, steady, &rounds, None, Target::of(Product::Direct))
+    let burst = steady::measure(bench, steady, &rounds, None, LabTarget::of(Product::Direct))
         .context("client and origin alone")?;
     if let Some(failure) = burst.failure {
         anyhow::bail!("client and origin alone: {failure}");

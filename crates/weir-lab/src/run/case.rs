@@ -1,13 +1,13 @@
 //! One load of a scenario that has several, as it stands in the table.
 
-use crate::load::tool::Tool;
+use crate::load::tool::LoadTool;
 use crate::topology::listener::Suite;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Case {
+pub(super) enum LoadCase {
     /// A crowd, played by one tool.
-    Crowd { tool: Tool, clients: usize },
+    Crowd { tool: LoadTool, clients: usize },
     /// So many clients.
     Clients(usize),
     /// Clients that offer this suite.
@@ -16,11 +16,11 @@ pub(super) enum Case {
     Body(usize),
 }
 
-impl std::fmt::Display for Case {
+impl std::fmt::Display for LoadCase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
             Self::Crowd { tool, clients } => {
-                write!(f, "{}, {clients} clients", if tool == Tool::Ab { "ab -k" } else { tool.name() })
+                write!(f, "{}, {clients} clients", if tool == LoadTool::Ab { "ab -k" } else { tool.name() })
             }
             Self::Clients(clients) => write!(f, "{clients} clients"),
             Self::Suite(suite) => f.write_str(suite.name()),

@@ -7,9 +7,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::origin::journal::Visit;
-use crate::target::{Branch, Extra};
-use crate::topology::upstream::{Balance, Upstream};
+use crate::origin::journal::JournalEntry;
+use crate::target::{PathBranch, ReloadableParts};
+use crate::topology::upstream::{BalancePolicy, UpstreamSetup};
 
 /// What begins the path that no configuration touches.
 pub(super) const STILL: &str = "/still";
@@ -23,15 +23,15 @@ pub struct Configuration {
     /// Those of every request without a path of its own.
     pub servers: Vec<SocketAddr>,
     /// What it is to do with them.
-    pub upstream: Upstream,
+    pub upstream: UpstreamSetup,
     /// What else it is told.
-    pub extra: Extra,
+    pub extra: ReloadableParts,
 }
 
 impl Configuration {
     /// These servers, and nothing special.
-    pub fn of(servers: &[SocketAddr], upstream: &Upstream) -> Self {
-        Self { servers: servers.to_vec(), upstream: *upstream, extra: Extra::default() }
+    pub fn of(servers: &[SocketAddr], upstream: &UpstreamSetup) -> Self {
+        Self { servers: servers.to_vec(), upstream: *upstream, extra: ReloadableParts::default() }
     }
 
     /// Configuration `number` of a series; 0 is that of the start, with all `servers`. `admin`: where the target is to say how it
@@ -39,7 +39,7 @@ impl Configuration {
     pub(super) fn numbered(
         number: u32,
         servers: &[SocketAddr],
-        upstream: &Upstream,
+        upstream: &UpstreamSetup,
         admin: Option<SocketAddr>,
     ) -> Self {
         let (last, changing) = servers.split_last().expect("an upstream has servers");
@@ -47,7 +47,7 @@ impl Configuration {
         let here = |(index, addr): (usize, &SocketAddr)| (Some(index) != gone).then_some(*addr);
         let servers: Vec<SocketAddr> = changing.iter().enumerate().filter_map(here).collect();
         let weights = (0..servers.len() as u32).map(|index| 2 + (number + index) % 3).collect();
-        let branch = |path, name| Branch { path, name, servers: vec![*last] };
+        let branch = |path, name| PathBranch { path, name, servers: vec![*last] };
         let mut branches = vec![branch(STILL, "still")];
         let is_odd = number % 2 == 1;
         if is_odd {
@@ -58,8 +58,8 @@ impl Configuration {
         let response_timeout = Some(if is_odd { least + least / 3 } else { least });
         Self {
             servers,
-            upstream: Upstream { balance, response_timeout, ..*upstream },
-            extra: Extra { weights, branches, admin },
+            upstream: UpstreamSetup { balance, response_timeout, ..*upstream },
+            extra: ReloadableParts { weights, branches, admin },
         }
     }
 }
@@ -68,8 +68,8 @@ impl Configuration {
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// How configuration `number` chooses a server.
-fn balance(number: u32) -> Balance {
-    if number % 2 == 1 { Balance::LeastRequests } else { Balance::RoundRobin }
+fn balance(number: u32) -> BalancePolicy {
+    if number % 2 == 1 { BalancePolicy::LeastRequests } else { BalancePolicy::RoundRobin }
 }
 
 /// Which of `servers` configuration `number` leaves out; none at the start.
@@ -90,7 +90,7 @@ pub(super) struct Effects {
 /// with it has got one, if it is its turn: with `least-requests` a server that still has its tunnels has its share of the work
 /// already. `told`: when each was; the last one had as long as `every` says. The first one brings none back. `journals`: those
 /// of the servers that change.
-pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<Visit>]) -> Effects {
+pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<JournalEntry>]) -> Effects {
     let requests: Vec<Vec<u64>> = journals.iter().map(|journal| of_clients(journal)).collect();
     let mut effects = Effects::default();
     for (index, at) in told.iter().enumerate() {
@@ -98,7 +98,7 @@ pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<Visit>]) ->
         let within =
             |server: usize| requests[server].iter().copied().filter(|got| (*at..until).contains(got));
         let number = index as u32 + 1;
-        let back = gone(number - 1, journals.len()).filter(|_| balance(number) == Balance::RoundRobin);
+        let back = gone(number - 1, journals.len()).filter(|_| balance(number) == BalancePolicy::RoundRobin);
         let first = back.map_or(Some(*at), |back| within(back).min());
         let last = gone(number, journals.len()).and_then(|gone| within(gone).max());
         let taken = first.map(|first| first.max(last.unwrap_or(0)) - at);
@@ -112,21 +112,21 @@ pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<Visit>]) ->
 }
 
 /// When the requests of clients came; others do not say who they are.
-fn of_clients(journal: &[Visit]) -> Vec<u64> {
+fn of_clients(journal: &[JournalEntry]) -> Vec<u64> {
     journal.iter().filter(|visit| visit.client().is_some()).map(|visit| visit.got).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Configuration, Effects, STILL, Visit, effects};
-    use crate::topology::upstream::Upstream;
+    use super::{Configuration, Effects, JournalEntry, STILL, effects};
+    use crate::topology::upstream::UpstreamSetup;
     use std::net::SocketAddr;
     use std::time::Duration;
 
     #[test]
     fn with_each_configuration_a_server_goes_and_the_last_one_comes_back() {
         let servers: Vec<SocketAddr> = (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
-        let numbered = |number| Configuration::numbered(number, &servers, &Upstream::default(), None);
+        let numbered = |number| Configuration::numbered(number, &servers, &UpstreamSetup::default(), None);
         let ports = |number| numbered(number).servers.iter().map(SocketAddr::port).collect::<Vec<_>>();
         assert_eq!([ports(1), ports(2), ports(3), ports(4)], [[2, 3], [1, 3], [1, 2], [2, 3]]);
         assert_eq!(ports(0), [1, 2, 3]);
@@ -142,9 +142,12 @@ mod tests {
         }
     }
 
-    fn visits(times: &[u64]) -> Vec<Visit> {
+    fn visits(times: &[u64]) -> Vec<JournalEntry> {
         let target = "/delay/0/client/1".to_owned();
-        times.iter().map(|got| Visit { got: *got, began: None, done: None, target: target.clone() }).collect()
+        times
+            .iter()
+            .map(|got| JournalEntry { got: *got, began: None, done: None, target: target.clone() })
+            .collect()
     }
 
     #[test]
@@ -152,7 +155,7 @@ mod tests {
         let (told, every) = ([1000, 2000, 3000], Duration::from_nanos(1000));
         // The first server is out from 1000 to 2000, the second from 2000 to 3000, the third from 3000 on.
         let right = [visits(&[900, 2050, 2060]), visits(&[1500, 3070]), visits(&[2500, 3020])];
-        let seen = |journals: &[Vec<Visit>]| {
+        let seen = |journals: &[Vec<JournalEntry>]| {
             let Effects { longest, late } = effects(&told, every, journals);
             (longest, late)
         };

@@ -7,16 +7,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::footprint;
-use super::stand::Stand;
-use crate::load::exchange::{Shape, prepare};
-use crate::load::tool::{HOW_TO_GET, Order, Tally, Tool, installed};
-use crate::load::{Arrival, Choice, Connections, Plan, Progress, driver};
+use crate::load::exchange::{RequestShape, prepare};
+use crate::load::tool::{HOW_TO_GET, LoadTool, ToolOrder, ToolResult, installed};
+use crate::load::{Connections, ExchangeOrder, LoadPattern, LoadPlan, LoadProgress, driver};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
+use crate::run::testbed::Testbed;
 use crate::scenario::Rounds;
-use crate::topology::target::Target;
+use crate::topology::target::LabTarget;
 
 /// What the other tools wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,19 +24,19 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Measures `target` once.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    tool: Tool,
+    tool: LoadTool,
     clients: usize,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand_with_servers(target, clients)?;
+    let mut testbed = bench.set_up_with_servers(target, clients)?;
     let tally = match tool {
-        Tool::Driver => drive(bench, &stand, clients, rounds)?,
+        LoadTool::Driver => drive(bench, &testbed, clients, rounds)?,
         other => {
             let installed =
                 installed(other).with_context(|| format!("{} is missing: {}", other.name(), HOW_TO_GET))?;
-            let order = Order {
-                authority: &stand.authority,
+            let order = ToolOrder {
+                authority: &testbed.authority,
                 path: "/",
                 clients,
                 rate: None,
@@ -47,27 +47,32 @@ pub(super) fn measure(
         }
     };
     anyhow::ensure!(!bench.options.is_interrupted(), "interrupted");
-    stand.is_alive()?;
-    Ok(note(&stand, tally))
+    testbed.is_alive()?;
+    Ok(note(&testbed, tally))
 }
 
-fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> anyhow::Result<Tally> {
-    let shape = Shape {
-        host: &stand.authority,
+fn drive(
+    bench: &Bench<'_>,
+    testbed: &Testbed,
+    clients: usize,
+    rounds: &Rounds,
+) -> anyhow::Result<ToolResult> {
+    let shape = RequestShape {
+        host: &testbed.authority,
         path: "/",
         body_len: 0,
         answer_len: PAGE_LEN,
         close: false,
         cookie: None,
     };
-    let plan = Plan {
-        target: stand.addr,
+    let plan = LoadPlan {
+        target: testbed.addr,
         secure: None,
         exchanges: prepare(&shape),
         clients,
-        choice: Choice::ByClient,
+        choice: ExchangeOrder::ByClient,
         connections: Connections::Kept,
-        arrival: Arrival::Closed,
+        arrival: LoadPattern::Closed,
         warm_up: Duration::ZERO,
         window: rounds.window,
         timeout: TIMEOUT,
@@ -76,7 +81,7 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
         pace: None,
         name: None,
     };
-    let progress = Progress::default();
+    let progress = LoadProgress::default();
     let outcome = std::thread::scope(|scope| {
         let running = scope.spawn(|| driver::run(&plan, &progress));
         crate::clock::wait_until(rounds.window + 2 * TIMEOUT, || {
@@ -86,7 +91,7 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
         running.join().ok().context("the driver panicked")
     })??;
     let at = |quantile: f64| Some(outcome.latency.value_at_quantile(quantile) as f64 / 1000.0);
-    Ok(Tally {
+    Ok(ToolResult {
         answered: outcome.exchanges,
         faults: outcome.faults,
         rate: outcome.exchanges as f64 / outcome.window.as_secs_f64(),
@@ -97,9 +102,9 @@ fn drive(bench: &Bench<'_>, stand: &Stand, clients: usize, rounds: &Rounds) -> a
     })
 }
 
-fn note(stand: &Stand, tally: Tally) -> Measurement {
+fn note(testbed: &Testbed, tally: ToolResult) -> Measurement {
     let mut measurement = Measurement::default();
-    if let Some(child) = &stand.target {
+    if let Some(child) = &testbed.target {
         footprint::note(&mut measurement, child.pid());
     }
     let asked = tally.answered + tally.faults.total;

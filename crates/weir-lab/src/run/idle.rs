@@ -13,21 +13,21 @@ use anyhow::{Context as _, anyhow, ensure};
 use weir_stats::trend;
 
 use super::footprint;
-use super::mark::{Mark, mark, note_cost, note_limit};
-use super::server::Server;
+use super::server::ServerProcess;
 use crate::clock;
-use crate::load::exchange::{Exchange, Shape, prepare};
-use crate::load::fault::Fault;
-use crate::load::held::Held;
+use crate::load::exchange::{PreparedExchange, RequestShape, prepare};
+use crate::load::fault::LoadFault;
+use crate::load::held_connections::HeldConnections;
 use crate::load::websocket;
 use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
-use crate::scenario::{Idle, Rounds};
-use crate::target::Room;
-use crate::topology::target::Target;
+use crate::run::window_mark::{WindowMark, mark, note_cost, note_limit};
+use crate::scenario::{IdleWork, Rounds};
+use crate::target::ConnectionRoom;
+use crate::topology::target::LabTarget;
 
 /// Exchanges of one of those who come before: no product ends a connection after so few.
 const EXCHANGES_EACH: usize = 50;
@@ -38,9 +38,9 @@ const SAMPLE: usize = 50;
 /// Measures `target` once.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    idle: &Idle,
+    idle: &IdleWork,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
     let mut measurement = Measurement::default();
     for &clients in &idle.clients {
@@ -80,37 +80,37 @@ fn extrapolate(measurement: &mut Measurement, many: usize) {
 /// afterwards; what that costs goes into `measurement`.
 fn with_clients(
     bench: &Bench<'_>,
-    idle: &Idle,
-    target: Target,
+    idle: &IdleWork,
+    target: LabTarget,
     clients: usize,
     pulse: Option<(Duration, Duration)>,
     measurement: &mut Measurement,
 ) -> anyhow::Result<Memory> {
     let servers = if idle.tunnels.is_some() { clients as u64 } else { 0 };
-    let mut stand = bench.stand_with(target, Room { clients: clients as u64, servers })?;
-    let exchange = &exchange(stand.addr, idle);
-    come_and_go(stand.addr, exchange, idle.before).map_err(|fault| anyhow!("before they come: {fault}"))?;
-    let mut held = Held::new(stand.addr, exchange);
+    let mut testbed = bench.set_up_with(target, ConnectionRoom { clients: clients as u64, servers })?;
+    let exchange = &exchange(testbed.addr, idle);
+    come_and_go(testbed.addr, exchange, idle.before).map_err(|fault| anyhow!("before they come: {fault}"))?;
+    let mut held = HeldConnections::new(testbed.addr, exchange);
     held.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
     clock::pause(idle.settle);
     ensure!(!bench.options.is_interrupted(), "interrupted");
-    let pid = match &stand.target {
+    let pid = match &testbed.target {
         Some(target) => target.pid(),
-        None => stand.servers.first().and_then(Server::pid).context("the origin runs")?,
+        None => testbed.servers.first().and_then(ServerProcess::pid).context("the origin runs")?,
     };
     let memory = memory::of_tree(pid);
-    if stand.target.is_some() {
+    if testbed.target.is_some() {
         // Of the largest number in the end.
         footprint::note(measurement, pid);
     }
     if let Some((interval, length)) = pulse {
-        let before = mark(&stand, bench.placement, 0);
+        let before = mark(&testbed, bench.placement, 0);
         let beats = held.beat(interval, length, || bench.options.is_interrupted());
-        let after = mark(&stand, bench.placement, beats.map_err(|fault| anyhow!("heartbeat: {fault}"))?);
+        let after = mark(&testbed, bench.placement, beats.map_err(|fault| anyhow!("heartbeat: {fault}"))?);
         ensure!(!bench.options.is_interrupted(), "interrupted");
         note_pulse(measurement, clients, bench.placement.is_some(), &before, &after);
     }
-    stand.is_alive()?;
+    testbed.is_alive()?;
     let open = held.open();
     ensure!(open == clients, "the target closed {}", clients - open);
     held.use_again(SAMPLE).map_err(|fault| anyhow!("one was forgotten: {fault}"))?;
@@ -118,9 +118,9 @@ fn with_clients(
 }
 
 /// At least so many exchanges, by one client after the other.
-fn come_and_go(addr: SocketAddr, exchange: &Exchange, exchanges: usize) -> Result<(), Fault> {
+fn come_and_go(addr: SocketAddr, exchange: &PreparedExchange, exchanges: usize) -> Result<(), LoadFault> {
     for _ in 0..exchanges.div_ceil(EXCHANGES_EACH) {
-        let mut held = Held::new(addr, exchange);
+        let mut held = HeldConnections::new(addr, exchange);
         held.grow_to(1)?;
         for _ in 1..EXCHANGES_EACH {
             held.use_again(1)?;
@@ -130,11 +130,11 @@ fn come_and_go(addr: SocketAddr, exchange: &Exchange, exchanges: usize) -> Resul
 }
 
 /// What each client does once before it idles, and with every heartbeat.
-fn exchange(addr: SocketAddr, idle: &Idle) -> Exchange {
+fn exchange(addr: SocketAddr, idle: &IdleWork) -> PreparedExchange {
     if let Some(tunnels) = idle.tunnels {
         return websocket::prepare(addr, tunnels.message).swap_remove(0);
     }
-    let shape = Shape {
+    let shape = RequestShape {
         host: &addr.to_string(),
         path: "/",
         body_len: 0,
@@ -146,7 +146,13 @@ fn exchange(addr: SocketAddr, idle: &Idle) -> Exchange {
 }
 
 /// CPU of the target while `clients` tunnels had a heartbeat.
-fn note_pulse(measurement: &mut Measurement, clients: usize, is_placed: bool, before: &Mark, after: &Mark) {
+fn note_pulse(
+    measurement: &mut Measurement,
+    clients: usize,
+    is_placed: bool,
+    before: &WindowMark,
+    after: &WindowMark,
+) {
     note_cost(measurement, before, after);
     if is_placed {
         note_limit(measurement, before, after, None);

@@ -3,18 +3,18 @@
 //! Failed requests are a figure here: how many clients a target can take is the question. Numbers for which a process has too
 //! few descriptors give way to the most that fit, and the run says so.
 
-use super::mark::{note_cost, note_limit};
 use super::{steady, window};
-use crate::load::Plan;
+use crate::load::LoadPlan;
 use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::placement;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
-use crate::scenario::{Rounds, Scenario, Steady};
-use crate::target::Room;
-use crate::topology::target::Target;
+use crate::run::window_mark::{note_cost, note_limit};
+use crate::scenario::{Rounds, Scenario, SteadyWork};
+use crate::target::ConnectionRoom;
+use crate::topology::target::LabTarget;
 
 /// Descriptors that a target needs for other things: what nginx reserves, files, listeners.
 const RESERVE: u64 = 1200;
@@ -24,15 +24,15 @@ pub(super) fn measure(
     bench: &Bench<'_>,
     clients: usize,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
     // In a closed loop, all of them may have a request at the server at once.
-    let room = Room { clients: clients as u64, servers: clients as u64 };
-    let mut stand = bench.stand_with(target, room)?;
-    let plan = steady::plan(&stand, &Steady::of(clients), rounds, None);
-    let plan = Plan { faults_max: u64::MAX, ..plan };
-    let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
-    stand.is_alive()?;
+    let room = ConnectionRoom { clients: clients as u64, servers: clients as u64 };
+    let mut testbed = bench.set_up_with(target, room)?;
+    let plan = steady::plan(&testbed, &SteadyWork::of(clients), rounds, None);
+    let plan = LoadPlan { faults_max: u64::MAX, ..plan };
+    let driven = window::drive(bench, &mut testbed, &plan, &mut [])?;
+    testbed.is_alive()?;
     let mut measurement = Measurement::default();
     note_cost(&mut measurement, &driven.before, &driven.after);
     if bench.placement.is_some() {
@@ -45,7 +45,7 @@ pub(super) fn measure(
     values.insert(Metric::RequestsPerSecond, per_second);
     values.insert(Metric::BytesPerSecond, per_second * PAGE_LEN as f64);
     values.insert(Metric::Availability, availability(outcome.exchanges, failed));
-    if let Some(child) = &stand.target {
+    if let Some(child) = &testbed.target {
         values.insert(Metric::Rss, memory::of_tree(child.pid()).rss as f64);
     }
     measurement.note_latency(&outcome.latency);

@@ -1,6 +1,6 @@
 //! A run: rounds over targets, each measurement from nothing, the results gathered for the report.
 //!
-//! `stand` starts servers and target for one measurement; `steady` to `reload` each know how to measure one kind of
+//! `testbed` starts servers and target for one measurement; `steady` to `reload` each know how to measure one kind of
 //! work; `rounds` interleaves them and leaves out what has failed. What is measured is a `Measurement`, whatever the kind.
 
 pub mod rounds;
@@ -26,28 +26,28 @@ mod traced;
 mod watcher;
 mod footprint;
 mod window;
-mod linger;
-mod mark;
+mod lingering_thread;
+mod window_mark;
 mod limit;
-pub mod stand;
+pub mod testbed;
 pub mod server;
-mod site;
+mod web_server;
 pub mod bench;
 mod configurations;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::scenario::Length;
+use crate::scenario::RunLength;
 
 pub(crate) use ladder::fit;
 pub use rounds::run;
 
-use crate::load::tool::{Runner, Tool};
+use crate::load::tool::{LoadTool, ToolRunner};
 use crate::process::Launcher;
-use crate::target::Url;
-use crate::target::search::Search;
-use crate::topology::target::Target;
+use crate::target::TargetUrl;
+use crate::target::search::ProgramSearch;
+use crate::topology::target::LabTarget;
 
 /// What a user may choose about a run.
 #[derive(Debug, Clone)]
@@ -55,21 +55,21 @@ pub struct Options {
     /// How to start the lab's own program again.
     pub launcher: Launcher,
     /// Only these targets.
-    pub targets: Option<Vec<Target>>,
+    pub targets: Option<Vec<LabTarget>>,
     /// So many rounds.
     pub rounds: Option<u32>,
     /// Windows of this length.
     pub window: Option<std::time::Duration>,
     /// How long the run is.
-    pub length: Length,
+    pub length: RunLength,
     /// Go on without peers and tools that are not installed.
     pub peers_optional: bool,
     /// Where programs are.
-    pub programs: Search,
+    pub programs: ProgramSearch,
     /// A balancer that runs already, to be measured as well.
-    pub url: Option<Url>,
+    pub url: Option<TargetUrl>,
     /// What plays the clients of a steady load: the driver or wrk.
-    pub tool: Tool,
+    pub tool: LoadTool,
     /// CPU of client and origin, and of the target.
     pub cpus: Option<(usize, usize)>,
     /// Profile each target in one more round.
@@ -80,8 +80,8 @@ pub struct Options {
 
 impl Options {
     /// How a load tool is run on `cpus`.
-    pub fn runner<'a>(&'a self, cpus: &'a [usize]) -> Runner<'a> {
-        Runner { launcher: &self.launcher, cpus, interrupted: &self.interrupted }
+    pub fn runner<'a>(&'a self, cpus: &'a [usize]) -> ToolRunner<'a> {
+        ToolRunner { launcher: &self.launcher, cpus, interrupted: &self.interrupted }
     }
 
     /// Whether the user wants it to end.

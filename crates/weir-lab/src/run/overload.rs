@@ -10,20 +10,20 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::queue::{mean, service_ns};
-use super::traced::{self, Load};
-use crate::load::{Arrival, Event, Outcome, Plan};
+use super::traced::{self, TracedLoad};
+use crate::load::{LoadOutcome, LoadPattern, LoadPlan, TracedExchange};
 use crate::measure::metric::Metric;
-use crate::origin::journal::Visit;
+use crate::origin::journal::JournalEntry;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
 use crate::scenario::Rounds;
-use crate::scenario::work::Overload;
-use crate::topology::target::Target;
-use crate::topology::upstream::Upstream;
+use crate::scenario::work::OverloadWork;
+use crate::topology::target::LabTarget;
+use crate::topology::upstream::UpstreamSetup;
 
 /// When which load was on, and what the waits may be. In nanoseconds since the start of the run.
 #[derive(Debug, Clone, Copy)]
-struct Phases {
+struct OverloadPhases {
     /// The overload is in full swing.
     from: u64,
     /// It ends.
@@ -37,9 +37,9 @@ struct Phases {
 /// Measures `target` once.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    work: &Overload,
+    work: &OverloadWork,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
     let limit = bench.upstream.queue_timeout.context("the queue has a time limit")?;
     let places = places(&bench.upstream) as f64;
@@ -47,24 +47,24 @@ pub(super) fn measure(
     let first = capacity * work.times;
     // As many as may wait at once, and a few.
     let clients = (first * (work.patience.as_secs_f64() + 0.5)).ceil() as usize + 64;
-    let mut stand = bench.stand_with_servers(target, clients)?;
+    let mut testbed = bench.set_up_with_servers(target, clients)?;
     let until = rounds.warm_up + rounds.window;
-    let arrival = Arrival::Change { first, until, then: capacity * work.then };
-    let load = Load { clients, service: work.service, body_len: 0, arrival, timeout: work.patience };
-    let plan = Plan { window: rounds.window + work.after, ..load.plan(&stand, rounds) };
-    let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut [])?;
-    let phases = Phases::of(rounds.warm_up, until, limit, work.after);
-    let journals = stand.journals()?;
+    let arrival = LoadPattern::Change { first, until, then: capacity * work.then };
+    let load = TracedLoad { clients, service: work.service, body_len: 0, arrival, timeout: work.patience };
+    let plan = LoadPlan { window: rounds.window + work.after, ..load.plan(&testbed, rounds) };
+    let (mut measurement, outcome) = traced::drive(bench, &mut testbed, &plan, &mut [])?;
+    let phases = OverloadPhases::of(rounds.warm_up, until, limit, work.after);
+    let journals = testbed.journals()?;
     measurement.values.extend(figures(&outcome, phases, &bench.upstream, &journals));
     Ok(measurement)
 }
 
 /// Requests that all servers together work on at once.
-fn places(upstream: &Upstream) -> usize {
+fn places(upstream: &UpstreamSetup) -> usize {
     upstream.servers as usize * upstream.slots.unwrap_or(1)
 }
 
-impl Phases {
+impl OverloadPhases {
     fn of(from: Duration, to: Duration, limit: Duration, after: Duration) -> Self {
         let ns = |length: Duration| length.as_nanos() as u64;
         // All who came before have been served or have left by then.
@@ -75,18 +75,20 @@ impl Phases {
 
 /// The figures of a run, from what the client and what the servers wrote down.
 fn figures(
-    outcome: &Outcome,
-    phases: Phases,
-    upstream: &Upstream,
-    journals: &[Vec<Visit>],
+    outcome: &LoadOutcome,
+    phases: OverloadPhases,
+    upstream: &UpstreamSetup,
+    journals: &[Vec<JournalEntry>],
 ) -> BTreeMap<Metric, f64> {
     let mut figures = BTreeMap::new();
-    let answered = |events: &[&Event]| events.iter().filter(|event| event.is_answered).count() as f64;
-    let share = |events: &[&Event]| 100.0 * answered(events) / events.len().max(1) as f64;
-    let ended: Vec<&Event> =
+    let answered =
+        |events: &[&TracedExchange]| events.iter().filter(|event| event.is_answered).count() as f64;
+    let share = |events: &[&TracedExchange]| 100.0 * answered(events) / events.len().max(1) as f64;
+    let ended: Vec<&TracedExchange> =
         outcome.trace.iter().filter(|event| (phases.from..phases.to).contains(&event.ended)).collect();
     figures.insert(Metric::Availability, share(&ended));
-    let after: Vec<&Event> = outcome.trace.iter().filter(|event| event.due >= phases.settled).collect();
+    let after: Vec<&TracedExchange> =
+        outcome.trace.iter().filter(|event| event.due >= phases.settled).collect();
     if !after.is_empty() {
         figures.insert(Metric::AvailabilityAfter, share(&after));
     }
@@ -104,33 +106,34 @@ fn figures(
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, Phases, figures};
-    use crate::load::Outcome;
+    use super::{OverloadPhases, TracedExchange, figures};
+    use crate::load::LoadOutcome;
     use crate::measure::metric::Metric;
-    use crate::origin::journal::Visit;
-    use crate::topology::upstream::Upstream;
+    use crate::origin::journal::JournalEntry;
+    use crate::topology::upstream::UpstreamSetup;
     use std::time::Duration;
 
     const MS: u64 = 1_000_000;
 
     /// One server of 20 ms, three requests in this time for 10 s, then one in 40 ms for 6 s. `serve` says of the number of a
     /// request how long it waits, and whether it is answered.
-    fn outcome(serve: impl Fn(u64) -> (u64, bool)) -> Outcome {
+    fn outcome(serve: impl Fn(u64) -> (u64, bool)) -> LoadOutcome {
         let due = |number: u64| if number < 1500 { number * 20 / 3 } else { 10_000 + (number - 1500) * 40 };
         let trace = (0..1650)
             .map(|number| {
                 let (due, (wait, is_answered)) = (due(number) * MS, serve(number));
                 let ended = due + wait * MS + if is_answered { 20 * MS } else { 0 };
-                Event { client: 0, exchange: 0, due, began: due, ended, is_answered }
+                TracedExchange { client: 0, exchange: 0, due, began: due, ended, is_answered }
             })
             .collect();
-        Outcome { trace, ..Outcome::at_start(0, Duration::from_secs(16)) }
+        LoadOutcome { trace, ..LoadOutcome::at_start(0, Duration::from_secs(16)) }
     }
 
     fn figure(serve: impl Fn(u64) -> (u64, bool), metric: Metric) -> f64 {
-        let visit = Visit { got: 0, began: Some(0), done: Some(20 * MS), target: String::new() };
-        let (second, upstream) = (Duration::from_secs(1), Upstream { slots: Some(1), ..Upstream::default() });
-        let phases = Phases::of(2 * second, 10 * second, 2 * second, 6 * second);
+        let visit = JournalEntry { got: 0, began: Some(0), done: Some(20 * MS), target: String::new() };
+        let (second, upstream) =
+            (Duration::from_secs(1), UpstreamSetup { slots: Some(1), ..UpstreamSetup::default() });
+        let phases = OverloadPhases::of(2 * second, 10 * second, 2 * second, 6 * second);
         figures(&outcome(serve), phases, &upstream, &[vec![visit]])[&metric]
     }
 

@@ -6,7 +6,7 @@ use weir_stats::estimate;
 use super::steady;
 use crate::measure::metric::Metric;
 use crate::run::bench::Bench;
-use crate::scenario::{Rate, Rounds, Steady};
+use crate::scenario::{RequestRate, Rounds, SteadyWork};
 
 /// Closed-loop measurements whose median is the peak.
 const RUNS: usize = 3;
@@ -14,13 +14,13 @@ const RUNS: usize = 3;
 /// The rate in requests per second, with a sentence on where it comes from; nothing for a closed loop.
 pub(super) fn rate(
     bench: &Bench<'_>,
-    steady: &Steady,
+    steady: &SteadyWork,
     rounds: &Rounds,
 ) -> anyhow::Result<Option<(f64, String)>> {
     let (share, of_peak) = match steady.rate {
         None => return Ok(None),
-        Some(Rate::Fixed(rate)) => return Ok(Some((rate, format!("The rate is {rate:.0} req/s.")))),
-        Some(Rate::OfPeak { share, of_peak }) => (share, of_peak),
+        Some(RequestRate::Fixed(rate)) => return Ok(Some((rate, format!("The rate is {rate:.0} req/s.")))),
+        Some(RequestRate::OfPeak { share, of_peak }) => (share, of_peak),
     };
     let mut peaks = Vec::new();
     for _ in 0..RUNS {

@@ -9,19 +9,19 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::outage::{TIMEOUT, kill_and_return};
-use super::traced::{self, Load};
-use crate::load::Arrival;
+use super::traced::{self, TracedLoad};
+use crate::load::LoadPattern;
 use crate::measure::metric::Metric;
-use crate::origin::journal::Visit;
+use crate::origin::journal::JournalEntry;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
 use crate::scenario::Rounds;
-use crate::scenario::work::Persistence;
-use crate::topology::target::Target;
+use crate::scenario::work::PersistenceWork;
+use crate::topology::target::LabTarget;
 
 /// The stretches of time that are compared, in nanoseconds of `clock::uptime_ns`.
 #[derive(Debug, Clone)]
-struct Phases {
+struct PersistencePhases {
     /// All servers are there.
     before: Range<u64>,
     /// One is missing.
@@ -33,38 +33,40 @@ struct Phases {
 /// Measures `target` once.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    work: &Persistence,
+    work: &PersistenceWork,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand_with_servers(target, work.clients)?;
-    let arrival = Arrival::Rate((work.clients * work.requests) as f64 / rounds.window.as_secs_f64());
+    let mut testbed = bench.set_up_with_servers(target, work.clients)?;
+    let arrival = LoadPattern::Rate((work.clients * work.requests) as f64 / rounds.window.as_secs_f64());
     let load =
-        Load { clients: work.clients, service: Duration::ZERO, body_len: 0, arrival, timeout: TIMEOUT };
-    let plan = load.plan(&stand, rounds);
+        TracedLoad { clients: work.clients, service: Duration::ZERO, body_len: 0, arrival, timeout: TIMEOUT };
+    let plan = load.plan(&testbed, rounds);
     let (gone, back) = (Cell::new(0), Cell::new(0));
     let mut steps = kill_and_return(bench, work.after, work.length, &gone, &back);
-    let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut steps)?;
+    let (mut measurement, outcome) = traced::drive(bench, &mut testbed, &plan, &mut steps)?;
     let answered = outcome.trace.iter().filter(|event| event.is_answered).count();
     let share = answered as f64 / outcome.trace.len().max(1) as f64;
     measurement.values.insert(Metric::Availability, 100.0 * share);
     let settle = work.settle.as_nanos() as u64;
-    let phases = Phases {
+    let phases = PersistencePhases {
         before: outcome.started_ns..gone.get(),
         without: gone.get() + settle..back.get(),
         again: back.get() + settle..u64::MAX,
     };
-    let journals = stand.journals()?;
+    let journals = testbed.journals()?;
     measurement.note_shares(&journals);
     measurement.values.extend(figures(work.clients, &journals, &phases));
     Ok(measurement)
 }
 
 /// The servers that each client came to in `phase`.
-fn homes(journals: &[Vec<Visit>], phase: &Range<u64>) -> BTreeMap<usize, BTreeSet<usize>> {
+fn homes(journals: &[Vec<JournalEntry>], phase: &Range<u64>) -> BTreeMap<usize, BTreeSet<usize>> {
     let mut homes: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for (server, journal) in journals.iter().enumerate() {
-        for client in journal.iter().filter(|visit| phase.contains(&visit.got)).filter_map(Visit::client) {
+        for client in
+            journal.iter().filter(|visit| phase.contains(&visit.got)).filter_map(JournalEntry::client)
+        {
             homes.entry(client).or_default().insert(server);
         }
     }
@@ -72,7 +74,11 @@ fn homes(journals: &[Vec<Visit>], phase: &Range<u64>) -> BTreeMap<usize, BTreeSe
 }
 
 /// The figures of a run; the last of the servers was the one removed.
-fn figures(clients: usize, journals: &[Vec<Visit>], phases: &Phases) -> BTreeMap<Metric, f64> {
+fn figures(
+    clients: usize,
+    journals: &[Vec<JournalEntry>],
+    phases: &PersistencePhases,
+) -> BTreeMap<Metric, f64> {
     let [before, without, again] =
         [&phases.before, &phases.without, &phases.again].map(|phase| homes(journals, phase));
     let removed = journals.len().saturating_sub(1);
@@ -97,18 +103,19 @@ fn figures(clients: usize, journals: &[Vec<Visit>], phases: &Phases) -> BTreeMap
 
 #[cfg(test)]
 mod tests {
-    use super::{Phases, Visit, figures};
+    use super::{JournalEntry, PersistencePhases, figures};
     use crate::measure::metric::Metric;
 
-    const PHASES: Phases = Phases { before: 0..100, without: 110..200, again: 210..300 };
+    const PHASES: PersistencePhases =
+        PersistencePhases { before: 0..100, without: 110..200, again: 210..300 };
 
     /// Journals of three servers, when each of ten clients comes to the one that `server` says, by time.
-    fn journals(server: impl Fn(usize, u64) -> usize) -> Vec<Vec<Visit>> {
+    fn journals(server: impl Fn(usize, u64) -> usize) -> Vec<Vec<JournalEntry>> {
         let mut journals = vec![Vec::new(); 3];
         for got in (0..300).step_by(10) {
             for client in 0..10 {
                 let target = format!("/delay/0/client/{client}");
-                journals[server(client, got)].push(Visit { got, began: None, done: None, target });
+                journals[server(client, got)].push(JournalEntry { got, began: None, done: None, target });
             }
         }
         journals

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::mark::{mark, note_cost, note_limit};
 use super::queue::mean;
-use super::stand::Stand;
 use super::window::wait;
 use crate::clock;
 use crate::measure::memory;
 use crate::measure::metric::Metric;
-use crate::origin::journal::Visit;
+use crate::origin::journal::JournalEntry;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
+use crate::run::testbed::Testbed;
+use crate::run::window_mark::{mark, note_cost, note_limit};
 use crate::scenario::Rounds;
-use crate::scenario::work::Probes;
+use crate::scenario::work::ProbesWork;
 use crate::target::HEALTH_PATH;
-use crate::topology::target::Target;
+use crate::topology::target::LabTarget;
 
 /// Clients there are none; room for one that looks.
 const ROOM: u64 = 16;
@@ -27,20 +27,20 @@ const ROOM: u64 = 16;
 /// Measures `target` once.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    work: &Probes,
+    work: &ProbesWork,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand(target, ROOM)?;
+    let mut testbed = bench.set_up(target, ROOM)?;
     let is_over = || bench.options.interrupted.load(Ordering::Relaxed);
     wait(clock::now() + rounds.warm_up, is_over);
-    let (before, from) = (mark(&stand, bench.placement, 0), clock::uptime_ns());
+    let (before, from) = (mark(&testbed, bench.placement, 0), clock::uptime_ns());
     wait(clock::now() + rounds.window, is_over);
     let to = clock::uptime_ns();
     let came: Vec<u64> =
-        stand.journals()?.iter().flatten().filter_map(|visit| probe(visit, from, to)).collect();
-    let after = mark(&stand, bench.placement, came.len() as u64);
-    stand.is_alive()?;
+        testbed.journals()?.iter().flatten().filter_map(|visit| probe(visit, from, to)).collect();
+    let after = mark(&testbed, bench.placement, came.len() as u64);
+    testbed.is_alive()?;
     let mut measurement = Measurement::default();
     note_cost(&mut measurement, &before, &after);
     if bench.placement.is_some() {
@@ -48,7 +48,7 @@ pub(super) fn measure(
         // Nothing is as fast as it can be here.
         measurement.limit = None;
     }
-    if let Some(child) = &stand.target {
+    if let Some(child) = &testbed.target {
         measurement.values.insert(Metric::Rss, memory::of_tree(child.pid()).rss as f64);
     }
     let seconds = (to - from) as f64 / 1e9;
@@ -59,17 +59,17 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
-/// What the probes of `stand` cost when there is nothing else, for so long, and how regular they are.
+/// What the probes of `testbed` cost when there is nothing else, for so long, and how regular they are.
 pub(super) fn alone(
     bench: &Bench<'_>,
-    stand: &Stand,
+    testbed: &Testbed,
     length: Duration,
 ) -> anyhow::Result<BTreeMap<Metric, f64>> {
     let is_over = || bench.options.interrupted.load(Ordering::Relaxed);
-    let (before, from) = (mark(stand, bench.placement, 0), clock::uptime_ns());
+    let (before, from) = (mark(testbed, bench.placement, 0), clock::uptime_ns());
     wait(clock::now() + length, is_over);
-    let (after, to) = (mark(stand, bench.placement, 0), clock::uptime_ns());
-    let came: Vec<Vec<u64>> = stand
+    let (after, to) = (mark(testbed, bench.placement, 0), clock::uptime_ns());
+    let came: Vec<Vec<u64>> = testbed
         .journals()?
         .iter()
         .map(|journal| journal.iter().filter_map(|visit| probe(visit, from, to)).collect())
@@ -92,7 +92,7 @@ fn off(came: &[Vec<u64>], interval: Duration) -> Option<f64> {
 }
 
 /// When a probe came, if it came in the window.
-fn probe(visit: &Visit, from: u64, to: u64) -> Option<u64> {
+fn probe(visit: &JournalEntry, from: u64, to: u64) -> Option<u64> {
     (visit.target == HEALTH_PATH && (from..to).contains(&visit.got)).then_some(visit.got)
 }
 
@@ -111,7 +111,7 @@ fn burst(came: &[u64], from: u64, to: u64, bin: u64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HEALTH_PATH, Visit, burst, off, probe};
+    use super::{HEALTH_PATH, JournalEntry, burst, off, probe};
     use std::time::Duration;
 
     const MS: u64 = 1_000_000;
@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn only_probes_of_the_window_count() {
-        let visit = |got, target: &str| Visit { got, began: None, done: None, target: target.to_owned() };
+        let visit =
+            |got, target: &str| JournalEntry { got, began: None, done: None, target: target.to_owned() };
         assert_eq!(probe(&visit(5, HEALTH_PATH), 5, 9), Some(5));
         for (got, target) in [(4, HEALTH_PATH), (9, HEALTH_PATH), (6, "/")] {
             assert_eq!(probe(&visit(got, target), 5, 9), None);

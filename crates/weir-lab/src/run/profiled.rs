@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::steady;
-use super::window::{self, Step};
-use crate::load::Plan;
+use super::window::{self, WindowEvent};
+use crate::load::LoadPlan;
 use crate::profile::Profile;
 use crate::profile::record::Recording;
 use crate::run::bench::Bench;
-use crate::scenario::{Rounds, Steady};
-use crate::topology::target::Target;
+use crate::scenario::{Rounds, SteadyWork};
+use crate::topology::target::LabTarget;
 
 /// How long each target is sampled: long enough for some hundred samples, short enough for their number.
 const LENGTH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
@@ -17,33 +17,34 @@ const LENGTH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// The profile of `target` under a steady load, or why there is none.
 pub(super) fn profile(
     bench: &Bench<'_>,
-    steady: &Steady,
+    steady: &SteadyWork,
     rounds: &Rounds,
     rate: Option<f64>,
-    target: Target,
+    target: LabTarget,
 ) -> Profile {
     sample(bench, steady, rounds, rate, target).unwrap_or_else(|error| Profile::Missing(format!("{error:#}")))
 }
 
 fn sample(
     bench: &Bench<'_>,
-    steady: &Steady,
+    steady: &SteadyWork,
     rounds: &Rounds,
     rate: Option<f64>,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Profile> {
-    let mut stand = bench.stand_with(target, steady::room(steady))?;
+    let mut testbed = bench.set_up_with(target, steady::room(steady))?;
     let length = rounds.window.clamp(LENGTH.0, LENGTH.1);
     let rounds = Rounds { window: length, ..*rounds };
-    let plan = Plan { secure: bench.secure_with(target)?, ..steady::plan(&stand, steady, &rounds, rate) };
+    let plan =
+        LoadPlan { secure: bench.secure_with(target)?, ..steady::plan(&testbed, steady, &rounds, rate) };
     let launcher = &bench.options.launcher;
     let mut recording = None;
-    let begin = Step::new(Duration::ZERO, |stand| {
-        let pid = stand.target.as_ref().map(|target| target.pid());
+    let begin = WindowEvent::new(Duration::ZERO, |testbed| {
+        let pid = testbed.target.as_ref().map(|target| target.pid());
         recording = pid.map(|pid| Recording::begin(launcher, pid, length, bench.dir.path()));
         Ok(())
     });
-    window::drive(bench, &mut stand, &plan, &mut [begin])?;
+    window::drive(bench, &mut testbed, &plan, &mut [begin])?;
     match recording {
         Some(recording) => recording?.end(launcher, || bench.options.is_interrupted()),
         None => anyhow::bail!("the lab did not start it"),

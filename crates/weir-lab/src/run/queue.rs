@@ -8,16 +8,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use super::traced::{self, Load};
-use crate::load::{Arrival, Event, Outcome};
+use super::traced::{self, TracedLoad};
+use crate::load::{LoadOutcome, LoadPattern, TracedExchange};
 use crate::measure::metric::Metric;
-use crate::origin::journal::Visit;
+use crate::origin::journal::JournalEntry;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
 use crate::scenario::Rounds;
-use crate::scenario::work::Queue;
-use crate::topology::target::Target;
-use crate::topology::upstream::Upstream;
+use crate::scenario::work::QueueWork;
+use crate::topology::target::LabTarget;
+use crate::topology::upstream::UpstreamSetup;
 
 /// Longer than any queue of the scenario.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -29,17 +29,17 @@ const ORDER_SHARE: f64 = 0.25;
 /// Measures `target` once, with so many clients.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    work: &Queue,
+    work: &QueueWork,
     rounds: &Rounds,
     clients: usize,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand(target, clients as u64)?;
-    let arrival = Arrival::Closed;
-    let load = Load { clients, service: work.service, body_len: 0, arrival, timeout: TIMEOUT };
-    let plan = load.plan(&stand, rounds);
-    let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut [])?;
-    let journals = stand.journals()?;
+    let mut testbed = bench.set_up(target, clients as u64)?;
+    let arrival = LoadPattern::Closed;
+    let load = TracedLoad { clients, service: work.service, body_len: 0, arrival, timeout: TIMEOUT };
+    let plan = load.plan(&testbed, rounds);
+    let (mut measurement, outcome) = traced::drive(bench, &mut testbed, &plan, &mut [])?;
+    let journals = testbed.journals()?;
     measurement.note_shares(&journals);
     measurement.note_responses(&outcome.trace);
     measurement.values.extend(figures(&outcome, rounds.warm_up, clients, &bench.upstream, &journals));
@@ -48,18 +48,18 @@ pub(super) fn measure(
 
 /// The figures of a run, from what the client and what the servers wrote down.
 fn figures(
-    outcome: &Outcome,
+    outcome: &LoadOutcome,
     warm_up: Duration,
     clients: usize,
-    upstream: &Upstream,
-    journals: &[Vec<Visit>],
+    upstream: &UpstreamSetup,
+    journals: &[Vec<JournalEntry>],
 ) -> BTreeMap<Metric, f64> {
     let mut figures = BTreeMap::new();
     let slots = upstream.slots.unwrap_or(1);
     let places = upstream.servers as usize * slots;
     let from = warm_up.as_nanos() as u64;
     let to = from + outcome.window.as_nanos() as u64;
-    let in_window = |event: &&Event| (from..to).contains(&event.ended);
+    let in_window = |event: &&TracedExchange| (from..to).contains(&event.ended);
     let asked = outcome.trace.iter().filter(in_window).count();
     figures.insert(Metric::Availability, 100.0 * outcome.exchanges as f64 / asked.max(1) as f64);
     let per_second = outcome.exchanges as f64 / outcome.window.as_secs_f64();
@@ -82,7 +82,7 @@ fn figures(
 }
 
 /// How long a server worked on a request.
-pub(super) fn service_ns(visit: &Visit) -> Option<f64> {
+pub(super) fn service_ns(visit: &JournalEntry) -> Option<f64> {
     Some(visit.done?.saturating_sub(visit.began?) as f64)
 }
 
@@ -93,7 +93,7 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// How many requests came to a server that had as many as it has slots.
-pub(super) fn overlaps(journal: &[Visit], slots: usize) -> usize {
+pub(super) fn overlaps(journal: &[JournalEntry], slots: usize) -> usize {
     let mut ends: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
     let mut overlaps = 0;
     for visit in journal.iter().filter(|visit| visit.began.is_some()) {
@@ -108,7 +108,7 @@ pub(super) fn overlaps(journal: &[Visit], slots: usize) -> usize {
 
 /// One answered request, in nanoseconds of `clock::uptime_ns`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Served {
+struct ServedRequest {
     /// When the client sent it.
     sent: u64,
     /// When a server began to work on it.
@@ -118,26 +118,26 @@ struct Served {
 }
 
 /// Brings together what the client and what the servers say of each answered request.
-fn served(trace: &[Event], started_ns: u64, visits: &[&Visit]) -> Vec<Served> {
-    let mut by_client: BTreeMap<usize, Vec<&Visit>> = BTreeMap::new();
+fn served(trace: &[TracedExchange], started_ns: u64, visits: &[&JournalEntry]) -> Vec<ServedRequest> {
+    let mut by_client: BTreeMap<usize, Vec<&JournalEntry>> = BTreeMap::new();
     for visit in visits {
         if let Some(client) = visit.client() {
             by_client.entry(client).or_default().push(visit);
         }
     }
     by_client.values_mut().for_each(|visits| visits.sort_by_key(|visit| visit.got));
-    let matched = |event: &Event| {
+    let matched = |event: &TracedExchange| {
         let sent = started_ns + event.began;
         let own = by_client.get(&event.client)?;
         let first = own.partition_point(|visit| visit.got < sent);
         let visit = own.get(first).filter(|visit| visit.got <= started_ns + event.ended)?;
-        Some(Served { sent, began: visit.began?, service_ns: service_ns(visit)? })
+        Some(ServedRequest { sent, began: visit.began?, service_ns: service_ns(visit)? })
     };
     trace.iter().filter(|event| event.is_answered).filter_map(matched).collect()
 }
 
 /// How many were begun clearly after one that was sent clearly later: both by at least `apart_ns`.
-fn overtaken(mut served: Vec<Served>, apart_ns: u64) -> usize {
+fn overtaken(mut served: Vec<ServedRequest>, apart_ns: u64) -> usize {
     served.sort_by_key(|served| served.began);
     let (mut earlier, mut latest_sent, mut overtaken) = (0, 0, 0);
     for it in &served {
@@ -152,17 +152,17 @@ fn overtaken(mut served: Vec<Served>, apart_ns: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, Visit, figures, mean, overlaps, overtaken, served, service_ns};
-    use crate::load::{Outcome, driver};
+    use super::{JournalEntry, TracedExchange, figures, mean, overlaps, overtaken, served, service_ns};
+    use crate::load::{LoadOutcome, driver};
     use crate::measure::metric::Metric;
-    use crate::topology::upstream::Upstream;
+    use crate::topology::upstream::UpstreamSetup;
     use std::time::Duration;
 
     const MS: u64 = 1_000_000;
 
-    fn visit(client: usize, got: u64, began: u64, done: Option<u64>) -> Visit {
+    fn visit(client: usize, got: u64, began: u64, done: Option<u64>) -> JournalEntry {
         let target = format!("/delay/20/client/{client}");
-        Visit { got: got * MS, began: Some(began * MS), done: done.map(|done| done * MS), target }
+        JournalEntry { got: got * MS, began: Some(began * MS), done: done.map(|done| done * MS), target }
     }
 
     #[test]
@@ -178,13 +178,13 @@ mod tests {
         assert_eq!(overlaps(&stuck, 1), 0);
     }
 
-    fn event(client: usize, began: u64, ended: u64) -> Event {
+    fn event(client: usize, began: u64, ended: u64) -> TracedExchange {
         let (due, began, ended) = (began * MS, began * MS, ended * MS);
-        Event { client, exchange: client, due, began, ended, is_answered: true }
+        TracedExchange { client, exchange: client, due, began, ended, is_answered: true }
     }
 
     /// How many of the requests of `trace` were overtaken, if servers got them as `visits` say.
-    fn overtaken_in(trace: &[Event], visits: &[Visit]) -> usize {
+    fn overtaken_in(trace: &[TracedExchange], visits: &[JournalEntry]) -> usize {
         let served = served(trace, 1000 * MS, &visits.iter().collect::<Vec<_>>());
         assert_eq!(served.len(), trace.len());
         overtaken(served, 5 * MS)
@@ -216,14 +216,14 @@ mod tests {
         }
         let mut latency = driver::histogram();
         trace.iter().for_each(|event| latency.saturating_record(event.latency_ns()));
-        let outcome = Outcome {
+        let outcome = LoadOutcome {
             exchanges: 30,
             latency,
             trace,
-            ..Outcome::at_start(1000 * MS, Duration::from_millis(600))
+            ..LoadOutcome::at_start(1000 * MS, Duration::from_millis(600))
         };
-        let upstream = Upstream { slots: Some(1), ..Upstream::default() };
-        let with = |outcome: &Outcome| figures(outcome, Duration::ZERO, 3, &upstream, &[visits.clone()]);
+        let upstream = UpstreamSetup { slots: Some(1), ..UpstreamSetup::default() };
+        let with = |outcome: &LoadOutcome| figures(outcome, Duration::ZERO, 3, &upstream, &[visits.clone()]);
         let good = with(&outcome);
         for (metric, value) in [
             (Metric::OfCapacity, 1.0),
@@ -238,7 +238,7 @@ mod tests {
             assert!((good[&metric] - value).abs() < tolerance, "{metric:?}: {}", good[&metric]);
         }
         // Half of the answers failed at once: half of the capacity is lost.
-        let mut lossy = Outcome { exchanges: 15, ..outcome };
+        let mut lossy = LoadOutcome { exchanges: 15, ..outcome };
         lossy.trace[..15].iter_mut().for_each(|event| event.is_answered = false);
         let bad = with(&lossy);
         assert!((bad[&Metric::OfCapacity] - 0.5).abs() < 0.001, "{bad:?}");

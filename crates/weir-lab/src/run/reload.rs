@@ -15,30 +15,32 @@ use weir_stats::trend;
 use super::configurations::{Configuration, Effects, NOW_AND_THEN, STILL, effects};
 use super::ladder::availability;
 use super::outage::TIMEOUT;
-use super::stand::Stand;
-use super::traced::{self, Load};
-use super::window::Step;
+use super::traced::{self, TracedLoad};
+use super::window::WindowEvent;
 use crate::clock;
-use crate::load::exchange::{Shape, prepare};
+use crate::load::exchange::{RequestShape, prepare};
 use crate::load::fault::RESET;
-use crate::load::held::Held;
-use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver, websocket};
+use crate::load::held_connections::HeldConnections;
+use crate::load::{
+    Connections, ExchangeOrder, LoadOutcome, LoadPattern, LoadPlan, LoadProgress, driver, websocket,
+};
 use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
+use crate::run::testbed::Testbed;
 use crate::scenario::Rounds;
-use crate::scenario::clients::{MANY, Reload};
-use crate::target::Room;
-use crate::topology::target::Target;
+use crate::scenario::clients::{MANY, ReloadWork};
+use crate::target::ConnectionRoom;
+use crate::topology::target::LabTarget;
 
 /// Bytes of a message in the tunnels.
 const MESSAGE: usize = 32;
 
 /// What was done, and seen meanwhile.
 #[derive(Debug, Default)]
-struct Log {
+struct ReloadLog {
     /// When each configuration was told, in nanoseconds of `clock::uptime_ns`.
     told: Vec<u64>,
     /// Resident memory after so many reloads, bytes.
@@ -48,28 +50,29 @@ struct Log {
 /// Measures `target` once.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    work: &Reload,
+    work: &ReloadWork,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
     // The connections of requests that come one by one are few at any time.
     let clients = 2 * (work.clients + work.tunnels + work.touched_tunnels) as u64;
-    let room = Room { clients, servers: clients };
-    let mut stand = bench.stand_as(target, room, &|servers| numbered(bench, 0, servers))?;
-    let messages = [STILL, "/chat"].map(|path| websocket::prepare_at(&stand.authority, path, MESSAGE));
-    let [mut still, mut touched] = [&messages[0][0], &messages[1][0]].map(|it| Held::new(stand.addr, it));
+    let room = ConnectionRoom { clients, servers: clients };
+    let mut testbed = bench.set_up_as(target, room, &|servers| numbered(bench, 0, servers))?;
+    let messages = [STILL, "/chat"].map(|path| websocket::prepare_at(&testbed.authority, path, MESSAGE));
+    let [mut still, mut touched] =
+        [&messages[0][0], &messages[1][0]].map(|it| HeldConnections::new(testbed.addr, it));
     still.grow_to(work.tunnels).map_err(|fault| anyhow!("tunnels: {fault}"))?;
     touched.grow_to(work.touched_tunnels).map_err(|fault| anyhow!("tunnels: {fault}"))?;
     let rounds = Rounds { window: work.length(), ..*rounds };
-    let log = RefCell::new(Log::default());
+    let log = RefCell::new(ReloadLog::default());
     let mut steps = steps(bench, work, target, room, &log);
-    let (mut measurement, kept, short) = drive(bench, work, &rounds, &mut stand, &mut steps)?;
+    let (mut measurement, kept, short) = drive(bench, work, &rounds, &mut testbed, &mut steps)?;
     drop(steps);
     let is_over = || bench.options.is_interrupted();
     let (lost, lost_touched) = (still.lost(is_over), touched.lost(is_over));
     ensure!(!bench.options.is_interrupted(), "interrupted");
-    stand.is_alive()?;
-    let Log { told, rss } = log.take();
+    testbed.is_alive()?;
+    let ReloadLog { told, rss } = log.take();
     let (answered, mut faults) = (kept.exchanges + short.exchanges, kept.faults);
     faults.join(short.faults);
     let values = &mut measurement.values;
@@ -83,7 +86,7 @@ pub(super) fn measure(
     measurement.notes.clear();
     note_memory(&mut measurement, &rss);
     measurement.note_failed(faults);
-    let mut journals = stand.journals()?;
+    let mut journals = testbed.journals()?;
     journals.pop();
     note_effects(&mut measurement, &effects(&told, work.every, &journals), told.len());
     Ok(measurement)
@@ -118,20 +121,20 @@ fn numbered(bench: &Bench<'_>, number: u32, servers: &[SocketAddr]) -> Configura
 /// Clients that keep their connections, with those beside them that do not.
 fn drive(
     bench: &Bench<'_>,
-    work: &Reload,
+    work: &ReloadWork,
     rounds: &Rounds,
-    stand: &mut Stand,
-    steps: &mut [Step<'_>],
-) -> anyhow::Result<(Measurement, Outcome, Outcome)> {
-    let arrival = Arrival::Rate(work.rate);
+    testbed: &mut Testbed,
+    steps: &mut [WindowEvent<'_>],
+) -> anyhow::Result<(Measurement, LoadOutcome, LoadOutcome)> {
+    let arrival = LoadPattern::Rate(work.rate);
     let load =
-        Load { clients: work.clients, service: Duration::ZERO, body_len: 0, arrival, timeout: TIMEOUT };
-    let plan = Plan { trace: false, ..load.plan(stand, rounds) };
-    let short = short(stand, work, &plan);
-    let progress = Progress::default();
+        TracedLoad { clients: work.clients, service: Duration::ZERO, body_len: 0, arrival, timeout: TIMEOUT };
+    let plan = LoadPlan { trace: false, ..load.plan(testbed, rounds) };
+    let short = short(testbed, work, &plan);
+    let progress = LoadProgress::default();
     std::thread::scope(|scope| {
         let running = scope.spawn(|| driver::run(&short, &progress));
-        let driven = traced::drive(bench, stand, &plan, steps);
+        let driven = traced::drive(bench, testbed, &plan, steps);
         if driven.is_err() {
             progress.stop.store(true, Ordering::Relaxed);
         }
@@ -142,16 +145,16 @@ fn drive(
 }
 
 /// Those that do not, beside those of `kept`.
-fn short(stand: &Stand, work: &Reload, kept: &Plan) -> Plan {
+fn short(testbed: &Testbed, work: &ReloadWork, kept: &LoadPlan) -> LoadPlan {
     let at = |path| {
-        let host = &stand.authority;
-        prepare(&Shape { host, path, body_len: 0, answer_len: PAGE_LEN, close: true, cookie: None })
+        let host = &testbed.authority;
+        prepare(&RequestShape { host, path, body_len: 0, answer_len: PAGE_LEN, close: true, cookie: None })
     };
-    Plan {
+    LoadPlan {
         exchanges: ["/", NOW_AND_THEN].into_iter().flat_map(at).collect(),
-        choice: Choice::InTurn,
+        choice: ExchangeOrder::InTurn,
         connections: Connections::PerExchange,
-        arrival: Arrival::Rate(work.short_rate),
+        arrival: LoadPattern::Rate(work.short_rate),
         ..kept.clone()
     }
 }
@@ -159,26 +162,27 @@ fn short(stand: &Stand, work: &Reload, kept: &Plan) -> Plan {
 /// The reloads, and a look at the target's memory before each and some time after the last.
 fn steps<'a>(
     bench: &'a Bench<'_>,
-    work: &Reload,
-    target: Target,
-    room: Room,
-    log: &'a RefCell<Log>,
-) -> Vec<Step<'a>> {
-    let look = |stand: &Stand, reloads: u32| {
-        log.borrow_mut().rss.push((f64::from(reloads), rss(stand)?));
+    work: &ReloadWork,
+    target: LabTarget,
+    room: ConnectionRoom,
+    log: &'a RefCell<ReloadLog>,
+) -> Vec<WindowEvent<'a>> {
+    let look = |testbed: &Testbed, reloads: u32| {
+        log.borrow_mut().rss.push((f64::from(reloads), rss(testbed)?));
         anyhow::Ok(())
     };
     let step = |number: u32| {
-        Step::new(work.every * number, move |stand: &mut Stand| {
-            look(stand, number - 1)?;
-            let servers: Vec<SocketAddr> = stand.servers.iter().map(|server| server.addr).collect();
+        WindowEvent::new(work.every * number, move |testbed: &mut Testbed| {
+            look(testbed, number - 1)?;
+            let servers: Vec<SocketAddr> = testbed.servers.iter().map(|server| server.addr).collect();
             log.borrow_mut().told.push(clock::uptime_ns());
-            bench.reload(target, stand, &numbered(bench, number, &servers), room)
+            bench.reload(target, testbed, &numbered(bench, number, &servers), room)
         })
     };
     let times = work.times;
-    let last =
-        Step::new(work.every * times + work.every / 10 * 9, move |stand: &mut Stand| look(stand, times));
+    let last = WindowEvent::new(work.every * times + work.every / 10 * 9, move |testbed: &mut Testbed| {
+        look(testbed, times)
+    });
     (1..=times).map(step).chain(std::iter::once(last)).collect()
 }
 
@@ -207,8 +211,8 @@ fn note_memory(measurement: &mut Measurement, rss: &[(f64, f64)]) {
     measurement.series = rss.to_vec();
 }
 
-fn rss(stand: &Stand) -> anyhow::Result<f64> {
-    let pid = stand.target.as_ref().context("there is nothing to reload")?.pid();
+fn rss(testbed: &Testbed) -> anyhow::Result<f64> {
+    let pid = testbed.target.as_ref().context("there is nothing to reload")?.pid();
     Ok(memory::of_tree(pid).rss as f64)
 }
 

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::case::Case;
+use super::case::LoadCase;
 use super::{
     Options, capacity, crowd, idle, ladder, outage, overload, peak, persistence, probes, profiled, queue,
     reload, slow, slow_clients, soak, steady, unfinished,
 };
 use crate::clock;
 use crate::installed::Installed;
-use crate::load::tool::{self, Tool};
+use crate::load::tool::{self, LoadTool};
 use crate::machine::Machine;
 use crate::measure::distance;
 use crate::measure::metric::Metric;
@@ -22,11 +22,11 @@ use crate::placement::{self, Pinned, Placement};
 use crate::results::measurement::Measurement;
 use crate::results::run::Run;
 use crate::run::bench::Bench;
-use crate::scenario::{Rate, Scenario};
-use crate::target::Certificate;
+use crate::scenario::{RequestRate, Scenario};
+use crate::target::TargetCertificate;
 use crate::target::search::{self, Catalogue};
-use crate::topology::product::{Cannot, Product};
-use crate::topology::target::{Class, Target};
+use crate::topology::product::{Product, Unsupported};
+use crate::topology::target::{LabTarget, TuningClass};
 
 /// Runs `scenario`.
 ///
@@ -47,7 +47,8 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     let tools = choose_tools(&mut scenario, options, &mut notes)?;
     let machine = Machine::look();
     let dir = tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no temporary folder")?;
-    let certificate = scenario.listener.tls.map(|tls| Certificate::make(tls.key, dir.path())).transpose()?;
+    let certificate =
+        scenario.listener.tls.map(|tls| TargetCertificate::make(tls.key, dir.path())).transpose()?;
     let bench = Bench {
         options,
         products,
@@ -72,7 +73,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     run.tools = tools;
     go_round(&bench, &scenario, &mut run)?;
     run.targets = bench.records.take();
-    if let (Some(url), true) = (&options.url, scenario.targets.contains(&Target::of(Product::Url))) {
+    if let (Some(url), true) = (&options.url, scenario.targets.contains(&LabTarget::of(Product::Url))) {
         run.notes.push(format!(
             "url is {url}, which the lab did not start: its version and configuration are not known, CPU and memory cannot be seen, \
              and what lies between here and there is part of its figures."
@@ -94,14 +95,14 @@ fn choose_targets(
     if let Some(chosen) = &options.targets {
         scenario.targets.clone_from(chosen);
     } else {
-        let (missing, there): (Vec<Target>, _) =
+        let (missing, there): (Vec<LabTarget>, _) =
             optional.into_iter().partition(|target| is_missing(target.product));
         scenario.targets.extend(there);
         let mut missing: Vec<Product> = missing.into_iter().map(|target| target.product).collect();
         missing.dedup();
         notes.extend(missing.into_iter().map(left_out));
     }
-    let url = Target::of(Product::Url);
+    let url = LabTarget::of(Product::Url);
     if options.url.is_some() && !scenario.targets.contains(&url) {
         scenario.targets.push(url);
     }
@@ -112,7 +113,8 @@ fn choose_targets(
     );
     scenario.check()?;
     let mut missing: Vec<Product> = scenario.targets.iter().map(|target| target.product).collect();
-    if let Some(Rate::OfPeak { of_peak, .. }) = scenario.steady.as_ref().and_then(|steady| steady.rate) {
+    if let Some(RequestRate::OfPeak { of_peak, .. }) = scenario.steady.as_ref().and_then(|steady| steady.rate)
+    {
         ensure!(
             !is_missing(of_peak.product),
             "the rate of {} comes from {of_peak}, which is missing: {}",
@@ -146,7 +148,7 @@ fn leave_out_who_cannot(
     let mut cannot = BTreeMap::new();
     scenario.targets.retain(|target| {
         let why = bench.cannot(*target);
-        if let Some(Cannot(why)) = why {
+        if let Some(Unsupported(why)) = why {
             eprintln!("{target} cannot take part: it {why}");
             cannot.insert(target.to_string(), format!("it {why}"));
         }
@@ -163,22 +165,23 @@ fn choose_tools(
     options: &Options,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<BTreeMap<String, String>> {
-    let mut wanted: Vec<Tool> = scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
-    if let (Some(steady), tool @ (Tool::Wrk | Tool::Vegeta)) = (&scenario.steady, options.tool) {
+    let mut wanted: Vec<LoadTool> =
+        scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
+    if let (Some(steady), tool @ (LoadTool::Wrk | LoadTool::Vegeta)) = (&scenario.steady, options.tool) {
         let name = tool.name();
         let plain = steady.keep_alive && steady.body == 0 && scenario.listener.tls.is_none();
         ensure!(
             plain && steady.message.is_none() && !scenario.is_bulk(),
             "{name} plays kept connections with GET of the page only"
         );
-        ensure!(tool == Tool::Vegeta || steady.rate.is_none(), "wrk holds no rate; vegeta does");
+        ensure!(tool == LoadTool::Vegeta || steady.rate.is_none(), "wrk holds no rate; vegeta does");
         let cookies = steady.cookie.is_some() || scenario.upstream.persistence_cookie;
         ensure!(!cookies, "{name} sends no cookies");
         wanted.push(tool);
     }
     let mut versions = BTreeMap::new();
     for tool in wanted {
-        if tool == Tool::Driver {
+        if tool == LoadTool::Driver {
             continue;
         }
         match tool::installed(tool) {
@@ -200,9 +203,9 @@ fn choose_tools(
 /// Who runs where. Targets as shipped use what they find, as their users have it.
 fn placement(scenario: &Scenario, options: &Options) -> anyhow::Result<Option<Placement>> {
     match (scenario.class, options.cpus) {
-        (Class::AsShipped, _) => Ok(None),
-        (Class::Tuned, Some((client, target))) => Ok(Some(Placement::of(client, target))),
-        (Class::Tuned, None) => Placement::choose().map(Some),
+        (TuningClass::AsShipped, _) => Ok(None),
+        (TuningClass::Tuned, Some((client, target))) => Ok(Some(Placement::of(client, target))),
+        (TuningClass::Tuned, None) => Placement::choose().map(Some),
     }
 }
 
@@ -218,7 +221,7 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
     // Another tool is not the lab's to prove.
     if let Some(steady) = &scenario.steady
         && bench.placement.is_some()
-        && bench.options.tool == Tool::Driver
+        && bench.options.tool == LoadTool::Driver
     {
         run.capacity = capacity::measure(bench, steady, &scenario.rounds)?;
     }
@@ -280,25 +283,25 @@ fn note_profiles(
 }
 
 /// The loads of a scenario; one without a name when there is only one.
-fn cases(scenario: &Scenario) -> Vec<Option<Case>> {
+fn cases(scenario: &Scenario) -> Vec<Option<LoadCase>> {
     if let Some(crowd) = &scenario.crowd {
-        let of = |tool: &Tool| {
+        let of = |tool: &LoadTool| {
             let tool = *tool;
-            crowd.clients.iter().map(move |clients| Some(Case::Crowd { tool, clients: *clients }))
+            crowd.clients.iter().map(move |clients| Some(LoadCase::Crowd { tool, clients: *clients }))
         };
         return crowd.tools.iter().flat_map(of).collect();
     }
     if let Some(ladder) = &scenario.ladder {
-        return ladder.clients.iter().map(|clients| Some(Case::Clients(*clients))).collect();
+        return ladder.clients.iter().map(|clients| Some(LoadCase::Clients(*clients))).collect();
     }
     if let Some(steady) = scenario.steady.as_ref().filter(|steady| !steady.suites.is_empty()) {
-        return steady.suites.iter().map(|suite| Some(Case::Suite(*suite))).collect();
+        return steady.suites.iter().map(|suite| Some(LoadCase::Suite(*suite))).collect();
     }
     if let Some(queue) = &scenario.queue {
-        return queue.clients.iter().map(|clients| Some(Case::Clients(*clients))).collect();
+        return queue.clients.iter().map(|clients| Some(LoadCase::Clients(*clients))).collect();
     }
     if let Some(outage) = &scenario.outage {
-        return outage.bodies.iter().map(|len| Some(Case::Body(*len))).collect();
+        return outage.bodies.iter().map(|len| Some(LoadCase::Body(*len))).collect();
     }
     vec![None]
 }
@@ -306,13 +309,13 @@ fn cases(scenario: &Scenario) -> Vec<Option<Case>> {
 fn measure(
     bench: &Bench<'_>,
     scenario: &Scenario,
-    case: Option<Case>,
+    case: Option<LoadCase>,
     rate: Option<f64>,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
     let rounds = &scenario.rounds;
     if let Some(work) = &scenario.steady {
-        bench.suite.set(if let Some(Case::Suite(suite)) = case { Some(suite) } else { None });
+        bench.suite.set(if let Some(LoadCase::Suite(suite)) = case { Some(suite) } else { None });
         return steady::measure(bench, work, rounds, rate, target);
     }
     if let Some(work) = &scenario.idle {
@@ -342,26 +345,34 @@ fn measure(
     if let Some(work) = &scenario.soak {
         return soak::measure(bench, work, rounds, target);
     }
-    if let (Some(_), Some(Case::Clients(clients))) = (&scenario.ladder, case) {
+    if let (Some(_), Some(LoadCase::Clients(clients))) = (&scenario.ladder, case) {
         return ladder::measure(bench, clients, rounds, target);
     }
-    if let (Some(work), Some(Case::Body(len))) = (&scenario.outage, case) {
+    if let (Some(work), Some(LoadCase::Body(len))) = (&scenario.outage, case) {
         return outage::measure(bench, work, rounds, len, target);
     }
     match (&scenario.queue, case) {
-        (_, Some(Case::Crowd { tool, clients })) => crowd::measure(bench, tool, clients, rounds, target),
-        (Some(work), Some(Case::Clients(clients))) => queue::measure(bench, work, rounds, clients, target),
+        (_, Some(LoadCase::Crowd { tool, clients })) => crowd::measure(bench, tool, clients, rounds, target),
+        (Some(work), Some(LoadCase::Clients(clients))) => {
+            queue::measure(bench, work, rounds, clients, target)
+        }
         _ => bail!("the scenario describes no work"),
     }
 }
 
 /// What is left out when it fails: a target, or one load on it.
-fn name_of(target: Target, case: Option<Case>) -> String {
+fn name_of(target: LabTarget, case: Option<LoadCase>) -> String {
     case.map_or_else(|| target.to_string(), |case| format!("{target}, {case}"))
 }
 
 /// Keeps a measurement, says so, and leaves a target out that failed.
-fn note(run: &mut Run, round: u32, case: Option<Case>, target: Target, result: anyhow::Result<Measurement>) {
+fn note(
+    run: &mut Run,
+    round: u32,
+    case: Option<LoadCase>,
+    target: LabTarget,
+    result: anyhow::Result<Measurement>,
+) {
     let mut measurement = result.unwrap_or_else(|error| Measurement {
         failure: Some(format!("{error:#}")),
         ..Measurement::default()

@@ -14,9 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
 
-use super::site;
+use super::web_server;
 use crate::clock;
-use crate::origin::journal::{self, Visit};
+use crate::origin::journal::{self, JournalEntry};
 use crate::process::{Guarded, Job};
 use crate::run::bench::Bench;
 use crate::topology::product::Product;
@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// How a server is started.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Kind {
+pub struct ServerSetup {
     /// Requests it works on at once.
     pub slots: Option<usize>,
     /// Addresses it listens on.
@@ -41,7 +41,7 @@ pub struct Kind {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerProcess {
     /// `None` while it is killed.
     process: Option<Guarded>,
     /// Those that were killed: waiting for their guards can take seconds while the CPU is busy.
@@ -54,12 +54,12 @@ pub struct Server {
     site: Option<TempDir>,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts server number `number` of a measurement.
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start(bench: &Bench<'_>, number: u32, kind: Kind) -> anyhow::Result<Self> {
+    pub fn start(bench: &Bench<'_>, number: u32, kind: ServerSetup) -> anyhow::Result<Self> {
         let launcher = &bench.options.launcher;
         let mut args = vec!["origin".to_owned()];
         if let Some(slots) = kind.slots {
@@ -110,7 +110,7 @@ impl Server {
         let readable = Permissions::from_mode(0o755);
         let dir = tempfile::Builder::new().prefix("weir-lab-origin-").permissions(readable).tempdir()?;
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let job = Job { cpus: bench.client_cpus(), ..site::job(product, installed, addr, dir.path())? };
+        let job = Job { cpus: bench.client_cpus(), ..web_server::job(product, installed, addr, dir.path())? };
         let mut process = Guarded::start(&bench.options.launcher, &job)?;
         process.wait_listening(addr, LIMIT)?;
         let (process, killed) = (Some(process), Vec::new());
@@ -183,7 +183,7 @@ impl Server {
     ///
     /// # Errors
     /// When it keeps no journal, or that cannot be read.
-    pub fn visits(&self) -> anyhow::Result<Vec<Visit>> {
+    pub fn visits(&self) -> anyhow::Result<Vec<JournalEntry>> {
         journal::read(self.journal.as_deref().context("the server keeps no journal")?)
     }
 

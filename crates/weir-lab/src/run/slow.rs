@@ -6,15 +6,15 @@
 use hdrhistogram::Histogram;
 
 use super::queue::overlaps;
-use super::traced::{self, Load};
-use crate::load::exchange::{Signed, sign};
-use crate::load::{Arrival, Choice, Event, Plan, driver};
+use super::traced::{self, TracedLoad};
+use crate::load::exchange::{SignedRequest, sign};
+use crate::load::{ExchangeOrder, LoadPattern, LoadPlan, TracedExchange, driver};
 use crate::measure::metric::Metric;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
 use crate::scenario::Rounds;
-use crate::scenario::work::Slow;
-use crate::topology::target::Target;
+use crate::scenario::work::SlowWork;
+use crate::topology::target::LabTarget;
 
 /// The seed from which slow requests are drawn.
 const SEED: u64 = 0x5765_6972;
@@ -25,9 +25,9 @@ const PATIENCE: u32 = 30;
 /// Measures `target` once: without slow requests, then with.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    work: &Slow,
+    work: &SlowWork,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
     let requests = (work.rate * (rounds.warm_up + rounds.window).as_secs_f64()).ceil() as usize + 1;
     let (plain, _) = with(bench, work, rounds, target, &vec![false; requests])?;
@@ -50,22 +50,22 @@ fn draw(requests: usize, one_in: usize) -> Vec<bool> {
 /// Measures the load with these requests slow; gives P95 of the others as well.
 fn with(
     bench: &Bench<'_>,
-    work: &Slow,
+    work: &SlowWork,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
     is_slow: &[bool],
 ) -> anyhow::Result<(Measurement, Option<f64>)> {
-    let mut stand = bench.stand_with_servers(target, work.clients)?;
-    let Slow { clients, service, slow, .. } = *work;
-    let arrival = Arrival::Rate(work.rate);
-    let load = Load { clients, service, body_len: 0, arrival, timeout: PATIENCE * slow };
+    let mut testbed = bench.set_up_with_servers(target, work.clients)?;
+    let SlowWork { clients, service, slow, .. } = *work;
+    let arrival = LoadPattern::Rate(work.rate);
+    let load = TracedLoad { clients, service, body_len: 0, arrival, timeout: PATIENCE * slow };
     let request = |(number, is_slow): (usize, &bool)| {
         let service = if *is_slow { slow } else { service };
-        sign(&Signed { host: stand.addr, service, body_len: 0 }, number)
+        sign(&SignedRequest { host: testbed.addr, service, body_len: 0 }, number)
     };
     let exchanges = is_slow.iter().enumerate().map(request).collect();
-    let plan = Plan { exchanges, choice: Choice::InTurn, ..load.plan(&stand, rounds) };
-    let (mut measurement, outcome) = traced::drive(bench, &mut stand, &plan, &mut [])?;
+    let plan = LoadPlan { exchanges, choice: ExchangeOrder::InTurn, ..load.plan(&testbed, rounds) };
+    let (mut measurement, outcome) = traced::drive(bench, &mut testbed, &plan, &mut [])?;
     let from = rounds.warm_up.as_nanos() as u64;
     let others = others(&outcome.trace, is_slow, from);
     measurement.note_latency(&others.latency);
@@ -73,18 +73,18 @@ fn with(
     measurement.values.extend(p95.map(|p95| (Metric::P95, p95)));
     measurement.values.insert(Metric::Availability, 100.0 * others.answered());
     let slots = bench.upstream.slots.unwrap_or(usize::MAX);
-    let overlaps: usize = stand.journals()?.iter().map(|journal| overlaps(journal, slots)).sum();
+    let overlaps: usize = testbed.journals()?.iter().map(|journal| overlaps(journal, slots)).sum();
     measurement.values.insert(Metric::Overlaps, overlaps as f64);
     Ok((measurement, p95))
 }
 
 /// What became of the requests that are not slow.
-struct Others {
+struct UsualRequests {
     latency: Histogram<u64>,
     asked: usize,
 }
 
-impl Others {
+impl UsualRequests {
     /// The share that was answered.
     fn answered(&self) -> f64 {
         self.latency.len() as f64 / self.asked.max(1) as f64
@@ -92,10 +92,10 @@ impl Others {
 }
 
 /// Those that were due from `from` on, in nanoseconds since the start.
-fn others(trace: &[Event], is_slow: &[bool], from: u64) -> Others {
-    let mut others = Others { latency: driver::histogram(), asked: 0 };
+fn others(trace: &[TracedExchange], is_slow: &[bool], from: u64) -> UsualRequests {
+    let mut others = UsualRequests { latency: driver::histogram(), asked: 0 };
     let is_other =
-        |event: &&Event| event.due >= from && !is_slow.get(event.exchange).copied().unwrap_or(false);
+        |event: &&TracedExchange| event.due >= from && !is_slow.get(event.exchange).copied().unwrap_or(false);
     for event in trace.iter().filter(is_other) {
         others.asked += 1;
         if event.is_answered {
@@ -107,7 +107,7 @@ fn others(trace: &[Event], is_slow: &[bool], from: u64) -> Others {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, draw, others};
+    use super::{TracedExchange, draw, others};
 
     const MS: u64 = 1_000_000;
 
@@ -123,12 +123,19 @@ mod tests {
     #[test]
     fn the_others_are_those_that_are_not_slow() {
         let is_slow: Vec<bool> = (0..200).map(|number| number % 100 == 50).collect();
-        let trace: Vec<Event> = (0..200)
+        let trace: Vec<TracedExchange> = (0..200)
             .map(|number| {
                 let due = number as u64 * 10 * MS;
                 let length = if is_slow[number] { 2000 } else { 20 + number as u64 / 100 };
                 let ended = due + length * MS;
-                Event { client: 0, exchange: number, due, began: due, ended, is_answered: number != 199 }
+                TracedExchange {
+                    client: 0,
+                    exchange: number,
+                    due,
+                    began: due,
+                    ended,
+                    is_answered: number != 199,
+                }
             })
             .collect();
         let all = others(&trace, &is_slow, 0);

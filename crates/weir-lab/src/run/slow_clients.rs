@@ -9,20 +9,20 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 
 use super::ladder::availability;
-use super::mark::{note_cost, note_limit};
-use super::stand::Stand;
 use super::{steady, window};
-use crate::load::exchange::{Shape, prepare};
-use crate::load::{Connections, Exchange, Faults, Outcome, Plan, Progress, driver};
+use crate::load::exchange::{RequestShape, prepare};
+use crate::load::{Connections, Faults, LoadOutcome, LoadPlan, LoadProgress, PreparedExchange, driver};
 use crate::measure::memory;
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
-use crate::scenario::clients::SlowClients;
-use crate::scenario::{Rounds, Steady};
-use crate::target::Room;
-use crate::topology::target::Target;
+use crate::run::testbed::Testbed;
+use crate::run::window_mark::{note_cost, note_limit};
+use crate::scenario::clients::SlowClientsWork;
+use crate::scenario::{Rounds, SteadyWork};
+use crate::target::ConnectionRoom;
+use crate::topology::target::LabTarget;
 
 /// What may go wrong with a slow exchange besides being ended: nobody has a rule that says so.
 const WRONG: [&str; 5] = ["malformed answer", "body length", "body content", "surplus bytes", "not closed"];
@@ -30,11 +30,11 @@ const WRONG: [&str; 5] = ["malformed answer", "body length", "body content", "su
 /// Measures `target` once.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    work: &SlowClients,
+    work: &SlowClientsWork,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
-    let plain = SlowClients { readers: 0, writers: 0, ..*work };
+    let plain = SlowClientsWork { readers: 0, writers: 0, ..*work };
     let (plain, _, _) = beside(bench, &plain, rounds, target).context("without slow clients")?;
     let (mut measurement, slow, rss) = beside(bench, work, rounds, target)?;
     let p99 = |measurement: &Measurement| measurement.values.get(&Metric::P99).copied();
@@ -62,27 +62,28 @@ fn wrong(faults: &Faults) -> u64 {
 /// Usual clients beside slow ones: what was measured with those, what came of these, and the memory of the target meanwhile.
 fn beside(
     bench: &Bench<'_>,
-    work: &SlowClients,
+    work: &SlowClientsWork,
     rounds: &Rounds,
-    target: Target,
-) -> anyhow::Result<(Measurement, Outcome, Option<f64>)> {
+    target: LabTarget,
+) -> anyhow::Result<(Measurement, LoadOutcome, Option<f64>)> {
     let clients = (work.clients + work.readers + work.writers) as u64;
-    let mut stand = bench.stand_with(target, Room { clients, servers: clients })?;
-    let plan = steady::plan(&stand, &Steady::of(work.clients), rounds, Some(work.rate));
-    let plan = Plan { faults_max: u64::MAX, ..plan };
-    let slow = slow_plan(&stand, work, &plan);
-    let progress = Progress::default();
+    let mut testbed = bench.set_up_with(target, ConnectionRoom { clients, servers: clients })?;
+    let plan = steady::plan(&testbed, &SteadyWork::of(work.clients), rounds, Some(work.rate));
+    let plan = LoadPlan { faults_max: u64::MAX, ..plan };
+    let slow = slow_plan(&testbed, work, &plan);
+    let progress = LoadProgress::default();
     let (driven, slow, rss) = std::thread::scope(|scope| {
         let running = scope.spawn(|| match work.readers + work.writers {
-            0 => Ok(Outcome::at_start(0, Duration::ZERO)),
+            0 => Ok(LoadOutcome::at_start(0, Duration::ZERO)),
             _ => driver::run(&slow, &progress),
         });
         let mut rss = None;
-        let look = |stand: &mut Stand| {
-            rss = stand.target.as_ref().map(|child| memory::of_tree(child.pid()).rss as f64);
+        let look = |testbed: &mut Testbed| {
+            rss = testbed.target.as_ref().map(|child| memory::of_tree(child.pid()).rss as f64);
             Ok(())
         };
-        let driven = window::drive(bench, &mut stand, &plan, &mut [window::Step::new(rounds.window, look)]);
+        let driven =
+            window::drive(bench, &mut testbed, &plan, &mut [window::WindowEvent::new(rounds.window, look)]);
         if driven.is_err() {
             progress.stop.store(true, Ordering::Relaxed);
         }
@@ -90,7 +91,7 @@ fn beside(
         anyhow::Ok((driven?, slow, rss))
     })?;
     ensure!(!bench.options.is_interrupted(), "interrupted");
-    stand.is_alive()?;
+    testbed.is_alive()?;
     let mut measurement = Measurement::default();
     note_cost(&mut measurement, &driven.before, &driven.after);
     if bench.placement.is_some() {
@@ -107,13 +108,13 @@ fn beside(
 }
 
 /// The slow ones: each does one exchange after the other, with a connection for each, and ends the last one it began.
-pub(super) fn slow_plan(stand: &Stand, work: &SlowClients, usual: &Plan) -> Plan {
+pub(super) fn slow_plan(testbed: &Testbed, work: &SlowClientsWork, usual: &LoadPlan) -> LoadPlan {
     let longest = work.answer.max(work.body as u64) / work.pace + 1;
-    Plan {
-        exchanges: slow_exchanges(&stand.authority, work),
+    LoadPlan {
+        exchanges: slow_exchanges(&testbed.authority, work),
         clients: work.readers + work.writers,
         connections: Connections::PerExchange,
-        arrival: crate::load::Arrival::Closed,
+        arrival: crate::load::LoadPattern::Closed,
         warm_up: Duration::ZERO,
         // Those that began in the window may take as long as they need.
         window: usual.warm_up + usual.window,
@@ -124,9 +125,9 @@ pub(super) fn slow_plan(stand: &Stand, work: &SlowClients, usual: &Plan) -> Plan
 }
 
 /// What client number so and so sends: first the readers, then the writers.
-fn slow_exchanges(host: &str, work: &SlowClients) -> Vec<Exchange> {
+fn slow_exchanges(host: &str, work: &SlowClientsWork) -> Vec<PreparedExchange> {
     let path = format!("/bytes/{}", work.answer);
-    let shape = |body_len| Shape {
+    let shape = |body_len| RequestShape {
         host,
         path: &path,
         body_len,
@@ -142,29 +143,40 @@ fn slow_exchanges(host: &str, work: &SlowClients) -> Vec<Exchange> {
 #[cfg(test)]
 mod tests {
     use super::{slow_exchanges, wrong};
-    use crate::load::{Fault, Faults};
-    use crate::scenario::clients::SlowClients;
+    use crate::load::{Faults, LoadFault};
+    use crate::scenario::clients::SlowClientsWork;
 
     #[test]
     fn readers_read_and_writers_write() {
-        let work =
-            SlowClients { rate: 1.0, clients: 1, readers: 2, answer: 7000, writers: 3, body: 500, pace: 100 };
+        let work = SlowClientsWork {
+            rate: 1.0,
+            clients: 1,
+            readers: 2,
+            answer: 7000,
+            writers: 3,
+            body: 500,
+            pace: 100,
+        };
         let exchanges = slow_exchanges("127.0.0.1:1", &work);
         let is_post = |index: usize| exchanges[index].request.starts_with(b"POST /checksum ");
         assert_eq!((0..5).map(is_post).collect::<Vec<_>>(), [false, false, true, true, true]);
         assert_eq!(exchanges[0].expected.len(), 7000);
-        assert!(slow_exchanges("127.0.0.1:1", &SlowClients { writers: 0, readers: 0, ..work }).is_empty());
+        assert!(
+            slow_exchanges("127.0.0.1:1", &SlowClientsWork { writers: 0, readers: 0, ..work }).is_empty()
+        );
     }
 
     #[test]
     fn an_end_by_rule_is_no_wrong_answer() {
         let mut faults = Faults::default();
-        for fault in [Fault::Status(408, String::new()), Fault::Closed(9), Fault::Transport(String::new())] {
+        for fault in
+            [LoadFault::Status(408, String::new()), LoadFault::Closed(9), LoadFault::Transport(String::new())]
+        {
             faults.note(&fault);
         }
         assert_eq!(wrong(&faults), 0);
-        faults.note(&Fault::Content(3));
-        faults.note(&Fault::Length(7, 5));
+        faults.note(&LoadFault::Content(3));
+        faults.note(&LoadFault::Length(7, 5));
         assert_eq!(wrong(&faults), 2);
     }
 }

@@ -7,24 +7,26 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::mark::{Mark, mark, note_cost, note_limit};
-use super::server::Server;
-use super::stand::Stand;
+use super::server::ServerProcess;
 use super::watcher::Watcher;
 use super::{footprint, limit, window};
 use crate::installed::Installed;
-use crate::load::exchange::{Shape, prepare};
-use crate::load::tool::{self, Tally, Tool};
-use crate::load::{Arrival, Choice, Connections, Outcome, Plan, Progress, driver, websocket};
+use crate::load::exchange::{RequestShape, prepare};
+use crate::load::tool::{self, LoadTool, ToolResult};
+use crate::load::{
+    Connections, ExchangeOrder, LoadOutcome, LoadPattern, LoadPlan, LoadProgress, driver, websocket,
+};
 use crate::measure::metric::Metric;
 use crate::measure::sockets;
 use crate::results::measurement::{Limit, Measurement};
 use crate::run::bench::Bench;
-use crate::scenario::{Rounds, Steady};
-use crate::target::Room;
+use crate::run::testbed::Testbed;
+use crate::run::window_mark::{WindowMark, mark, note_cost, note_limit};
+use crate::scenario::{Rounds, SteadyWork};
+use crate::target::ConnectionRoom;
 use crate::topology::listener::Tls;
 use crate::topology::product::Product;
-use crate::topology::target::{Target, Variant};
+use crate::topology::target::{LabTarget, TargetVariant};
 
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,25 +46,25 @@ const LATENESS_MAX: f64 = 1000.0;
 /// Measures `target` once. `rate`: requests per second, or a closed loop.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    steady: &Steady,
+    steady: &SteadyWork,
     rounds: &Rounds,
     rate: Option<f64>,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
-    let mut stand = bench.stand_with(target, room(steady))?;
-    let plan = Plan { secure: bench.secure_with(target)?, ..plan(&stand, steady, rounds, rate) };
+    let mut testbed = bench.set_up_with(target, room(steady))?;
+    let plan = LoadPlan { secure: bench.secure_with(target)?, ..plan(&testbed, steady, rounds, rate) };
     let mut measurement = Measurement::default();
-    let watcher = (target.variant == Variant::Watched).then(|| Watcher::start(&bench.dir_of(target)));
+    let watcher = (target.variant == TargetVariant::Watched).then(|| Watcher::start(&bench.dir_of(target)));
     let (before, after) = match bench.options.tool {
-        tool @ (Tool::Wrk | Tool::Vegeta) => {
-            let ((before, after), tally) = drive_tool(bench, &mut stand, &plan, &path(steady), tool)?;
+        tool @ (LoadTool::Wrk | LoadTool::Vegeta) => {
+            let ((before, after), tally) = drive_tool(bench, &mut testbed, &plan, &path(steady), tool)?;
             note_tally(&mut measurement, &tally);
             (before, after)
         }
         _ => {
-            let driven = window::drive(bench, &mut stand, &plan, &mut [])?;
+            let driven = window::drive(bench, &mut testbed, &plan, &mut [])?;
             note_outcome(&mut measurement, &driven.outcome, rate);
-            let binds = target.variant.has_persistence_cookie(&bench.upstream) && stand.target.is_some();
+            let binds = target.variant.has_persistence_cookie(&bench.upstream) && testbed.target.is_some();
             measurement.failure = unbound(if binds { plan.clients } else { 0 }, driven.outcome.cookies)
                 .or_else(|| bench.listener.tls.and_then(|tls| handshakes(tls, &driven.outcome)));
             (driven.before, driven.after)
@@ -71,16 +73,16 @@ pub(super) fn measure(
     if let Some(watcher) = watcher {
         measurement.notes.push(watcher.stop()?);
     }
-    stand.is_alive()?;
+    testbed.is_alive()?;
     note_cost(&mut measurement, &before, &after);
     if let (true, Some(each)) = (bench.traffic.is_bulk, measurement.values.get(&Metric::CpuPerRequest)) {
         let per_gib = each * GIB / steady.answer as f64;
         measurement.values.insert(Metric::CpuPerGib, per_gib);
     }
-    if let Some(child) = &stand.target {
+    if let Some(child) = &testbed.target {
         footprint::note(&mut measurement, child.pid());
     }
-    if let Some(accepted) = accepted(&stand) {
+    if let Some(accepted) = accepted(&testbed) {
         measurement.values.insert(Metric::OriginConnections, accepted);
     }
     measurement.values.insert(Metric::TimeWait, sockets::time_wait() as f64);
@@ -97,40 +99,40 @@ pub(super) fn measure(
 }
 
 /// The room that targets need for `steady`. In tunnels, clients have a server connection each.
-pub(super) fn room(steady: &Steady) -> Room {
-    Room { clients: ROOM, servers: steady.message.map_or(0, |_| ROOM) }
+pub(super) fn room(steady: &SteadyWork) -> ConnectionRoom {
+    ConnectionRoom { clients: ROOM, servers: steady.message.map_or(0, |_| ROOM) }
 }
 
 /// What is asked of the origin.
-fn path(steady: &Steady) -> String {
+fn path(steady: &SteadyWork) -> String {
     let service = steady.service.iter().map(|service| format!("/delay/{service}"));
     let answer = (steady.answer != crate::origin::PAGE_LEN).then(|| format!("/bytes/{}", steady.answer));
     let path: String = service.chain(answer).collect();
     if path.is_empty() { "/".to_owned() } else { path }
 }
 
-/// The plan of a steady load on `stand`.
-pub(super) fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option<f64>) -> Plan {
+/// The plan of a steady load on `testbed`.
+pub(super) fn plan(testbed: &Testbed, steady: &SteadyWork, rounds: &Rounds, rate: Option<f64>) -> LoadPlan {
     let path = path(steady);
-    let shape = Shape {
-        host: &stand.authority,
+    let shape = RequestShape {
+        host: &testbed.authority,
         path: &path,
         body_len: steady.body,
         answer_len: steady.answer,
         close: !steady.keep_alive,
         cookie: steady.cookie.as_deref(),
     };
-    Plan {
-        target: stand.addr,
+    LoadPlan {
+        target: testbed.addr,
         secure: None,
         exchanges: match steady.message {
-            Some(len) => websocket::prepare(&stand.authority, len),
+            Some(len) => websocket::prepare(&testbed.authority, len),
             None => prepare(&shape),
         },
         clients: steady.clients,
-        choice: Choice::ByClient,
+        choice: ExchangeOrder::ByClient,
         connections: if steady.keep_alive { Connections::Kept } else { Connections::PerExchange },
-        arrival: rate.map_or(Arrival::Closed, Arrival::Rate),
+        arrival: rate.map_or(LoadPattern::Closed, LoadPattern::Rate),
         warm_up: rounds.warm_up,
         window: rounds.window,
         timeout: TIMEOUT,
@@ -144,31 +146,31 @@ pub(super) fn plan(stand: &Stand, steady: &Steady, rounds: &Rounds, rate: Option
 /// Runs a tool, after a warm-up by the driver, since tools have none.
 fn drive_tool(
     bench: &Bench<'_>,
-    stand: &mut Stand,
-    plan: &Plan,
+    testbed: &mut Testbed,
+    plan: &LoadPlan,
     path: &str,
-    which: Tool,
-) -> anyhow::Result<((Mark, Mark), Tally)> {
+    which: LoadTool,
+) -> anyhow::Result<((WindowMark, WindowMark), ToolResult)> {
     let installed: Installed = tool::installed(which)
         .with_context(|| format!("{} is missing: {}", which.name(), tool::HOW_TO_GET))?;
-    let warm_up = Plan { window: plan.warm_up, warm_up: Duration::ZERO, ..plan.clone() };
-    driver::run(&warm_up, &Progress::default())?;
-    let order = tool::Order {
-        authority: &stand.authority,
+    let warm_up = LoadPlan { window: plan.warm_up, warm_up: Duration::ZERO, ..plan.clone() };
+    driver::run(&warm_up, &LoadProgress::default())?;
+    let order = tool::ToolOrder {
+        authority: &testbed.authority,
         path,
         clients: plan.clients,
         rate: plan.arrival.rate(),
         window: plan.window,
         dir: bench.dir.path(),
     };
-    let before = mark(stand, bench.placement, 0);
+    let before = mark(testbed, bench.placement, 0);
     let cpus = bench.client_cpus();
     let tally = tool::run(which, &installed, &order, &bench.options.runner(&cpus))?;
-    let after = mark(stand, bench.placement, tally.answered);
+    let after = mark(testbed, bench.placement, tally.answered);
     Ok(((before, after), tally))
 }
 
-fn note_outcome(measurement: &mut Measurement, outcome: &Outcome, rate: Option<f64>) {
+fn note_outcome(measurement: &mut Measurement, outcome: &LoadOutcome, rate: Option<f64>) {
     let per_second = outcome.exchanges as f64 / outcome.window.as_secs_f64();
     measurement.values.insert(Metric::RequestsPerSecond, per_second);
     measurement.note_latency(&outcome.latency);
@@ -192,14 +194,14 @@ fn unbound(bound: usize, given: u64) -> Option<String> {
 }
 
 /// Says so when handshakes were not of the kind that was to be measured.
-fn handshakes(tls: Tls, outcome: &Outcome) -> Option<String> {
-    let Outcome { full_handshakes: full, resumed_handshakes: resumed, .. } = outcome;
+fn handshakes(tls: Tls, outcome: &LoadOutcome) -> Option<String> {
+    let LoadOutcome { full_handshakes: full, resumed_handshakes: resumed, .. } = outcome;
     let wrong = if tls.resume { full } else { resumed };
     // A session may be lost now and then; one in a hundred changes no figure.
     (wrong * 100 > full + resumed).then(|| format!("{resumed} sessions were resumed and {full} were not"))
 }
 
-fn note_tally(measurement: &mut Measurement, tally: &Tally) {
+fn note_tally(measurement: &mut Measurement, tally: &ToolResult) {
     measurement.values.insert(Metric::RequestsPerSecond, tally.rate);
     let figures = [(Metric::P50, tally.p50), (Metric::P99, tally.p99), (Metric::Longest, tally.longest)];
     for (metric, value) in figures {
@@ -212,15 +214,15 @@ fn note_tally(measurement: &mut Measurement, tally: &Tally) {
 }
 
 /// Connections that all servers have accepted, if they know.
-fn accepted(stand: &Stand) -> Option<f64> {
-    let counts: Option<Vec<f64>> = stand.servers.iter().map(Server::accepted).collect();
+fn accepted(testbed: &Testbed) -> Option<f64> {
+    let counts: Option<Vec<f64>> = testbed.servers.iter().map(ServerProcess::accepted).collect();
     counts.filter(|counts| !counts.is_empty()).map(|counts| counts.iter().sum())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, Tls, handshakes, unbound};
-    use crate::topology::listener::{Key, Suite};
+    use super::{LoadOutcome, Tls, handshakes, unbound};
+    use crate::topology::listener::{CertificateKey, Suite};
     use std::time::Duration;
 
     #[test]
@@ -232,10 +234,15 @@ mod tests {
     #[test]
     fn handshakes_of_the_wrong_kind_are_noticed() {
         let said = |resume, full_handshakes, resumed_handshakes| {
-            let start = Outcome::at_start(0, Duration::ZERO);
-            let outcome = Outcome { full_handshakes, resumed_handshakes, ..start };
+            let start = LoadOutcome::at_start(0, Duration::ZERO);
+            let outcome = LoadOutcome { full_handshakes, resumed_handshakes, ..start };
             handshakes(
-                Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume, handshake_timeout: None },
+                Tls {
+                    suite: Suite::Tls13Aes256,
+                    key: CertificateKey::EcdsaP256,
+                    resume,
+                    handshake_timeout: None,
+                },
                 &outcome,
             )
         };

@@ -5,38 +5,38 @@
 
 use std::time::Duration;
 
-use super::mark::{note_cost, note_limit};
-use super::stand::Stand;
-use super::window::{self, Step};
-use crate::load::exchange::{Signed, sign};
-use crate::load::{Arrival, Choice, Connections, Outcome, Plan};
+use super::window::{self, WindowEvent};
+use crate::load::exchange::{SignedRequest, sign};
+use crate::load::{Connections, ExchangeOrder, LoadOutcome, LoadPattern, LoadPlan};
 use crate::measure::metric::Metric;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
+use crate::run::testbed::Testbed;
+use crate::run::window_mark::{note_cost, note_limit};
 use crate::scenario::Rounds;
 
 /// Clients that keep their connections and sign their requests, each with its own number.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct TracedLoad {
     pub(super) clients: usize,
     /// How long a server works on each request.
     pub(super) service: Duration,
     /// Bytes of each request; 0: GET.
     pub(super) body_len: usize,
-    pub(super) arrival: Arrival,
+    pub(super) arrival: LoadPattern,
     /// Longest wait for an answer.
     pub(super) timeout: Duration,
 }
 
-impl Load {
-    /// The load on `stand` for the length of a round.
-    pub(super) fn plan(&self, stand: &Stand, rounds: &Rounds) -> Plan {
-        let signed = Signed { host: stand.addr, service: self.service, body_len: self.body_len };
-        Plan {
-            target: stand.addr,
+impl TracedLoad {
+    /// The load on `testbed` for the length of a round.
+    pub(super) fn plan(&self, testbed: &Testbed, rounds: &Rounds) -> LoadPlan {
+        let signed = SignedRequest { host: testbed.addr, service: self.service, body_len: self.body_len };
+        LoadPlan {
+            target: testbed.addr,
             secure: None,
             exchanges: (0..self.clients).map(|client| sign(&signed, client)).collect(),
-            choice: Choice::ByClient,
+            choice: ExchangeOrder::ByClient,
             clients: self.clients,
             connections: Connections::Kept,
             arrival: self.arrival,
@@ -54,12 +54,12 @@ impl Load {
 /// Runs `plan`, and `steps` in their order: what it cost the target and how its clients fared, and all that they wrote down.
 pub(super) fn drive(
     bench: &Bench<'_>,
-    stand: &mut Stand,
-    plan: &Plan,
-    steps: &mut [Step<'_>],
-) -> anyhow::Result<(Measurement, Outcome)> {
-    let driven = window::drive(bench, stand, plan, steps)?;
-    stand.is_alive()?;
+    testbed: &mut Testbed,
+    plan: &LoadPlan,
+    steps: &mut [WindowEvent<'_>],
+) -> anyhow::Result<(Measurement, LoadOutcome)> {
+    let driven = window::drive(bench, testbed, plan, steps)?;
+    testbed.is_alive()?;
     let (rate, outcome) = (plan.arrival.rate(), driven.outcome);
     let mut measurement = Measurement::default();
     note_cost(&mut measurement, &driven.before, &driven.after);

@@ -8,18 +8,18 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, ensure};
 use weir_stats::trend;
 
-use super::stand::Stand;
 use crate::clock;
-use crate::load::exchange::{Shape, prepare};
-use crate::load::unfinished::Unfinished as Connections;
-use crate::load::{self, Arrival, Choice, Plan, Progress, Secure, driver};
+use crate::load::exchange::{RequestShape, prepare};
+use crate::load::unfinished::UnfinishedHandshakes;
+use crate::load::{self, ExchangeOrder, LoadPattern, LoadPlan, LoadProgress, TlsClient, driver};
 use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
 use crate::origin::PAGE_LEN;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
-use crate::scenario::work::Unfinished;
-use crate::topology::target::Target;
+use crate::run::testbed::Testbed;
+use crate::scenario::work::UnfinishedWork;
+use crate::topology::target::LabTarget;
 
 /// Room besides the unfinished ones: for the client that goes on, and one that looks.
 const ROOM: u64 = 16;
@@ -28,7 +28,11 @@ const ROOM: u64 = 16;
 const LIMITS: u32 = 3;
 
 /// Measures `target` once.
-pub(super) fn measure(bench: &Bench<'_>, work: &Unfinished, target: Target) -> anyhow::Result<Measurement> {
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    work: &UnfinishedWork,
+    target: LabTarget,
+) -> anyhow::Result<Measurement> {
     let mut measurement = Measurement::default();
     for &clients in &work.clients {
         let is_last = Some(&clients) == work.clients.last();
@@ -48,25 +52,25 @@ pub(super) fn measure(bench: &Bench<'_>, work: &Unfinished, target: Target) -> a
 /// when all were gone.
 fn with_clients(
     bench: &Bench<'_>,
-    work: &Unfinished,
-    target: Target,
+    work: &UnfinishedWork,
+    target: LabTarget,
     clients: usize,
     is_last: bool,
     measurement: &mut Measurement,
 ) -> anyhow::Result<Memory> {
-    let mut stand = bench.stand(target, clients as u64 + ROOM)?;
+    let mut testbed = bench.set_up(target, clients as u64 + ROOM)?;
     let secure = bench.secure_with(target)?.context("the listener has TLS")?;
     let limit =
         bench.listener.tls.and_then(|tls| tls.handshake_timeout).context("handshakes have a limit")?;
-    let mut connections = Connections::new(stand.addr, &secure)?;
+    let mut connections = UnfinishedHandshakes::new(testbed.addr, &secure)?;
     if !is_last {
-        return fill(bench, work, &stand, &mut connections, clients);
+        return fill(bench, work, &testbed, &mut connections, clients);
     }
-    let plan = plan(&stand, work, secure, limit);
-    let progress = Progress::default();
+    let plan = plan(&testbed, work, secure, limit);
+    let progress = LoadProgress::default();
     let memory = std::thread::scope(|scope| {
         let going_on = scope.spawn(|| driver::run(&plan, &progress));
-        let watched = watch(bench, work, &stand, &mut connections, clients, limit);
+        let watched = watch(bench, work, &testbed, &mut connections, clients, limit);
         progress.stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let outcome = going_on.join().ok().context("the driver panicked")??;
         let (memory, gone) = watched?;
@@ -76,22 +80,22 @@ fn with_clients(
         ensure!(!outcome.latency.is_empty(), "nobody else was served");
         Ok(memory)
     })?;
-    stand.is_alive()?;
+    testbed.is_alive()?;
     Ok(memory)
 }
 
 /// Opens all; memory of the target then.
 fn fill(
     bench: &Bench<'_>,
-    work: &Unfinished,
-    stand: &Stand,
-    connections: &mut Connections,
+    work: &UnfinishedWork,
+    testbed: &Testbed,
+    connections: &mut UnfinishedHandshakes,
     clients: usize,
 ) -> anyhow::Result<Memory> {
     connections.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
     clock::pause(work.settle);
     ensure!(!bench.options.is_interrupted(), "interrupted");
-    let memory = memory::of_tree(stand.target.as_ref().context("the target has TLS")?.pid());
+    let memory = memory::of_tree(testbed.target.as_ref().context("the target has TLS")?.pid());
     let open = connections.open_now()?;
     ensure!(open == clients, "the target has ended {} before memory could be read", clients - open);
     Ok(memory)
@@ -100,9 +104,9 @@ fn fill(
 /// The same, and how long after the last was opened all were gone.
 fn watch(
     bench: &Bench<'_>,
-    work: &Unfinished,
-    stand: &Stand,
-    connections: &mut Connections,
+    work: &UnfinishedWork,
+    testbed: &Testbed,
+    connections: &mut UnfinishedHandshakes,
     clients: usize,
     limit: Duration,
 ) -> anyhow::Result<(Memory, Duration)> {
@@ -110,7 +114,7 @@ fn watch(
     clock::pause(work.settle);
     connections.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
     let opened = clock::now();
-    let memory = fill(bench, work, stand, connections, clients)?;
+    let memory = fill(bench, work, testbed, connections, clients)?;
     let left = connections.wait_until_gone(LIMITS * limit, || bench.options.is_interrupted())?;
     ensure!(!bench.options.is_interrupted(), "interrupted");
     ensure!(left == 0, "{left} are still open {LIMITS} time limits later");
@@ -118,23 +122,23 @@ fn watch(
 }
 
 /// The client that goes on, for longer than is needed.
-fn plan(stand: &Stand, work: &Unfinished, secure: Secure, limit: Duration) -> Plan {
-    let shape = Shape {
-        host: &stand.authority,
+fn plan(testbed: &Testbed, work: &UnfinishedWork, secure: TlsClient, limit: Duration) -> LoadPlan {
+    let shape = RequestShape {
+        host: &testbed.authority,
         path: "/",
         body_len: 0,
         answer_len: PAGE_LEN,
         close: true,
         cookie: None,
     };
-    Plan {
-        target: stand.addr,
+    LoadPlan {
+        target: testbed.addr,
         secure: Some(secure),
         exchanges: prepare(&shape),
-        choice: Choice::ByClient,
+        choice: ExchangeOrder::ByClient,
         clients: 1,
         connections: load::Connections::PerExchange,
-        arrival: Arrival::Rate(work.rate),
+        arrival: LoadPattern::Rate(work.rate),
         warm_up: Duration::ZERO,
         window: 2 * LIMITS * limit + 2 * work.settle,
         timeout: limit,

@@ -5,22 +5,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::metric::Metric;
 use crate::topology::product::Product;
-use crate::topology::target::Target;
+use crate::topology::target::LabTarget;
 
 /// What a figure is compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Of {
+pub enum BarBase {
     /// Nothing: the bar is in the figure's own unit.
     #[default]
     Itself,
     /// The better one of nginx and HAProxy: the bar is a ratio.
     BestPeer,
     /// One of them, or another variant of the same product: the bar is a ratio.
-    Target(Target),
+    Target(LabTarget),
 }
 
-impl TryFrom<String> for Of {
+impl TryFrom<String> for BarBase {
     type Error = anyhow::Error;
 
     fn try_from(text: String) -> anyhow::Result<Self> {
@@ -28,8 +28,8 @@ impl TryFrom<String> for Of {
             "itself" => Self::Itself,
             "best-peer" => Self::BestPeer,
             name => {
-                let target: Target = name.parse()?;
-                let is_peer = target.product.is_peer() && target == Target::of(target.product);
+                let target: LabTarget = name.parse()?;
+                let is_peer = target.product.is_peer() && target == LabTarget::of(target.product);
                 ensure!(
                     is_peer || target.product == Product::Weir,
                     "`{name}` is not a peer; there are nginx and haproxy, `best-peer`, and the variants of weir"
@@ -40,12 +40,12 @@ impl TryFrom<String> for Of {
     }
 }
 
-impl From<Of> for String {
-    fn from(of: Of) -> Self {
+impl From<BarBase> for String {
+    fn from(of: BarBase) -> Self {
         match of {
-            Of::Itself => "itself".to_owned(),
-            Of::BestPeer => "best-peer".to_owned(),
-            Of::Target(target) => target.to_string(),
+            BarBase::Itself => "itself".to_owned(),
+            BarBase::BestPeer => "best-peer".to_owned(),
+            BarBase::Target(target) => target.to_string(),
         }
     }
 }
@@ -57,12 +57,12 @@ pub struct Bar {
     /// The figure.
     pub metric: Metric,
     /// The target it is for; without it, Weir as it is usually configured.
-    pub target: Option<Target>,
+    pub target: Option<LabTarget>,
     /// The one case it is for, as it stands in the table; without it, all of them.
     pub case: Option<String>,
     /// What it is compared with.
     #[serde(default)]
-    pub of: Of,
+    pub of: BarBase,
     /// Largest allowed value.
     pub at_most: Option<f64>,
     /// Smallest allowed value.
@@ -71,8 +71,8 @@ pub struct Bar {
 
 impl Bar {
     /// Whose figure it is about.
-    pub fn subject(&self) -> Target {
-        self.target.unwrap_or(Target::of(Product::Weir))
+    pub fn subject(&self) -> LabTarget {
+        self.target.unwrap_or(LabTarget::of(Product::Weir))
     }
 
     /// Whether `value` meets it.

@@ -3,12 +3,12 @@
 use anyhow::ensure;
 
 use super::bar::Bar;
-use super::clients::{Ladder, SlowClients};
-use super::{Crowd, Idle, Scenario, Steady};
-use crate::topology::listener::{Key, Protocol, Suite};
+use super::clients::{LadderWork, SlowClientsWork};
+use super::{CrowdWork, IdleWork, Scenario, SteadyWork};
+use crate::topology::listener::{CertificateKey, ListenerProtocol, Suite};
 use crate::topology::product::Product;
-use crate::topology::target::{Class, Variant};
-use crate::topology::upstream::{Origin, Upstream};
+use crate::topology::target::{TargetVariant, TuningClass};
+use crate::topology::upstream::{OriginKind, UpstreamSetup};
 use crate::wire::websocket;
 
 impl Scenario {
@@ -27,7 +27,7 @@ impl Scenario {
         self.check_listener()?;
         self.check_work()?;
         ensure!(
-            self.gets_pages() || self.upstream.origin == Origin::Own,
+            self.gets_pages() || self.upstream.origin == OriginKind::Own,
             "a web server as origin has the page and nothing else: a steady load of it, idle clients or a crowd"
         );
         self.bars.iter().try_for_each(Bar::check)
@@ -61,9 +61,9 @@ impl Scenario {
             );
             ensure!(
                 match (self.class, target.variant) {
-                    (_, Variant::Usual) => true,
-                    (Class::Tuned, variant) => variant != Variant::Tuned,
-                    (Class::AsShipped, variant) => variant == Variant::Tuned,
+                    (_, TargetVariant::Usual) => true,
+                    (TuningClass::Tuned, variant) => variant != TargetVariant::Tuned,
+                    (TuningClass::AsShipped, variant) => variant == TargetVariant::Tuned,
                 },
                 "target {target}: variants are of tuned targets, and each class is there once"
             );
@@ -72,9 +72,11 @@ impl Scenario {
     }
 
     fn check_listener(&self) -> anyhow::Result<()> {
-        if self.listener.protocol == Protocol::Tcp {
-            let is_plain = self.upstream == Upstream::default();
-            let is_class = |variant| matches!(variant, Variant::Usual | Variant::AsShipped | Variant::Tuned);
+        if self.listener.protocol == ListenerProtocol::Tcp {
+            let is_plain = self.upstream == UpstreamSetup::default();
+            let is_class = |variant| {
+                matches!(variant, TargetVariant::Usual | TargetVariant::AsShipped | TargetVariant::Tuned)
+            };
             let is_usual = self.all_targets().all(|target| is_class(target.variant));
             ensure!(
                 is_plain && is_usual && self.steady.is_some(),
@@ -87,9 +89,9 @@ impl Scenario {
                 !has_direct && (self.steady.is_some() || self.unfinished.is_some()),
                 "`tls` is for a steady load, or unfinished handshakes, on targets: the origin itself has none"
             );
-            ensure!(self.listener.protocol == Protocol::Http, "`tls` is for HTTP");
+            ensure!(self.listener.protocol == ListenerProtocol::Http, "`tls` is for HTTP");
             ensure!(
-                tls.suite == Suite::Tls13Aes256 || tls.key == Key::Rsa2048,
+                tls.suite == Suite::Tls13Aes256 || tls.key == CertificateKey::Rsa2048,
                 "the suites of TLS 1.2 are those for RSA keys"
             );
         }
@@ -99,16 +101,16 @@ impl Scenario {
     fn check_work(&self) -> anyhow::Result<()> {
         let upstream = &self.upstream;
         self.steady.iter().try_for_each(|work| work.check(&self.listener))?;
-        self.idle.iter().try_for_each(Idle::check)?;
-        self.crowd.iter().try_for_each(Crowd::check)?;
+        self.idle.iter().try_for_each(IdleWork::check)?;
+        self.crowd.iter().try_for_each(CrowdWork::check)?;
         self.queue.iter().try_for_each(|work| work.check(upstream))?;
         self.outage.iter().try_for_each(|work| work.check(upstream))?;
         self.overload.iter().try_for_each(|work| work.check(upstream))?;
         self.slow.iter().try_for_each(|work| work.check(upstream))?;
         self.probes.iter().try_for_each(|work| work.check(upstream))?;
         self.persistence.iter().try_for_each(|work| work.check(upstream))?;
-        self.ladder.iter().try_for_each(Ladder::check)?;
-        self.slow_clients.iter().try_for_each(SlowClients::check)?;
+        self.ladder.iter().try_for_each(LadderWork::check)?;
+        self.slow_clients.iter().try_for_each(SlowClientsWork::check)?;
         self.reload.iter().try_for_each(|work| work.check(upstream))?;
         self.soak.iter().try_for_each(|work| work.check(upstream))?;
         self.unfinished.iter().try_for_each(|work| work.check(&self.listener))
@@ -116,14 +118,14 @@ impl Scenario {
 
     /// Whether all that is asked of the servers is their page.
     fn gets_pages(&self) -> bool {
-        let has_no_tunnels = |idle: &Idle| idle.tunnels.is_none();
-        self.steady.as_ref().is_some_and(Steady::is_of_the_page)
+        let has_no_tunnels = |idle: &IdleWork| idle.tunnels.is_none();
+        self.steady.as_ref().is_some_and(SteadyWork::is_of_the_page)
             || self.idle.as_ref().is_some_and(has_no_tunnels)
             || self.crowd.is_some()
     }
 }
 
-impl Idle {
+impl IdleWork {
     fn check(&self) -> anyhow::Result<()> {
         let rising = self.clients.windows(2).all(|pair| pair[0] < pair[1]);
         ensure!(self.clients.len() >= 2 && rising, "idle clients: two numbers or more, rising");
@@ -139,7 +141,7 @@ impl Idle {
     }
 }
 
-impl Crowd {
+impl CrowdWork {
     fn check(&self) -> anyhow::Result<()> {
         ensure!(!self.clients.is_empty() && !self.tools.is_empty(), "no clients or no tools");
         Ok(())

@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::length;
 use crate::measure::metric::Metric;
-use crate::topology::upstream::Upstream;
+use crate::topology::upstream::UpstreamSetup;
 
 /// The everyday load, with more clients from case to case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Ladder {
+pub struct LadderWork {
     /// Numbers of clients, rising; each is a case. Those for which there are no descriptors give way to the most that fit.
     pub clients: Vec<usize>,
     /// A target with more failed requests than this, in percent, is spared the larger cases.
     pub errors_max: Option<f64>,
 }
 
-impl Ladder {
+impl LadderWork {
     /// The columns of its table.
     pub(super) fn columns(&self) -> Vec<Metric> {
         use Metric as M;
@@ -52,7 +52,7 @@ impl Ladder {
 /// Clients at a constant rate, and others beside them that take and send little at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct SlowClients {
+pub struct SlowClientsWork {
     /// Requests per second of the usual ones.
     pub rate: f64,
     /// How many of them take turns.
@@ -69,7 +69,7 @@ pub struct SlowClients {
     pub pace: u64,
 }
 
-impl SlowClients {
+impl SlowClientsWork {
     /// The columns of its table.
     pub(super) fn columns(&self) -> Vec<Metric> {
         use Metric as M;
@@ -92,7 +92,7 @@ pub(crate) const MANY: u32 = 10;
 /// Clients of three kinds at a constant rate while the target is given one configuration after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Reload {
+pub struct ReloadWork {
     /// Requests per second on kept connections.
     pub rate: f64,
     /// Clients that keep their connections.
@@ -111,7 +111,7 @@ pub struct Reload {
     pub every: Duration,
 }
 
-impl Reload {
+impl ReloadWork {
     /// How long it takes: `every` before the first reload and after the last one.
     pub fn length(&self) -> Duration {
         self.every * (self.times + 1)
@@ -127,7 +127,7 @@ impl Reload {
         [&lost[..], &memory, &[M::Availability, M::P50, M::P99, M::Longest, M::LatenessP99]].concat()
     }
 
-    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+    pub(super) fn check(&self, upstream: &UpstreamSetup) -> anyhow::Result<()> {
         ensure!(self.rate > 0.0 && self.clients > 0 && self.short_rate > 0.0, "no rate or clients");
         ensure!(self.times > 0 && !self.every.is_zero(), "nothing is reloaded");
         ensure!(

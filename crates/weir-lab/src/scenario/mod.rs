@@ -4,8 +4,8 @@
 //! bars its figures must meet. The shipped ones lie in `lab/scenarios/` and are built in (`catalogue`).
 
 pub mod catalogue;
-mod shorter;
-mod expect;
+mod run_length;
+mod expected_duration;
 pub mod steady;
 mod check;
 pub mod bar;
@@ -19,19 +19,19 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::length;
-use crate::load::tool::Tool;
+use crate::load::tool::LoadTool;
 use crate::measure::metric::Metric;
 use crate::target::Traffic;
-use crate::topology::listener::Listener;
+use crate::topology::listener::ListenerSetup;
 use crate::topology::product::Product;
-use crate::topology::target::{Class, Target, Variant};
-use crate::topology::upstream::Upstream;
+use crate::topology::target::{LabTarget, TargetVariant, TuningClass};
+use crate::topology::upstream::UpstreamSetup;
 pub use bar::Bar;
-use clients::{Ladder, Reload, SlowClients};
-pub use shorter::Length;
-use soak::Soak;
-pub use steady::{Rate, Steady};
-use work::{Outage, Overload, Persistence, Probes, Queue, Slow, Unfinished};
+use clients::{LadderWork, ReloadWork, SlowClientsWork};
+pub use run_length::RunLength;
+use soak::SoakWork;
+pub use steady::{RequestRate, SteadyWork};
+use work::{OutageWork, OverloadWork, PersistenceWork, ProbesWork, QueueWork, SlowWork, UnfinishedWork};
 
 /// One scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,48 +48,48 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<String>,
     /// What is compared, in the order of the rounds.
-    pub targets: Vec<Target>,
+    pub targets: Vec<LabTarget>,
     /// What is compared besides, as far as it is installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub optional: Vec<Target>,
+    pub optional: Vec<LabTarget>,
     /// How the targets are configured.
-    pub class: Class,
+    pub class: TuningClass,
     /// Repetition.
     pub rounds: Rounds,
     /// What the targets speak with the clients; without it, HTTP/1.1.
     #[serde(default)]
-    pub listener: Listener,
+    pub listener: ListenerSetup,
     /// The servers, and what the targets do with them; without it, one server.
     #[serde(default)]
-    pub upstream: Upstream,
+    pub upstream: UpstreamSetup,
     /// A steady load of closed-loop or constant-rate clients.
-    pub steady: Option<Steady>,
+    pub steady: Option<SteadyWork>,
     /// Connections that idle.
-    pub idle: Option<Idle>,
+    pub idle: Option<IdleWork>,
     /// Many clients at once, played by several tools.
-    pub crowd: Option<Crowd>,
+    pub crowd: Option<CrowdWork>,
     /// Clients that queue for servers.
-    pub queue: Option<Queue>,
+    pub queue: Option<QueueWork>,
     /// A server that is killed or hangs.
-    pub outage: Option<Outage>,
+    pub outage: Option<OutageWork>,
     /// More requests than the servers can take.
-    pub overload: Option<Overload>,
+    pub overload: Option<OverloadWork>,
     /// A few requests that take long.
-    pub slow: Option<Slow>,
+    pub slow: Option<SlowWork>,
     /// Health checks of many servers.
-    pub probes: Option<Probes>,
+    pub probes: Option<ProbesWork>,
     /// Clients that belong to servers.
-    pub persistence: Option<Persistence>,
+    pub persistence: Option<PersistenceWork>,
     /// Handshakes that never end.
-    pub unfinished: Option<Unfinished>,
+    pub unfinished: Option<UnfinishedWork>,
     /// More and more clients.
-    pub ladder: Option<Ladder>,
+    pub ladder: Option<LadderWork>,
     /// Clients that read and write slowly, beside others.
-    pub slow_clients: Option<SlowClients>,
+    pub slow_clients: Option<SlowClientsWork>,
     /// Targets that are told a new configuration under load.
-    pub reload: Option<Reload>,
+    pub reload: Option<ReloadWork>,
     /// Everything at once, for long.
-    pub soak: Option<Soak>,
+    pub soak: Option<SoakWork>,
     /// What the figures must meet.
     #[serde(default, rename = "bar")]
     pub bars: Vec<Bar>,
@@ -112,7 +112,7 @@ pub struct Rounds {
 /// Idle connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Idle {
+pub struct IdleWork {
     /// Numbers of idle clients at which memory is read; the figure is the slope over them.
     pub clients: Vec<usize>,
     /// Exchanges that others have had with the target before the clients come: what it keeps of the last ones, for a log or whoever
@@ -142,11 +142,11 @@ pub struct Tunnels {
 /// Many clients at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Crowd {
+pub struct CrowdWork {
     /// Numbers of clients.
     pub clients: Vec<usize>,
     /// What plays them.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<LoadTool>,
 }
 
 impl Scenario {
@@ -214,15 +214,15 @@ impl Scenario {
     fn steady_columns(&self) -> Vec<Metric> {
         use Metric as M;
         let mut columns = vec![M::RequestsPerSecond];
-        if self.bars.iter().any(|bar| bar.metric == M::OfDirect) || self.has_variant(Variant::NoReuse) {
+        if self.bars.iter().any(|bar| bar.metric == M::OfDirect) || self.has_variant(TargetVariant::NoReuse) {
             columns.push(M::OfDirect);
         }
         columns.push(if self.is_bulk() { M::CpuPerGib } else { M::CpuPerRequest });
-        if self.has_variant(Variant::NoPersistence) {
+        if self.has_variant(TargetVariant::NoPersistence) {
             columns.push(M::OfNoPersistence);
         }
         columns.extend([M::CpuUser, M::CpuSystem, M::P50, M::P99, M::P999, M::Rss]);
-        if self.has_variant(Variant::NoReuse) {
+        if self.has_variant(TargetVariant::NoReuse) {
             columns.extend([M::OriginConnections, M::TimeWait]);
         }
         if self.steady.as_ref().is_some_and(|steady| steady.rate.is_some()) {
@@ -233,14 +233,14 @@ impl Scenario {
 
     /// Whether bodies are so large that they are what costs.
     pub fn is_bulk(&self) -> bool {
-        self.steady.as_ref().is_some_and(Steady::is_bulk)
+        self.steady.as_ref().is_some_and(SteadyWork::is_bulk)
     }
 
     /// What passes through the targets.
     pub fn traffic(&self) -> Traffic {
         let in_steady = self.steady.as_ref().and_then(|steady| steady.message);
         let in_idle = self.idle.as_ref().and_then(|idle| idle.tunnels);
-        let has_ab = self.crowd.as_ref().is_some_and(|crowd| crowd.tools.contains(&Tool::Ab));
+        let has_ab = self.crowd.as_ref().is_some_and(|crowd| crowd.tools.contains(&LoadTool::Ab));
         Traffic {
             is_bulk: self.is_bulk(),
             upgrades: in_steady.is_some() || in_idle.is_some() || self.is_reloaded(),
@@ -265,11 +265,11 @@ impl Scenario {
         steady || self.crowd.is_some()
     }
 
-    fn has_variant(&self, variant: Variant) -> bool {
+    fn has_variant(&self, variant: TargetVariant) -> bool {
         self.targets.iter().any(|target| target.variant == variant)
     }
 
-    pub(super) fn all_targets(&self) -> impl Iterator<Item = &Target> {
+    pub(super) fn all_targets(&self) -> impl Iterator<Item = &LabTarget> {
         self.targets.iter().chain(&self.optional)
     }
 }

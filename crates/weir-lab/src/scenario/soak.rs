@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::length;
 use crate::measure::metric::Metric;
-use crate::topology::upstream::Upstream;
+use crate::topology::upstream::UpstreamSetup;
 
 /// See the module. The length is that of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Soak {
+pub struct SoakWork {
     /// Requests per second on kept connections.
     pub rate: f64,
     /// Clients that keep their connections; as many post.
@@ -38,7 +38,7 @@ pub struct Soak {
     pub flap_every: Duration,
 }
 
-impl Soak {
+impl SoakWork {
     /// The columns of its table.
     pub(super) fn columns(&self) -> Vec<Metric> {
         use Metric as M;
@@ -54,7 +54,7 @@ impl Soak {
         self.flap_every = self.flap_every.min(length / 10 * 9);
     }
 
-    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+    pub(super) fn check(&self, upstream: &UpstreamSetup) -> anyhow::Result<()> {
         let rates = [self.rate, self.short_rate, self.post_rate, self.messages, self.leaving_rate];
         ensure!(rates.iter().all(|rate| *rate > 0.0), "no rate");
         ensure!(self.clients > 0 && self.tunnels > 0 && self.slow > 0, "no clients, tunnels or slow ones");

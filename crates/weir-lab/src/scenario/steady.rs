@@ -4,8 +4,8 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use super::check::check_message;
-use crate::topology::listener::{Key, Listener, Suite};
-use crate::topology::target::Target;
+use crate::topology::listener::{CertificateKey, ListenerSetup, Suite};
+use crate::topology::target::LabTarget;
 
 /// From here on an answer is counted by its bytes.
 const BULK_MIN: u64 = 1 << 20;
@@ -13,7 +13,7 @@ const BULK_MIN: u64 = 1 << 20;
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Steady {
+pub struct SteadyWork {
     /// Simulated clients.
     pub clients: usize,
     /// Whether a client keeps its connection.
@@ -32,13 +32,13 @@ pub struct Steady {
     /// Clients have a WebSocket tunnel each, and send messages of so many bytes that come back; each counts as a request.
     pub message: Option<usize>,
     /// A constant rate; without it the loop is closed.
-    pub rate: Option<Rate>,
+    pub rate: Option<RequestRate>,
     /// Suites of TLS, each a case of its own, in the place of the listener's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suites: Vec<Suite>,
 }
 
-impl Steady {
+impl SteadyWork {
     /// The page, over and over, for so many clients that keep their connections.
     pub fn of(clients: usize) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Steady {
         self.answer >= BULK_MIN
     }
 
-    pub(super) fn check(&self, listener: &Listener) -> anyhow::Result<()> {
+    pub(super) fn check(&self, listener: &ListenerSetup) -> anyhow::Result<()> {
         ensure!(self.clients > 0, "no clients");
         let is_pair = |cookie: &String| cookie.contains('=') && !cookie.contains(['\r', '\n']);
         ensure!(self.cookie.iter().all(is_pair), "a cookie is a name, `=` and a value");
@@ -80,12 +80,12 @@ impl Steady {
             );
         }
         match self.rate {
-            Some(Rate::Fixed(rate)) => ensure!(rate > 0.0, "the rate is not positive"),
-            Some(Rate::OfPeak { share, .. }) => ensure!(share > 0.0, "the share is not positive"),
+            Some(RequestRate::Fixed(rate)) => ensure!(rate > 0.0, "the rate is not positive"),
+            Some(RequestRate::OfPeak { share, .. }) => ensure!(share > 0.0, "the share is not positive"),
             None => {}
         }
         ensure!(
-            self.suites.is_empty() || listener.tls.is_some_and(|tls| tls.key == Key::Rsa2048),
+            self.suites.is_empty() || listener.tls.is_some_and(|tls| tls.key == CertificateKey::Rsa2048),
             "`suites` are of a listener with `tls` and an RSA key, which all of them can have"
         );
         Ok(())
@@ -95,7 +95,7 @@ impl Steady {
 /// A constant rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields, rename_all_fields = "kebab-case")]
-pub enum Rate {
+pub enum RequestRate {
     /// So many requests per second.
     Fixed(f64),
     /// A share of the closed-loop peak of one target, found at the start of the run.
@@ -103,7 +103,7 @@ pub enum Rate {
         /// The share, 0 to 1.
         share: f64,
         /// Whose peak.
-        of_peak: Target,
+        of_peak: LabTarget,
     },
 }
 

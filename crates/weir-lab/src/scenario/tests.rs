@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Rate, Scenario, catalogue};
+use super::{RequestRate, Scenario, catalogue};
 use crate::measure::metric::Metric;
 
 const SMALL: &str = r#"
@@ -50,7 +50,7 @@ fn a_scenario_says_what_it_says() {
     );
     let steady = scenario.steady.as_ref().unwrap();
     assert!(steady.keep_alive && steady.answer == 612 && steady.body == 0);
-    assert!(matches!(steady.rate, Some(Rate::OfPeak { share, .. }) if share == 0.5));
+    assert!(matches!(steady.rate, Some(RequestRate::OfPeak { share, .. }) if share == 0.5));
     assert_eq!(scenario.targets[1].to_string(), "nginx/no-reuse");
     assert_eq!(scenario.bars[0].metric, Metric::P99);
     assert!(scenario.bars[0].is_met_by(1.0) && !scenario.bars[0].is_met_by(1.01));

@@ -6,13 +6,13 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use crate::length;
-use crate::topology::listener::Listener;
-use crate::topology::upstream::{Balance, Upstream};
+use crate::topology::listener::ListenerSetup;
+use crate::topology::upstream::{BalancePolicy, UpstreamSetup};
 
 /// Clients in a closed loop on servers that work on few requests at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Queue {
+pub struct QueueWork {
     /// Numbers of clients; each is a case.
     pub clients: Vec<usize>,
     /// How long a server works on a request.
@@ -23,7 +23,7 @@ pub struct Queue {
 /// What happens to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub enum ServerOutage {
     /// Its process gets SIGKILL.
     Kill,
     /// It takes connections and requests, and answers none.
@@ -33,9 +33,9 @@ pub enum Event {
 /// A constant rate of requests during which something happens to the last server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Outage {
+pub struct OutageWork {
     /// What happens.
-    pub event: Event,
+    pub event: ServerOutage,
     /// Requests per second.
     pub rate: f64,
     /// Clients that take turns.
@@ -59,7 +59,7 @@ pub struct Outage {
 /// More requests than the servers can take, then few again. The window is the overload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Overload {
+pub struct OverloadWork {
     /// Offered load relative to what the servers can do.
     pub times: f64,
     /// The same afterwards.
@@ -78,7 +78,7 @@ pub struct Overload {
 /// A constant rate of requests of which a few take long, and the same without these.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Slow {
+pub struct SlowWork {
     /// Requests per second.
     pub rate: f64,
     /// Clients that take turns.
@@ -96,7 +96,7 @@ pub struct Slow {
 /// Probes and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Probes {
+pub struct ProbesWork {
     /// The stretch of time of which the fullest is sought.
     #[serde(with = "length")]
     pub bin: Duration,
@@ -105,7 +105,7 @@ pub struct Probes {
 /// Clients that belong to servers, of which the last is removed and returned. How they are known again, the upstream says.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Persistence {
+pub struct PersistenceWork {
     /// Clients, each of which has a name.
     pub clients: usize,
     /// Requests of each, over the whole window.
@@ -124,7 +124,7 @@ pub struct Persistence {
 /// Connections whose TLS handshake never ends, and one client that goes on meanwhile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Unfinished {
+pub struct UnfinishedWork {
     /// Numbers of such connections at which memory is read; the figure is the slope over them.
     pub clients: Vec<usize>,
     /// Rest before each reading.
@@ -134,8 +134,8 @@ pub struct Unfinished {
     pub rate: f64,
 }
 
-impl Unfinished {
-    pub(super) fn check(&self, listener: &Listener) -> anyhow::Result<()> {
+impl UnfinishedWork {
+    pub(super) fn check(&self, listener: &ListenerSetup) -> anyhow::Result<()> {
         let rising = self.clients.windows(2).all(|pair| pair[0] < pair[1]);
         ensure!(self.clients.len() >= 2 && rising, "unfinished clients: two numbers or more, rising");
         ensure!(self.rate > 0.0, "the rate is not positive");
@@ -147,15 +147,15 @@ impl Unfinished {
     }
 }
 
-impl Queue {
-    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+impl QueueWork {
+    pub(super) fn check(&self, upstream: &UpstreamSetup) -> anyhow::Result<()> {
         ensure!(self.clients.iter().all(|clients| *clients > 0) && !self.clients.is_empty(), "no clients");
         check_service(self.service, upstream)
     }
 }
 
-impl Outage {
-    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+impl OutageWork {
+    pub(super) fn check(&self, upstream: &UpstreamSetup) -> anyhow::Result<()> {
         ensure!(self.rate > 0.0 && self.clients > 0 && !self.bodies.is_empty(), "no rate, clients or bodies");
         ensure!(!self.service.is_zero() && !self.length.is_zero(), "a length of time is missing");
         ensure!(upstream.servers > 1 && !upstream.one_process, "the other servers have to be there");
@@ -167,8 +167,8 @@ impl Outage {
     }
 }
 
-impl Overload {
-    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+impl OverloadWork {
+    pub(super) fn check(&self, upstream: &UpstreamSetup) -> anyhow::Result<()> {
         ensure!(self.times > 0.0 && self.then > 0.0, "no load");
         ensure!(
             upstream.queue_timeout.is_some(),
@@ -178,28 +178,28 @@ impl Overload {
     }
 }
 
-impl Slow {
-    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+impl SlowWork {
+    pub(super) fn check(&self, upstream: &UpstreamSetup) -> anyhow::Result<()> {
         ensure!(self.rate > 0.0 && self.clients > 0 && self.one_in > 1, "no rate, clients or others");
         ensure!(self.slow > self.service, "slow is slower than the others");
         check_service(self.service, upstream)
     }
 }
 
-impl Probes {
-    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+impl ProbesWork {
+    pub(super) fn check(&self, upstream: &UpstreamSetup) -> anyhow::Result<()> {
         ensure!(!self.bin.is_zero(), "a bin has a length");
         ensure!(upstream.health.is_some(), "the upstream has no `health`");
         Ok(())
     }
 }
 
-impl Persistence {
-    pub(super) fn check(&self, upstream: &Upstream) -> anyhow::Result<()> {
+impl PersistenceWork {
+    pub(super) fn check(&self, upstream: &UpstreamSetup) -> anyhow::Result<()> {
         ensure!(self.clients > 0 && self.requests > 0, "no clients or requests");
         ensure!(upstream.servers > 1 && !upstream.one_process, "the other servers have to be there");
         ensure!(
-            upstream.persistence_cookie || upstream.balance == Some(Balance::ConsistentHash),
+            upstream.persistence_cookie || upstream.balance == Some(BalancePolicy::ConsistentHash),
             "nothing binds clients to servers: neither `persistence-cookie` nor `consistent-hash`"
         );
         Ok(())
@@ -207,7 +207,7 @@ impl Persistence {
 }
 
 /// Capacity is slots and the time each is taken.
-fn check_service(service: Duration, upstream: &Upstream) -> anyhow::Result<()> {
+fn check_service(service: Duration, upstream: &UpstreamSetup) -> anyhow::Result<()> {
     ensure!(!service.is_zero(), "a request takes some time of its server");
     ensure!(upstream.slots.is_some(), "without `slots` of the upstream its capacity has no limit");
     Ok(())

@@ -7,18 +7,18 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, ValueEnum};
 
 use super::Summary;
-use crate::load::tool::Tool;
+use crate::load::tool::LoadTool;
 use crate::placement::read_cpus;
 use crate::process::Launcher;
 use crate::run::Options;
-use crate::scenario::{Length, Scenario, catalogue};
-use crate::target::search::{Search, SearchArgs};
+use crate::scenario::{RunLength, Scenario, catalogue};
+use crate::target::search::{ProgramSearch, SearchArgs};
 use crate::topology::product::Product;
-use crate::topology::target::Target;
+use crate::topology::target::LabTarget;
 
 /// The suites there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Which {
+enum SuiteName {
     /// Every scenario of `weir-lab list`.
     #[default]
     All,
@@ -31,7 +31,7 @@ enum Which {
 pub(crate) struct SuiteArgs {
     /// Which scenarios.
     #[arg(value_enum, default_value_t)]
-    suite: Which,
+    suite: SuiteName,
     /// Folder for the reports, by default named after the suite; what is there already is not run again.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub(crate) struct SuiteArgs {
     only: Option<Vec<String>>,
     /// Only these targets.
     #[arg(long, value_delimiter = ',')]
-    targets: Option<Vec<Target>>,
+    targets: Option<Vec<LabTarget>>,
     /// Rounds instead of those of each scenario.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -66,7 +66,7 @@ impl SuiteArgs {
     pub(crate) fn run(
         &self,
         launcher: &Launcher,
-        programs: Search,
+        programs: ProgramSearch,
         interrupted: &Arc<AtomicBool>,
     ) -> anyhow::Result<Summary> {
         let options = Options {
@@ -79,7 +79,7 @@ impl SuiteArgs {
             peers_optional: true,
             programs,
             url: None,
-            tool: Tool::Driver,
+            tool: LoadTool::Driver,
             cpus: self.cpus,
             profile: false,
             interrupted: Arc::clone(interrupted),
@@ -87,23 +87,23 @@ impl SuiteArgs {
         super::run(self.scenarios()?, &options, &self.out(), &|line| eprintln!("{line}"))
     }
 
-    fn length(&self) -> Length {
+    fn length(&self) -> RunLength {
         match (self.short, self.trial) {
-            (true, _) => Length::Brief,
-            (_, true) => Length::Trial,
-            _ => Length::Full,
+            (true, _) => RunLength::Brief,
+            (_, true) => RunLength::Trial,
+            _ => RunLength::Full,
         }
     }
 
     fn scenarios(&self) -> anyhow::Result<Vec<Scenario>> {
         let mut scenarios = match (&self.only, self.suite) {
             (Some(names), _) => find(names.iter().map(String::as_str))?,
-            (None, Which::Reports) => find(catalogue::REPORTS.iter().copied())?,
-            (None, Which::All) => catalogue::all()?,
+            (None, SuiteName::Reports) => find(catalogue::REPORTS.iter().copied())?,
+            (None, SuiteName::All) => catalogue::all()?,
         };
-        if self.suite == Which::Reports {
+        if self.suite == SuiteName::Reports {
             // No report is about it.
-            let others = |targets: &mut Vec<Target>| targets.retain(|it| it.product != Product::Caddy);
+            let others = |targets: &mut Vec<LabTarget>| targets.retain(|it| it.product != Product::Caddy);
             scenarios.iter_mut().for_each(|scenario| others(&mut scenario.optional));
         }
         Ok(scenarios)
@@ -111,11 +111,11 @@ impl SuiteArgs {
 
     /// Of each length a folder of its own: a brief run must not stand in the place of a whole one.
     fn out(&self) -> PathBuf {
-        let name = if self.suite == Which::Reports { "suite-reports" } else { "suite-all" };
+        let name = if self.suite == SuiteName::Reports { "suite-reports" } else { "suite-all" };
         let length = match self.length() {
-            Length::Full => "",
-            Length::Brief => "-short",
-            Length::Trial => "-trial",
+            RunLength::Full => "",
+            RunLength::Brief => "-short",
+            RunLength::Trial => "-trial",
         };
         self.out.clone().unwrap_or_else(|| format!("{name}{length}").into())
     }
@@ -132,13 +132,13 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCommand {
         #[command(flatten)]
         args: SuiteArgs,
     }
 
     fn args(line: &str) -> SuiteArgs {
-        Line::parse_from(format!("suite {line}").split_whitespace()).args
+        TestCommand::parse_from(format!("suite {line}").split_whitespace()).args
     }
 
     #[test]

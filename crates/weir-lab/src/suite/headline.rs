@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use weir_stats::{estimate, table};
 
-use super::{Entry, Outcome};
+use super::{SuiteEntry, SuiteOutcome};
 use crate::measure::metric::Metric;
 use crate::report::summary;
 use crate::results::measurement::Measurement;
 use crate::results::run::Run;
 use crate::topology::product::Product;
-use crate::topology::target::{Target, Variant};
+use crate::topology::target::{LabTarget, TargetVariant};
 
 /// The products of the table, in its order.
 pub(super) const PRODUCTS: [Product; 6] =
@@ -20,7 +20,7 @@ pub(super) const PRODUCTS: [Product; 6] =
 
 /// Which of a scenario's cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum CaseChoice {
     /// The only one.
     Only,
     /// The one that is called so.
@@ -31,7 +31,7 @@ enum Which {
 
 /// How a value is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum FigureUnit {
     /// As in the table of its scenario.
     Usual,
     /// Milliseconds, of microseconds.
@@ -46,30 +46,30 @@ enum Shown {
 
 /// One figure of a report.
 #[derive(Debug, Clone, Copy)]
-struct Figure {
+struct QuotedFigure {
     /// What it is, in which unit, and in which report.
     what: &'static str,
     /// How it is measured here.
     how: &'static str,
     scenario: &'static str,
-    case: Which,
+    case: CaseChoice,
     metric: Metric,
-    shown: Shown,
+    shown: FigureUnit,
     /// The variant of targets that is like the report's.
-    variant: Variant,
+    variant: TargetVariant,
     /// The report's own figures, by product.
     theirs: &'static [(Product, &'static str)],
 }
 
 /// A figure that is like its report's in the usual way.
-const USUAL: Figure = Figure {
+const USUAL: QuotedFigure = QuotedFigure {
     what: "",
     how: "",
     scenario: "",
-    case: Which::Only,
+    case: CaseChoice::Only,
     metric: Metric::RequestsPerSecond,
-    shown: Shown::Usual,
-    variant: Variant::Usual,
+    shown: FigureUnit::Usual,
+    variant: TargetVariant::Usual,
     theirs: &[],
 };
 
@@ -82,170 +82,170 @@ const HANGS: &str = "one of eight servers hangs, a probe a second";
 const TUNNELS: &str = "as many tunnels as descriptors allow here, a message of each every 30 s (short: 6 s)";
 
 /// All of them, in the order of the reports.
-const FIGURES: &[Figure] = &[
-    Figure {
+const FIGURES: &[QuotedFigure] = &[
+    QuotedFigure {
         what: "layer 7, kept connections, req/s (000)",
         how: ONE_CORE,
         scenario: "l7-keepalive",
         theirs: &[(Nginx, "31 989"), (Haproxy, "24 066")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "layer 7, short connections, req/s (000)",
         how: ONE_CORE,
         scenario: "l7-short",
         theirs: &[(Nginx, "13 413"), (Haproxy, "24 066")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "layer 4, kept connections, req/s (000)",
         how: ONE_CORE,
         scenario: "l4-keepalive",
         theirs: &[(Nginx, "63 315"), (Haproxy, "66 556")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "layer 4, short connections, req/s (000)",
         how: ONE_CORE,
         scenario: "l4-short",
         theirs: &[(Nginx, "18 479"), (Haproxy, "22 578")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "three 20 ms servers, 30 clients, round robin without a limit, req/s (001)",
         how: "as the report had nginx; 150 is all that the servers can do",
         scenario: "queue-single-slot",
-        case: Which::Named("30 clients"),
-        variant: Variant::RoundRobin,
+        case: CaseChoice::Named("30 clients"),
+        variant: TargetVariant::RoundRobin,
         theirs: &[(Nginx, "162")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "three 20 ms servers, 30 clients, one request each at a time, req/s (001)",
         how: "as the report had HAProxy; nginx has no queue and answers 502 when all are busy",
         scenario: "queue-single-slot",
-        case: Which::Named("30 clients"),
+        case: CaseChoice::Named("30 clients"),
         theirs: &[(Haproxy, "218")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "availability at 500 clients, % (002)",
         how: "siege, as shipped",
         scenario: "burst-500-1000-2000",
-        case: Which::Named("siege, 500 clients"),
+        case: CaseChoice::Named("siege, 500 clients"),
         metric: Metric::Availability,
-        variant: Variant::AsShipped,
+        variant: TargetVariant::AsShipped,
         theirs: &[(Nginx, "100"), (Apache, "100")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "availability at 1 000 clients, % (002)",
         how: "siege, as shipped",
         scenario: "burst-500-1000-2000",
-        case: Which::Named("siege, 1000 clients"),
+        case: CaseChoice::Named("siege, 1000 clients"),
         metric: Metric::Availability,
-        variant: Variant::AsShipped,
+        variant: TargetVariant::AsShipped,
         theirs: &[(Nginx, "87-93"), (Apache, "100")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "availability at 2 000 clients, % (002)",
         how: "siege, as shipped",
         scenario: "burst-500-1000-2000",
-        case: Which::Named("siege, 2000 clients"),
+        case: CaseChoice::Named("siege, 2000 clients"),
         metric: Metric::Availability,
-        variant: Variant::AsShipped,
+        variant: TargetVariant::AsShipped,
         theirs: &[(Nginx, "100"), (Apache, "100")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "layer 7 at 10 000 clients, 32 cores, req/s (003)",
         how: AT_MOST,
         scenario: "ladder",
-        case: Which::Most,
+        case: CaseChoice::Most,
         theirs: &[(Nginx, "520 000"), (Haproxy, "490 000"), (Envoy, "450 000"), (Traefik, "410 000")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "P50, ms (003)",
         how: AT_100,
         scenario: "ladder",
-        case: Which::Named("100 clients"),
+        case: CaseChoice::Named("100 clients"),
         metric: Metric::P50,
-        shown: Shown::Millis,
+        shown: FigureUnit::Millis,
         theirs: &[(Nginx, "0.8"), (Haproxy, "0.9"), (Envoy, "1.1"), (Traefik, "1.2")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "P95, ms (003)",
         how: AT_100,
         scenario: "ladder",
-        case: Which::Named("100 clients"),
+        case: CaseChoice::Named("100 clients"),
         metric: Metric::P95,
-        shown: Shown::Millis,
+        shown: FigureUnit::Millis,
         theirs: &[(Nginx, "1.5"), (Haproxy, "1.7"), (Envoy, "2.0"), (Traefik, "2.2")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "P99, ms (003)",
         how: AT_100,
         scenario: "ladder",
-        case: Which::Named("100 clients"),
+        case: CaseChoice::Named("100 clients"),
         metric: Metric::P99,
-        shown: Shown::Millis,
+        shown: FigureUnit::Millis,
         theirs: &[(Nginx, "2.8"), (Haproxy, "3.2"), (Envoy, "3.5"), (Traefik, "3.8")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "P99.9, ms (003)",
         how: AT_100,
         scenario: "ladder",
-        case: Which::Named("100 clients"),
+        case: CaseChoice::Named("100 clients"),
         metric: Metric::P999,
-        shown: Shown::Millis,
+        shown: FigureUnit::Millis,
         theirs: &[(Nginx, "5.2"), (Haproxy, "5.8"), (Envoy, "6.5"), (Traefik, "7.0")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "health check: probe, ms (003)",
         how: "how far probes are from their interval, mean: what one takes is known to its sender only, so this is another figure",
         scenario: "health-detection",
-        case: Which::Named("GET"),
+        case: CaseChoice::Named("GET"),
         metric: Metric::ProbeOff,
-        shown: Shown::Millis,
+        shown: FigureUnit::Millis,
         theirs: &[(Nginx, "50"), (Haproxy, "45"), (Envoy, "55"), (Traefik, "60")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "health check: failure detected, s (003)",
         how: HANGS,
         scenario: "health-detection",
-        case: Which::Named("GET"),
+        case: CaseChoice::Named("GET"),
         metric: Metric::Detection,
-        shown: Shown::Seconds,
+        shown: FigureUnit::Seconds,
         theirs: &[(Nginx, "3"), (Haproxy, "2"), (Envoy, "3"), (Traefik, "4")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "health check: recovery detected, s (003)",
         how: HANGS,
         scenario: "health-detection",
-        case: Which::Named("GET"),
+        case: CaseChoice::Named("GET"),
         metric: Metric::Recovery,
-        shown: Shown::Seconds,
+        shown: FigureUnit::Seconds,
         theirs: &[(Nginx, "5"), (Haproxy, "4"), (Envoy, "5"), (Traefik, "6")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "health check: CPU, % (003)",
         how: "eight servers, a probe a second of each, nothing else",
         scenario: "health-detection",
-        case: Which::Named("GET"),
+        case: CaseChoice::Named("GET"),
         metric: Metric::TargetCpu,
         theirs: &[(Nginx, "2"), (Haproxy, "3"), (Envoy, "4"), (Traefik, "3")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "WebSocket: tunnels (003)",
         how: "as many as descriptors allow here; no product's own limit was met where all have the same",
         scenario: "websocket-capacity",
@@ -253,16 +253,16 @@ const FIGURES: &[Figure] = &[
         theirs: &[(Nginx, "200 000"), (Haproxy, "180 000"), (Envoy, "160 000"), (Traefik, "150 000")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "WebSocket: KB for each (003)",
         how: "slope of the program's own memory over the number of tunnels",
         scenario: "websocket-capacity",
         metric: Metric::MemoryPerClient,
-        shown: Shown::Kilobytes,
+        shown: FigureUnit::Kilobytes,
         theirs: &[(Nginx, "5"), (Haproxy, "6"), (Envoy, "7"), (Traefik, "8")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "WebSocket: CPU % of 1 000 (003)",
         how: TUNNELS,
         scenario: "websocket-capacity",
@@ -270,22 +270,22 @@ const FIGURES: &[Figure] = &[
         theirs: &[(Nginx, "2"), (Haproxy, "3"), (Envoy, "4"), (Traefik, "3")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "of the direct throughput, server connections not kept, % (004)",
         how: ONE_CORE,
         scenario: "upstream-keepalive",
         metric: Metric::OfDirect,
-        shown: Shown::Percent,
-        variant: Variant::NoReuse,
+        shown: FigureUnit::Percent,
+        variant: TargetVariant::NoReuse,
         theirs: &[(Nginx, "49")],
         ..USUAL
     },
-    Figure {
+    QuotedFigure {
         what: "of the direct throughput, server connections kept, % (004)",
         how: ONE_CORE,
         scenario: "upstream-keepalive",
         metric: Metric::OfDirect,
-        shown: Shown::Percent,
+        shown: FigureUnit::Percent,
         theirs: &[(Nginx, "92")],
         ..USUAL
     },
@@ -293,7 +293,7 @@ const FIGURES: &[Figure] = &[
 
 /// A figure of one product: the report's, and what became of it here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cell {
+pub(super) struct HeadlineCell {
     /// On their machine.
     pub(super) theirs: Option<&'static str>,
     /// Here, or why not.
@@ -302,23 +302,23 @@ pub(super) struct Cell {
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct HeadlineRow {
     /// What the figure is.
     pub(super) what: &'static str,
     /// How it was measured here, with the scenario.
     pub(super) how: String,
     /// By product, in the order of `PRODUCTS`.
-    pub(super) cells: Vec<Cell>,
+    pub(super) cells: Vec<HeadlineCell>,
 }
 
 /// The table, as far as `entries` go; empty when none of its scenarios is among them.
-pub(super) fn lines(entries: &[Entry]) -> Vec<Line> {
-    let by_name: BTreeMap<&str, &Entry> =
+pub(super) fn lines(entries: &[SuiteEntry]) -> Vec<HeadlineRow> {
+    let by_name: BTreeMap<&str, &SuiteEntry> =
         entries.iter().map(|entry| (entry.scenario.name.as_str(), entry)).collect();
     if !FIGURES.iter().any(|figure| by_name.contains_key(figure.scenario)) {
         return Vec::new();
     }
-    let line = |figure: &Figure| Line {
+    let line = |figure: &QuotedFigure| HeadlineRow {
         what: figure.what,
         how: format!("{}: {}", figure.scenario, figure.how),
         cells: PRODUCTS.map(|product| cell(figure, by_name.get(figure.scenario).copied(), product)).into(),
@@ -326,27 +326,27 @@ pub(super) fn lines(entries: &[Entry]) -> Vec<Line> {
     FIGURES.iter().map(line).collect()
 }
 
-fn cell(figure: &Figure, entry: Option<&Entry>, product: Product) -> Cell {
+fn cell(figure: &QuotedFigure, entry: Option<&SuiteEntry>, product: Product) -> HeadlineCell {
     let theirs = figure.theirs.iter().find(|(of, _)| *of == product).map(|(_, value)| *value);
     let ours = match entry.map(|entry| &entry.outcome) {
         None => Err("not run yet".to_owned()),
-        Some(Outcome::Failed(why)) => Err(why.clone()),
-        Some(Outcome::Run(run, _)) => ours(figure, run, product),
+        Some(SuiteOutcome::Failed(why)) => Err(why.clone()),
+        Some(SuiteOutcome::Run(run, _)) => ours(figure, run, product),
     };
-    Cell { theirs, ours }
+    HeadlineCell { theirs, ours }
 }
 
 /// What a cell means that says so.
 pub(super) const VOID: &str = "Void: client or origin was the limit and not the target, so it is no result; in brackets what came through.";
 
 /// The median of the rounds that count, or why there is none.
-fn ours(figure: &Figure, run: &Run, product: Product) -> Result<String, String> {
-    let target = Target { product, variant: figure.variant }.to_string();
+fn ours(figure: &QuotedFigure, run: &Run, product: Product) -> Result<String, String> {
+    let target = LabTarget { product, variant: figure.variant }.to_string();
     let own = run.measurements.iter().filter(|it| it.failure.is_none() && it.target == target);
     let of_case = own.filter(|it| match figure.case {
-        Which::Only => true,
-        Which::Named(name) => it.case == name,
-        Which::Most => run.measurements.iter().all(|other| clients(&other.case) <= clients(&it.case)),
+        CaseChoice::Only => true,
+        CaseChoice::Named(name) => it.case == name,
+        CaseChoice::Most => run.measurements.iter().all(|other| clients(&other.case) <= clients(&it.case)),
     });
     let own: Vec<&Measurement> = of_case.collect();
     let counting: Vec<f64> =
@@ -358,17 +358,17 @@ fn ours(figure: &Figure, run: &Run, product: Product) -> Result<String, String> 
     };
     let value = shown(figure, median);
     let value = if is_void { format!("void ({value})") } else { value };
-    let case = own.last().filter(|_| figure.case == Which::Most).map(|it| it.case.as_str());
+    let case = own.last().filter(|_| figure.case == CaseChoice::Most).map(|it| it.case.as_str());
     Ok(case.map_or_else(|| value.clone(), |case| format!("{value} ({case})")))
 }
 
-fn shown(figure: &Figure, median: f64) -> String {
+fn shown(figure: &QuotedFigure, median: f64) -> String {
     match figure.shown {
-        Shown::Usual => figure.metric.format(median),
-        Shown::Millis => format!("{:.2}", median / 1000.0),
-        Shown::Seconds => format!("{:.1}", median / 1e6),
-        Shown::Kilobytes => format!("{:.1}", median / 1000.0),
-        Shown::Percent => format!("{:.0}", median * 100.0),
+        FigureUnit::Usual => figure.metric.format(median),
+        FigureUnit::Millis => format!("{:.2}", median / 1000.0),
+        FigureUnit::Seconds => format!("{:.1}", median / 1e6),
+        FigureUnit::Kilobytes => format!("{:.1}", median / 1000.0),
+        FigureUnit::Percent => format!("{:.0}", median * 100.0),
     }
 }
 
@@ -397,9 +397,9 @@ fn why_not(run: &Run, target: &str, product: Product) -> String {
 }
 
 /// The table as Markdown.
-pub(super) fn markdown(lines: &[Line]) -> String {
+pub(super) fn markdown(lines: &[HeadlineRow]) -> String {
     let heading = ["figure", "measured here"].into_iter().chain(PRODUCTS.map(Product::name));
-    let row = |line: &Line| {
+    let row = |line: &HeadlineRow| {
         let cells = line.cells.iter().map(|cell| {
             let ours = cell.ours.as_ref().map_or_else(|why| format!("- ({why})"), Clone::clone);
             cell.theirs.map_or_else(|| ours.clone(), |theirs| format!("their machine {theirs}; here {ours}"))
@@ -415,11 +415,11 @@ pub(super) fn markdown(lines: &[Line]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Length, catalogue};
+    use crate::scenario::{RunLength, catalogue};
 
-    fn entry(name: &str, measured: &[(&str, &str, Metric, f64)]) -> Entry {
+    fn entry(name: &str, measured: &[(&str, &str, Metric, f64)]) -> SuiteEntry {
         let scenario = catalogue::find(name).unwrap();
-        let mut run = Run::new(&scenario, crate::suite::tests::machine(), None, Length::Brief);
+        let mut run = Run::new(&scenario, crate::suite::tests::machine(), None, RunLength::Brief);
         for (target, case, metric, value) in measured {
             let (target, case) = ((*target).to_owned(), (*case).to_owned());
             let values = BTreeMap::from([(*metric, *value)]);
@@ -427,7 +427,7 @@ mod tests {
         }
         run.cannot.insert("traefik".to_owned(), "it cannot".to_owned());
         run.notes.push("envoy is not installed and was left out".to_owned());
-        Entry { scenario, outcome: crate::suite::judged(run) }
+        SuiteEntry { scenario, outcome: crate::suite::judged(run) }
     }
 
     #[test]
@@ -437,7 +437,7 @@ mod tests {
             assert!(catalogue::REPORTS.contains(&figure.scenario), "{}", figure.scenario);
             assert!(scenario.columns().contains(&figure.metric), "{}: {:?}", figure.what, figure.metric);
             for (product, _) in figure.theirs {
-                let target = Target { product: *product, variant: figure.variant };
+                let target = LabTarget { product: *product, variant: figure.variant };
                 assert!(scenario.all_targets().any(|it| *it == target), "{}: {target}", figure.what);
                 assert!(PRODUCTS.contains(product));
             }
@@ -448,7 +448,7 @@ mod tests {
     fn what_the_client_limits_is_no_figure() {
         let metric = Metric::RequestsPerSecond;
         let mut entry = entry("l7-short", &[("weir", "", metric, 10.0), ("haproxy", "", metric, 20.0)]);
-        let Outcome::Run(run, _) = &mut entry.outcome else { panic!("it was run") };
+        let SuiteOutcome::Run(run, _) = &mut entry.outcome else { panic!("it was run") };
         run.measurements[1].void.insert(metric);
         let text = markdown(&lines(&[entry]));
         let line = text.lines().find(|line| line.contains("layer 7, short")).unwrap();
@@ -474,8 +474,8 @@ mod tests {
             line.cells[PRODUCTS.iter().position(|it| *it == product).unwrap()].clone()
         };
         let kept = "layer 7, kept";
-        assert_eq!(cell(kept, Nginx), Cell { theirs: Some("31 989"), ours: Ok("40 000".to_owned()) });
-        assert_eq!(cell(kept, Product::Weir), Cell { theirs: None, ours: Ok("50 000".to_owned()) });
+        assert_eq!(cell(kept, Nginx), HeadlineCell { theirs: Some("31 989"), ours: Ok("40 000".to_owned()) });
+        assert_eq!(cell(kept, Product::Weir), HeadlineCell { theirs: None, ours: Ok("50 000".to_owned()) });
         assert_eq!(cell(kept, Envoy).ours, Err("not installed".to_owned()));
         assert_eq!(cell(kept, Traefik).ours, Err("it cannot".to_owned()));
         assert_eq!(cell("layer 7 at 10 000", Nginx).ours, Ok("30 000 (8800 clients)".to_owned()));

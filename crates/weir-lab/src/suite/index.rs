@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Context as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::headline::{self, Cell, Line};
-use super::{Entry, Outcome};
+use super::headline::{self, HeadlineCell, HeadlineRow};
+use super::{SuiteEntry, SuiteOutcome};
 use crate::report::html::{STYLE, word};
-use crate::report::verdict::Verdict;
+use crate::report::verdict::BarVerdict;
 use crate::results::run::Run;
 
 /// Its name.
@@ -18,7 +18,7 @@ pub(super) const FILE: &str = "index.html";
 const HEADLINE: &str = "headline.md";
 
 /// Writes the page about `entries`, of `count` in all.
-pub(super) fn write(root: &Path, entries: &[Entry], count: usize) -> anyhow::Result<()> {
+pub(super) fn write(root: &Path, entries: &[SuiteEntry], count: usize) -> anyhow::Result<()> {
     let lines = headline::lines(entries);
     if !lines.is_empty() {
         let text = headline::markdown(&lines);
@@ -28,11 +28,11 @@ pub(super) fn write(root: &Path, entries: &[Entry], count: usize) -> anyhow::Res
     std::fs::write(root.join(FILE), page).with_context(|| format!("cannot write {FILE}"))
 }
 
-fn page(entries: &[Entry], lines: &[Line], count: usize) -> Markup {
-    let done = entries.iter().filter(|entry| matches!(entry.outcome, Outcome::Run(..))).count();
+fn page(entries: &[SuiteEntry], lines: &[HeadlineRow], count: usize) -> Markup {
+    let done = entries.iter().filter(|entry| matches!(entry.outcome, SuiteOutcome::Run(..))).count();
     let caveat = entries.iter().find_map(|entry| match &entry.outcome {
-        Outcome::Run(run, _) => run.caveat(),
-        Outcome::Failed(_) => None,
+        SuiteOutcome::Run(run, _) => run.caveat(),
+        SuiteOutcome::Failed(_) => None,
     });
     html! {
         (DOCTYPE)
@@ -60,7 +60,7 @@ fn page(entries: &[Entry], lines: &[Line], count: usize) -> Markup {
 }
 
 /// The figures that the reports name.
-fn figures(lines: &[Line]) -> Markup {
+fn figures(lines: &[HeadlineRow]) -> Markup {
     html! {
         section {
             h2 { "The figures of the field reports, and the same measured here" }
@@ -87,7 +87,7 @@ fn figures(lines: &[Line]) -> Markup {
     }
 }
 
-fn figure(cell: &Cell) -> Markup {
+fn figure(cell: &HeadlineCell) -> Markup {
     html! {
         @match &cell.ours {
             Ok(value) => { (value) }
@@ -97,17 +97,17 @@ fn figure(cell: &Cell) -> Markup {
     }
 }
 
-fn section(entry: &Entry) -> Markup {
+fn section(entry: &SuiteEntry) -> Markup {
     let name = &entry.scenario.name;
     html! {
         section {
             h2 { (entry.scenario.question) }
             @match &entry.outcome {
-                Outcome::Run(run, verdicts) => {
+                SuiteOutcome::Run(run, verdicts) => {
                     (answers(run, verdicts))
                     p { a href={ (name) "/report.html" } { (name) ": figures, plots, configurations" } }
                 }
-                Outcome::Failed(why) => {
+                SuiteOutcome::Failed(why) => {
                     ul.verdicts { li.missed { strong.mark { "Failed" } " " (why) } }
                     p.where { (name) }
                 }
@@ -116,7 +116,7 @@ fn section(entry: &Entry) -> Markup {
     }
 }
 
-fn answers(run: &Run, verdicts: &[Verdict]) -> Markup {
+fn answers(run: &Run, verdicts: &[BarVerdict]) -> Markup {
     html! {
         ul.verdicts {
             @for verdict in verdicts {

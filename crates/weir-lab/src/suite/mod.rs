@@ -13,29 +13,29 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::clock;
-use crate::report::verdict::{Verdict, verdicts};
+use crate::report::verdict::{BarVerdict, verdicts};
 use crate::report::{folder, summary};
 use crate::results::run::Run;
 use crate::run::{self, Options};
-use crate::scenario::{Length, Scenario};
+use crate::scenario::{RunLength, Scenario};
 use crate::target::search::{self, Catalogue};
 
 pub(crate) use command::SuiteArgs;
 
 /// What became of one scenario.
 #[derive(Debug)]
-enum Outcome {
+enum SuiteOutcome {
     /// It was run, now or before. Judged once, for the intervals of its ratios take their time.
-    Run(Box<Run>, Vec<Verdict>),
+    Run(Box<Run>, Vec<BarVerdict>),
     /// It could not be run.
     Failed(String),
 }
 
 /// One scenario of a suite and what became of it.
 #[derive(Debug)]
-struct Entry {
+struct SuiteEntry {
     scenario: Scenario,
-    outcome: Outcome,
+    outcome: SuiteOutcome,
 }
 
 /// What a suite came to.
@@ -69,7 +69,7 @@ pub fn run(
         .filter(|(_, before)| before.is_none())
         .map(|(scenario, _)| expected(scenario, options, &products))
         .collect();
-    let (count, mut pace) = (scenarios.len(), Pace::default());
+    let (count, mut pace) = (scenarios.len(), SuitePace::default());
     tell(&format!(
         "{count} scenarios, of which {} are to be run: about {}",
         left.len(),
@@ -94,7 +94,7 @@ pub fn run(
                 let (start, expected) = (clock::now(), left.remove(0));
                 let outcome = run_one(&scenario, options, root);
                 // What a machine needs besides, the others will need as well; a scenario that failed at once says nothing.
-                if matches!(outcome, Outcome::Run(..)) {
+                if matches!(outcome, SuiteOutcome::Run(..)) {
                     pace.spent += start.elapsed();
                     pace.thought += expected;
                 }
@@ -102,10 +102,10 @@ pub fn run(
             }
         };
         anyhow::ensure!(!options.is_interrupted(), "interrupted; the same command goes on with {name}");
-        if let Outcome::Failed(why) = &outcome {
+        if let SuiteOutcome::Failed(why) = &outcome {
             tell(&format!("{name} could not be run: {why}"));
         }
-        entries.push(Entry { scenario, outcome });
+        entries.push(SuiteEntry { scenario, outcome });
         // After each, so that there is a page however far it comes.
         index::write(root, &entries, count)?;
     }
@@ -114,12 +114,12 @@ pub fn run(
 
 /// What this machine has needed so far, and what was thought that it would.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pace {
+struct SuitePace {
     spent: Duration,
     thought: Duration,
 }
 
-impl Pace {
+impl SuitePace {
     /// How many times as long as was thought; 1 as long as nothing is known.
     fn ratio(self) -> f64 {
         if self.thought.is_zero() { 1.0 } else { self.spent.as_secs_f64() / self.thought.as_secs_f64() }
@@ -153,12 +153,12 @@ fn told(times: &[Duration], pace: f64) -> String {
 }
 
 /// A run of the same scenario that is there already, unless it was of the other length.
-fn of_before(root: &Path, scenario: &Scenario, length: Length) -> Option<Run> {
+fn of_before(root: &Path, scenario: &Scenario, length: RunLength) -> Option<Run> {
     let run = folder::load(&root.join(&scenario.name)).ok()?;
-    (run.short == (length == Length::Trial) && run.brief == (length == Length::Brief)).then_some(run)
+    (run.short == (length == RunLength::Trial) && run.brief == (length == RunLength::Brief)).then_some(run)
 }
 
-fn run_one(scenario: &Scenario, options: &Options, root: &Path) -> Outcome {
+fn run_one(scenario: &Scenario, options: &Options, root: &Path) -> SuiteOutcome {
     let folder = root.join(&scenario.name);
     let saved = run::run(scenario, options).and_then(|run| {
         folder::save_as(&run, &folder).context("cannot save the run")?;
@@ -166,29 +166,31 @@ fn run_one(scenario: &Scenario, options: &Options, root: &Path) -> Outcome {
     });
     match saved {
         Ok(run) => judged(run),
-        Err(error) => Outcome::Failed(format!("{error:#}")),
+        Err(error) => SuiteOutcome::Failed(format!("{error:#}")),
     }
 }
 
-fn judged(run: Run) -> Outcome {
+fn judged(run: Run) -> SuiteOutcome {
     let verdicts = verdicts(&run, &summary::rows(&run));
-    Outcome::Run(Box::new(run), verdicts)
+    SuiteOutcome::Run(Box::new(run), verdicts)
 }
 
-fn failures(entries: &[Entry]) -> usize {
+fn failures(entries: &[SuiteEntry]) -> usize {
     entries
         .iter()
         .map(|entry| match &entry.outcome {
-            Outcome::Run(run, _) => run.failed.len(),
-            Outcome::Failed(_) => 1,
+            SuiteOutcome::Run(run, _) => run.failed.len(),
+            SuiteOutcome::Failed(_) => 1,
         })
         .sum()
 }
 
-fn missed(entries: &[Entry]) -> usize {
-    let of_entry = |entry: &Entry| match &entry.outcome {
-        Outcome::Run(_, verdicts) => verdicts.iter().filter(|verdict| verdict.is_met == Some(false)).count(),
-        Outcome::Failed(_) => 0,
+fn missed(entries: &[SuiteEntry]) -> usize {
+    let of_entry = |entry: &SuiteEntry| match &entry.outcome {
+        SuiteOutcome::Run(_, verdicts) => {
+            verdicts.iter().filter(|verdict| verdict.is_met == Some(false)).count()
+        }
+        SuiteOutcome::Failed(_) => 0,
     };
     entries.iter().map(of_entry).sum()
 }
@@ -216,12 +218,12 @@ mod tests {
     fn what_is_there_is_not_run_again() {
         let root = tempfile::tempdir().unwrap();
         let scenario = catalogue::find("l7-keepalive").unwrap();
-        assert!(of_before(root.path(), &scenario, Length::Trial).is_none());
-        let run = Run::new(&scenario, machine(), None, Length::Trial);
+        assert!(of_before(root.path(), &scenario, RunLength::Trial).is_none());
+        let run = Run::new(&scenario, machine(), None, RunLength::Trial);
         folder::save_as(&run, &root.path().join("l7-keepalive")).unwrap();
-        assert_eq!(of_before(root.path(), &scenario, Length::Trial), Some(run));
+        assert_eq!(of_before(root.path(), &scenario, RunLength::Trial), Some(run));
         assert!(
-            of_before(root.path(), &scenario, Length::Brief).is_none(),
+            of_before(root.path(), &scenario, RunLength::Brief).is_none(),
             "a trial does not stand for a brief run"
         );
     }
@@ -243,11 +245,11 @@ mod tests {
     fn the_page_has_every_scenario_with_its_answer() {
         let root = tempfile::tempdir().unwrap();
         let [one, other] = ["l7-keepalive", "l7-short"].map(|name| catalogue::find(name).unwrap());
-        let mut run = Run::new(&one, machine(), None, Length::Trial);
+        let mut run = Run::new(&one, machine(), None, RunLength::Trial);
         run.failed.insert("nginx".to_owned(), "it <died>".to_owned());
         let entries = [
-            Entry { scenario: one.clone(), outcome: judged(run) },
-            Entry { scenario: other.clone(), outcome: Outcome::Failed("no CPU".to_owned()) },
+            SuiteEntry { scenario: one.clone(), outcome: judged(run) },
+            SuiteEntry { scenario: other.clone(), outcome: SuiteOutcome::Failed("no CPU".to_owned()) },
         ];
         index::write(root.path(), &entries, 3).unwrap();
         let page = std::fs::read_to_string(root.path().join(index::FILE)).unwrap();

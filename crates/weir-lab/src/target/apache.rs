@@ -3,19 +3,19 @@
 //! Tuned by the pages of its documentation about `mpm_event`, `mod_proxy`, `mod_proxy_balancer`, `mod_proxy_hcheck`, `mod_ssl` and
 //! `core`; as shipped follows Debian's `apache2.conf` with what it enables that has a part in every request.
 
-use super::{Branch, Certificate, Description, Extra, HEALTH_PATH, Rendered};
-use crate::topology::product::Cannot;
-use crate::topology::upstream::Balance;
+use super::{Description, HEALTH_PATH, PathBranch, ReloadableParts, Rendered, TargetCertificate};
+use crate::topology::product::Unsupported;
+use crate::topology::upstream::BalancePolicy;
 
 /// Threads of its default configuration altogether: 16 processes of 25.
 const THREADS: u64 = 400;
 
-pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Unsupported> {
     if description.is_tcp() {
-        return Err(Cannot("passes no plain TCP"));
+        return Err(Unsupported("passes no plain TCP"));
     }
-    if description.balance() == Some(Balance::ConsistentHash) {
-        return Err(Cannot("has no hash among its ways to choose a server"));
+    if description.balance() == Some(BalancePolicy::ConsistentHash) {
+        return Err(Unsupported("has no hash among its ways to choose a server"));
     }
     let text = [
         process(description),
@@ -145,7 +145,9 @@ BrowserMatch \"Mozilla/2\" nokeepalive
 }
 
 fn tls(description: &Description<'_>) -> String {
-    let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    let Some(TargetCertificate { certificate, key, .. }) = description.certificate else {
+        return String::new();
+    };
     let dir = description.dir.display();
     let options = if description.is_tuned() {
         // TLS 1.2 and 1.3 and tickets are the defaults of the program.
@@ -183,13 +185,13 @@ fn has_balancer(description: &Description<'_>) -> bool {
         || description.balance().is_some()
         || description.upstream.health.is_some()
         || description.has_persistence_cookie()
-        || *description.extra != Extra::default()
+        || *description.extra != ReloadableParts::default()
 }
 
 /// How a server is chosen: its word for it, and the module.
 fn balancer(description: &Description<'_>) -> (&'static str, &'static [&'static str]) {
     match description.balance() {
-        Some(Balance::LeastRequests) => ("bybusyness", &["lbmethod_bybusyness"]),
+        Some(BalancePolicy::LeastRequests) => ("bybusyness", &["lbmethod_bybusyness"]),
         // Its default as well.
         _ => ("byrequests", &["lbmethod_byrequests"]),
     }
@@ -198,7 +200,7 @@ fn balancer(description: &Description<'_>) -> (&'static str, &'static [&'static 
 /// Paths with servers of their own. The first line that fits wins, so they come before the one for everything.
 fn branches(description: &Description<'_>) -> String {
     let options = if description.traffic.upgrades { " upgrade=websocket" } else { "" };
-    let line = |Branch { path, name, servers }: &Branch| {
+    let line = |PathBranch { path, name, servers }: &PathBranch| {
         let member = |addr| format!("    BalancerMember \"http://{addr}\"{options}\n");
         let members: String = servers.iter().map(member).collect();
         let (method, _) = balancer(description);

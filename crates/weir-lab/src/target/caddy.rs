@@ -4,20 +4,21 @@
 //! shipped is the one line that its quick start shows, and every other value is its default.
 
 use super::description::{GO_ON_ONE_CPU, go_on_one_cpu};
-use super::{Certificate, Description, HEALTH_PATH, Rendered};
-use crate::topology::product::Cannot;
-use crate::topology::upstream::{Balance, CLIENT_HEADER};
+use super::{Description, HEALTH_PATH, Rendered, TargetCertificate};
+use crate::topology::product::Unsupported;
+use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER};
 
-pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Unsupported> {
     if description.is_tcp() {
-        return Err(Cannot("passes no plain TCP: that is a plugin which its releases lack"));
+        return Err(Unsupported("passes no plain TCP: that is a plugin which its releases lack"));
     }
     let Description { listen, dir, .. } = description;
     let scheme = if description.certificate.is_some() { "https" } else { "http" };
-    let tls = description.certificate.map_or_else(String::new, |Certificate { certificate, key, .. }| {
-        // TLS 1.2 and 1.3 and tickets are the defaults.
-        format!("\ttls {} {}\n", certificate.display(), key.display())
-    });
+    let tls =
+        description.certificate.map_or_else(String::new, |TargetCertificate { certificate, key, .. }| {
+            // TLS 1.2 and 1.3 and tickets are the defaults.
+            format!("\ttls {} {}\n", certificate.display(), key.display())
+        });
     let cpu = if description.is_tuned() { GO_ON_ONE_CPU } else { "" };
     let text = format!(
         "{cpu}{{
@@ -90,9 +91,9 @@ fn balance(description: &Description<'_>) -> String {
         text.push_str("\t\tlb_policy cookie SRV\n");
     } else {
         match description.balance() {
-            Some(Balance::LeastRequests) => text.push_str("\t\tlb_policy least_conn\n"),
-            Some(Balance::RoundRobin) => text.push_str("\t\tlb_policy round_robin\n"),
-            Some(Balance::ConsistentHash) => {
+            Some(BalancePolicy::LeastRequests) => text.push_str("\t\tlb_policy least_conn\n"),
+            Some(BalancePolicy::RoundRobin) => text.push_str("\t\tlb_policy round_robin\n"),
+            Some(BalancePolicy::ConsistentHash) => {
                 text.push_str(&format!("\t\tlb_policy header {CLIENT_HEADER}\n"));
             }
             None => {}

@@ -9,14 +9,14 @@ use anyhow::Context as _;
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
 use rustls::pki_types::CertificateDer;
 
-use crate::topology::listener::Key;
+use crate::topology::listener::CertificateKey;
 
 /// The name it is for.
 pub const NAME: &str = "weir-lab.test";
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub struct Certificate {
+pub struct TargetCertificate {
     /// The file of the certificate (PEM).
     pub certificate: PathBuf,
     /// The file of its key (PEM).
@@ -27,16 +27,16 @@ pub struct Certificate {
     pub der: CertificateDer<'static>,
 }
 
-impl Certificate {
+impl TargetCertificate {
     /// Makes one in `dir`.
     ///
     /// # Errors
     /// When it cannot be made or written.
-    pub fn make(key: Key, dir: &Path) -> anyhow::Result<Self> {
+    pub fn make(key: CertificateKey, dir: &Path) -> anyhow::Result<Self> {
         let pair = match key {
-            Key::EcdsaP256 => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
+            CertificateKey::EcdsaP256 => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
             // 2048 bits, unless told otherwise.
-            Key::Rsa2048 => KeyPair::generate_for(&PKCS_RSA_SHA256),
+            CertificateKey::Rsa2048 => KeyPair::generate_for(&PKCS_RSA_SHA256),
         };
         let pair = pair.context("no key")?;
         let made = CertificateParams::new(vec![NAME.to_owned()])?.self_signed(&pair)?;

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Certificate;
-use crate::topology::listener::{Listener, Protocol};
-use crate::topology::target::{Class, Variant};
-use crate::topology::upstream::{Balance, Upstream};
+use super::TargetCertificate;
+use crate::topology::listener::{ListenerProtocol, ListenerSetup};
+use crate::topology::target::{TargetVariant, TuningClass};
+use crate::topology::upstream::{BalancePolicy, UpstreamSetup};
 
 /// What passes through a target, as far as its documentation has advice for that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Traffic {
 
 /// How many connections a target must have room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct ConnectionRoom {
     /// Of clients, at once.
     pub clients: u64,
     /// Of servers, where each client has one of its own; otherwise 0, and some hundred are enough.
@@ -37,21 +37,21 @@ pub struct Description<'a> {
     /// Where it takes requests.
     pub listen: SocketAddr,
     /// What it speaks there.
-    pub listener: &'a Listener,
+    pub listener: &'a ListenerSetup,
     /// The servers it sends them to.
     pub servers: &'a [SocketAddr],
     /// What it is to do with these.
-    pub upstream: &'a Upstream,
+    pub upstream: &'a UpstreamSetup,
     /// How it is configured.
-    pub class: Class,
+    pub class: TuningClass,
     /// How that differs.
-    pub variant: Variant,
+    pub variant: TargetVariant,
     /// What passes.
     pub traffic: Traffic,
     /// Connections it must have room for.
-    pub room: Room,
+    pub room: ConnectionRoom,
     /// What it shows clients that speak TLS; without it, they do not.
-    pub certificate: Option<&'a Certificate>,
+    pub certificate: Option<&'a TargetCertificate>,
     /// The file of nginx's stream module, where that is not part of the program.
     pub stream_module: Option<&'a Path>,
     /// The folder of Apache's modules, where they are not part of the program.
@@ -61,23 +61,23 @@ pub struct Description<'a> {
     /// A folder for its files.
     pub dir: &'a Path,
     /// What else it is told.
-    pub extra: &'a Extra,
+    pub extra: &'a ReloadableParts,
 }
 
 /// What a target is told besides, where changes of its configuration are what is measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extra {
+pub struct ReloadableParts {
     /// The share of each server, in their order; empty: the same for all.
     pub weights: Vec<u32>,
     /// Paths with servers of their own.
-    pub branches: Vec<Branch>,
+    pub branches: Vec<PathBranch>,
     /// Where it is to say how it is; only Weir has such a place. It takes over the ids of requests then.
     pub admin: Option<SocketAddr>,
 }
 
 /// A path whose requests go to servers of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Branch {
+pub struct PathBranch {
     /// What such paths begin with.
     pub path: &'static str,
     /// A word for it.
@@ -93,9 +93,9 @@ impl Description<'_> {
     }
 
     /// How a server is chosen; `None` leaves it to the product.
-    pub(super) fn balance(&self) -> Option<Balance> {
+    pub(super) fn balance(&self) -> Option<BalancePolicy> {
         match self.variant {
-            Variant::RoundRobin => Some(Balance::RoundRobin),
+            TargetVariant::RoundRobin => Some(BalancePolicy::RoundRobin),
             _ => self.upstream.balance,
         }
     }
@@ -107,7 +107,7 @@ impl Description<'_> {
 
     /// How many requests each server may have at once.
     pub(super) fn max_requests(&self) -> Option<u32> {
-        self.upstream.max_requests.filter(|_| self.variant != Variant::RoundRobin)
+        self.upstream.max_requests.filter(|_| self.variant != TargetVariant::RoundRobin)
     }
 
     /// The servers, each with its share where they have such.
@@ -117,17 +117,17 @@ impl Description<'_> {
 
     /// Whether it is to pass bytes and look at none.
     pub(super) fn is_tcp(&self) -> bool {
-        self.listener.protocol == Protocol::Tcp
+        self.listener.protocol == ListenerProtocol::Tcp
     }
 
     /// Whether it is tuned by its documentation.
     pub(super) fn is_tuned(&self) -> bool {
-        self.class == Class::Tuned
+        self.class == TuningClass::Tuned
     }
 
     /// Whether connections to servers are kept for the next request.
     pub(super) fn reuses(&self) -> bool {
-        self.variant != Variant::NoReuse
+        self.variant != TargetVariant::NoReuse
     }
 }
 

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use super::{Certificate, Description, HEALTH_PATH, Rendered};
-use crate::topology::upstream::{Balance, CLIENT_HEADER};
+use super::{Description, HEALTH_PATH, Rendered, TargetCertificate};
+use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER};
 
 /// Where the types of its extensions are named.
 const TYPE: &str = "\"@type\": type.googleapis.com/envoy.extensions";
@@ -141,7 +141,7 @@ fn route(description: &Description<'_>, repeats: &str) -> String {
 ",
         );
     }
-    if description.balance() == Some(Balance::ConsistentHash) {
+    if description.balance() == Some(BalancePolicy::ConsistentHash) {
         text.push_str(&format!(
             "                  hash_policy:\n                  - header: {{ header_name: {CLIENT_HEADER} }}\n"
         ));
@@ -194,7 +194,9 @@ fn cookie(description: &Description<'_>) -> String {
 
 /// TLS 1.2 and 1.3 and tickets are the defaults.
 fn tls(description: &Description<'_>) -> String {
-    let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    let Some(TargetCertificate { certificate, key, .. }) = description.certificate else {
+        return String::new();
+    };
     let limit = description.handshake_timeout().map_or_else(String::new, |limit| {
         format!("      transport_socket_connect_timeout: {}\n", seconds(limit))
     });
@@ -242,7 +244,7 @@ fn cluster(description: &Description<'_>) -> String {
 fn balance(description: &Description<'_>) -> String {
     match description.balance() {
         // Not without the limit: a server that is gone has the fewest requests, and each retry would find it again.
-        Some(Balance::LeastRequests) if description.is_tuned() && description.max_requests().is_some() => format!(
+        Some(BalancePolicy::LeastRequests) if description.is_tuned() && description.max_requests().is_some() => format!(
             "    # All servers are looked at, so that none waits while another is free; by default two, drawn at random.
     load_balancing_policy:
       policies:
@@ -253,9 +255,9 @@ fn balance(description: &Description<'_>) -> String {
             selection_method: FULL_SCAN
 "
         ),
-        Some(Balance::LeastRequests) => "    lb_policy: LEAST_REQUEST\n".to_owned(),
-        Some(Balance::RoundRobin) => "    lb_policy: ROUND_ROBIN\n".to_owned(),
-        Some(Balance::ConsistentHash) => "    lb_policy: RING_HASH\n".to_owned(),
+        Some(BalancePolicy::LeastRequests) => "    lb_policy: LEAST_REQUEST\n".to_owned(),
+        Some(BalancePolicy::RoundRobin) => "    lb_policy: ROUND_ROBIN\n".to_owned(),
+        Some(BalancePolicy::ConsistentHash) => "    lb_policy: RING_HASH\n".to_owned(),
         None => String::new(),
     }
 }

@@ -4,9 +4,9 @@
 
 use std::net::SocketAddr;
 
-use super::{Branch, Description, HEALTH_PATH, Rendered, Traffic};
-use crate::topology::target::Variant;
-use crate::topology::upstream::{Balance, CLIENT_HEADER};
+use super::{Description, HEALTH_PATH, PathBranch, Rendered, Traffic};
+use crate::topology::target::TargetVariant;
+use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER};
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
     let text = match (description.is_tuned(), description.is_tcp()) {
@@ -88,7 +88,7 @@ backend origin
 /// Paths with servers of their own: the rules that choose them, and their backends.
 fn branches(description: &Description<'_>) -> (String, String) {
     let (mut rules, mut backends) = (String::new(), String::new());
-    for Branch { path, name, servers } in &description.extra.branches {
+    for PathBranch { path, name, servers } in &description.extra.branches {
         rules.push_str(&format!("    use_backend {name} if {{ path_beg {path} }}\n"));
         backends.push_str(&format!("\nbackend {name}\n"));
         for (number, addr) in (1..).zip(servers) {
@@ -124,7 +124,7 @@ fn traffic(description: &Description<'_>) -> &'static str {
     let Traffic { is_bulk, upgrades, .. } = description.traffic;
     match (upgrades, is_bulk) {
         (true, _) => "    # Tunnels must not be closed between two heartbeats.\n    timeout tunnel 300s\n",
-        (_, true) if description.variant != Variant::Copying => BULK,
+        (_, true) if description.variant != TargetVariant::Copying => BULK,
         _ => "",
     }
 }
@@ -158,9 +158,9 @@ backend origin
 fn backend(description: &Description<'_>) -> String {
     let upstream = description.upstream;
     let mut text = match description.balance() {
-        Some(Balance::LeastRequests) => "    balance leastconn\n".to_owned(),
-        Some(Balance::RoundRobin) => "    balance roundrobin\n".to_owned(),
-        Some(Balance::ConsistentHash) => format!(
+        Some(BalancePolicy::LeastRequests) => "    balance leastconn\n".to_owned(),
+        Some(BalancePolicy::RoundRobin) => "    balance roundrobin\n".to_owned(),
+        Some(BalancePolicy::ConsistentHash) => format!(
             "    # The manual: with `consistent`, few keys move when a server comes or goes; avalanche for keys that are much alike.\n    \
              balance hdr({CLIENT_HEADER})\n    hash-type consistent sdbm avalanche\n"
         ),

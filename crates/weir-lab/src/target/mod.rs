@@ -19,25 +19,27 @@ mod version;
 #[cfg(test)]
 mod tests;
 
-pub use certificate::Certificate;
-pub use description::{Branch, Description, Extra, HEALTH_PATH, Rendered, Room, Traffic};
+pub use certificate::TargetCertificate;
+pub use description::{
+    ConnectionRoom, Description, HEALTH_PATH, PathBranch, ReloadableParts, Rendered, Traffic,
+};
 pub use relay::SLOWER;
-pub use search::Search;
-pub use url::Url;
+pub use search::ProgramSearch;
+pub use url::TargetUrl;
 pub use weir::admin_socket;
 
-use crate::topology::product::{Cannot, Product};
+use crate::topology::product::{Product, Unsupported};
 
 /// The words of `product` for `description`.
 ///
 /// # Errors
 /// What of it the product cannot do.
-pub fn render(product: Product, description: &Description<'_>) -> Result<Rendered, Cannot> {
-    let is_plain = *description.extra == Extra::default();
+pub fn render(product: Product, description: &Description<'_>) -> Result<Rendered, Unsupported> {
+    let is_plain = *description.extra == ReloadableParts::default();
     match product {
-        Product::Direct | Product::Url => Err(Cannot("it is not started by the lab")),
+        Product::Direct | Product::Url => Err(Unsupported("it is not started by the lab")),
         Product::Envoy | Product::Caddy | Product::Relay if !is_plain => {
-            Err(Cannot("is told nothing about weights and paths by the lab"))
+            Err(Unsupported("is told nothing about weights and paths by the lab"))
         }
         Product::Weir => Ok(weir::render(description)),
         Product::Nginx => nginx::render(description),

@@ -3,13 +3,15 @@
 //! Tuned by its documentation (ngx_core, ngx_http_core, ngx_http_upstream, ngx_http_proxy and ngx_stream modules, and its page
 //! about WebSocket); as shipped follows Debian's `nginx.conf`.
 
-use super::{Branch, Certificate, Description, Rendered, Traffic};
-use crate::topology::product::Cannot;
-use crate::topology::upstream::{Balance, CLIENT_HEADER};
+use super::{Description, PathBranch, Rendered, TargetCertificate, Traffic};
+use crate::topology::product::Unsupported;
+use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER};
 
-pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Unsupported> {
     if description.has_persistence_cookie() {
-        return Err(Cannot("binds clients by a cookie in its commercial version, and since 1.29.6, only"));
+        return Err(Unsupported(
+            "binds clients by a cookie in its commercial version, and since 1.29.6, only",
+        ));
     }
     let dir = description.dir.display();
     let text = match (description.is_tuned(), description.is_tcp()) {
@@ -104,7 +106,7 @@ http {{
 /// Paths with servers of their own: their upstreams, with the lines on `reuse`, and their locations, with those on how they are spoken to.
 fn branches(description: &Description<'_>, reuse: &str, to_server: &str) -> (String, String) {
     let (mut upstreams, mut locations) = (String::new(), String::new());
-    for Branch { path, name, servers } in &description.extra.branches {
+    for PathBranch { path, name, servers } in &description.extra.branches {
         let servers: String = servers.iter().map(|addr| format!("        server {addr};\n")).collect();
         upstreams.push_str(&format!("    upstream {name} {{\n{servers}{reuse}    }}\n\n"));
         locations.push_str(&format!(
@@ -167,7 +169,9 @@ fn to_server(description: &Description<'_>, has_limit: bool) -> String {
 
 /// TLS by its page about HTTPS servers.
 fn tls(description: &Description<'_>) -> String {
-    let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    let Some(TargetCertificate { certificate, key, .. }) = description.certificate else {
+        return String::new();
+    };
     let handshake = handshake(description);
     format!(
         "{handshake}        ssl_certificate {};
@@ -243,12 +247,12 @@ stream {{
 /// The servers, one a line, and how one is chosen. It has no active checks and no queue.
 fn servers(description: &Description<'_>) -> String {
     let mut text = match description.balance() {
-        Some(Balance::LeastRequests) => "        least_conn;\n".to_owned(),
-        Some(Balance::ConsistentHash) => format!(
+        Some(BalancePolicy::LeastRequests) => "        least_conn;\n".to_owned(),
+        Some(BalancePolicy::ConsistentHash) => format!(
             "        # Ketama: few keys move when a server comes or goes.\n        hash $http_{} consistent;\n",
             CLIENT_HEADER.to_ascii_lowercase().replace('-', "_")
         ),
-        Some(Balance::RoundRobin) | None => String::new(),
+        Some(BalancePolicy::RoundRobin) | None => String::new(),
     };
     let limit = description.max_requests().map_or_else(String::new, |max| format!(" max_conns={max}"));
     for (addr, weight) in description.weighted() {
@@ -286,7 +290,7 @@ fn http_as_shipped(description: &Description<'_>) -> String {
     let Description { listen, servers: addrs, .. } = description;
     let secure = description.certificate.map_or("", |_| " ssl");
     let certificate =
-        description.certificate.map_or_else(String::new, |Certificate { certificate, key, .. }| {
+        description.certificate.map_or_else(String::new, |TargetCertificate { certificate, key, .. }| {
             format!(
                 "        ssl_certificate {};\n        ssl_certificate_key {};\n",
                 certificate.display(),

@@ -1,8 +1,8 @@
 //! The lab's own relay as a target: the one whose cost is known, by which the lab is proven.
 
 use super::{Description, Rendered};
-use crate::topology::product::Cannot;
-use crate::topology::target::Variant;
+use crate::topology::product::Unsupported;
+use crate::topology::target::TargetVariant;
 
 /// CPU time for each request: so much that the relay is the limit and not the client.
 const WORK: &str = "20us";
@@ -13,16 +13,16 @@ const BUSY_WORK: &str = "60us";
 /// How much more of it the slower one takes, percent.
 pub const SLOWER: u32 = 20;
 
-pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
-    let &[server] = description.servers else { return Err(Cannot("knows one server")) };
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Unsupported> {
+    let &[server] = description.servers else { return Err(Unsupported("knows one server")) };
     if description.certificate.is_some() {
-        return Err(Cannot("ends no TLS"));
+        return Err(Unsupported("ends no TLS"));
     }
     if description.has_persistence_cookie() {
-        return Err(Cannot("looks at no byte, and so at no cookie"));
+        return Err(Unsupported("looks at no byte, and so at no cookie"));
     }
-    let slower = if description.variant == Variant::Slower { SLOWER } else { 0 };
-    let work = if description.variant == Variant::Busy { BUSY_WORK } else { WORK };
+    let slower = if description.variant == TargetVariant::Slower { SLOWER } else { 0 };
+    let work = if description.variant == TargetVariant::Busy { BUSY_WORK } else { WORK };
     let line = format!("relay --listen {} --to {server} --work {work} --slower {slower}", description.listen);
     let args = line.split(' ').map(str::to_owned).collect();
     let text = "# All that it is told stands on its command line.\n".to_owned();

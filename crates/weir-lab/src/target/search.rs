@@ -18,14 +18,14 @@ pub type Catalogue = BTreeMap<&'static str, Installed>;
 
 /// Where products are looked for.
 #[derive(Debug, Clone, Default)]
-pub struct Search {
+pub struct ProgramSearch {
     /// Programs that were named.
     pub given: Vec<(Product, PathBuf)>,
     /// The root of the file system with current releases, if it is to be used.
     pub peers: Option<PathBuf>,
 }
 
-impl Search {
+impl ProgramSearch {
     /// The current releases, if they are there, then the PATH.
     pub fn usual() -> Self {
         Self { given: Vec::new(), peers: peers_beside_the_lab() }
@@ -54,15 +54,15 @@ pub(crate) struct SearchArgs {
 
 impl SearchArgs {
     /// Where to look for products.
-    pub(crate) fn search(&self) -> Search {
+    pub(crate) fn search(&self) -> ProgramSearch {
         let given =
             [(Product::Weir, &self.weir), (Product::Nginx, &self.nginx), (Product::Haproxy, &self.haproxy)]
                 .into_iter()
                 .filter_map(|(product, path)| Some((product, path.clone()?)))
                 .chain(self.target_path.iter().cloned())
                 .collect();
-        let Search { peers, .. } = Search::usual();
-        Search { given, peers: peers.filter(|_| !self.installed) }
+        let ProgramSearch { peers, .. } = ProgramSearch::usual();
+        ProgramSearch { given, peers: peers.filter(|_| !self.installed) }
     }
 }
 
@@ -71,7 +71,7 @@ impl SearchArgs {
 ///
 /// # Errors
 /// When a given path, or what is among the current releases, is no program that tells its version.
-pub fn find_products(search: &Search) -> anyhow::Result<Catalogue> {
+pub fn find_products(search: &ProgramSearch) -> anyhow::Result<Catalogue> {
     let mut found = Catalogue::new();
     for product in PRODUCTS.into_iter().filter(|product| product.is_program()) {
         let given = search.given.iter().find(|(of, _)| *of == product).map(|(_, path)| path.clone());
@@ -222,7 +222,7 @@ fn read_program(text: &str) -> Result<(Product, PathBuf), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Product, Search, below, find_products, read_program, root_of, stream_module_of};
+    use super::{Product, ProgramSearch, below, find_products, read_program, root_of, stream_module_of};
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::{Path, PathBuf};
 
@@ -242,22 +242,22 @@ mod tests {
         let current = root_with_nginx("nginx version: nginx/77.1.0\nbuilt with OpenSSL 9.9.9 1 Jan 2030");
         let given = root_with_nginx("nginx version: nginx/78.0.0");
         let peers = Some(current.path().to_owned());
-        let nginx = |search: &Search| find_products(search).unwrap().remove("nginx");
-        let found = nginx(&Search { given: Vec::new(), peers: peers.clone() }).unwrap();
+        let nginx = |search: &ProgramSearch| find_products(search).unwrap().remove("nginx");
+        let found = nginx(&ProgramSearch { given: Vec::new(), peers: peers.clone() }).unwrap();
         assert!(found.version.contains("77.1.0"), "{found:?}");
         assert_eq!(found.tls_library.as_deref(), Some("OpenSSL 9.9.9 1 Jan 2030"));
         assert_eq!(found.program, current.path().join("usr/sbin/nginx"));
         let named = vec![(Product::Nginx, given.path().join("usr/sbin/nginx"))];
-        let found = nginx(&Search { given: named, peers }).unwrap();
+        let found = nginx(&ProgramSearch { given: named, peers }).unwrap();
         assert!(found.version.contains("78.0.0"), "{found:?}");
-        let installed = nginx(&Search::default());
+        let installed = nginx(&ProgramSearch::default());
         assert!(installed.is_none_or(|nginx| !nginx.version.contains("77.1.0")));
     }
 
     #[test]
     fn a_current_release_that_does_not_run_is_not_replaced_in_silence() {
         let root = root_with_nginx("error while loading shared libraries");
-        let error = find_products(&Search { given: Vec::new(), peers: Some(root.path().to_owned()) });
+        let error = find_products(&ProgramSearch { given: Vec::new(), peers: Some(root.path().to_owned()) });
         let error = error.unwrap_err().to_string();
         assert!(error.contains("cargo xtask peers") && error.contains("--installed"), "{error}");
     }

@@ -7,19 +7,19 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::{Branch, Certificate, Description, Extra, Room, Traffic};
+use super::{ConnectionRoom, Description, PathBranch, ReloadableParts, TargetCertificate, Traffic};
 use crate::installed::Installed;
 use crate::target::render;
-use crate::target::search::{Catalogue, Search, find_products};
-use crate::topology::listener::{Key, Listener, Protocol, Suite, Tls};
-use crate::topology::product::{Cannot, PRODUCTS, Product};
-use crate::topology::target::{Class, Target, Variant};
-use crate::topology::upstream::{Balance, Health, Origin, Upstream};
+use crate::target::search::{Catalogue, ProgramSearch, find_products};
+use crate::topology::listener::{CertificateKey, ListenerProtocol, ListenerSetup, Suite, Tls};
+use crate::topology::product::{PRODUCTS, Product, Unsupported};
+use crate::topology::target::{LabTarget, TargetVariant, TuningClass};
+use crate::topology::upstream::{BalancePolicy, HealthProbes, OriginKind, UpstreamSetup};
 
 mod golden;
 
 /// What this machine has.
-static INSTALLED: LazyLock<Catalogue> = LazyLock::new(|| find_products(&Search::usual()).unwrap());
+static INSTALLED: LazyLock<Catalogue> = LazyLock::new(|| find_products(&ProgramSearch::usual()).unwrap());
 
 #[test]
 fn targets_have_names() {
@@ -39,7 +39,7 @@ fn targets_have_names() {
         "relay/busy",
         "url",
     ] {
-        assert_eq!(name.parse::<Target>().unwrap().to_string(), name);
+        assert_eq!(name.parse::<LabTarget>().unwrap().to_string(), name);
     }
     for wrong in [
         "squid",
@@ -54,21 +54,21 @@ fn targets_have_names() {
         "nginx/no-reuse/round-robin",
         "",
     ] {
-        assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        assert!(wrong.parse::<LabTarget>().is_err(), "{wrong}");
     }
 }
 
-fn describe<'a>(servers: &'a [SocketAddr], upstream: &'a Upstream, dir: &'a Path) -> Description<'a> {
+fn describe<'a>(servers: &'a [SocketAddr], upstream: &'a UpstreamSetup, dir: &'a Path) -> Description<'a> {
     let installed = |product: Product| INSTALLED.get(product.name());
     Description {
         listen: "127.0.0.1:8001".parse().unwrap(),
-        listener: &Listener { protocol: Protocol::Http, tls: None },
+        listener: &ListenerSetup { protocol: ListenerProtocol::Http, tls: None },
         servers,
         upstream,
-        class: Class::Tuned,
-        variant: Variant::Usual,
+        class: TuningClass::Tuned,
+        variant: TargetVariant::Usual,
         traffic: Traffic::default(),
-        room: Room { clients: 9_000, servers: 0 },
+        room: ConnectionRoom { clients: 9_000, servers: 0 },
         certificate: None,
         stream_module: installed(Product::Nginx).and_then(|nginx| nginx.stream_module.as_deref()),
         module_folder: installed(Product::Apache).and_then(|apache| apache.module_folder.as_deref()),
@@ -79,8 +79,9 @@ fn describe<'a>(servers: &'a [SocketAddr], upstream: &'a Upstream, dir: &'a Path
 }
 
 /// Nothing besides.
-static NO_EXTRA: Extra = PLAIN_EXTRA;
-const PLAIN_EXTRA: Extra = Extra { weights: Vec::new(), branches: Vec::new(), admin: None };
+static NO_EXTRA: ReloadableParts = PLAIN_EXTRA;
+const PLAIN_EXTRA: ReloadableParts =
+    ReloadableParts { weights: Vec::new(), branches: Vec::new(), admin: None };
 
 /// What `product` makes of a description that it can follow.
 fn words_of(product: Product, description: &Description<'_>) -> String {
@@ -95,9 +96,9 @@ fn addrs(number: u16) -> Vec<SocketAddr> {
 #[test]
 fn every_product_gets_the_same_addresses() {
     let dir = tempfile::tempdir().unwrap();
-    let (servers, upstream) = (addrs(1), Upstream::default());
-    for class in [Class::Tuned, Class::AsShipped] {
-        for variant in [Variant::Usual, Variant::NoReuse, Variant::RoundRobin] {
+    let (servers, upstream) = (addrs(1), UpstreamSetup::default());
+    for class in [TuningClass::Tuned, TuningClass::AsShipped] {
+        for variant in [TargetVariant::Usual, TargetVariant::NoReuse, TargetVariant::RoundRobin] {
             let description = Description { class, variant, ..describe(&servers, &upstream, dir.path()) };
             for product in PRODUCTS.into_iter().filter(|product| product.is_program()) {
                 let text = words_of(product, &description);
@@ -113,10 +114,10 @@ fn every_product_gets_the_same_addresses() {
 #[test]
 fn whoever_limits_idle_server_connections_has_room_for_all_that_are_busy() {
     let dir = tempfile::tempdir().unwrap();
-    let (servers, upstream) = (addrs(1), Upstream::default());
+    let (servers, upstream) = (addrs(1), UpstreamSetup::default());
     let plain = describe(&servers, &upstream, dir.path());
     for (clients, keepalive) in [(0, "keepalive 256;"), (5_000, "keepalive 5000;")] {
-        let description = Description { room: Room { clients: 5_000, servers: clients }, ..plain };
+        let description = Description { room: ConnectionRoom { clients: 5_000, servers: clients }, ..plain };
         assert!(words_of(Product::Nginx, &description).contains(keepalive), "{clients}");
         check_with_the_product(Product::Nginx, &description);
         // Of HAProxy's descriptors the clients alone hold more than the fifth from which on it keeps none.
@@ -130,20 +131,20 @@ fn every_product_is_told_what_to_do_with_several_servers() {
     let dir = tempfile::tempdir().unwrap();
     let servers = addrs(3);
     let second = Duration::from_secs(1);
-    let full = Upstream {
+    let full = UpstreamSetup {
         errors: None,
         burn: None,
-        origin: Origin::Own,
+        origin: OriginKind::Own,
         servers: 3,
         one_process: false,
         slots: Some(1),
-        balance: Some(Balance::LeastRequests),
+        balance: Some(BalancePolicy::LeastRequests),
         persistence_cookie: false,
         max_requests: Some(7),
         queue_timeout: Some(11 * second),
         response_timeout: Some(12 * second),
         retry: true,
-        health: Some(Health { interval: second, timeout: second / 4, fall: 2, rise: 3 }),
+        health: Some(HealthProbes { interval: second, timeout: second / 4, fall: 2, rise: 3 }),
     };
     for (product, words) in [
         (
@@ -179,12 +180,12 @@ fn every_product_is_told_what_to_do_with_several_servers() {
         }
         check_with_the_product(product, &description);
         // The variant takes limit and choice away, and nothing else.
-        let in_turn = Description { variant: Variant::RoundRobin, ..description };
+        let in_turn = Description { variant: TargetVariant::RoundRobin, ..description };
         let text = words_of(product, &in_turn);
         assert!(!text.contains(words[0]) && !text.contains("= 7") && !text.contains("maxconn 7"), "{text}");
         assert!(!text.contains("max_conns"), "{text}");
         check_with_the_product(product, &in_turn);
-        let hash = Upstream { balance: Some(Balance::ConsistentHash), ..full };
+        let hash = UpstreamSetup { balance: Some(BalancePolicy::ConsistentHash), ..full };
         let by_key = describe(&servers, &hash, dir.path());
         let text = words_of(product, &by_key).to_lowercase().replace('_', "-");
         assert!(text.contains("x-client"), "{text}");
@@ -195,11 +196,11 @@ fn every_product_is_told_what_to_do_with_several_servers() {
 #[test]
 fn a_cookie_binds_clients_unless_the_variant_takes_it_away() {
     let dir = tempfile::tempdir().unwrap();
-    let upstream = Upstream { servers: 2, persistence_cookie: true, ..Upstream::default() };
+    let upstream = UpstreamSetup { servers: 2, persistence_cookie: true, ..UpstreamSetup::default() };
     for servers in [addrs(1), addrs(2)] {
         let usual = describe(&servers, &upstream, dir.path());
-        let without = Description { variant: Variant::NoPersistence, ..usual };
-        let plain = Upstream { persistence_cookie: false, ..upstream };
+        let without = Description { variant: TargetVariant::NoPersistence, ..usual };
+        let plain = UpstreamSetup { persistence_cookie: false, ..upstream };
         for (product, words) in [
             (Product::Weir, &["persistence = { mode = \"insert\" }"][..]),
             (Product::Haproxy, &["cookie SRV insert indirect nocache", ":8100 cookie origin"]),
@@ -221,9 +222,10 @@ fn a_cookie_binds_clients_unless_the_variant_takes_it_away() {
 #[test]
 fn bytes_tunnels_and_large_bodies_have_lines_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
-    let (servers, upstream) = (addrs(1), Upstream::default());
+    let (servers, upstream) = (addrs(1), UpstreamSetup::default());
     let plain = describe(&servers, &upstream, dir.path());
-    let tcp = Description { listener: &Listener { protocol: Protocol::Tcp, tls: None }, ..plain };
+    let tcp =
+        Description { listener: &ListenerSetup { protocol: ListenerProtocol::Tcp, tls: None }, ..plain };
     let tunnels = Description { traffic: Traffic { upgrades: true, ..Traffic::default() }, ..plain };
     let old = Description { traffic: Traffic { is_http_1_0: true, ..Traffic::default() }, ..plain };
     let bulk = Description { traffic: Traffic { is_bulk: true, ..Traffic::default() }, ..plain };
@@ -251,16 +253,16 @@ fn bytes_tunnels_and_large_bodies_have_lines_of_their_own() {
         }
         check_with_the_product(product, &description);
     }
-    let copying = Description { variant: Variant::Copying, ..bulk };
+    let copying = Description { variant: TargetVariant::Copying, ..bulk };
     assert!(!words_of(Product::Haproxy, &copying).contains("splice"));
 }
 
 #[test]
 fn everybody_gets_the_same_certificate() {
     let dir = tempfile::tempdir().unwrap();
-    let (servers, upstream) = (addrs(1), Upstream::default());
-    for key in [Key::EcdsaP256, Key::Rsa2048] {
-        let certificate = Certificate::make(key, dir.path()).unwrap();
+    let (servers, upstream) = (addrs(1), UpstreamSetup::default());
+    for key in [CertificateKey::EcdsaP256, CertificateKey::Rsa2048] {
+        let certificate = TargetCertificate::make(key, dir.path()).unwrap();
         let plain = describe(&servers, &upstream, dir.path());
         let secure = Description { certificate: Some(&certificate), ..plain };
         for (product, words) in [
@@ -279,16 +281,16 @@ fn everybody_gets_the_same_certificate() {
 #[test]
 fn a_limit_of_handshakes_reaches_everybody() {
     let dir = tempfile::tempdir().unwrap();
-    let (servers, upstream) = (addrs(1), Upstream::default());
-    let certificate = Certificate::make(Key::EcdsaP256, dir.path()).unwrap();
+    let (servers, upstream) = (addrs(1), UpstreamSetup::default());
+    let certificate = TargetCertificate::make(CertificateKey::EcdsaP256, dir.path()).unwrap();
     let tls = Tls {
         suite: Suite::Tls13Aes256,
-        key: Key::EcdsaP256,
+        key: CertificateKey::EcdsaP256,
         resume: false,
         handshake_timeout: Some(Duration::from_millis(2_500)),
     };
     let limited = Description {
-        listener: &Listener { protocol: Protocol::Http, tls: Some(tls) },
+        listener: &ListenerSetup { protocol: ListenerProtocol::Http, tls: Some(tls) },
         certificate: Some(&certificate),
         ..describe(&servers, &upstream, dir.path())
     };
@@ -310,8 +312,8 @@ fn a_limit_of_handshakes_reaches_everybody() {
 #[test]
 fn server_connections_of_their_own_need_room_in_nginx() {
     let dir = tempfile::tempdir().unwrap();
-    let (servers, upstream) = (addrs(1), Upstream::default());
-    let room = Room { clients: 8_000, servers: 8_000 };
+    let (servers, upstream) = (addrs(1), UpstreamSetup::default());
+    let room = ConnectionRoom { clients: 8_000, servers: 8_000 };
     let text = words_of(Product::Nginx, &Description { room, ..describe(&servers, &upstream, dir.path()) });
     // 16 000, a fifteenth more, and the reserve; more than the limit of most systems it must not need.
     assert!(text.contains("worker_connections 17579;") && text.contains("nofile 18091;"), "{text}");

@@ -6,16 +6,16 @@
 use std::net::SocketAddr;
 
 use super::description::{GO_ON_ONE_CPU, go_on_one_cpu};
-use super::{Branch, Certificate, Description, HEALTH_PATH, Rendered};
-use crate::topology::product::Cannot;
-use crate::topology::upstream::Balance;
+use super::{Description, HEALTH_PATH, PathBranch, Rendered, TargetCertificate};
+use crate::topology::product::Unsupported;
+use crate::topology::upstream::BalancePolicy;
 
-pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Cannot> {
-    if description.balance() == Some(Balance::ConsistentHash) {
-        return Err(Cannot("hashes the address of a client only, and nothing that a client says"));
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Unsupported> {
+    if description.balance() == Some(BalancePolicy::ConsistentHash) {
+        return Err(Unsupported("hashes the address of a client only, and nothing that a client says"));
     }
     if description.max_requests().is_some() {
-        return Err(Cannot("has no limit of requests for each server and no queue"));
+        return Err(Unsupported("has no limit of requests for each server and no queue"));
     }
     let path = description.dir.join("traefik.yaml");
     Ok(Rendered {
@@ -114,7 +114,7 @@ fn routing(description: &Description<'_>) -> String {
 fn branches(description: &Description<'_>) -> (String, String) {
     let (mut routers, mut services) = (String::new(), String::new());
     let transport = if has_transport(description) { "        serversTransport: origin\n" } else { "" };
-    for Branch { path, name, servers } in &description.extra.branches {
+    for PathBranch { path, name, servers } in &description.extra.branches {
         routers.push_str(&format!(
             "    {name}:\n      rule: \"PathPrefix(`{path}`)\"\n      entryPoints: [bench]\n      service: {name}\n"
         ));
@@ -152,11 +152,11 @@ fn service(description: &Description<'_>) -> String {
     };
     let servers: String = description.weighted().map(server).collect();
     let strategy = match description.balance() {
-        Some(Balance::LeastRequests) => {
+        Some(BalancePolicy::LeastRequests) => {
             "        # The less busy one of two that are drawn at random; it never looks at all of them.\n        strategy: p2c\n"
         }
-        Some(Balance::RoundRobin) => "        strategy: wrr\n",
-        Some(Balance::ConsistentHash) | None => "",
+        Some(BalancePolicy::RoundRobin) => "        strategy: wrr\n",
+        Some(BalancePolicy::ConsistentHash) | None => "",
     };
     let cookie = if description.has_persistence_cookie() {
         "        sticky:\n          cookie:\n            name: SRV\n"
@@ -214,7 +214,9 @@ fn transport(description: &Description<'_>) -> String {
 
 /// TLS 1.2 and 1.3 and tickets are the defaults.
 fn tls(description: &Description<'_>) -> String {
-    let Some(Certificate { certificate, key, .. }) = description.certificate else { return String::new() };
+    let Some(TargetCertificate { certificate, key, .. }) = description.certificate else {
+        return String::new();
+    };
     format!(
         "tls:
   certificates:

@@ -10,14 +10,14 @@ use anyhow::{Context as _, ensure};
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Url {
+pub struct TargetUrl {
     /// Host and port as given: what the Host field says.
     pub authority: String,
     /// The address that the host has now.
     pub addr: SocketAddr,
 }
 
-impl FromStr for Url {
+impl FromStr for TargetUrl {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
@@ -41,7 +41,7 @@ impl FromStr for Url {
     }
 }
 
-impl fmt::Display for Url {
+impl fmt::Display for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "http://{}/", self.authority)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Url {
 
 #[cfg(test)]
 mod tests {
-    use super::Url;
+    use super::TargetUrl;
 
     #[test]
     fn a_url_is_host_and_port() {
@@ -59,13 +59,13 @@ mod tests {
             ("http://[::1]:81", "[::1]:81", "[::1]:81"),
             ("http://[::1]/", "[::1]", "[::1]:80"),
         ] {
-            let url: Url = text.parse().unwrap();
+            let url: TargetUrl = text.parse().unwrap();
             assert_eq!((url.authority.as_str(), url.addr), (authority, addr.parse().unwrap()), "{text}");
         }
         for wrong in
             ["127.0.0.1:80", "https://127.0.0.1/", "http://", "http://127.0.0.1/path", "http://127.0.0.1/?x"]
         {
-            assert!(wrong.parse::<Url>().is_err(), "{wrong}");
+            assert!(wrong.parse::<TargetUrl>().is_err(), "{wrong}");
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{Branch, Certificate, Description, HEALTH_PATH, Rendered};
-use crate::topology::target::Variant;
-use crate::topology::upstream::{Balance, CLIENT_HEADER};
+use super::{Description, HEALTH_PATH, PathBranch, Rendered, TargetCertificate};
+use crate::topology::target::TargetVariant;
+use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER};
 
 /// Connections beside those of the scenario's clients, such as the one that finds out whether it works.
 const CLIENTS_MORE: u64 = 64;
@@ -26,12 +26,12 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
         ));
     }
     match description.variant {
-        Variant::Blind => {
+        TargetVariant::Blind => {
             text.push_str(
                 "[recorder]\n# Nothing is kept of requests that are over.\nexchanges = 0\nfailures = 0\n\n",
             );
         }
-        Variant::Watched => {
+        TargetVariant::Watched => {
             text.push_str(&format!(
                 "[admin]\nsocket = \"unix:{}\"\n\n",
                 admin_socket(description.dir).display()
@@ -44,14 +44,14 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
         "[listener.bench]\naddress = \"{}\"\n{protocol}upstream = \"origin\"\n\n",
         description.listen
     ));
-    if let Some(Certificate { certificate, key, .. }) = description.certificate {
+    if let Some(TargetCertificate { certificate, key, .. }) = description.certificate {
         text.push_str(&format!(
             "[listener.bench.tls]\ncertificates = [{{ certificate = \"{}\", key = \"{}\" }}]\n\n",
             certificate.display(),
             key.display()
         ));
     }
-    for Branch { path, name, .. } in &description.extra.branches {
+    for PathBranch { path, name, .. } in &description.extra.branches {
         text.push_str(&format!("[[listener.bench.route]]\npath = \"{path}\"\nupstream = \"{name}\"\n\n"));
     }
     if let Some(admin) = description.extra.admin {
@@ -67,7 +67,7 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
     if !description.reuses() {
         text.push_str("\n[upstream.origin.idle]\n# The variant without reuse of server connections.\nconnections_max = 0\n");
     }
-    for Branch { name, servers, .. } in &description.extra.branches {
+    for PathBranch { name, servers, .. } in &description.extra.branches {
         let servers: Vec<String> = servers.iter().map(|addr| format!("\"{addr}\"")).collect();
         text.push_str(&format!("\n[upstream.{name}]\nservers = [{}]\n", servers.join(", ")));
     }
@@ -90,9 +90,9 @@ fn upstream(description: &Description<'_>) -> String {
     let servers: Vec<String> = description.weighted().map(server).collect();
     let mut text = format!("[upstream.origin]\nservers = [{}]\n", servers.join(", "));
     match description.balance() {
-        Some(Balance::LeastRequests) => text.push_str("balance = \"least-requests\"\n"),
-        Some(Balance::RoundRobin) => text.push_str("balance = \"round-robin\"\n"),
-        Some(Balance::ConsistentHash) => text.push_str(&format!(
+        Some(BalancePolicy::LeastRequests) => text.push_str("balance = \"least-requests\"\n"),
+        Some(BalancePolicy::RoundRobin) => text.push_str("balance = \"round-robin\"\n"),
+        Some(BalancePolicy::ConsistentHash) => text.push_str(&format!(
             "balance = \"consistent-hash\"\nhash_key = \"header:{}\"\n\
              # As the others: a client stays where it belongs, however busy that server is.\n\
              hash_load_factor = \"off\"\n",
@@ -122,7 +122,7 @@ fn upstream(description: &Description<'_>) -> String {
             health.rise,
             timeout = health.timeout.as_millis(),
         ));
-        if description.variant == Variant::NewProbes {
+        if description.variant == TargetVariant::NewProbes {
             text.push_str("connection_age = \"off\"\n");
         }
     }

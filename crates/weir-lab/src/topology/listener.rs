@@ -9,7 +9,7 @@ use crate::length;
 /// What passes between client and server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Protocol {
+pub enum ListenerProtocol {
     /// HTTP/1.1: each request is looked at.
     #[default]
     Http,
@@ -45,7 +45,7 @@ impl Suite {
 /// The key of the certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Key {
+pub enum CertificateKey {
     /// ECDSA over P-256.
     EcdsaP256,
     /// RSA of 2048 bits.
@@ -60,7 +60,7 @@ pub struct Tls {
     /// What the clients offer.
     pub suite: Suite,
     /// What the certificate has.
-    pub key: Key,
+    pub key: CertificateKey,
     /// Clients resume the sessions of earlier connections; otherwise each handshake is a full one.
     #[serde(default)]
     pub resume: bool,
@@ -72,10 +72,10 @@ pub struct Tls {
 /// See the module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Listener {
+pub struct ListenerSetup {
     /// What passes.
     #[serde(default)]
-    pub protocol: Protocol,
+    pub protocol: ListenerProtocol,
     /// Clients speak TLS with it.
     pub tls: Option<Tls>,
 }

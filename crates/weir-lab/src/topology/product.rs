@@ -117,23 +117,25 @@ impl Product {
     ///
     /// # Errors
     /// What it lacks.
-    pub fn reload(self) -> Result<Option<Signal>, Cannot> {
+    pub fn reload(self) -> Result<Option<Signal>, Unsupported> {
         match self {
             Self::Weir | Self::Nginx => Ok(Some(Signal::HUP)),
             Self::Haproxy => Ok(Some(Signal::USR2)),
             // "Graceful".
             Self::Apache => Ok(Some(Signal::USR1)),
             Self::Traefik => Ok(None),
-            Self::Envoy => Err(Cannot(
+            Self::Envoy => Err(Unsupported(
                 "takes new servers from a control plane, and a new file by a restart beside itself, only",
             )),
-            Self::Caddy => Err(Cannot("takes a new configuration through its administration address only")),
-            Self::Relay => Err(Cannot("has no configuration")),
-            Self::Direct | Self::Url => Err(Cannot("is not started by the lab")),
+            Self::Caddy => {
+                Err(Unsupported("takes a new configuration through its administration address only"))
+            }
+            Self::Relay => Err(Unsupported("has no configuration")),
+            Self::Direct | Self::Url => Err(Unsupported("is not started by the lab")),
         }
     }
 }
 
 /// What a product has no means for, as the end of a sentence that begins with its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cannot(pub &'static str);
+pub struct Unsupported(pub &'static str);

@@ -7,11 +7,11 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 use super::product::{PRODUCTS, Product};
-use super::upstream::Upstream;
+use super::upstream::UpstreamSetup;
 
 /// How a product differs from its usual configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Variant {
+pub enum TargetVariant {
     /// It does not.
     Usual,
     /// It does not reuse its connections to servers.
@@ -39,22 +39,22 @@ pub enum Variant {
 }
 
 /// All variants.
-const VARIANTS: [Variant; 12] = [
-    Variant::Usual,
-    Variant::NoReuse,
-    Variant::RoundRobin,
-    Variant::NoPersistence,
-    Variant::NewProbes,
-    Variant::Copying,
-    Variant::AsShipped,
-    Variant::Tuned,
-    Variant::Slower,
-    Variant::Busy,
-    Variant::Blind,
-    Variant::Watched,
+const VARIANTS: [TargetVariant; 12] = [
+    TargetVariant::Usual,
+    TargetVariant::NoReuse,
+    TargetVariant::RoundRobin,
+    TargetVariant::NoPersistence,
+    TargetVariant::NewProbes,
+    TargetVariant::Copying,
+    TargetVariant::AsShipped,
+    TargetVariant::Tuned,
+    TargetVariant::Slower,
+    TargetVariant::Busy,
+    TargetVariant::Blind,
+    TargetVariant::Watched,
 ];
 
-impl Variant {
+impl TargetVariant {
     /// What stands behind the product's name.
     fn suffix(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl Variant {
     }
 
     /// Whether clients are bound to servers by a cookie.
-    pub fn has_persistence_cookie(self, upstream: &Upstream) -> bool {
+    pub fn has_persistence_cookie(self, upstream: &UpstreamSetup) -> bool {
         upstream.persistence_cookie && self != Self::NoPersistence
     }
 }
@@ -95,37 +95,37 @@ impl Variant {
 /// A product in one variant; written `nginx` or `nginx/no-reuse`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Target {
+pub struct LabTarget {
     /// The product.
     pub product: Product,
     /// The variant.
-    pub variant: Variant,
+    pub variant: TargetVariant,
 }
 
-impl Target {
+impl LabTarget {
     /// The usual variant of a product.
     pub const fn of(product: Product) -> Self {
-        Self { product, variant: Variant::Usual }
+        Self { product, variant: TargetVariant::Usual }
     }
 
     /// How it is configured where the others are `usual`.
-    pub fn class(self, usual: Class) -> Class {
+    pub fn class(self, usual: TuningClass) -> TuningClass {
         match self.variant {
-            Variant::AsShipped => Class::AsShipped,
-            Variant::Tuned => Class::Tuned,
+            TargetVariant::AsShipped => TuningClass::AsShipped,
+            TargetVariant::Tuned => TuningClass::Tuned,
             _ => usual,
         }
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for LabTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.product.name())?;
         f.write_str(self.variant.suffix())
     }
 }
 
-impl FromStr for Target {
+impl FromStr for LabTarget {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
@@ -145,7 +145,7 @@ impl FromStr for Target {
     }
 }
 
-impl TryFrom<String> for Target {
+impl TryFrom<String> for LabTarget {
     type Error = anyhow::Error;
 
     fn try_from(text: String) -> anyhow::Result<Self> {
@@ -153,8 +153,8 @@ impl TryFrom<String> for Target {
     }
 }
 
-impl From<Target> for String {
-    fn from(target: Target) -> Self {
+impl From<LabTarget> for String {
+    fn from(target: LabTarget) -> Self {
         target.to_string()
     }
 }
@@ -162,14 +162,14 @@ impl From<Target> for String {
 /// How a target is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Class {
+pub enum TuningClass {
     /// For the load, on one CPU, by its own documentation; every line beyond the description has its reason.
     Tuned,
     /// As its package configures it, with nothing added but what the description demands, in the plainest words.
     AsShipped,
 }
 
-impl Class {
+impl TuningClass {
     /// As it stands in sentences.
     pub fn label(self) -> &'static str {
         match self {

@@ -15,7 +15,7 @@ pub const CLIENT_HEADER: &str = "X-Client";
 /// How a server is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Balance {
+pub enum BalancePolicy {
     /// The one with the fewest requests.
     LeastRequests,
     /// Each in turn.
@@ -27,7 +27,7 @@ pub enum Balance {
 /// What the servers are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Origin {
+pub enum OriginKind {
     /// The lab's own, which can be asked for anything.
     #[default]
     Own,
@@ -37,7 +37,7 @@ pub enum Origin {
     Apache,
 }
 
-impl Origin {
+impl OriginKind {
     fn is_own(&self) -> bool {
         *self == Self::Own
     }
@@ -46,7 +46,7 @@ impl Origin {
 /// Probes that find out whether servers answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Health {
+pub struct HealthProbes {
     /// From one probe of a server to the next.
     #[serde(with = "length")]
     pub interval: Duration,
@@ -62,13 +62,13 @@ pub struct Health {
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Upstream {
+pub struct UpstreamSetup {
     /// How many servers, each a process of its own.
     #[serde(default = "one")]
     pub servers: u32,
     /// What they are.
-    #[serde(default, skip_serializing_if = "Origin::is_own")]
-    pub origin: Origin,
+    #[serde(default, skip_serializing_if = "OriginKind::is_own")]
+    pub origin: OriginKind,
     /// One process plays all of them, with an address for each.
     #[serde(default)]
     pub one_process: bool,
@@ -81,7 +81,7 @@ pub struct Upstream {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<u8>,
     /// How a server is chosen.
-    pub balance: Option<Balance>,
+    pub balance: Option<BalancePolicy>,
     /// The requests of a client stay on one server, by a cookie that the target gives it and keeps from the servers.
     #[serde(default)]
     pub persistence_cookie: bool,
@@ -97,7 +97,7 @@ pub struct Upstream {
     #[serde(default)]
     pub retry: bool,
     /// Probes.
-    pub health: Option<Health>,
+    pub health: Option<HealthProbes>,
 }
 
 fn one() -> u32 {
@@ -105,11 +105,11 @@ fn one() -> u32 {
 }
 
 /// One server of which nothing is said.
-impl Default for Upstream {
+impl Default for UpstreamSetup {
     fn default() -> Self {
         Self {
             servers: one(),
-            origin: Origin::Own,
+            origin: OriginKind::Own,
             one_process: false,
             slots: None,
             burn: None,
@@ -125,11 +125,12 @@ impl Default for Upstream {
     }
 }
 
-impl Upstream {
+impl UpstreamSetup {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         ensure!(self.servers > 0, "an upstream has servers");
         ensure!(
-            self.origin == Origin::Own || (self.slots.is_none() && self.burn.is_none() && !self.one_process),
+            self.origin == OriginKind::Own
+                || (self.slots.is_none() && self.burn.is_none() && !self.one_process),
             "a web server as origin has neither slots nor anything else that the lab's own can be told"
         );
         ensure!(

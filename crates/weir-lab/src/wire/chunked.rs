@@ -3,14 +3,14 @@
 //! Gives the data out by reference and keeps only its place in the grammar. Extensions and trailers are skipped;
 //! a size that is not hexadecimal, a missing CRLF or an endless line is an error.
 
-use super::fields::Malformed;
+use super::fields::MalformedHead;
 
 /// Longest chunk-size line and longest trailer section, in bytes.
 const LINE_MAX: usize = 16 * 1024;
 
 /// Where in the grammar the next byte belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     /// In the hexadecimal digits of a size.
     Size { digits: u32 },
     /// After the digits, up to the CR.
@@ -33,38 +33,38 @@ enum State {
 
 /// The place reached in a chunked body.
 #[derive(Debug, Clone)]
-pub struct Chunked {
-    state: State,
+pub struct ChunkedReader {
+    state: ChunkState,
     left: u64,
     line_len: usize,
 }
 
-impl Default for Chunked {
+impl Default for ChunkedReader {
     fn default() -> Self {
-        Self { state: State::Size { digits: 0 }, left: 0, line_len: 0 }
+        Self { state: ChunkState::Size { digits: 0 }, left: 0, line_len: 0 }
     }
 }
 
-impl Chunked {
+impl ChunkedReader {
     /// Whether the whole body has been read.
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ChunkState::Done
     }
 
     /// Reads `input`, hands the data to `sink`, and says how many bytes belonged to the body.
     ///
     /// # Errors
     /// The grammar rule that was broken.
-    pub fn feed(&mut self, input: &[u8], mut sink: impl FnMut(&[u8])) -> Result<usize, Malformed> {
+    pub fn feed(&mut self, input: &[u8], mut sink: impl FnMut(&[u8])) -> Result<usize, MalformedHead> {
         let mut at = 0;
-        while at < input.len() && self.state != State::Done {
-            if self.state == State::Data {
+        while at < input.len() && self.state != ChunkState::Done {
+            if self.state == ChunkState::Data {
                 let take = self.left.min((input.len() - at) as u64) as usize;
                 sink(&input[at..at + take]);
                 at += take;
                 self.left -= take as u64;
                 if self.left == 0 {
-                    self.state = State::DataEnd { cr_seen: false };
+                    self.state = ChunkState::DataEnd { cr_seen: false };
                 }
             } else {
                 self.step(input[at])?;
@@ -75,41 +75,47 @@ impl Chunked {
     }
 
     /// Takes one byte that is not data.
-    fn step(&mut self, byte: u8) -> Result<(), Malformed> {
+    fn step(&mut self, byte: u8) -> Result<(), MalformedHead> {
         self.line_len += 1;
         if self.line_len > LINE_MAX {
-            return Err(Malformed("a chunk line or trailer section without end"));
+            return Err(MalformedHead("a chunk line or trailer section without end"));
         }
         self.state = match (self.state, byte) {
-            (State::Size { digits }, byte) if byte.is_ascii_hexdigit() => {
+            (ChunkState::Size { digits }, byte) if byte.is_ascii_hexdigit() => {
                 if digits == 15 {
-                    return Err(Malformed("a chunk size over 15 digits"));
+                    return Err(MalformedHead("a chunk size over 15 digits"));
                 }
                 let digit = (byte as char).to_digit(16).expect("checked to be a hexadecimal digit");
                 self.left = self.left * 16 + u64::from(digit);
-                State::Size { digits: digits + 1 }
+                ChunkState::Size { digits: digits + 1 }
             }
-            (State::Size { digits: 0 }, _) => return Err(Malformed("a chunk size that is not hexadecimal")),
-            (State::Size { .. } | State::Extension, b'\r') => State::SizeEnd,
-            (State::Size { .. }, b';') => State::Extension,
-            (State::Size { .. }, _) => return Err(Malformed("a chunk size that is not hexadecimal")),
-            (State::Extension, b'\n') => return Err(Malformed("a chunk line ends with a bare LF")),
-            (State::Extension, _) => State::Extension,
-            (State::SizeEnd, b'\n') => {
+            (ChunkState::Size { digits: 0 }, _) => {
+                return Err(MalformedHead("a chunk size that is not hexadecimal"));
+            }
+            (ChunkState::Size { .. } | ChunkState::Extension, b'\r') => ChunkState::SizeEnd,
+            (ChunkState::Size { .. }, b';') => ChunkState::Extension,
+            (ChunkState::Size { .. }, _) => {
+                return Err(MalformedHead("a chunk size that is not hexadecimal"));
+            }
+            (ChunkState::Extension, b'\n') => return Err(MalformedHead("a chunk line ends with a bare LF")),
+            (ChunkState::Extension, _) => ChunkState::Extension,
+            (ChunkState::SizeEnd, b'\n') => {
                 self.line_len = 0;
-                if self.left == 0 { State::TrailerStart } else { State::Data }
+                if self.left == 0 { ChunkState::TrailerStart } else { ChunkState::Data }
             }
-            (State::DataEnd { cr_seen: false }, b'\r') => State::DataEnd { cr_seen: true },
-            (State::DataEnd { cr_seen: true }, b'\n') => {
+            (ChunkState::DataEnd { cr_seen: false }, b'\r') => ChunkState::DataEnd { cr_seen: true },
+            (ChunkState::DataEnd { cr_seen: true }, b'\n') => {
                 self.line_len = 0;
-                State::Size { digits: 0 }
+                ChunkState::Size { digits: 0 }
             }
-            (State::TrailerStart, b'\r') => State::LastLf,
-            (State::TrailerStart, b'\n') => return Err(Malformed("a trailer section ends with a bare LF")),
-            (State::Trailer, b'\n') => State::TrailerStart,
-            (State::TrailerStart | State::Trailer, _) => State::Trailer,
-            (State::LastLf, b'\n') => State::Done,
-            _ => return Err(Malformed("chunk data longer than its size, or CRLF missing")),
+            (ChunkState::TrailerStart, b'\r') => ChunkState::LastLf,
+            (ChunkState::TrailerStart, b'\n') => {
+                return Err(MalformedHead("a trailer section ends with a bare LF"));
+            }
+            (ChunkState::Trailer, b'\n') => ChunkState::TrailerStart,
+            (ChunkState::TrailerStart | ChunkState::Trailer, _) => ChunkState::Trailer,
+            (ChunkState::LastLf, b'\n') => ChunkState::Done,
+            _ => return Err(MalformedHead("chunk data longer than its size, or CRLF missing")),
         };
         Ok(())
     }
@@ -117,11 +123,11 @@ impl Chunked {
 
 #[cfg(test)]
 mod tests {
-    use super::Chunked;
+    use super::ChunkedReader;
     use proptest::prelude::*;
 
     fn read(input: &[u8], piece: usize) -> Result<(Vec<u8>, usize, bool), &'static str> {
-        let (mut body, mut chunked, mut used) = (Vec::new(), Chunked::default(), 0);
+        let (mut body, mut chunked, mut used) = (Vec::new(), ChunkedReader::default(), 0);
         for part in input.chunks(piece) {
             let took = chunked.feed(part, |data| body.extend_from_slice(data)).map_err(|rule| rule.0)?;
             used += took;

@@ -5,7 +5,7 @@
 
 /// How the length of a message body is known (RFC 9112 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
+pub enum BodyFraming {
     /// Neither Content-Length nor Transfer-Encoding was given.
     Unstated,
     /// Content-Length, in bytes.
@@ -16,9 +16,9 @@ pub enum Framing {
 
 /// What the fields of a head say about framing, persistence, cookies and upgrades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fields<'a> {
+pub struct HeadFields<'a> {
     /// How the body ends.
-    pub framing: Framing,
+    pub framing: BodyFraming,
     /// `Connection: close` was given.
     pub close: bool,
     /// `Connection: keep-alive` was given.
@@ -41,9 +41,9 @@ pub struct Fields<'a> {
 
 /// Why a head is not HTTP/1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed(pub &'static str);
+pub struct MalformedHead(pub &'static str);
 
-impl std::fmt::Display for Malformed {
+impl std::fmt::Display for MalformedHead {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.0)
     }
@@ -55,19 +55,19 @@ pub fn head_len(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Splits the first line off a head: the line without its CRLF, and the rest.
-pub fn split_line(head: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
-    let end = memchr::memchr(b'\n', head).ok_or(Malformed("a line does not end"))?;
+pub fn split_line(head: &[u8]) -> Result<(&[u8], &[u8]), MalformedHead> {
+    let end = memchr::memchr(b'\n', head).ok_or(MalformedHead("a line does not end"))?;
     match head[..end].strip_suffix(b"\r") {
         Some(line) if memchr::memchr(b'\r', line).is_none() => Ok((line, &head[end + 1..])),
-        Some(_) => Err(Malformed("a bare CR in a line")),
-        None => Err(Malformed("a line ends with a bare LF")),
+        Some(_) => Err(MalformedHead("a bare CR in a line")),
+        None => Err(MalformedHead("a line ends with a bare LF")),
     }
 }
 
 /// Reads the field lines of a head, from after the first line to the empty line.
-pub fn read(lines: &[u8]) -> Result<Fields<'_>, Malformed> {
-    let mut fields = Fields {
-        framing: Framing::Unstated,
+pub fn read(lines: &[u8]) -> Result<HeadFields<'_>, MalformedHead> {
+    let mut fields = HeadFields {
+        framing: BodyFraming::Unstated,
         close: false,
         keep_alive: false,
         expects_continue: false,
@@ -85,17 +85,17 @@ pub fn read(lines: &[u8]) -> Result<Fields<'_>, Malformed> {
             return Ok(fields);
         }
         rest = after;
-        let colon = memchr::memchr(b':', line).ok_or(Malformed("a field line without a colon"))?;
+        let colon = memchr::memchr(b':', line).ok_or(MalformedHead("a field line without a colon"))?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.is_empty() || name.iter().any(|byte| byte.is_ascii_whitespace()) {
-            return Err(Malformed("an empty field name or a space in it"));
+            return Err(MalformedHead("an empty field name or a space in it"));
         }
         note(&mut fields, name, value)?;
     }
 }
 
 /// Takes one field into account. Lengths first: most fields are none of these and cost one comparison.
-fn note<'a>(fields: &mut Fields<'a>, name: &[u8], value: &'a [u8]) -> Result<(), Malformed> {
+fn note<'a>(fields: &mut HeadFields<'a>, name: &[u8], value: &'a [u8]) -> Result<(), MalformedHead> {
     match name.len() {
         4 if name.eq_ignore_ascii_case(b"host") => fields.hosts += 1,
         6 if name.eq_ignore_ascii_case(b"expect") => {
@@ -114,19 +114,20 @@ fn note<'a>(fields: &mut Fields<'a>, name: &[u8], value: &'a [u8]) -> Result<(),
         }
         10 if name.eq_ignore_ascii_case(b"set-cookie") => fields.set_cookie = Some(value),
         14 if name.eq_ignore_ascii_case(b"content-length") => {
-            let length = Framing::Length(decimal(value).ok_or(Malformed("Content-Length is not a number"))?);
-            if fields.framing != Framing::Unstated && fields.framing != length {
-                return Err(Malformed("Content-Length contradicts another length"));
+            let length =
+                BodyFraming::Length(decimal(value).ok_or(MalformedHead("Content-Length is not a number"))?);
+            if fields.framing != BodyFraming::Unstated && fields.framing != length {
+                return Err(MalformedHead("Content-Length contradicts another length"));
             }
             fields.framing = length;
         }
         17 if name.eq_ignore_ascii_case(b"sec-websocket-key") => fields.websocket_key = Some(value),
         20 if name.eq_ignore_ascii_case(b"sec-websocket-accept") => fields.websocket_accept = Some(value),
         17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-            if !value.eq_ignore_ascii_case(b"chunked") || fields.framing != Framing::Unstated {
-                return Err(Malformed("Transfer-Encoding is not chunked alone"));
+            if !value.eq_ignore_ascii_case(b"chunked") || fields.framing != BodyFraming::Unstated {
+                return Err(MalformedHead("Transfer-Encoding is not chunked alone"));
             }
-            fields.framing = Framing::Chunked;
+            fields.framing = BodyFraming::Chunked;
         }
         _ => {}
     }
@@ -143,15 +144,15 @@ pub fn decimal(digits: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Framing, Malformed, decimal, head_len, read, split_line};
+    use super::{BodyFraming, MalformedHead, decimal, head_len, read, split_line};
 
     #[test]
     fn framing_and_persistence_are_found_whatever_the_case() {
         let fields = read(b"Host: a\r\nCONTENT-length: 12\r\nconnection: x, Close\r\n\r\n").unwrap();
-        assert_eq!((fields.framing, fields.close, fields.keep_alive), (Framing::Length(12), true, false));
+        assert_eq!((fields.framing, fields.close, fields.keep_alive), (BodyFraming::Length(12), true, false));
         assert_eq!(fields.hosts, 1);
         let fields = read(b"transfer-encoding: Chunked\r\nConnection: Keep-Alive\r\n\r\n").unwrap();
-        assert_eq!((fields.framing, fields.close, fields.keep_alive), (Framing::Chunked, false, true));
+        assert_eq!((fields.framing, fields.close, fields.keep_alive), (BodyFraming::Chunked, false, true));
         assert!(read(b"Expect: 100-Continue\r\n\r\n").unwrap().expects_continue);
     }
 
@@ -196,7 +197,7 @@ mod tests {
             (b"Transfer-Encoding: gzip, chunked\r\n\r\n", "Transfer-Encoding is not chunked alone"),
             (b"Host: a\r\n", "a line does not end"),
         ] {
-            assert_eq!(read(lines), Err(Malformed(rule)), "{}", lines.escape_ascii());
+            assert_eq!(read(lines), Err(MalformedHead(rule)), "{}", lines.escape_ascii());
         }
     }
 

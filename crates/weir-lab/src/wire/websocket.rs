@@ -3,7 +3,7 @@
 //! The opening has one key for all, that of the RFC's example, whose answer is known without a hash. A frame is read when all
 //! of it has arrived; what breaks a rule is named, so that a proxy that alters frames is found out.
 
-use super::fields::Malformed;
+use super::fields::MalformedHead;
 
 /// The key of every opening (RFC 6455 1.3).
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
@@ -37,7 +37,7 @@ const MASKED: u8 = 0x80;
 
 /// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
+pub struct FrameHead {
     /// What it is.
     pub opcode: u8,
     /// It ends its message.
@@ -54,17 +54,17 @@ pub struct Head {
 ///
 /// # Errors
 /// The rule that was broken.
-pub fn read(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
+pub fn read(bytes: &[u8]) -> Result<Option<FrameHead>, MalformedHead> {
     let &[first, second, ref rest @ ..] = bytes else { return Ok(None) };
     if first & RESERVED != 0 {
-        return Err(Malformed("a reserved bit of a frame is set"));
+        return Err(MalformedHead("a reserved bit of a frame is set"));
     }
     let (payload_len, size_len) = match second & !MASKED {
         126 => match rest.first_chunk() {
             Some(size) => (usize::from(u16::from_be_bytes(*size)), 2),
             None => return Ok(None),
         },
-        127 => return Err(Malformed("a frame over 64 KiB")),
+        127 => return Err(MalformedHead("a frame over 64 KiB")),
         short => (usize::from(short), 0),
     };
     let is_masked = second & MASKED != 0;
@@ -73,7 +73,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
         return Ok(None);
     }
     let mask = rest[size_len..].first_chunk().copied().filter(|_| is_masked);
-    Ok(Some(Head { opcode: first & 0x0f, is_last: first & LAST != 0, mask, len, payload_len }))
+    Ok(Some(FrameHead { opcode: first & 0x0f, is_last: first & LAST != 0, mask, len, payload_len }))
 }
 
 /// Appends a frame with this payload, masked if a mask is given.
@@ -106,7 +106,7 @@ pub fn apply(mask: [u8; 4], payload: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BINARY, Head, apply, read, write};
+    use super::{BINARY, FrameHead, apply, read, write};
     use proptest::prelude::*;
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         let masked = [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
         let mask = [0x37, 0xfa, 0x21, 0x3d];
         for (wire, mask, len) in [(&plain[..], None, 2), (&masked[..], Some(mask), 6)] {
-            let head = Head { opcode: 1, is_last: true, mask, len, payload_len: 5 };
+            let head = FrameHead { opcode: 1, is_last: true, mask, len, payload_len: 5 };
             assert_eq!(read(wire), Ok(Some(head)));
             let mut written = Vec::new();
             write(&mut written, 1, true, mask, b"Hello");

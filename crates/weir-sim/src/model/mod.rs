@@ -4,10 +4,10 @@
 
 mod read;
 mod upstream;
-mod section;
-mod work;
+mod table_reader;
+mod distribution_table;
 mod value;
-mod mistake;
+mod error;
 
 use std::time::Duration;
 
@@ -62,11 +62,11 @@ pub(super) struct ClientClass {
     pub(super) name: String,
     /// How many there are.
     pub(super) count: u32,
-    pub(super) load: Load,
+    pub(super) load: ClassLoad,
     /// The work that a request is, on a server of speed 1.
     pub(super) service: Distribution,
     /// Requests that are something else.
-    pub(super) slow: Option<Slow>,
+    pub(super) slow: Option<SlowRequests>,
     pub(super) priority: Priority,
     /// Whether a request may be done twice.
     pub(super) idempotent: bool,
@@ -78,7 +78,7 @@ pub(super) struct ClientClass {
 
 /// When requests of a class begin.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Load {
+pub(super) enum ClassLoad {
     /// Each client has one request at a time.
     Closed {
         /// The time from an answer to the next request.
@@ -105,7 +105,7 @@ pub(super) enum Arrivals {
 
 /// One request in so many is different.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Slow {
+pub(super) struct SlowRequests {
     pub(super) one_in: u32,
     pub(super) service: Distribution,
 }
@@ -116,12 +116,12 @@ pub(super) struct ServerEvent {
     pub(super) at: u64,
     pub(super) first: u32,
     pub(super) last: u32,
-    pub(super) action: Action,
+    pub(super) action: ServerAction,
 }
 
 /// What happens to a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Action {
+pub(super) enum ServerAction {
     /// It breaks all connections and refuses new ones.
     Stop,
     /// It accepts everything and does nothing.
@@ -136,27 +136,27 @@ pub(super) enum Action {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Variant {
     pub(super) name: String,
-    pub(super) upstream: Upstream,
+    pub(super) upstream: UpstreamModel,
 }
 
 /// What `weir.toml` would say of the upstream.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Upstream {
+pub(super) struct UpstreamModel {
     pub(super) balance: Policy,
     /// 0 means no limit.
     pub(super) max_requests: u32,
     pub(super) slow_start: Option<u64>,
-    pub(super) queue: Queue,
+    pub(super) queue: QueueSettings,
     pub(super) timeouts: Timeouts,
     pub(super) retry: RetryPolicy,
     pub(super) budget_percent: u32,
     pub(super) budget_per_second: u32,
-    pub(super) health: Option<Health>,
+    pub(super) health: Option<HealthChecks>,
 }
 
 /// Requests that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Queue {
+pub(super) struct QueueSettings {
     pub(super) length_max: usize,
     pub(super) fair_share: bool,
     pub(super) delay_target: Option<DelayTarget>,
@@ -174,7 +174,7 @@ pub(super) struct Timeouts {
 
 /// Probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Health {
+pub(super) struct HealthChecks {
     pub(super) pace: Pace,
     pub(super) thresholds: Thresholds,
     pub(super) timeout: u64,
@@ -192,14 +192,14 @@ impl Model {
     }
 }
 
-impl Default for Upstream {
+impl Default for UpstreamModel {
     /// The defaults of `weir.toml`.
     fn default() -> Self {
         Self {
             balance: Policy::default(),
             max_requests: 0,
             slow_start: None,
-            queue: Queue {
+            queue: QueueSettings {
                 length_max: 10_000,
                 fair_share: false,
                 delay_target: None,

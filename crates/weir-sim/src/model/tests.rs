@@ -22,9 +22,11 @@ fn the_least_file_has_the_defaults_of_the_product() {
     let model = read("least.toml", LEAST).unwrap();
     assert_eq!((model.length, model.warm_up, model.balancers), (60 * SECOND, 0, 1));
     assert_eq!(model.servers, [ServerGroup { count: 1, slots: Some(1), speed: 1.0, weight: 1 }]);
-    assert_eq!(model.variants[0].upstream, Upstream::default());
+    assert_eq!(model.variants[0].upstream, UpstreamModel::default());
     assert_eq!(model.clients[0].service, Distribution::Constant(20 * MILLISECOND));
-    let Load::Closed { think, pause } = &model.clients[0].load else { panic!("no rate is a closed load") };
+    let ClassLoad::Closed { think, pause } = &model.clients[0].load else {
+        panic!("no rate is a closed load")
+    };
     assert_eq!((think, *pause), (&Distribution::Constant(0), SECOND));
 }
 
@@ -37,7 +39,7 @@ fn variants_say_what_differs_from_the_upstream() {
     let model = read("variants.toml", &text).unwrap();
     let [first, second] = &model.variants[..] else { panic!("two variants") };
     assert_eq!((first.upstream.max_requests, second.upstream.max_requests), (3, 0));
-    let queue = Queue { length_max: 7, fair_share: true, ..Upstream::default().queue };
+    let queue = QueueSettings { length_max: 7, fair_share: true, ..UpstreamModel::default().queue };
     assert_eq!(first.upstream.queue, queue);
     assert_eq!(second.upstream.queue.length_max, 10_000);
     assert!(first.upstream.health.is_none());

@@ -9,13 +9,13 @@ use weir_traffic::health::{Pace, Thresholds};
 use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::RetryPolicy;
 
-use super::mistake::{did_you_mean, one_of};
-use super::section::Section;
-use super::value::Time;
-use super::{Health, MILLISECOND, Queue, SECOND, Timeouts, Upstream, nanos};
+use super::value::TimeValue;
+use super::{HealthChecks, MILLISECOND, QueueSettings, SECOND, Timeouts, UpstreamModel, nanos};
+use crate::model::error::{did_you_mean, one_of};
+use crate::model::table_reader::TableReader;
 
 /// What `section` says of the upstream, and `base` of everything else.
-pub(super) fn read_upstream(section: &Section<'_>, base: &Upstream) -> Upstream {
+pub(super) fn read_upstream(section: &TableReader<'_>, base: &UpstreamModel) -> UpstreamModel {
     let mut upstream = base.clone();
     if let Some(name) = section.optional::<String>("balance") {
         upstream.balance = policy(section, &name);
@@ -23,7 +23,7 @@ pub(super) fn read_upstream(section: &Section<'_>, base: &Upstream) -> Upstream 
     read_load_factor(section, &mut upstream.balance);
     let limit = section.or_off("max_requests", Some(u64::from(upstream.max_requests)));
     upstream.max_requests = limit.map_or(0, |limit| u32::try_from(limit).unwrap_or(u32::MAX));
-    let slow_start = section.or_off("slow_start", upstream.slow_start.map(Time));
+    let slow_start = section.or_off("slow_start", upstream.slow_start.map(TimeValue));
     upstream.slow_start = slow_start.map(|time| time.0);
     if let Some(section) = section.section("queue", "`queue`") {
         read_queue(&section, &mut upstream.queue);
@@ -31,8 +31,8 @@ pub(super) fn read_upstream(section: &Section<'_>, base: &Upstream) -> Upstream 
     }
     if let Some(section) = section.section("timeouts", "`timeouts`") {
         let Timeouts { queue, response } = &mut upstream.timeouts;
-        *queue = section.or("queue", Time(*queue)).0;
-        *response = section.or("response", Time(*response)).0;
+        *queue = section.or("queue", TimeValue(*queue)).0;
+        *response = section.or("response", TimeValue(*response)).0;
         section.finish();
     }
     if let Some(section) = section.section("retry", "`retry`") {
@@ -45,7 +45,7 @@ pub(super) fn read_upstream(section: &Section<'_>, base: &Upstream) -> Upstream 
     upstream
 }
 
-fn policy(section: &Section<'_>, name: &str) -> Policy {
+fn policy(section: &TableReader<'_>, name: &str) -> Policy {
     match name {
         "least-requests" => Policy::LeastRequests,
         "round-robin" => Policy::RoundRobin,
@@ -65,7 +65,7 @@ fn policy(section: &Section<'_>, name: &str) -> Policy {
     }
 }
 
-fn read_load_factor(section: &Section<'_>, policy: &mut Policy) {
+fn read_load_factor(section: &TableReader<'_>, policy: &mut Policy) {
     if !section.has("hash_load_factor") {
         return;
     }
@@ -90,23 +90,24 @@ fn read_load_factor(section: &Section<'_>, policy: &mut Policy) {
     }
 }
 
-fn read_queue(section: &Section<'_>, queue: &mut Queue) {
+fn read_queue(section: &TableReader<'_>, queue: &mut QueueSettings) {
     queue.length_max = section.within("length_max", (0, 10_000_000), queue.length_max as u64) as usize;
     queue.fair_share = section.or("fair_share", queue.fair_share);
-    queue.own_server = section.or_off("own_server", queue.own_server.map(Time)).map(|time| time.0);
+    queue.own_server = section.or_off("own_server", queue.own_server.map(TimeValue)).map(|time| time.0);
     let before = queue.delay_target;
     let interval_ms = before.map_or(1000, |target| target.interval_ms);
-    let interval = section.or("delay_interval", Time(interval_ms * MILLISECOND));
-    let target = section.or_off("delay_target", before.map(|target| Time(target.target_ms * MILLISECOND)));
-    let millis = |time: Time| time.0 / MILLISECOND;
+    let interval = section.or("delay_interval", TimeValue(interval_ms * MILLISECOND));
+    let target =
+        section.or_off("delay_target", before.map(|target| TimeValue(target.target_ms * MILLISECOND)));
+    let millis = |time: TimeValue| time.0 / MILLISECOND;
     queue.delay_target =
         target.map(|target| DelayTarget { target_ms: millis(target), interval_ms: millis(interval) });
 }
 
-fn read_retry(section: &Section<'_>, upstream: &mut Upstream) {
+fn read_retry(section: &TableReader<'_>, upstream: &mut UpstreamModel) {
     let RetryPolicy { attempts_max, elapsed_max, on_broken, on_timeout, .. } = &mut upstream.retry;
     *attempts_max = section.within("attempts_max", (1, 100), u64::from(*attempts_max)) as u32;
-    *elapsed_max = Duration::from_nanos(section.or("elapsed_max", Time(nanos(*elapsed_max))).0);
+    *elapsed_max = Duration::from_nanos(section.or("elapsed_max", TimeValue(nanos(*elapsed_max))).0);
     *on_broken = section.or("on_broken", *on_broken);
     *on_timeout = section.or("on_timeout", *on_timeout);
     if let Some(text) = section.optional::<String>("budget") {
@@ -122,15 +123,15 @@ fn read_retry(section: &Section<'_>, upstream: &mut Upstream) {
     upstream.budget_per_second = section.within("budget_per_second", (0, 1_000_000), allowance) as u32;
 }
 
-fn read_health(section: &Section<'_>, upstream: &mut Upstream) {
+fn read_health(section: &TableReader<'_>, upstream: &mut UpstreamModel) {
     if section.is_off("health") {
         upstream.health = None;
         return;
     }
     let Some(section) = section.section("health", "`health`") else { return };
-    let interval = section.or("interval", Time(2 * SECOND)).0.max(MILLISECOND);
-    let changing = section.or("interval_changing", Time(interval / 4)).0.max(MILLISECOND);
-    let timeout = section.or("timeout", Time((interval / 2).min(5 * SECOND))).0;
+    let interval = section.or("interval", TimeValue(2 * SECOND)).0.max(MILLISECOND);
+    let changing = section.or("interval_changing", TimeValue(interval / 4)).0.max(MILLISECOND);
+    let timeout = section.or("timeout", TimeValue((interval / 2).min(5 * SECOND))).0;
     let pace = Pace {
         interval: Duration::from_nanos(interval),
         interval_changing: Duration::from_nanos(changing),
@@ -138,6 +139,6 @@ fn read_health(section: &Section<'_>, upstream: &mut Upstream) {
     };
     let rise = section.within("rise", (1, 1000), 2) as u32;
     let fall = section.within("fall", (1, 1000), 3) as u32;
-    upstream.health = Some(Health { pace, thresholds: Thresholds { rise, fall }, timeout });
+    upstream.health = Some(HealthChecks { pace, thresholds: Thresholds { rise, fall }, timeout });
     section.finish();
 }

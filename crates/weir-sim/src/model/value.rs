@@ -7,19 +7,19 @@ use jiff::SignedDuration;
 use toml::de::DeValue;
 use weir_traffic::queue::Priority;
 
-use super::mistake::{did_you_mean, one_of};
-use super::{Action, Arrivals, nanos};
+use super::{Arrivals, ServerAction, nanos};
+use crate::model::error::{did_you_mean, one_of};
 
 /// A value that is not what it has to be.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(super) struct ModelValueError {
     pub(super) what: String,
     pub(super) hint: Option<String>,
     /// Where, when it is a part of the value.
     pub(super) at: Option<Range<usize>>,
 }
 
-impl Wrong {
+impl ModelValueError {
     pub(super) fn new(what: String, hint: &str) -> Self {
         Self { what, hint: Some(hint.to_owned()), at: None }
     }
@@ -28,7 +28,7 @@ impl Wrong {
 /// What can be the value of a key.
 pub(super) trait FromValue: Sized {
     /// Reads a value.
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong>;
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError>;
 
     /// What to write when the key is missing.
     fn example(key: &str) -> String;
@@ -36,14 +36,14 @@ pub(super) trait FromValue: Sized {
 
 /// A length of time in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Time(pub(super) u64);
+pub(super) struct TimeValue(pub(super) u64);
 
 const TIME_HINT: &str = "write a number with a unit, such as \"20ms\", \"1.5s\" or \"1m30s\"";
 
-impl FromValue for Time {
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+impl FromValue for TimeValue {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         let Some(text) = value.as_str() else {
-            return Err(Wrong::new(
+            return Err(ModelValueError::new(
                 format!("a length of time is a text, not {}", value.type_str()),
                 TIME_HINT,
             ));
@@ -52,7 +52,7 @@ impl FromValue for Time {
         let length = length.and_then(|length| Duration::try_from(length).ok());
         match length {
             Some(length) => Ok(Self(nanos(length))),
-            None => Err(Wrong::new(format!("`{text}` is no length of time"), TIME_HINT)),
+            None => Err(ModelValueError::new(format!("`{text}` is no length of time"), TIME_HINT)),
         }
     }
 
@@ -62,12 +62,15 @@ impl FromValue for Time {
 }
 
 impl FromValue for u64 {
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         let number = value.as_integer().and_then(|integer| {
             u64::from_str_radix(integer.as_str().trim_start_matches('+'), integer.radix()).ok()
         });
         number.ok_or_else(|| {
-            Wrong::new("this is a whole number that is not negative".to_owned(), "write for example `10`")
+            ModelValueError::new(
+                "this is a whole number that is not negative".to_owned(),
+                "write for example `10`",
+            )
         })
     }
 
@@ -77,13 +80,16 @@ impl FromValue for u64 {
 }
 
 impl FromValue for f64 {
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         let number = match value {
             DeValue::Float(float) => float.as_str().parse().ok(),
             other => u64::from_value(other).ok().map(|whole| whole as f64),
         };
         number.filter(|number: &f64| number.is_finite() && *number >= 0.0).ok_or_else(|| {
-            Wrong::new("this is a number that is not negative".to_owned(), "write for example `1.5`")
+            ModelValueError::new(
+                "this is a number that is not negative".to_owned(),
+                "write for example `1.5`",
+            )
         })
     }
 
@@ -93,9 +99,12 @@ impl FromValue for f64 {
 }
 
 impl FromValue for bool {
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         value.as_bool().ok_or_else(|| {
-            Wrong::new(format!("this is true or false, not {}", value.type_str()), "write `true` or `false`")
+            ModelValueError::new(
+                format!("this is true or false, not {}", value.type_str()),
+                "write `true` or `false`",
+            )
         })
     }
 
@@ -105,10 +114,10 @@ impl FromValue for bool {
 }
 
 impl FromValue for String {
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         let text = value.as_str().map(str::to_owned);
         text.ok_or_else(|| {
-            Wrong::new(
+            ModelValueError::new(
                 format!("this is a text, not {}", value.type_str()),
                 "write it between quotation marks",
             )
@@ -121,18 +130,18 @@ impl FromValue for String {
 }
 
 /// A word of a closed list.
-pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&'static str, T)]) -> Result<T, Wrong> {
+pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&'static str, T)]) -> Result<T, ModelValueError> {
     let text = String::from_value(value)?;
     let found = words.iter().find(|(word, _)| *word == text);
     found.map(|(_, meaning)| *meaning).ok_or_else(|| {
         let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         let hint = did_you_mean(&text, &names).unwrap_or_else(|| format!("write {}", one_of(&names)));
-        Wrong::new(format!("there is no `{text}` here"), &hint)
+        ModelValueError::new(format!("there is no `{text}` here"), &hint)
     })
 }
 
 impl FromValue for Priority {
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         word(value, &Priority::ALL.map(|priority| (priority.name(), priority)))
     }
 
@@ -142,7 +151,7 @@ impl FromValue for Priority {
 }
 
 impl FromValue for Arrivals {
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         word(value, &[("poisson", Self::Poisson), ("constant", Self::Constant)])
     }
 
@@ -151,9 +160,9 @@ impl FromValue for Arrivals {
     }
 }
 
-impl FromValue for Action {
+impl FromValue for ServerAction {
     /// A server that is slow is so by a factor that stands beside it.
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         let words = [
             ("stop", Self::Stop),
             ("hang", Self::Hang),
@@ -170,13 +179,13 @@ impl FromValue for Action {
 
 /// A range of server numbers, `"3"` or `"0-4"`, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Servers {
+pub(super) struct ServerRange {
     pub(super) first: u32,
     pub(super) last: u32,
 }
 
-impl FromValue for Servers {
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+impl FromValue for ServerRange {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         let number = |text: &str| text.trim().parse::<u32>().ok();
         let range = match value {
             DeValue::String(text) => match text.split_once('-') {
@@ -189,7 +198,7 @@ impl FromValue for Servers {
         };
         match range {
             Some((first, last)) if first <= last => Ok(Self { first, last }),
-            _ => Err(Wrong::new("this names no servers".to_owned(), Self::HINT)),
+            _ => Err(ModelValueError::new("this names no servers".to_owned(), Self::HINT)),
         }
     }
 
@@ -198,6 +207,6 @@ impl FromValue for Servers {
     }
 }
 
-impl Servers {
+impl ServerRange {
     const HINT: &str = "write the number of a server, counted from 0, or a range such as \"0-4\"";
 }

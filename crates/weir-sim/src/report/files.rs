@@ -8,13 +8,18 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::{Report, millis, plot, seconds, text};
-use crate::tally::Tally;
+use crate::tally::RequestTally;
 
 /// Writes everything into `folder`, which is made if need be.
 ///
 /// # Errors
 /// When something cannot be written.
-pub(crate) fn write(folder: &Path, report: &Report, tallies: &[Tally], model: &str) -> anyhow::Result<()> {
+pub(crate) fn write(
+    folder: &Path,
+    report: &Report,
+    tallies: &[RequestTally],
+    model: &str,
+) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)?;
     let save = |name: &str, content: &str| {
         std::fs::write(folder.join(name), content).with_context(|| format!("cannot write {name}"))
@@ -41,7 +46,7 @@ fn markdown(report: &Report) -> String {
     )
 }
 
-fn requests(report: &Report, tallies: &[Tally]) -> String {
+fn requests(report: &Report, tallies: &[RequestTally]) -> String {
     let mut csv = String::from(
         "variant,class,client,request,began_s,response_ms,wait_ms,line_ms,attempts,server,outcome\n",
     );

@@ -8,9 +8,9 @@ pub(super) mod text;
 
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::SimFailure;
 use crate::model::{MILLISECOND, Model, SECOND};
-use crate::tally::{Group, STRETCHES, Tally, Times};
+use crate::tally::{RequestGroup, RequestTally, STRETCHES, TimeHistogram};
 
 /// The figures of one simulation.
 #[derive(Debug, Serialize)]
@@ -31,10 +31,10 @@ pub(super) struct VariantFigures {
     pub(super) name: String,
     pub(super) balance: &'static str,
     /// All requests.
-    pub(super) total: Figures,
+    pub(super) total: RequestFigures,
     /// The requests of each class, the slow ones apart.
     pub(super) groups: Vec<GroupFigures>,
-    pub(super) servers: Spread,
+    pub(super) servers: WorkSpread,
     /// Requests whose work began after that of a later one of their class at the same balancer.
     pub(super) overtaken: u64,
     /// The most requests that one balancer had on one server at once.
@@ -51,12 +51,12 @@ pub(super) struct VariantFigures {
 pub(super) struct GroupFigures {
     pub(super) clients: String,
     #[serde(flatten)]
-    pub(super) figures: Figures,
+    pub(super) figures: RequestFigures,
 }
 
 /// Counts and times of some requests.
 #[derive(Debug, Serialize)]
-pub(super) struct Figures {
+pub(super) struct RequestFigures {
     pub(super) begun: u64,
     pub(super) answered: u64,
     pub(super) failed: u64,
@@ -83,7 +83,7 @@ pub(super) struct TimeFigures {
 
 /// How work was spread over the servers.
 #[derive(Debug, Serialize)]
-pub(super) struct Spread {
+pub(super) struct WorkSpread {
     /// Mean number of requests that a server worked on.
     pub(super) working_mean: f64,
     pub(super) requests_min: u64,
@@ -113,14 +113,14 @@ pub(super) struct StretchFigures {
 }
 
 impl Report {
-    pub(super) fn new(name: &str, model: &Model, seed: u64, tallies: &[Tally]) -> Self {
+    pub(super) fn new(name: &str, model: &Model, seed: u64, tallies: &[RequestTally]) -> Self {
         let variants = model.variants.iter().zip(tallies);
         let variants = variants.map(|(variant, tally)| VariantFigures {
             name: variant.name.clone(),
             balance: variant.upstream.balance.name(),
-            total: Figures::new(&tally.total(), tally.seconds()),
+            total: RequestFigures::new(&tally.total(), tally.seconds()),
             groups: groups(model, tally),
-            servers: Spread::new(tally),
+            servers: WorkSpread::new(tally),
             overtaken: tally.overtaken,
             in_flight_most: tally.in_flight_most,
             verdicts: verdicts(tally),
@@ -140,9 +140,9 @@ impl Report {
     }
 }
 
-impl Figures {
-    fn new(group: &Group, seconds: f64) -> Self {
-        let failures = Failure::ALL.map(|failure| (failure.code(), group.failures[failure as usize]));
+impl RequestFigures {
+    fn new(group: &RequestGroup, seconds: f64) -> Self {
+        let failures = SimFailure::ALL.map(|failure| (failure.code(), group.failures[failure as usize]));
         Self {
             begun: group.begun,
             answered: group.answered,
@@ -159,7 +159,7 @@ impl Figures {
 }
 
 impl TimeFigures {
-    fn new(times: &Times) -> Self {
+    fn new(times: &TimeHistogram) -> Self {
         let max = millis(times.max);
         let quantile = |quantile: f64| match times.histogram.len() {
             0 => 0.0,
@@ -176,8 +176,8 @@ impl TimeFigures {
     }
 }
 
-impl Spread {
-    fn new(tally: &Tally) -> Self {
+impl WorkSpread {
+    fn new(tally: &RequestTally) -> Self {
         let count = tally.servers.len() as f64;
         let busy: u128 = tally.servers.iter().map(|server| server.busy).sum();
         let requests = || tally.servers.iter().map(|server| server.requests);
@@ -191,20 +191,22 @@ impl Spread {
     }
 }
 
-fn groups(model: &Model, tally: &Tally) -> Vec<GroupFigures> {
+fn groups(model: &Model, tally: &RequestTally) -> Vec<GroupFigures> {
     let names = model.clients.iter().flat_map(|class| [class.name.clone(), format!("{}, slow", class.name)]);
     let seconds = tally.seconds();
     let groups = names.zip(&tally.groups).filter(|(_, group)| group.begun > 0);
-    groups.map(|(clients, group)| GroupFigures { clients, figures: Figures::new(group, seconds) }).collect()
+    groups
+        .map(|(clients, group)| GroupFigures { clients, figures: RequestFigures::new(group, seconds) })
+        .collect()
 }
 
-fn verdicts(tally: &Tally) -> Vec<VerdictFigures> {
+fn verdicts(tally: &RequestTally) -> Vec<VerdictFigures> {
     let verdicts = tally.verdicts.iter();
     verdicts.map(|&(at, server, up)| VerdictFigures { at_s: seconds(at), server, up }).collect()
 }
 
 /// Points of the distribution, each at least a fiftieth further on one axis than the one before.
-fn slower_than(times: &Times) -> Vec<(f64, f64)> {
+fn slower_than(times: &TimeHistogram) -> Vec<(f64, f64)> {
     let total = times.histogram.len() as f64;
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut left = total;
@@ -219,7 +221,7 @@ fn slower_than(times: &Times) -> Vec<(f64, f64)> {
     points
 }
 
-fn over_time(tally: &Tally) -> Vec<StretchFigures> {
+fn over_time(tally: &RequestTally) -> Vec<StretchFigures> {
     let length = seconds(tally.window.1) / STRETCHES as f64;
     let stretches = tally.stretches.iter().enumerate();
     stretches

@@ -2,7 +2,7 @@
 
 use weir_stats::table;
 
-use super::{Figures, Report, TimeFigures, VariantFigures};
+use super::{Report, RequestFigures, TimeFigures, VariantFigures};
 
 /// The question, and what was found.
 pub(crate) fn findings(report: &Report) -> String {
@@ -54,7 +54,7 @@ fn responses(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-fn response_row(variant: &VariantFigures, clients: &str, figures: &Figures) -> Vec<String> {
+fn response_row(variant: &VariantFigures, clients: &str, figures: &RequestFigures) -> Vec<String> {
     let TimeFigures { mean, p50, p95, p99, max } = figures.response_ms;
     let times = [mean, p50, p95, p99, max, figures.wait_ms.mean, figures.wait_ms.max];
     let mut row = vec![

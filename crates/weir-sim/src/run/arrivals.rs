@@ -2,19 +2,19 @@
 //!
 //! Only the seed decides, never the variant: the nth request of a client (closed) or of a class (open) is the same in all.
 
-use weir_stats::chance::{Chance, Purpose};
+use weir_stats::random::{Purpose, RandomStream};
 
-use super::{Event, Run};
-use crate::model::{Arrivals, Load, Model, SECOND};
+use super::{SimEvent, Simulation};
+use crate::model::{Arrivals, ClassLoad, Model, SECOND};
 
 /// Which request comes next.
 #[derive(Debug)]
-pub(super) struct Clients {
-    classes: Vec<Class>,
+pub(super) struct ArrivalCounters {
+    classes: Vec<ClassCounters>,
 }
 
 #[derive(Debug)]
-struct Class {
+struct ClassCounters {
     /// The number of its first client among all.
     first: u32,
     /// Requests so far: of each client in a closed load, of all in an open one.
@@ -23,22 +23,22 @@ struct Class {
 
 /// A request that begins.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arrival {
+pub(super) struct ArrivingRequest {
     pub(super) class: u32,
     /// The number of its client among all.
     pub(super) client: u32,
     /// The balancer that it meets.
-    pub(super) proxy: u32,
+    pub(super) balancer: u32,
     /// What its demand grows from.
     pub(super) coordinates: [u64; 2],
 }
 
-impl Clients {
+impl ArrivalCounters {
     pub(super) fn new(model: &Model) -> Self {
         let mut first = 0;
         let classes = model.clients.iter().map(|class| {
-            let counters = if matches!(class.load, Load::Closed { .. }) { class.count } else { 1 };
-            let entry = Class { first, requests: vec![0; counters as usize] };
+            let counters = if matches!(class.load, ClassLoad::Closed { .. }) { class.count } else { 1 };
+            let entry = ClassCounters { first, requests: vec![0; counters as usize] };
             first += class.count;
             entry
         });
@@ -51,31 +51,31 @@ impl Clients {
     }
 }
 
-impl Run<'_> {
+impl Simulation<'_> {
     /// The first request of each client and of each open load.
     pub(super) fn start_clients(&mut self) {
         for (index, class) in self.model.clients.iter().enumerate() {
             let index = index as u32;
             match &class.load {
-                Load::Closed { .. } => {
+                ClassLoad::Closed { .. } => {
                     for client in 0..class.count {
                         self.think_then_begin(index, client, 0);
                     }
                 }
-                Load::Open { .. } => self.next_arrival(index),
+                ClassLoad::Open { .. } => self.next_arrival(index),
             }
         }
     }
 
     /// A client of a closed load has had its answer, or its failure and a `pause`.
     pub(super) fn think_then_begin(&mut self, class: u32, client: u32, pause: u64) {
-        let Load::Closed { think, .. } = &self.model.clients[class as usize].load else { return };
+        let ClassLoad::Closed { think, .. } = &self.model.clients[class as usize].load else { return };
         let requests = self.clients.classes[class as usize].requests[client as usize];
         let coordinates = [key(class, client), u64::from(requests)];
-        let mut chance = Chance::new(self.seed, Purpose::Think, coordinates);
-        let at = self.agenda.now() + pause + think.draw(&mut chance);
+        let mut random = RandomStream::new(self.seed, Purpose::Think, coordinates);
+        let at = self.agenda.now() + pause + think.draw(&mut random);
         if at < self.model.length {
-            self.agenda.enter(at, Event::Begin { class, client });
+            self.agenda.enter(at, SimEvent::Begin { class, client });
         }
     }
 
@@ -85,32 +85,37 @@ impl Run<'_> {
         entry.requests[client as usize] += 1;
         let number = entry.first + client;
         let coordinates = [key(class, client), u64::from(request)];
-        self.begin(Arrival { class, client: number, proxy: number % self.model.balancers, coordinates });
+        self.begin(ArrivingRequest {
+            class,
+            client: number,
+            balancer: number % self.model.balancers,
+            coordinates,
+        });
     }
 
     pub(super) fn arrive(&mut self, class: u32) {
         let request = self.clients.classes[class as usize].requests[0];
         let coordinates = [key(class, u32::MAX), u64::from(request)];
-        let mut chance = Chance::new(self.seed, Purpose::Origin, coordinates);
+        let mut random = RandomStream::new(self.seed, Purpose::Origin, coordinates);
         let count = self.model.clients[class as usize].count;
-        let client = self.clients.classes[class as usize].first + chance.below(u64::from(count)) as u32;
-        let proxy = chance.below(u64::from(self.model.balancers)) as u32;
-        self.begin(Arrival { class, client, proxy, coordinates });
+        let client = self.clients.classes[class as usize].first + random.below(u64::from(count)) as u32;
+        let balancer = random.below(u64::from(self.model.balancers)) as u32;
+        self.begin(ArrivingRequest { class, client, balancer, coordinates });
         self.clients.classes[class as usize].requests[0] = request + 1;
         self.next_arrival(class);
     }
 
     fn next_arrival(&mut self, class: u32) {
-        let Load::Open { arrivals, rates } = &self.model.clients[class as usize].load else { return };
+        let ClassLoad::Open { arrivals, rates } = &self.model.clients[class as usize].load else { return };
         let request = self.clients.classes[class as usize].requests[0];
         let coordinates = [key(class, u32::MAX), u64::from(request)];
         let expected = match arrivals {
             Arrivals::Constant => 1.0,
-            Arrivals::Poisson => -Chance::new(self.seed, Purpose::Arrival, coordinates).unit().ln(),
+            Arrivals::Poisson => -RandomStream::new(self.seed, Purpose::Arrival, coordinates).unit().ln(),
         };
         let at = after(rates, self.agenda.now(), expected);
         if let Some(at) = at.filter(|at| *at < self.model.length) {
-            self.agenda.enter(at, Event::Arrive { class });
+            self.agenda.enter(at, SimEvent::Arrive { class });
         }
     }
 }

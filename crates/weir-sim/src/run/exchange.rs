@@ -5,38 +5,38 @@
 
 use std::time::Duration;
 
-use weir_stats::chance::{Chance, Purpose};
+use weir_stats::random::{Purpose, RandomStream};
 use weir_traffic::ServerId;
 use weir_traffic::balance::Excluded;
 use weir_traffic::queue::Ticket;
 use weir_traffic::retry::{Cause, FailedAttempt, NextServer, Verdict};
 
-use super::arrivals::Arrival;
-use super::proxy::{Admitted, Asked, Proxy, Told};
-use super::server::Condition;
-use super::{Attempt, Event, ExchangeId, Run};
-use crate::failure::Failure;
-use crate::model::Load;
-use crate::tally::{Ended, Outcome};
+use super::arrivals::ArrivingRequest;
+use super::server::ServerCondition;
+use super::{ExchangeId, SimAttempt, SimEvent, Simulation};
+use crate::failure::SimFailure;
+use crate::model::ClassLoad;
+use crate::run::balancer::{QueueDecision, SimBalancer, SlotAnswer, SlotRequest};
+use crate::tally::{EndedRequest, RequestOutcome};
 
 /// A request under way.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct SimExchange {
     number: u64,
-    arrival: Arrival,
+    arrival: ArrivingRequest,
     is_slow: bool,
     demand: u64,
-    chance: Chance,
+    random: RandomStream,
     began: u64,
     /// When its first attempt began.
     first_began: u64,
     attempts: u32,
     excluded: Excluded,
-    stage: Stage,
+    stage: ExchangeStage,
     /// Time spent in the queue.
     waited: u64,
     /// Why the last attempt failed: what the client hears when no server is left.
-    last: Option<Failure>,
+    last: Option<SimFailure>,
     worked_on: bool,
     /// The time at which a server began to work on it last.
     work_began: u64,
@@ -45,7 +45,7 @@ pub(super) struct Exchange {
 
 /// Where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ExchangeStage {
     /// In the queue since.
     Queued { ticket: Ticket, since: u64 },
     /// On a server, whose slot it holds.
@@ -54,12 +54,12 @@ enum Stage {
     Nowhere,
 }
 
-impl Exchange {
+impl SimExchange {
     /// Whether this is the attempt that is running.
-    pub(super) fn is_at(&self, attempt: Attempt) -> bool {
+    pub(super) fn is_at(&self, attempt: SimAttempt) -> bool {
         self.number == attempt.exchange.number
             && self.attempts == attempt.attempt
-            && matches!(self.stage, Stage::On(_))
+            && matches!(self.stage, ExchangeStage::On(_))
     }
 
     /// A server begins to work on it; whether that is for the first time.
@@ -70,33 +70,33 @@ impl Exchange {
 
     /// Its class, its balancer, and its place in the order of arrival.
     pub(super) fn order(&self) -> (u32, u32, u64) {
-        (self.arrival.class, self.arrival.proxy, self.number)
+        (self.arrival.class, self.arrival.balancer, self.number)
     }
 }
 
-impl Run<'_> {
+impl Simulation<'_> {
     /// A request begins.
-    pub(super) fn begin(&mut self, arrival: Arrival) {
+    pub(super) fn begin(&mut self, arrival: ArrivingRequest) {
         let class = &self.model.clients[arrival.class as usize];
-        let mut chance = Chance::new(self.seed, Purpose::Demand, arrival.coordinates);
+        let mut random = RandomStream::new(self.seed, Purpose::Demand, arrival.coordinates);
         // Drawn whether or not it is slow, so that a changed share of slow requests changes no others.
-        let usual = class.service.draw(&mut chance);
-        let slow = class.slow.as_ref().filter(|slow| chance.below(u64::from(slow.one_in)) == 0);
-        let demand = slow.map_or(usual, |slow| slow.service.draw(&mut chance)).max(1);
+        let usual = class.service.draw(&mut random);
+        let slow = class.slow.as_ref().filter(|slow| random.below(u64::from(slow.one_in)) == 0);
+        let demand = slow.map_or(usual, |slow| slow.service.draw(&mut random)).max(1);
         let now = self.agenda.now();
         let number = self.begun;
         self.begun += 1;
-        let place = self.exchanges.insert(Exchange {
+        let place = self.exchanges.insert(SimExchange {
             number,
             arrival,
             is_slow: slow.is_some(),
             demand,
-            chance: Chance::new(self.seed, Purpose::Pick, arrival.coordinates),
+            random: RandomStream::new(self.seed, Purpose::Pick, arrival.coordinates),
             began: now,
             first_began: now,
             attempts: 0,
             excluded: Excluded::new(),
-            stage: Stage::Nowhere,
+            stage: ExchangeStage::Nowhere,
             waited: 0,
             last: None,
             worked_on: false,
@@ -106,18 +106,18 @@ impl Run<'_> {
         let id = ExchangeId { place: place as u32, number };
         self.tally.begins(arrival.class, slow.is_some(), now);
         if let Some(patience) = class.patience {
-            self.agenda.enter_limit(patience, Event::Leave(id));
+            self.agenda.enter_limit(patience, SimEvent::Leave(id));
         }
         let now_ms = self.now_ms();
-        self.proxy(arrival.proxy).budget.record_request(now_ms);
+        self.balancer(arrival.balancer).budget.record_request(now_ms);
         self.admit(id);
     }
 
     /// The balancer at `number`, made when it is first needed.
-    pub(super) fn proxy(&mut self, number: u32) -> &mut Proxy {
+    pub(super) fn balancer(&mut self, number: u32) -> &mut SimBalancer {
         let (model, upstream, seed) = (self.model, self.upstream, self.seed);
-        self.proxies[number as usize]
-            .get_or_insert_with(|| Box::new(Proxy::new(number, model, upstream, seed)))
+        self.balancers[number as usize]
+            .get_or_insert_with(|| Box::new(SimBalancer::new(number, model, upstream, seed)))
     }
 
     /// Asks for a slot.
@@ -125,30 +125,30 @@ impl Run<'_> {
         let (now, now_ms) = (self.agenda.now(), self.now_ms());
         let limit = self.upstream.timeouts.queue;
         let exchange = &mut self.exchanges[id.place as usize];
-        let asked = Asked {
+        let asked = SlotRequest {
             client: exchange.arrival.client,
             priority: self.model.clients[exchange.arrival.class as usize].priority,
             excluded: exchange.excluded,
-            random: exchange.chance.word(),
+            random: exchange.random.word(),
         };
-        let attempt = Attempt { exchange: id, attempt: exchange.attempts };
-        let number = exchange.arrival.proxy;
+        let attempt = SimAttempt { exchange: id, attempt: exchange.attempts };
+        let number = exchange.arrival.balancer;
         let mut told = Vec::new();
-        match self.proxy(number).admit(attempt, &asked, now_ms, now.saturating_add(limit), &mut told) {
-            Admitted::Slot(server) => self.start(id, server),
-            Admitted::Waits { ticket, own } => {
-                self.exchanges[id.place as usize].stage = Stage::Queued { ticket, since: now };
-                self.agenda.enter_limit(limit, Event::QueueTimeout(attempt));
+        match self.balancer(number).admit(attempt, &asked, now_ms, now.saturating_add(limit), &mut told) {
+            SlotAnswer::Slot(server) => self.start(id, server),
+            SlotAnswer::Waits { ticket, own } => {
+                self.exchanges[id.place as usize].stage = ExchangeStage::Queued { ticket, since: now };
+                self.agenda.enter_limit(limit, SimEvent::QueueTimeout(attempt));
                 if let Some(patience) =
                     self.upstream.queue.own_server.filter(|patience| own && *patience < limit)
                 {
-                    self.agenda.enter_limit(patience, Event::TakeAny(attempt));
+                    self.agenda.enter_limit(patience, SimEvent::TakeAny(attempt));
                 }
-                self.proxy(number).serve_queue(now_ms, &mut told);
+                self.balancer(number).serve_queue(now_ms, &mut told);
             }
-            Admitted::Failed(failure) => {
+            SlotAnswer::Failed(failure) => {
                 let last = self.exchanges[id.place as usize].last;
-                let failure = last.filter(|_| failure == Failure::NoServer).unwrap_or(failure);
+                let failure = last.filter(|_| failure == SimFailure::NoServer).unwrap_or(failure);
                 self.finish(id, Some(failure));
             }
         }
@@ -156,29 +156,29 @@ impl Run<'_> {
     }
 
     /// Hands slots to those who wait at a balancer.
-    pub(super) fn serve_queue(&mut self, proxy: u32) {
+    pub(super) fn serve_queue(&mut self, balancer: u32) {
         let now_ms = self.now_ms();
         let mut told = Vec::new();
-        self.proxy(proxy).serve_queue(now_ms, &mut told);
+        self.balancer(balancer).serve_queue(now_ms, &mut told);
         self.carry_out(&told);
     }
 
     /// Gives back a slot, to the next in the queue if there is one.
-    fn release(&mut self, proxy: u32, server: ServerId) {
-        if self.proxy(proxy).release(server) {
-            self.serve_queue(proxy);
+    fn release(&mut self, balancer: u32, server: ServerId) {
+        if self.balancer(balancer).release(server) {
+            self.serve_queue(balancer);
         }
     }
 
     /// Does what a queue has decided. None of it changes a queue again.
-    fn carry_out(&mut self, told: &[Told]) {
+    fn carry_out(&mut self, told: &[QueueDecision]) {
         for told in told {
             match *told {
-                Told::Server(attempt, server) => {
+                QueueDecision::Server(attempt, server) => {
                     self.leaves_queue(attempt.exchange);
                     self.start(attempt.exchange, server);
                 }
-                Told::SentAway(attempt, failure) => {
+                QueueDecision::SentAway(attempt, failure) => {
                     self.leaves_queue(attempt.exchange);
                     self.finish(attempt.exchange, Some(failure));
                 }
@@ -189,9 +189,9 @@ impl Run<'_> {
     fn leaves_queue(&mut self, id: ExchangeId) {
         let now = self.agenda.now();
         let exchange = &mut self.exchanges[id.place as usize];
-        if let Stage::Queued { since, .. } = exchange.stage {
+        if let ExchangeStage::Queued { since, .. } = exchange.stage {
             exchange.waited += now - since;
-            exchange.stage = Stage::Nowhere;
+            exchange.stage = ExchangeStage::Nowhere;
         }
     }
 
@@ -204,23 +204,23 @@ impl Run<'_> {
         if exchange.attempts == 1 {
             exchange.first_began = now;
         }
-        exchange.stage = Stage::On(server);
-        let attempt = Attempt { exchange: id, attempt: exchange.attempts };
-        let (demand, proxy) = (exchange.demand, exchange.arrival.proxy);
-        let in_flight = self.proxy(proxy).balancer().state(server).in_flight();
+        exchange.stage = ExchangeStage::On(server);
+        let attempt = SimAttempt { exchange: id, attempt: exchange.attempts };
+        let (demand, balancer) = (exchange.demand, exchange.arrival.balancer);
+        let in_flight = self.balancer(balancer).balancer().state(server).in_flight();
         self.tally.in_flight(in_flight);
-        if self.servers[server.index()].condition == Condition::Stopped {
+        if self.servers[server.index()].condition == ServerCondition::Stopped {
             // A moment later, so that what follows from it stands in the agenda as all else.
-            self.agenda.enter(now, Event::Refused(attempt));
+            self.agenda.enter(now, SimEvent::Refused(attempt));
             return;
         }
-        self.agenda.enter_limit(self.upstream.timeouts.response, Event::ResponseTimeout(attempt));
+        self.agenda.enter_limit(self.upstream.timeouts.response, SimEvent::ResponseTimeout(attempt));
         self.servers[server.index()].take(attempt, demand);
         self.feed(server.0);
     }
 
     /// A server has answered. If nobody waits for that any more, its work was for nothing.
-    pub(super) fn answered(&mut self, attempt: Attempt) {
+    pub(super) fn answered(&mut self, attempt: SimAttempt) {
         if self.running(attempt).is_none() {
             return;
         }
@@ -228,52 +228,52 @@ impl Run<'_> {
         self.finish(attempt.exchange, None);
     }
 
-    pub(super) fn refused(&mut self, attempt: Attempt) {
-        self.failed(attempt, Cause::Connect, Failure::ConnectRefused);
+    pub(super) fn refused(&mut self, attempt: SimAttempt) {
+        self.failed(attempt, Cause::Connect, SimFailure::ConnectRefused);
     }
 
-    pub(super) fn broken(&mut self, attempt: Attempt) {
-        self.failed(attempt, Cause::Broken, Failure::ResponseReset);
+    pub(super) fn broken(&mut self, attempt: SimAttempt) {
+        self.failed(attempt, Cause::Broken, SimFailure::ResponseReset);
     }
 
-    pub(super) fn response_timeout(&mut self, attempt: Attempt) {
+    pub(super) fn response_timeout(&mut self, attempt: SimAttempt) {
         if self.running(attempt).is_some() {
             self.tell_latency(attempt.exchange);
-            self.failed(attempt, Cause::Timeout, Failure::ResponseTimeout);
+            self.failed(attempt, Cause::Timeout, SimFailure::ResponseTimeout);
         }
     }
 
-    pub(super) fn queue_timeout(&mut self, attempt: Attempt) {
+    pub(super) fn queue_timeout(&mut self, attempt: SimAttempt) {
         if self.waiting(attempt).is_some() {
-            self.finish(attempt.exchange, Some(Failure::QueueTimeout));
+            self.finish(attempt.exchange, Some(SimFailure::QueueTimeout));
         }
     }
 
     /// A request has waited long enough for its own server.
-    pub(super) fn take_any(&mut self, attempt: Attempt) {
+    pub(super) fn take_any(&mut self, attempt: SimAttempt) {
         let Some(ticket) = self.waiting(attempt) else { return };
-        let proxy = self.exchanges[attempt.exchange.place as usize].arrival.proxy;
-        self.proxy(proxy).unbind(ticket);
-        self.serve_queue(proxy);
+        let balancer = self.exchanges[attempt.exchange.place as usize].arrival.balancer;
+        self.balancer(balancer).unbind(ticket);
+        self.serve_queue(balancer);
     }
 
     /// The place of an exchange that is still in the queue before this attempt.
-    fn waiting(&self, attempt: Attempt) -> Option<Ticket> {
+    fn waiting(&self, attempt: SimAttempt) -> Option<Ticket> {
         let exchange = self.exchanges.get(attempt.exchange.place as usize)?;
         let same = exchange.number == attempt.exchange.number && exchange.attempts == attempt.attempt;
         match exchange.stage {
-            Stage::Queued { ticket, .. } if same => Some(ticket),
+            ExchangeStage::Queued { ticket, .. } if same => Some(ticket),
             _ => None,
         }
     }
 
     pub(super) fn client_leaves(&mut self, id: ExchangeId) {
         if self.exchanges.get(id.place as usize).is_some_and(|exchange| exchange.number == id.number) {
-            self.finish(id, Some(Failure::ClientClosed));
+            self.finish(id, Some(SimFailure::ClientClosed));
         }
     }
 
-    fn running(&self, attempt: Attempt) -> Option<&Exchange> {
+    fn running(&self, attempt: SimAttempt) -> Option<&SimExchange> {
         self.exchanges.get(attempt.exchange.place as usize).filter(|exchange| exchange.is_at(attempt))
     }
 
@@ -281,23 +281,23 @@ impl Run<'_> {
     fn tell_latency(&mut self, id: ExchangeId) {
         let (now, now_ms) = (self.agenda.now(), self.now_ms());
         let exchange = &self.exchanges[id.place as usize];
-        let Stage::On(server) = exchange.stage else { return };
+        let ExchangeStage::On(server) = exchange.stage else { return };
         let micros = u32::try_from((now - exchange.attempt_began) / 1000).unwrap_or(u32::MAX);
-        let proxy = exchange.arrival.proxy;
-        let balancer = self.proxy(proxy).balancer();
+        let balancer = exchange.arrival.balancer;
+        let balancer = self.balancer(balancer).balancer();
         if balancer.measures_latency() {
             balancer.state(server).observe_latency(micros, now_ms);
         }
     }
 
     /// An attempt has failed: again, or not.
-    fn failed(&mut self, attempt: Attempt, cause: Cause, failure: Failure) {
+    fn failed(&mut self, attempt: SimAttempt, cause: Cause, failure: SimFailure) {
         let Some(exchange) = self.running(attempt) else { return };
-        let Stage::On(server) = exchange.stage else { return };
-        let proxy = exchange.arrival.proxy;
+        let ExchangeStage::On(server) = exchange.stage else { return };
+        let balancer = exchange.arrival.balancer;
         let mut excluded = exchange.excluded;
         excluded.insert(server);
-        let other_server = self.proxy(proxy).balancer().has_eligible_but(&excluded);
+        let other_server = self.balancer(balancer).balancer().has_eligible_but(&excluded);
         let Some(exchange) = self.running(attempt) else { return };
         let facts = FailedAttempt {
             cause,
@@ -313,7 +313,7 @@ impl Run<'_> {
             elapsed: Duration::from_nanos(self.agenda.now() - exchange.first_began),
         };
         let (upstream, now_ms) = (self.upstream, self.now_ms());
-        let budget = &self.proxy(proxy).budget;
+        let budget = &self.balancer(balancer).budget;
         match upstream.retry.judge(&facts, || budget.try_take(now_ms)) {
             Verdict::GiveUp(_) => self.finish(attempt.exchange, Some(failure)),
             Verdict::Retry { server: next, .. } => {
@@ -324,35 +324,35 @@ impl Run<'_> {
                     NextServer::OtherFirst => exchange.excluded.avoid(server),
                     NextServer::OtherOnly => exchange.excluded.insert(server),
                 }
-                exchange.stage = Stage::Nowhere;
+                exchange.stage = ExchangeStage::Nowhere;
                 let is_slow = exchange.is_slow;
                 self.tally.retried(exchange.arrival.class, is_slow);
-                self.release(proxy, server);
+                self.release(balancer, server);
                 self.admit(attempt.exchange);
             }
         }
     }
 
     /// The one end of an exchange: gives back what it holds, counts it, and lets its client go on.
-    fn finish(&mut self, id: ExchangeId, failure: Option<Failure>) {
+    fn finish(&mut self, id: ExchangeId, failure: Option<SimFailure>) {
         let now = self.agenda.now();
         let exchange = self.exchanges.remove(id.place as usize);
         debug_assert_eq!(exchange.number, id.number, "an exchange ends once");
-        let Arrival { class, client, proxy, coordinates } = exchange.arrival;
+        let ArrivingRequest { class, client, balancer, coordinates } = exchange.arrival;
         let mut waited = exchange.waited;
         let (mut held, mut in_line) = (None, 0);
         match exchange.stage {
-            Stage::Queued { ticket, since } => {
+            ExchangeStage::Queued { ticket, since } => {
                 waited += now - since;
-                self.proxy(proxy).leave(ticket);
+                self.balancer(balancer).leave(ticket);
             }
-            Stage::On(on) => {
+            ExchangeStage::On(on) => {
                 held = Some(on);
                 in_line = exchange.work_began.saturating_sub(exchange.attempt_began);
             }
-            Stage::Nowhere => {}
+            ExchangeStage::Nowhere => {}
         }
-        self.tally.ends(&Ended {
+        self.tally.ends(&EndedRequest {
             class,
             is_slow: exchange.is_slow,
             client,
@@ -363,12 +363,12 @@ impl Run<'_> {
             in_line,
             attempts: exchange.attempts,
             server: held.map(|server| server.0),
-            outcome: failure.map_or(Outcome::Answered, Outcome::Failed),
+            outcome: failure.map_or(RequestOutcome::Answered, RequestOutcome::Failed),
         });
         if let Some(server) = held {
-            self.release(proxy, server);
+            self.release(balancer, server);
         }
-        if let Load::Closed { pause, .. } = &self.model.clients[class as usize].load {
+        if let ClassLoad::Closed { pause, .. } = &self.model.clients[class as usize].load {
             let first = self.clients.first_of(class);
             let pause = if failure.is_some() { *pause } else { 0 };
             self.think_then_begin(class, client - first, pause);

@@ -11,7 +11,7 @@
 
 mod exchange;
 mod arrivals;
-mod proxy;
+mod balancer;
 mod health;
 mod server;
 
@@ -19,17 +19,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use slab::Slab;
 
-use crate::agenda::Agenda;
-use crate::model::{Model, ServerEvent, Upstream, Variant};
-use crate::tally::Tally;
-use arrivals::Clients;
-use exchange::Exchange;
-use proxy::Proxy;
-use server::Server;
+use crate::event_queue::EventQueue;
+use crate::model::{Model, ServerEvent, UpstreamModel, Variant};
+use crate::tally::RequestTally;
+use arrivals::ArrivalCounters;
+use balancer::SimBalancer;
+use exchange::SimExchange;
+use server::SimServer;
 
 /// Something that happens at a time.
 #[derive(Debug, Clone, Copy)]
-enum Event {
+enum SimEvent {
     /// A client of a closed load begins its next request.
     Begin { class: u32, client: u32 },
     /// A request of an open load comes.
@@ -37,23 +37,23 @@ enum Event {
     /// A server may have finished a job.
     Done { server: u32, job: u32, token: u64 },
     /// A server has refused a connection.
-    Refused(Attempt),
+    Refused(SimAttempt),
     /// No answer came in time.
-    ResponseTimeout(Attempt),
+    ResponseTimeout(SimAttempt),
     /// A request has waited long enough in a queue.
-    QueueTimeout(Attempt),
+    QueueTimeout(SimAttempt),
     /// A request has waited long enough for the server that it belongs to.
-    TakeAny(Attempt),
+    TakeAny(SimAttempt),
     /// A client leaves.
     Leave(ExchangeId),
     /// Something happens to servers: one of the model's events.
     Change { index: u32 },
     /// A probe begins.
-    Probe { proxy: u32, server: u32 },
+    Probe { balancer: u32, server: u32 },
     /// A probe that was not answered at once has taken its time.
-    ProbeOver { proxy: u32, server: u32, began_ms: u64 },
+    ProbeOver { balancer: u32, server: u32, began_ms: u64 },
     /// The share of a server that came back grows.
-    Ramp { proxy: u32, server: u32, token: u32 },
+    Ramp { balancer: u32, server: u32, token: u32 },
 }
 
 /// An exchange, as long as it lasts: places are used again, numbers are not.
@@ -65,56 +65,61 @@ struct ExchangeId {
 
 /// One attempt of an exchange, or its wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Attempt {
+struct SimAttempt {
     exchange: ExchangeId,
     attempt: u32,
 }
 
 /// The world of one variant.
-struct Run<'a> {
+struct Simulation<'a> {
     model: &'a Model,
     interrupted: &'a AtomicBool,
-    upstream: &'a Upstream,
+    upstream: &'a UpstreamModel,
     seed: u64,
-    agenda: Agenda<Event>,
-    servers: Vec<Server>,
+    agenda: EventQueue<SimEvent>,
+    servers: Vec<SimServer>,
     /// Balancers, each made when its first request comes: most of a thousand are idle in a short simulation.
-    proxies: Vec<Option<Box<Proxy>>>,
-    exchanges: Slab<Exchange>,
+    balancers: Vec<Option<Box<SimBalancer>>>,
+    exchanges: Slab<SimExchange>,
     /// Exchanges so far.
     begun: u64,
-    clients: Clients,
-    tally: Tally,
+    clients: ArrivalCounters,
+    tally: RequestTally,
 }
 
 /// Simulates one variant; the same model, variant and seed give the same figures. `None` when it was `interrupted`.
-pub(super) fn run(model: &Model, variant: &Variant, seed: u64, interrupted: &AtomicBool) -> Option<Tally> {
-    let mut run = Run {
+pub(super) fn run(
+    model: &Model,
+    variant: &Variant,
+    seed: u64,
+    interrupted: &AtomicBool,
+) -> Option<RequestTally> {
+    let mut run = Simulation {
         model,
         interrupted,
         upstream: &variant.upstream,
         seed,
-        agenda: Agenda::new(),
-        servers: model.each_server().map(Server::new).collect(),
-        proxies: std::iter::repeat_with(|| None).take(model.balancers as usize).collect(),
+        agenda: EventQueue::new(),
+        servers: model.each_server().map(SimServer::new).collect(),
+        balancers: std::iter::repeat_with(|| None).take(model.balancers as usize).collect(),
         exchanges: Slab::new(),
         begun: 0,
-        clients: Clients::new(model),
-        tally: Tally::new(model),
+        clients: ArrivalCounters::new(model),
+        tally: RequestTally::new(model),
     };
     for index in 0..model.events.len() {
-        run.agenda.enter(model.events[index].at, Event::Change { index: index as u32 });
+        run.agenda.enter(model.events[index].at, SimEvent::Change { index: index as u32 });
     }
     if variant.upstream.health.is_some() {
-        for proxy in 0..model.balancers {
-            run.start_probing(proxy);
+        for balancer in 0..model.balancers {
+            run.start_probing(balancer);
         }
     }
     run.start_clients();
     run.go_on().then(|| run.end())
 }
 
-impl Run<'_> {
+impl Simulation<'_> {
     /// Until no request is under way and none will begin; false when it was interrupted before.
     fn go_on(&mut self) -> bool {
         while self.agenda.now() < self.model.length || !self.exchanges.is_empty() {
@@ -123,24 +128,26 @@ impl Run<'_> {
                 return false;
             }
             match event {
-                Event::Begin { class, client } => self.begin_closed(class, client),
-                Event::Arrive { class } => self.arrive(class),
-                Event::Done { server, job, token } => self.server_done(server, job, token),
-                Event::Refused(attempt) => self.refused(attempt),
-                Event::ResponseTimeout(attempt) => self.response_timeout(attempt),
-                Event::QueueTimeout(attempt) => self.queue_timeout(attempt),
-                Event::TakeAny(attempt) => self.take_any(attempt),
-                Event::Leave(exchange) => self.client_leaves(exchange),
-                Event::Change { index } => self.change_servers(self.model.events[index as usize]),
-                Event::Probe { proxy, server } => self.probe(proxy, server),
-                Event::ProbeOver { proxy, server, began_ms } => self.probe_over(proxy, server, began_ms),
-                Event::Ramp { proxy, server, token } => self.ramp(proxy, server, token),
+                SimEvent::Begin { class, client } => self.begin_closed(class, client),
+                SimEvent::Arrive { class } => self.arrive(class),
+                SimEvent::Done { server, job, token } => self.server_done(server, job, token),
+                SimEvent::Refused(attempt) => self.refused(attempt),
+                SimEvent::ResponseTimeout(attempt) => self.response_timeout(attempt),
+                SimEvent::QueueTimeout(attempt) => self.queue_timeout(attempt),
+                SimEvent::TakeAny(attempt) => self.take_any(attempt),
+                SimEvent::Leave(exchange) => self.client_leaves(exchange),
+                SimEvent::Change { index } => self.change_servers(self.model.events[index as usize]),
+                SimEvent::Probe { balancer, server } => self.probe(balancer, server),
+                SimEvent::ProbeOver { balancer, server, began_ms } => {
+                    self.probe_over(balancer, server, began_ms);
+                }
+                SimEvent::Ramp { balancer, server, token } => self.ramp(balancer, server, token),
             }
         }
         true
     }
 
-    fn end(mut self) -> Tally {
+    fn end(mut self) -> RequestTally {
         let now = self.agenda.now();
         for (index, server) in self.servers.iter_mut().enumerate() {
             server.settle(now, self.model);

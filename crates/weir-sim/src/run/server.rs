@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
-use super::{Attempt, Event, Run};
-use crate::model::{Action, Model, ServerGroup};
-use crate::tally::ServerFigures;
+use super::{SimAttempt, SimEvent, Simulation};
+use crate::model::{Model, ServerAction, ServerGroup};
+use crate::tally::ServerTally;
 
 /// How a server is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Condition {
+pub(super) enum ServerCondition {
     Serving,
     /// Refuses connections.
     Stopped,
@@ -23,22 +23,22 @@ pub(super) enum Condition {
 
 /// A server.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct SimServer {
     slots: usize,
     speed: f64,
     /// How many times as long everything takes now.
     factor: f64,
-    pub(super) condition: Condition,
-    running: Slab<Job>,
-    line: VecDeque<(Attempt, u64)>,
+    pub(super) condition: ServerCondition,
+    running: Slab<RunningRequest>,
+    line: VecDeque<(SimAttempt, u64)>,
     tokens: u64,
-    figures: ServerFigures,
+    figures: ServerTally,
 }
 
 /// A request that is worked on.
 #[derive(Debug)]
-struct Job {
-    attempt: Attempt,
+struct RunningRequest {
+    attempt: SimAttempt,
     /// Work left, in nanoseconds at speed 1, as of `since`.
     left: f64,
     since: u64,
@@ -47,53 +47,53 @@ struct Job {
     token: u64,
 }
 
-impl Server {
+impl SimServer {
     pub(super) fn new(group: &ServerGroup) -> Self {
         Self {
             slots: group.slots.map_or(usize::MAX, |slots| slots as usize),
             speed: group.speed,
             factor: 1.0,
-            condition: Condition::Serving,
+            condition: ServerCondition::Serving,
             running: Slab::new(),
             line: VecDeque::new(),
             tokens: 0,
-            figures: ServerFigures::default(),
+            figures: ServerTally::default(),
         }
     }
 
-    pub(super) fn figures(&self) -> ServerFigures {
+    pub(super) fn figures(&self) -> ServerTally {
         self.figures
     }
 
     /// A request enters the line.
-    pub(super) fn take(&mut self, attempt: Attempt, demand: u64) {
+    pub(super) fn take(&mut self, attempt: SimAttempt, demand: u64) {
         self.line.push_back((attempt, demand));
         self.figures.most = self.figures.most.max(self.line.len() + self.running.len());
     }
 
     /// Whether the next of the line could begin.
     fn has_room(&self) -> bool {
-        self.condition == Condition::Serving && self.running.len() < self.slots && !self.line.is_empty()
+        self.condition == ServerCondition::Serving && self.running.len() < self.slots && !self.line.is_empty()
     }
 
-    fn begin(&mut self, attempt: Attempt, demand: u64, now: u64, model: &Model) -> (u32, u64, u64) {
+    fn begin(&mut self, attempt: SimAttempt, demand: u64, now: u64, model: &Model) -> (u32, u64, u64) {
         self.tokens += 1;
         if now >= model.warm_up && now < model.length {
             self.figures.requests += 1;
         }
-        let job = Job { attempt, left: demand as f64, since: now, began: now, token: self.tokens };
+        let job = RunningRequest { attempt, left: demand as f64, since: now, began: now, token: self.tokens };
         let ends = self.end_of(&job);
         (self.running.insert(job) as u32, self.tokens, ends)
     }
 
-    fn end_of(&self, job: &Job) -> u64 {
+    fn end_of(&self, job: &RunningRequest) -> u64 {
         job.since + (job.left * self.factor / self.speed).round() as u64
     }
 
     /// Takes out a job that has ended, unless it ends at another time by now.
-    fn finish(&mut self, job: u32, token: u64, now: u64, model: &Model) -> Option<Attempt> {
+    fn finish(&mut self, job: u32, token: u64, now: u64, model: &Model) -> Option<SimAttempt> {
         let due = self.running.get(job as usize).is_some_and(|job| job.token == token);
-        let serving = self.condition == Condition::Serving;
+        let serving = self.condition == ServerCondition::Serving;
         (due && serving).then(|| {
             let job = self.running.remove(job as usize);
             self.count(&job, now, model);
@@ -102,23 +102,23 @@ impl Server {
     }
 
     /// Something happens to it; gives the requests whose connections break.
-    pub(super) fn change(&mut self, action: Action, now: u64, model: &Model) -> Vec<Attempt> {
+    pub(super) fn change(&mut self, action: ServerAction, now: u64, model: &Model) -> Vec<SimAttempt> {
         self.work_until(now);
         match action {
-            Action::Slow(factor) => {
-                (self.factor, self.condition) = (factor, Condition::Serving);
+            ServerAction::Slow(factor) => {
+                (self.factor, self.condition) = (factor, ServerCondition::Serving);
                 Vec::new()
             }
-            Action::Recover => {
-                (self.factor, self.condition) = (1.0, Condition::Serving);
+            ServerAction::Recover => {
+                (self.factor, self.condition) = (1.0, ServerCondition::Serving);
                 Vec::new()
             }
-            Action::Hang => {
-                self.condition = Condition::Hung;
+            ServerAction::Hang => {
+                self.condition = ServerCondition::Hung;
                 Vec::new()
             }
-            Action::Stop => {
-                self.condition = Condition::Stopped;
+            ServerAction::Stop => {
+                self.condition = ServerCondition::Stopped;
                 let running = std::mem::take(&mut self.running);
                 for (_, job) in &running {
                     self.count(job, now, model);
@@ -135,7 +135,7 @@ impl Server {
 
     /// Writes down what has been done; one that hangs does nothing.
     fn work_until(&mut self, now: u64) {
-        let rate = if self.condition == Condition::Serving { self.speed / self.factor } else { 0.0 };
+        let rate = if self.condition == ServerCondition::Serving { self.speed / self.factor } else { 0.0 };
         for (_, job) in &mut self.running {
             job.left = (job.left - (now - job.since) as f64 * rate).max(0.0);
             job.since = now;
@@ -150,14 +150,14 @@ impl Server {
         }
     }
 
-    fn count(&mut self, job: &Job, now: u64, model: &Model) {
+    fn count(&mut self, job: &RunningRequest, now: u64, model: &Model) {
         let from = job.began.max(model.warm_up);
         let until = now.min(model.length);
         self.figures.busy += u128::from(until.saturating_sub(from));
     }
 }
 
-impl Run<'_> {
+impl Simulation<'_> {
     /// Lets a server begin what it has room for.
     pub(super) fn feed(&mut self, index: u32) {
         let now = self.agenda.now();
@@ -170,10 +170,10 @@ impl Run<'_> {
                 continue;
             };
             let (job, token, ends) = server.begin(attempt, demand, now, self.model);
-            self.agenda.enter(ends, Event::Done { server: index, job, token });
+            self.agenda.enter(ends, SimEvent::Done { server: index, job, token });
             if exchange.work_begins(now) {
-                let (class, proxy, order) = exchange.order();
-                self.tally.work_begins(class, proxy, order);
+                let (class, balancer, order) = exchange.order();
+                self.tally.work_begins(class, balancer, order);
             }
         }
     }
@@ -181,7 +181,7 @@ impl Run<'_> {
     /// Times of all jobs of a server have changed.
     pub(super) fn reschedule(&mut self, index: u32) {
         let server = &mut self.servers[index as usize];
-        if server.condition != Condition::Serving {
+        if server.condition != ServerCondition::Serving {
             return;
         }
         let mut ends = Vec::new();
@@ -192,7 +192,7 @@ impl Run<'_> {
         }
         for (job, token) in ends {
             let at = server.end_of(&server.running[job as usize]);
-            self.agenda.enter(at, Event::Done { server: index, job, token });
+            self.agenda.enter(at, SimEvent::Done { server: index, job, token });
         }
     }
 

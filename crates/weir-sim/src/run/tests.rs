@@ -5,21 +5,21 @@ use std::sync::atomic::AtomicBool;
 use weir_traffic::balance::Policy;
 
 use super::run;
-use crate::failure::Failure;
+use crate::failure::SimFailure;
 use crate::model::{self, Model, SECOND};
 use crate::report::Report;
-use crate::tally::Tally;
+use crate::tally::RequestTally;
 
 fn read(text: &str) -> Model {
     model::read("test.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-fn to_its_end(model: &Model, variant: usize, seed: u64) -> Tally {
+fn to_its_end(model: &Model, variant: usize, seed: u64) -> RequestTally {
     run(model, &model.variants[variant], seed, &AtomicBool::new(false)).unwrap()
 }
 
 /// A simulation of one variant.
-fn simulate(text: &str, seed: u64) -> Tally {
+fn simulate(text: &str, seed: u64) -> RequestTally {
     let model = read(text);
     to_its_end(&model, 0, seed)
 }
@@ -187,7 +187,7 @@ fn turmoil(balance: &str) -> String {
 /// Each request ends once, whatever happens to it; a second end is an assertion in the code.
 #[test]
 fn every_request_ends_exactly_once() {
-    let mut seen = [0; Failure::ALL.len()];
+    let mut seen = [0; SimFailure::ALL.len()];
     for (seed, balance) in Policy::NAMES.iter().enumerate() {
         let tally = simulate(&turmoil(balance), seed as u64);
         for (at, group) in tally.groups.iter().enumerate() {
@@ -203,8 +203,8 @@ fn every_request_ends_exactly_once() {
             *sum += count;
         }
     }
-    let never: Vec<_> = Failure::ALL.iter().filter(|failure| seen[**failure as usize] == 0).collect();
-    assert_eq!(never, [&Failure::AllServersFull], "a queue of length 0 is another test");
+    let never: Vec<_> = SimFailure::ALL.iter().filter(|failure| seen[**failure as usize] == 0).collect();
+    assert_eq!(never, [&SimFailure::AllServersFull], "a queue of length 0 is another test");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn without_a_queue_surplus_is_refused_at_once() {
     let text = open_queue(2, "constant", 250.0, "\"11ms\"", "40s").replace("1000000", "0");
     let total = simulate(&text, 1).total();
     // Every third finds both servers busy; numbers 5000 to 9999 count.
-    assert_eq!(total.failures[Failure::AllServersFull as usize], 1667);
+    assert_eq!(total.failures[SimFailure::AllServersFull as usize], 1667);
     assert_eq!((total.answered, total.wait.max), (3333, 0));
 }
 
@@ -235,7 +235,7 @@ fn variants_see_the_same_requests() {
     let model = read(&format!("{text}{more}"));
     let tallies = [0, 1].map(|variant| to_its_end(&model, variant, 3));
     assert_eq!(tallies[0].total().begun, tallies[1].total().begun);
-    let service = |tally: &Tally| -> Vec<(u64, u64)> {
+    let service = |tally: &RequestTally| -> Vec<(u64, u64)> {
         tally.samples().iter().map(|it| (it.index, it.response - it.waited - it.in_line)).collect()
     };
     assert_eq!(service(&tallies[0]), service(&tallies[1]));

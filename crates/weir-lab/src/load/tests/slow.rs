@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Connections, Plan, drive, origin, plan, scripted};
-use crate::load::exchange::{Shape, prepare};
+use super::{Connections, LoadPlan, drive, origin, plan, scripted};
+use crate::load::exchange::{RequestShape, prepare};
 
 const PACE: u64 = 100_000;
 const BYTES: usize = 50_000;
@@ -11,11 +11,11 @@ const BYTES: usize = 50_000;
 /// Half a second of bytes, in ten portions or more that come every 50 ms.
 const AT_LEAST: Duration = Duration::from_millis(440);
 
-fn slow(target: std::net::SocketAddr, body_len: usize) -> Plan {
+fn slow(target: std::net::SocketAddr, body_len: usize) -> LoadPlan {
     let host = &target.to_string();
     let path = &format!("/bytes/{BYTES}");
-    let shape = Shape { host, path, body_len, answer_len: BYTES as u64, close: true, cookie: None };
-    Plan {
+    let shape = RequestShape { host, path, body_len, answer_len: BYTES as u64, close: true, cookie: None };
+    LoadPlan {
         exchanges: prepare(&shape),
         clients: 3,
         warm_up: Duration::ZERO,
@@ -51,7 +51,7 @@ fn a_slow_client_that_is_ended_is_a_fault_with_its_reason() {
 #[test]
 fn every_answer_of_a_window_is_in_one_of_its_seconds() {
     let origin = origin();
-    let plan = Plan { window: Duration::from_secs(2), ..plan(origin.addr(), 0, Connections::Kept) };
+    let plan = LoadPlan { window: Duration::from_secs(2), ..plan(origin.addr(), 0, Connections::Kept) };
     let outcome = drive(&plan);
     assert_eq!(outcome.seconds.len(), 2);
     let sum: u64 = outcome.seconds.iter().map(|second| second.requests).sum();

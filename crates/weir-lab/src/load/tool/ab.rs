@@ -1,8 +1,8 @@
 //! ApacheBench, `ab -k`: HTTP/1.0 with keep-alive; ends at the first connection error.
 
-use super::{Order, Tally, number, number_after};
+use super::{ToolOrder, ToolResult, number, number_after};
 
-pub(super) fn args(order: &Order<'_>) -> Vec<String> {
+pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     [
         "-q",
         "-k",
@@ -22,11 +22,12 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
 }
 
 /// Reads what it prints; `None` when that is not a result.
-pub fn read(printed: &str) -> Option<Tally> {
+pub fn read(printed: &str) -> Option<ToolResult> {
     let Some(complete) = number_after(printed, "Complete requests:") else { return read_aborted(printed) };
     let failed = number_after(printed, "Failed requests:")? as u64;
     let wrong = number_after(printed, "Non-2xx responses:").unwrap_or(0.0) as u64;
-    let mut tally = Tally { rate: number_after(printed, "Requests per second:")?, ..Tally::default() };
+    let mut tally =
+        ToolResult { rate: number_after(printed, "Requests per second:")?, ..ToolResult::default() };
     let parts = printed.lines().find(|line| line.trim().starts_with("(Connect:")).unwrap_or("(all)");
     tally.faults.note_many("failed", failed, || format!("ab: {failed} failed {}", parts.trim()));
     tally.faults.note_many("status", wrong, || format!("ab: {wrong} answers were not 2xx"));
@@ -38,10 +39,10 @@ pub fn read(printed: &str) -> Option<Tally> {
 }
 
 /// It gave up at a connection error, and says only how many requests it had done.
-fn read_aborted(printed: &str) -> Option<Tally> {
+fn read_aborted(printed: &str) -> Option<ToolResult> {
     let reason = printed[printed.find("apr_")?..].lines().next()?;
     let answered = number_after(printed, "Total of").unwrap_or(0.0) as u64;
-    let mut tally = Tally { answered, ..Tally::default() };
+    let mut tally = ToolResult { answered, ..ToolResult::default() };
     tally.faults.note_many("aborted", 1, || format!("ab: {}", reason.trim()));
     Some(tally)
 }

@@ -1,8 +1,8 @@
 //! `h2load`, here with HTTP/1.1: kept connections, a closed loop; of latency it tells the mean and the longest.
 
-use super::{Order, Tally, number, number_after};
+use super::{ToolOrder, ToolResult, number, number_after};
 
-pub(super) fn args(order: &Order<'_>) -> Vec<String> {
+pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     [
         "--h1",
         "--threads=1",
@@ -16,13 +16,13 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
 }
 
 /// Reads what it prints; `None` when that is not a result.
-pub fn read(printed: &str) -> Option<Tally> {
+pub fn read(printed: &str) -> Option<ToolResult> {
     let counts = printed.lines().find_map(|line| line.strip_prefix("requests: "))?;
     let count = |word: &str| {
         let part = counts.split(", ").find(|part| part.ends_with(word))?;
         number(part).map(|count| count as u64)
     };
-    let mut tally = Tally::default();
+    let mut tally = ToolResult::default();
     let statuses = printed.lines().find_map(|line| line.strip_prefix("status codes: "))?;
     tally.answered = number(statuses)? as u64;
     let other = count(" done")?.saturating_sub(tally.answered);

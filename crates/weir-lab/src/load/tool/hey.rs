@@ -1,8 +1,8 @@
 //! `hey`: kept connections, a closed loop, latency percentiles in tenths of a millisecond.
 
-use super::{Order, Tally, number, number_after};
+use super::{ToolOrder, ToolResult, number, number_after};
 
-pub(super) fn args(order: &Order<'_>) -> Vec<String> {
+pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     [
         "-z",
         &format!("{}s", order.window.as_secs().max(1)),
@@ -20,8 +20,8 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
 }
 
 /// Reads what it prints; `None` when that is not a result.
-pub fn read(printed: &str) -> Option<Tally> {
-    let mut tally = Tally { rate: number_after(printed, "Requests/sec:")?, ..Tally::default() };
+pub fn read(printed: &str) -> Option<ToolResult> {
+    let mut tally = ToolResult { rate: number_after(printed, "Requests/sec:")?, ..ToolResult::default() };
     for (status, count) in counts(printed, "Status code distribution:") {
         if (200.0..300.0).contains(&number(status)?) {
             tally.answered += count;

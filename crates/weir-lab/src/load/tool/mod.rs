@@ -24,7 +24,7 @@ use crate::process::{Guarded, Job, Launcher, stuck};
 /// What plays the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Tool {
+pub enum LoadTool {
     /// The lab's own driver.
     Driver,
     /// `wrk`.
@@ -41,7 +41,7 @@ pub enum Tool {
     Vegeta,
 }
 
-impl Tool {
+impl LoadTool {
     /// Its name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl Tool {
 
 /// What a tool is to do: GET the page, over and over.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
+pub struct ToolOrder<'a> {
     /// Where: host and port.
     pub authority: &'a str,
     /// What is asked for, from its `/` on.
@@ -75,7 +75,7 @@ pub struct Order<'a> {
 
 /// What a tool found out.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Tally {
+pub struct ToolResult {
     /// Requests answered with 2xx.
     pub answered: u64,
     /// Requests that failed.
@@ -104,7 +104,7 @@ const RETRIES: u32 = 2;
 
 /// Where and how tools run.
 #[derive(Debug, Clone, Copy)]
-pub struct Runner<'a> {
+pub struct ToolRunner<'a> {
     /// How to start the lab's own program again.
     pub launcher: &'a Launcher,
     /// CPUs for the tool; empty leaves the choice to the kernel.
@@ -118,14 +118,14 @@ pub struct Runner<'a> {
 /// # Errors
 /// When it cannot be started, does not end, or prints what is not understood.
 pub fn run(
-    tool: Tool,
+    tool: LoadTool,
     installed: &Installed,
-    order: &Order<'_>,
-    runner: &Runner<'_>,
-) -> anyhow::Result<Tally> {
+    order: &ToolOrder<'_>,
+    runner: &ToolRunner<'_>,
+) -> anyhow::Result<ToolResult> {
     for hung in 0..=RETRIES {
         if let Some(tally) = try_once(tool, installed, order, runner)? {
-            return Ok(Tally { hung, ..tally });
+            return Ok(ToolResult { hung, ..tally });
         }
         ensure!(!runner.interrupted.load(Ordering::Relaxed), "interrupted");
     }
@@ -134,39 +134,39 @@ pub fn run(
 
 /// Nothing when the tool did not end.
 fn try_once(
-    tool: Tool,
+    tool: LoadTool,
     installed: &Installed,
-    order: &Order<'_>,
-    runner: &Runner<'_>,
-) -> anyhow::Result<Option<Tally>> {
-    if tool == Tool::Siege {
+    order: &ToolOrder<'_>,
+    runner: &ToolRunner<'_>,
+) -> anyhow::Result<Option<ToolResult>> {
+    if tool == LoadTool::Siege {
         siege::prepare(order)?;
     }
     let mut running = Vec::new();
     for (number, clients) in parts(tool, order.clients).into_iter().enumerate() {
-        let order = Order { clients, ..*order };
+        let order = ToolOrder { clients, ..*order };
         let args = match tool {
-            Tool::Wrk => wrk::args(&order),
-            Tool::Ab => ab::args(&order),
-            Tool::Siege => siege::args(&order),
-            Tool::Hey => hey::args(&order),
-            Tool::H2load => h2load::args(&order),
-            Tool::Vegeta => vegeta::args(&installed.program, &order),
-            Tool::Driver => bail!("the driver is not a program of its own"),
+            LoadTool::Wrk => wrk::args(&order),
+            LoadTool::Ab => ab::args(&order),
+            LoadTool::Siege => siege::args(&order),
+            LoadTool::Hey => hey::args(&order),
+            LoadTool::H2load => h2load::args(&order),
+            LoadTool::Vegeta => vegeta::args(&installed.program, &order),
+            LoadTool::Driver => bail!("the driver is not a program of its own"),
         };
         let log = order.dir.join(format!("{}-{number}.log", tool.name()));
         let program = match tool {
-            Tool::Vegeta => PathBuf::from("/bin/sh"),
+            LoadTool::Vegeta => PathBuf::from("/bin/sh"),
             _ => installed.program.clone(),
         };
         let job = Job { program, args, cpus: runner.cpus.to_vec(), log: log.clone(), ..Job::default() };
         running.push((Guarded::start(runner.launcher, &job)?, log));
     }
     let end = clock::now() + order.window;
-    let mut sum: Option<Tally> = None;
+    let mut sum: Option<ToolResult> = None;
     for (mut process, log) in running {
         let left = (end + GRACE).saturating_duration_since(clock::now());
-        let mut watch = stuck::Watch::new(process.pid(), end);
+        let mut watch = stuck::StuckWatch::new(process.pid(), end);
         let is_over = || runner.interrupted.load(Ordering::Relaxed) || watch.is_stuck();
         let Some(how) = process.wait(left, is_over) else {
             return Ok(None);
@@ -183,25 +183,25 @@ fn try_once(
 ///
 /// siege (4.0.7 and 4.1.5 at least) watches the wrong descriptor once a descriptor's number reaches FD_SETSIZE, 1024, and
 /// then reports failures that never were: each process of it gets at most 500 clients.
-fn parts(tool: Tool, clients: usize) -> Vec<usize> {
-    let most = if tool == Tool::Siege { siege::CLIENTS_MAX } else { usize::MAX };
+fn parts(tool: LoadTool, clients: usize) -> Vec<usize> {
+    let most = if tool == LoadTool::Siege { siege::CLIENTS_MAX } else { usize::MAX };
     let number = clients.div_ceil(most).max(1);
     (0..number).map(|part| clients * (part + 1) / number - clients * part / number).collect()
 }
 
-fn read(tool: Tool, printed: &str) -> Option<Tally> {
+fn read(tool: LoadTool, printed: &str) -> Option<ToolResult> {
     match tool {
-        Tool::Wrk => wrk::read(printed),
-        Tool::Ab => ab::read(printed),
-        Tool::Siege => siege::read(printed),
-        Tool::Hey => hey::read(printed),
-        Tool::H2load => h2load::read(printed),
-        Tool::Vegeta => vegeta::read(printed),
-        Tool::Driver => None,
+        LoadTool::Wrk => wrk::read(printed),
+        LoadTool::Ab => ab::read(printed),
+        LoadTool::Siege => siege::read(printed),
+        LoadTool::Hey => hey::read(printed),
+        LoadTool::H2load => h2load::read(printed),
+        LoadTool::Vegeta => vegeta::read(printed),
+        LoadTool::Driver => None,
     }
 }
 
-impl Tally {
+impl ToolResult {
     /// Both together, having run side by side. Percentiles cannot be added up and are left out.
     fn and(mut self, other: Self) -> Self {
         self.faults.join(other.faults);
@@ -230,29 +230,29 @@ fn number_after(printed: &str, label: &str) -> Option<f64> {
 }
 
 /// Finds a tool on the PATH.
-pub fn installed(tool: Tool) -> Option<Installed> {
+pub fn installed(tool: LoadTool) -> Option<Installed> {
     crate::installed::find_tool(tool.name())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, parts};
+    use super::{ToolResult, parts};
     use crate::load::Faults;
-    use crate::load::tool::Tool;
+    use crate::load::tool::LoadTool;
 
     #[test]
     fn siege_never_gets_descriptors_it_cannot_watch() {
-        assert_eq!(parts(Tool::Siege, 500), [500]);
-        assert_eq!(parts(Tool::Siege, 1001), [333, 334, 334]);
-        assert_eq!(parts(Tool::Siege, 5000), [500; 10]);
-        assert_eq!(parts(Tool::Wrk, 5000), [5000]);
+        assert_eq!(parts(LoadTool::Siege, 500), [500]);
+        assert_eq!(parts(LoadTool::Siege, 1001), [333, 334, 334]);
+        assert_eq!(parts(LoadTool::Siege, 5000), [500; 10]);
+        assert_eq!(parts(LoadTool::Wrk, 5000), [5000]);
     }
 
     #[test]
     fn tallies_of_processes_side_by_side_add_up() {
         let mut faults = Faults::default();
         faults.note_many("failed", 2, || "siege: two".to_owned());
-        let one = Tally {
+        let one = ToolResult {
             answered: 10,
             faults: faults.clone(),
             rate: 5.0,
@@ -261,7 +261,7 @@ mod tests {
             longest: Some(9.0),
             hung: 0,
         };
-        let two = Tally {
+        let two = ToolResult {
             answered: 20,
             faults,
             rate: 7.0,

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 
-use super::{Order, Tally, number_after};
+use super::{ToolOrder, ToolResult, number_after};
 
 /// Name of its configuration file.
 const RC: &str = "siegerc";
@@ -11,7 +11,7 @@ const RC: &str = "siegerc";
 pub(super) const CLIENTS_MAX: usize = 500;
 
 /// Writes its configuration, once for all processes.
-pub(super) fn prepare(order: &Order<'_>) -> anyhow::Result<()> {
+pub(super) fn prepare(order: &ToolOrder<'_>) -> anyhow::Result<()> {
     // Its limit of 255 clients is lifted, and it is not to give up after 1024 failures; a request may take 30 s.
     let text = format!(
         "verbose = false\nlogging = false\njson_output = true\nlimit = {CLIENTS_MAX}\ntimeout = 30\nfailures = 1000000000\n"
@@ -19,7 +19,7 @@ pub(super) fn prepare(order: &Order<'_>) -> anyhow::Result<()> {
     std::fs::write(order.dir.join(RC), text).context("cannot write siege's configuration")
 }
 
-pub(super) fn args(order: &Order<'_>) -> Vec<String> {
+pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     vec![
         "--rc".to_owned(),
         order.dir.join(RC).display().to_string(),
@@ -31,15 +31,15 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
 }
 
 /// Reads what it prints; `None` when that is not a result.
-pub fn read(printed: &str) -> Option<Tally> {
+pub fn read(printed: &str) -> Option<ToolResult> {
     let json = &printed[printed.rfind("{\t\"transactions\"")?..];
     let field = |name: &str| number_after(json, &format!("\"{name}\":"));
     let failed = field("failed_transactions")? as u64;
-    let mut tally = Tally {
+    let mut tally = ToolResult {
         answered: field("transactions")? as u64,
         rate: field("transaction_rate")?,
         longest: Some(field("longest_transaction")? * 1e6),
-        ..Tally::default()
+        ..ToolResult::default()
     };
     let reason = printed.lines().find(|line| line.contains("error")).unwrap_or("failed transactions");
     let reason = reason.replace(|letter: char| letter.is_control(), "");

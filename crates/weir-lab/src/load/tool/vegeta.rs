@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Order, Tally};
+use super::{ToolOrder, ToolResult};
 
 /// Arguments of the shell that connects the two.
-pub(super) fn args(program: &Path, order: &Order<'_>) -> Vec<String> {
-    let (Order { authority, path, clients, .. }, program) = (order, program.display());
+pub(super) fn args(program: &Path, order: &ToolOrder<'_>) -> Vec<String> {
+    let (ToolOrder { authority, path, clients, .. }, program) = (order, program.display());
     // Rate 0 is as fast as its workers can.
     let rate = order.rate.map_or_else(|| "0".to_owned(), |rate| format!("{rate:.0}"));
     let line = format!(
@@ -22,9 +22,9 @@ pub(super) fn args(program: &Path, order: &Order<'_>) -> Vec<String> {
 }
 
 /// Reads what it prints; `None` when that is not a result.
-pub fn read(printed: &str) -> Option<Tally> {
+pub fn read(printed: &str) -> Option<ToolResult> {
     let report: Value = serde_json::from_str(printed[printed.find("{\"latencies\"")?..].trim()).ok()?;
-    let mut tally = Tally { rate: report["throughput"].as_f64()?, ..Tally::default() };
+    let mut tally = ToolResult { rate: report["throughput"].as_f64()?, ..ToolResult::default() };
     let first = report["errors"][0].as_str().unwrap_or("no reason");
     for (status, count) in report["status_codes"].as_object()? {
         let count = count.as_u64()?;
@@ -46,7 +46,7 @@ pub fn read(printed: &str) -> Option<Tally> {
 #[cfg(test)]
 mod tests {
     use super::{args, read};
-    use crate::load::tool::Order;
+    use crate::load::tool::ToolOrder;
     use std::path::Path;
     use std::time::Duration;
 
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_rate_is_constant_and_without_one_the_loop_is_closed() {
         let window = Duration::from_millis(1500);
-        let order = Order {
+        let order = ToolOrder {
             authority: "127.0.0.1:1",
             path: "/",
             clients: 7,
@@ -92,7 +92,7 @@ mod tests {
             window,
             dir: Path::new("/"),
         };
-        let line = |rate| args(Path::new("/bin/vegeta"), &Order { rate, ..order })[1].clone();
+        let line = |rate| args(Path::new("/bin/vegeta"), &ToolOrder { rate, ..order })[1].clone();
         assert!(line(None).contains(" -rate=0 -duration=1500ms ") && line(None).contains(" -max-workers=7 "));
         assert!(line(Some(99.6)).contains(" -rate=100 "));
     }

@@ -1,9 +1,9 @@
 //! `wrk`: kept connections, a closed loop, latency percentiles.
 
-use super::{Order, Tally, number, number_after};
+use super::{ToolOrder, ToolResult, number, number_after};
 use crate::load::exchange::OWN_FIELDS;
 
-pub(super) fn args(order: &Order<'_>) -> Vec<String> {
+pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     let fields = OWN_FIELDS.lines().flat_map(|field| ["--header", field]).map(str::to_owned);
     let usual = [
         "--threads",
@@ -22,10 +22,10 @@ pub(super) fn args(order: &Order<'_>) -> Vec<String> {
 }
 
 /// Reads what it prints; `None` when that is not a result.
-pub fn read(printed: &str) -> Option<Tally> {
+pub fn read(printed: &str) -> Option<ToolResult> {
     let line = printed.lines().find(|line| line.contains(" requests in "))?;
     let all = number(line)? as u64;
-    let mut tally = Tally { rate: number_after(printed, "Requests/sec:")?, ..Tally::default() };
+    let mut tally = ToolResult { rate: number_after(printed, "Requests/sec:")?, ..ToolResult::default() };
     let wrong = number_after(printed, "Non-2xx or 3xx responses:").unwrap_or(0.0) as u64;
     tally.faults.note_many("status", wrong, || format!("wrk: {wrong} answers were not 2xx or 3xx"));
     if let Some(errors) = printed.lines().find_map(|line| line.trim().strip_prefix("Socket errors:")) {

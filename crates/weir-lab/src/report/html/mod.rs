@@ -7,8 +7,8 @@ mod plots;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_stats::plot;
 
-use super::summary::{Row, rows};
-use super::verdict::{Verdict, verdicts};
+use super::summary::{SummaryRow, rows};
+use super::verdict::{BarVerdict, verdicts};
 use super::{memory, profile, remarks};
 use crate::measure::metric::Metric;
 use crate::results::run::Run;
@@ -77,7 +77,7 @@ pub(crate) fn word(is_met: Option<bool>) -> (&'static str, &'static str) {
 }
 
 /// A sentence per bar.
-fn answer(run: &Run, verdicts: &[Verdict]) -> Markup {
+fn answer(run: &Run, verdicts: &[BarVerdict]) -> Markup {
     html! {
         section {
             h2 { "Answer" }
@@ -101,7 +101,7 @@ fn answer(run: &Run, verdicts: &[Verdict]) -> Markup {
 }
 
 /// The median of every figure, with its range and its ratio to the best peer.
-fn figures(run: &Run, rows: &[Row]) -> Markup {
+fn figures(run: &Run, rows: &[SummaryRow]) -> Markup {
     let columns = run.scenario.columns();
     let has_cases = rows.iter().any(|row| !row.case.is_empty());
     html! {
@@ -134,7 +134,7 @@ fn figures(run: &Run, rows: &[Row]) -> Markup {
     }
 }
 
-fn figure(row: &Row, metric: Metric) -> Markup {
+fn figure(row: &SummaryRow, metric: Metric) -> Markup {
     let Some(spread) = row.spreads.get(&metric) else { return html! { (row.blank(metric)) } };
     let ratio = row.ratios.get(&metric).filter(|ratio| ratio.peer != row.target);
     html! {
@@ -148,7 +148,7 @@ fn figure(row: &Row, metric: Metric) -> Markup {
     }
 }
 
-fn where_the_memory_is(rows: &[Row]) -> Markup {
+fn where_the_memory_is(rows: &[SummaryRow]) -> Markup {
     let Some(cells) = memory::cells(rows) else { return html! {} };
     html! {
         section {
@@ -171,7 +171,7 @@ fn where_the_memory_is(rows: &[Row]) -> Markup {
     }
 }
 
-fn notes(run: &Run, rows: &[Row]) -> Markup {
+fn notes(run: &Run, rows: &[SummaryRow]) -> Markup {
     html! {
         section {
             h2 { "What to know" }

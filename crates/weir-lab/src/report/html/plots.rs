@@ -4,10 +4,10 @@
 mod single;
 
 use weir_stats::estimate;
-use weir_stats::plot::{Figure, IntoLogRange as _, Line, Marks, bounds, draw};
+use weir_stats::plot::{Chart, IntoLogRange as _, PlotLine, PlotMarks, bounds, draw};
 
 use crate::measure::metric::Metric;
-use crate::report::summary::{Row, main_figure};
+use crate::report::summary::{SummaryRow, main_figure};
 use crate::results::measurement::Measurement;
 use crate::results::run::Run;
 use crate::topology::product::Product;
@@ -22,7 +22,7 @@ const SECONDS_MAX: usize = 3;
 pub(super) type Plot = (String, String);
 
 /// The plots that the measurements of this run allow.
-pub(super) fn of(run: &Run, rows: &[Row]) -> anyhow::Result<Vec<Plot>> {
+pub(super) fn of(run: &Run, rows: &[SummaryRow]) -> anyhow::Result<Vec<Plot>> {
     let cases = cases(rows);
     let mut plots = ladders(run, rows)?;
     if cases.len() <= CASES_MAX {
@@ -47,7 +47,7 @@ pub(super) fn of(run: &Run, rows: &[Row]) -> anyhow::Result<Vec<Plot>> {
 }
 
 /// The cases in the order of the table; one without a name when there is one.
-fn cases(rows: &[Row]) -> Vec<&str> {
+fn cases(rows: &[SummaryRow]) -> Vec<&str> {
     let mut cases: Vec<&str> = Vec::new();
     for row in rows {
         if !cases.contains(&row.case.as_str()) {
@@ -75,7 +75,7 @@ fn targets(run: &Run) -> Vec<&str> {
 }
 
 /// A line for each target, of those that have points.
-fn lines(run: &Run, points: impl Fn(&str) -> Vec<(f64, f64)>) -> Vec<Line> {
+fn lines(run: &Run, points: impl Fn(&str) -> Vec<(f64, f64)>) -> Vec<PlotLine> {
     let lines = targets(run).into_iter().map(|target| (target.to_owned(), points(target)));
     lines.filter(|(_, points)| !points.is_empty()).collect()
 }
@@ -98,7 +98,7 @@ fn rounds(run: &Run, case: &str) -> anyhow::Result<Option<Plot>> {
     let what = titled(&format!("{} in each round", capital(metric.phrase())), case);
     let y = bounds(&lines).1;
     let figure =
-        Figure { title: String::new(), x: "round", y: metric.heading(), lines, marks: Marks::Points };
+        Chart { title: String::new(), x: "round", y: metric.heading(), lines, marks: PlotMarks::Points };
     Ok(Some((what, draw(&figure, 0.8..rounds + 0.2, 0.0..y.1 * 1.1)?)))
 }
 
@@ -122,20 +122,20 @@ fn distribution(run: &Run, case: &str) -> anyhow::Result<Option<Plot>> {
     }
     let what = titled("How many answers took longer", case);
     let ((fast, slow), _) = bounds(&lines);
-    let figure = Figure {
+    let figure = Chart {
         title: String::new(),
         x: "response time, ms",
         y: "share of answers",
         lines,
-        marks: Marks::Line,
+        marks: PlotMarks::Line,
     };
     let x = (fast * 0.9).max(0.001)..slow * 1.1;
     Ok(Some((what, draw(&figure, x.log_scale(), (0.00008..1.2).log_scale())?)))
 }
 
 /// Figures over the number of clients, where the cases differ in it.
-fn ladders(run: &Run, rows: &[Row]) -> anyhow::Result<Vec<Plot>> {
-    let steps: Vec<(&Row, &str, f64)> = rows
+fn ladders(run: &Run, rows: &[SummaryRow]) -> anyhow::Result<Vec<Plot>> {
+    let steps: Vec<(&SummaryRow, &str, f64)> = rows
         .iter()
         .filter_map(|row| {
             let (load, clients) = clients_of(&row.case)?;
@@ -144,7 +144,7 @@ fn ladders(run: &Run, rows: &[Row]) -> anyhow::Result<Vec<Plot>> {
         .collect();
     let mut plots = Vec::new();
     for metric in run.scenario.columns() {
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<PlotLine> = Vec::new();
         for (row, load, clients) in &steps {
             let Some(spread) = row.spreads.get(&metric) else { continue };
             let name = if load.is_empty() { row.target.clone() } else { format!("{}, {load}", row.target) };
@@ -159,8 +159,13 @@ fn ladders(run: &Run, rows: &[Row]) -> anyhow::Result<Vec<Plot>> {
         }
         let what = format!("{} by number of clients", capital(metric.phrase()));
         let ((few, many), (_, most)) = bounds(&lines);
-        let figure =
-            Figure { title: String::new(), x: "clients", y: metric.heading(), lines, marks: Marks::Points };
+        let figure = Chart {
+            title: String::new(),
+            x: "clients",
+            y: metric.heading(),
+            lines,
+            marks: PlotMarks::Points,
+        };
         plots.push((what, draw(&figure, (few * 0.9..many * 1.1).log_scale(), 0.0..most * 1.1)?));
     }
     Ok(plots)
@@ -192,7 +197,7 @@ fn growth(run: &Run) -> anyhow::Result<Option<Plot>> {
         ("Memory by number of idle connections", "connections", "anonymous memory, MiB")
     };
     let ((_, most), (_, largest)) = bounds(&lines);
-    let figure = Figure { title: String::new(), x, y, lines, marks: Marks::Points };
+    let figure = Chart { title: String::new(), x, y, lines, marks: PlotMarks::Points };
     Ok(Some((what.to_owned(), draw(&figure, 0.0..most * 1.05, 0.0..largest * 1.1)?)))
 }
 

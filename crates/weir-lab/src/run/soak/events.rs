@@ -9,15 +9,15 @@ use anyhow::Context as _;
 use crate::measure::{memory, sockets};
 use crate::run::bench::Bench;
 use crate::run::configurations::Configuration;
-use crate::run::stand::Stand;
-use crate::run::window::Step;
-use crate::scenario::soak::Soak;
-use crate::target::Room;
-use crate::topology::target::Target;
+use crate::run::testbed::Testbed;
+use crate::run::window::WindowEvent;
+use crate::scenario::soak::SoakWork;
+use crate::target::ConnectionRoom;
+use crate::topology::target::LabTarget;
 
 /// What a target has at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sample {
+pub(super) struct TargetSample {
     /// Since the beginning of the window.
     pub(super) minutes: f64,
     /// Resident memory, bytes.
@@ -32,19 +32,19 @@ const LOOK_MIN: Duration = Duration::from_millis(50);
 const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// See the module.
-pub(super) struct Events<'a> {
+pub(super) struct SoakEvents<'a> {
     pub(super) bench: &'a Bench<'a>,
-    pub(super) target: Target,
-    pub(super) room: Room,
+    pub(super) target: LabTarget,
+    pub(super) room: ConnectionRoom,
     /// Where the target says how it is.
     pub(super) admin: Option<SocketAddr>,
     /// What was seen.
-    pub(super) samples: &'a RefCell<Vec<Sample>>,
+    pub(super) samples: &'a RefCell<Vec<TargetSample>>,
 }
 
-impl<'a> Events<'a> {
+impl<'a> SoakEvents<'a> {
     /// All of a window of this `length`, in their order.
-    pub(super) fn steps(&'a self, work: &Soak, length: Duration) -> Vec<Step<'a>> {
+    pub(super) fn steps(&'a self, work: &SoakWork, length: Duration) -> Vec<WindowEvent<'a>> {
         let mut steps = self.looks(length);
         steps.extend(self.reloads(work.reload_every, length));
         steps.extend(self.flaps(work.flap_every, length));
@@ -52,12 +52,12 @@ impl<'a> Events<'a> {
         steps
     }
 
-    fn looks(&'a self, length: Duration) -> Vec<Step<'a>> {
+    fn looks(&'a self, length: Duration) -> Vec<WindowEvent<'a>> {
         let every = (length / LOOKS).clamp(LOOK_MIN, LOOK_MAX);
         let look = move |at: Duration| {
-            Step::new(at, move |stand: &mut Stand| {
-                let pid = stand.target.as_ref().context("there is nothing to look at")?.pid();
-                self.samples.borrow_mut().push(Sample {
+            WindowEvent::new(at, move |testbed: &mut Testbed| {
+                let pid = testbed.target.as_ref().context("there is nothing to look at")?.pid();
+                self.samples.borrow_mut().push(TargetSample {
                     minutes: at.as_secs_f64() / 60.0,
                     rss: memory::of_tree(pid).rss as f64,
                     descriptors: sockets::descriptors(pid) as f64,
@@ -68,25 +68,29 @@ impl<'a> Events<'a> {
         times(every, length).map(look).collect()
     }
 
-    fn reloads(&'a self, every: Duration, length: Duration) -> impl Iterator<Item = Step<'a>> {
+    fn reloads(&'a self, every: Duration, length: Duration) -> impl Iterator<Item = WindowEvent<'a>> {
         times(every, length).skip(1).zip(1..).map(move |(at, number)| {
-            Step::new(at, move |stand: &mut Stand| {
-                let servers: Vec<SocketAddr> = stand.servers.iter().map(|server| server.addr).collect();
+            WindowEvent::new(at, move |testbed: &mut Testbed| {
+                let servers: Vec<SocketAddr> = testbed.servers.iter().map(|server| server.addr).collect();
                 let told = Configuration::numbered(number, &servers, &self.bench.upstream, self.admin);
-                self.bench.reload(self.target, stand, &told, self.room)
+                self.bench.reload(self.target, testbed, &told, self.room)
             })
         })
     }
 
     /// In each quarter of `every` but the first one something else: the first server is killed, it is back, the second one hangs.
-    fn flaps(&'a self, every: Duration, length: Duration) -> impl Iterator<Item = Step<'a>> {
+    fn flaps(&'a self, every: Duration, length: Duration) -> impl Iterator<Item = WindowEvent<'a>> {
         let quarter = every / 4;
         let whole = times(every, length).take_while(move |at| *at + every <= length);
         whole.flat_map(move |at| {
             [
-                Step::new(at + quarter, |stand: &mut Stand| stand.servers[0].kill().map(|_| ())),
-                Step::new(at + 2 * quarter, |stand: &mut Stand| stand.servers[0].come_back(self.bench)),
-                Step::new(at + 3 * quarter, move |stand: &mut Stand| stand.servers[1].hang(quarter)),
+                WindowEvent::new(at + quarter, |testbed: &mut Testbed| testbed.servers[0].kill().map(|_| ())),
+                WindowEvent::new(at + 2 * quarter, |testbed: &mut Testbed| {
+                    testbed.servers[0].come_back(self.bench)
+                }),
+                WindowEvent::new(at + 3 * quarter, move |testbed: &mut Testbed| {
+                    testbed.servers[1].hang(quarter)
+                }),
             ]
         })
     }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use crate::load::exchange::{Shape, prepare};
-use crate::load::{Arrival, Choice, Connections, Exchange, Faults, Plan, websocket};
+use crate::load::exchange::{RequestShape, prepare};
+use crate::load::{Connections, ExchangeOrder, Faults, LoadPattern, LoadPlan, PreparedExchange, websocket};
 use crate::origin::PAGE_LEN;
 use crate::run::configurations::STILL;
 use crate::run::outage::TIMEOUT;
 use crate::run::slow_clients::slow_plan;
-use crate::run::stand::Stand;
 use crate::run::steady;
-use crate::scenario::clients::SlowClients;
-use crate::scenario::soak::Soak;
-use crate::scenario::{Rounds, Steady};
+use crate::run::testbed::Testbed;
+use crate::scenario::clients::SlowClientsWork;
+use crate::scenario::soak::SoakWork;
+use crate::scenario::{Rounds, SteadyWork};
 
 /// Bytes of a request with a body.
 const BODY: usize = 1024;
@@ -33,7 +33,7 @@ const LEFT: &str = "timeout";
 
 /// A kind of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum SoakKind {
     /// They keep their connections.
     Kept,
     /// A connection for each request.
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     Tunnels,
 }
 
-impl Kind {
+impl SoakKind {
     /// As it stands in a note, after a number of requests.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -93,33 +93,38 @@ pub(super) const LEAVING: &str = "leaving";
 
 /// Clients of one kind.
 #[derive(Debug)]
-pub(super) struct Load {
-    pub(super) kind: Kind,
-    pub(super) plan: Plan,
+pub(super) struct SoakLoad {
+    pub(super) kind: SoakKind,
+    pub(super) plan: LoadPlan,
 }
 
 /// Connections of clients that there can be.
-pub(super) fn clients(work: &Soak) -> u64 {
+pub(super) fn clients(work: &SoakWork) -> u64 {
     let all = 3 * work.clients + work.tunnels + work.slow + leaving(work);
     2 * all as u64
 }
 
 /// Clients that take turns at leaving.
-fn leaving(work: &Soak) -> usize {
+fn leaving(work: &SoakWork) -> usize {
     (work.leaving_rate.ceil() as usize).max(4)
 }
 
 /// All loads, those who keep their connections first.
-pub(super) fn of(stand: &Stand, work: &Soak, rounds: &Rounds) -> Vec<Load> {
-    let host = &stand.authority;
-    let usual = steady::plan(stand, &Steady::of(work.clients), rounds, Some(work.rate));
-    let usual = Plan { timeout: TIMEOUT, faults_max: u64::MAX, ..usual };
-    let get =
-        |path, close| prepare(&Shape { host, path, body_len: 0, answer_len: PAGE_LEN, close, cookie: None });
-    let post = Shape { host, path: "", body_len: BODY, answer_len: PAGE_LEN, close: false, cookie: None };
-    let at =
-        |exchanges: Vec<Exchange>, rate| Plan { exchanges, arrival: Arrival::Rate(rate), ..usual.clone() };
-    let slow = SlowClients {
+pub(super) fn of(testbed: &Testbed, work: &SoakWork, rounds: &Rounds) -> Vec<SoakLoad> {
+    let host = &testbed.authority;
+    let usual = steady::plan(testbed, &SteadyWork::of(work.clients), rounds, Some(work.rate));
+    let usual = LoadPlan { timeout: TIMEOUT, faults_max: u64::MAX, ..usual };
+    let get = |path, close| {
+        prepare(&RequestShape { host, path, body_len: 0, answer_len: PAGE_LEN, close, cookie: None })
+    };
+    let post =
+        RequestShape { host, path: "", body_len: BODY, answer_len: PAGE_LEN, close: false, cookie: None };
+    let at = |exchanges: Vec<PreparedExchange>, rate| LoadPlan {
+        exchanges,
+        arrival: LoadPattern::Rate(rate),
+        ..usual.clone()
+    };
+    let slow = SlowClientsWork {
         rate: work.rate,
         clients: work.clients,
         readers: work.slow,
@@ -128,27 +133,29 @@ pub(super) fn of(stand: &Stand, work: &Soak, rounds: &Rounds) -> Vec<Load> {
         body: 0,
         pace: SLOW_PACE,
     };
-    let short = Plan { connections: Connections::PerExchange, ..at(get("/", true), work.short_rate) };
-    let leaves = Plan {
+    let short = LoadPlan { connections: Connections::PerExchange, ..at(get("/", true), work.short_rate) };
+    let leaves = LoadPlan {
         clients: leaving(work),
         timeout: PATIENCE,
         connections: Connections::PerExchange,
         ..at(get(LATE, true), work.leaving_rate)
     };
-    let tunnels = Plan {
+    let tunnels = LoadPlan {
         clients: work.tunnels,
-        choice: Choice::ByClient,
+        choice: ExchangeOrder::ByClient,
         ..at(websocket::prepare_at(host, STILL, MESSAGE), work.messages)
     };
-    let slow = slow_plan(stand, &slow, &usual);
-    let posting = Plan { choice: Choice::InTurn, ..at(prepare(&post), work.post_rate) };
+    let slow = slow_plan(testbed, &slow, &usual);
+    let posting = LoadPlan { choice: ExchangeOrder::InTurn, ..at(prepare(&post), work.post_rate) };
     let plans = [
-        (Kind::Kept, usual),
-        (Kind::Short, short),
-        (Kind::Posting, posting),
-        (Kind::Slow, slow),
-        (Kind::Leaving, leaves),
-        (Kind::Tunnels, tunnels),
+        (SoakKind::Kept, usual),
+        (SoakKind::Short, short),
+        (SoakKind::Posting, posting),
+        (SoakKind::Slow, slow),
+        (SoakKind::Leaving, leaves),
+        (SoakKind::Tunnels, tunnels),
     ];
-    plans.map(|(kind, plan)| Load { kind, plan: Plan { name: Some(kind.id().to_owned()), ..plan } }).into()
+    plans
+        .map(|(kind, plan)| SoakLoad { kind, plan: LoadPlan { name: Some(kind.id().to_owned()), ..plan } })
+        .into()
 }

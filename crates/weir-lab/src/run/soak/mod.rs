@@ -1,10 +1,10 @@
 //! Everything at once, for long: clients of every kind, servers that die, hang and fail, one configuration after the other. What
 //! grows meanwhile, what fails, and whether the target can say why.
 //!
-//! `loads` are the clients, `events` what happens to servers and target, `why` asks the target about what failed.
+//! `loads` are the clients, `events` what happens to servers and target, `explanation` asks the target about what failed.
 
 mod events;
-mod why;
+mod explanation;
 mod loads;
 
 use std::cell::RefCell;
@@ -18,21 +18,21 @@ use weir_stats::{estimate, trend};
 
 use super::configurations::Configuration;
 use super::ladder::availability;
-use super::mark::{note_cost, note_limit};
-use super::stand::Stand;
-use super::window::{self, Driven};
-use crate::load::{Failed, Faults, Outcome, Progress, driver};
+use super::window::{self, WindowOutcome};
+use crate::load::{FailedExchange, Faults, LoadOutcome, LoadProgress, driver};
 use crate::measure::metric::Metric;
 use crate::results::measurement::Measurement;
 use crate::run::bench::Bench;
+use crate::run::testbed::Testbed;
+use crate::run::window_mark::{note_cost, note_limit};
 use crate::scenario::Rounds;
-use crate::scenario::soak::Soak;
-use crate::target::Room;
+use crate::scenario::soak::SoakWork;
+use crate::target::ConnectionRoom;
 use crate::topology::product::Product;
-use crate::topology::target::Target;
-use events::{Events, Sample};
-use loads::{Kind, Load};
-use why::Asked;
+use crate::topology::target::LabTarget;
+use events::{SoakEvents, TargetSample};
+use explanation::ExplanationSource;
+use loads::{SoakKind, SoakLoad};
 
 /// The first part of the window: what a target needs for good it has by then, and growth is looked for in the rest.
 const SETTLES: f64 = 0.2;
@@ -40,29 +40,29 @@ const SETTLES: f64 = 0.2;
 /// Measures `target` once.
 pub(super) fn measure(
     bench: &Bench<'_>,
-    work: &Soak,
+    work: &SoakWork,
     rounds: &Rounds,
-    target: Target,
+    target: LabTarget,
 ) -> anyhow::Result<Measurement> {
-    let admin = if target == Target::of(Product::Weir) { Some(free_addr()?) } else { None };
+    let admin = if target == LabTarget::of(Product::Weir) { Some(free_addr()?) } else { None };
     let clients = loads::clients(work);
-    let room = Room { clients, servers: clients };
+    let room = ConnectionRoom { clients, servers: clients };
     let told = |servers: &[SocketAddr]| Configuration::numbered(0, servers, &bench.upstream, admin);
-    let mut stand = bench.stand_as(target, room, &told)?;
-    let loads = loads::of(&stand, work, rounds);
+    let mut testbed = bench.set_up_as(target, room, &told)?;
+    let loads = loads::of(&testbed, work, rounds);
     let samples = RefCell::new(Vec::new());
-    let events = Events { bench, target, room, admin, samples: &samples };
-    let asked = Asked::find(admin);
+    let events = SoakEvents { bench, target, room, admin, samples: &samples };
+    let asked = ExplanationSource::find(admin);
     let (failed, listen) = channel();
     let (driven, others, tally) = std::thread::scope(|scope| {
-        let asking = scope.spawn(move || why::tell(&listen, &asked));
-        let ended = drive(&events, work, rounds, &mut stand, &loads, failed);
+        let asking = scope.spawn(move || explanation::tell(&listen, &asked));
+        let ended = drive(&events, work, rounds, &mut testbed, &loads, failed);
         let tally = asking.join().ok().context("who asks panicked")?;
         let (driven, others) = ended?;
         anyhow::Ok((driven, others, tally))
     })?;
     ensure!(!bench.options.is_interrupted(), "interrupted");
-    stand.is_alive()?;
+    testbed.is_alive()?;
     let mut measurement = Measurement::default();
     note_cost(&mut measurement, &driven.before, &driven.after);
     if bench.placement.is_some() {
@@ -70,7 +70,7 @@ pub(super) fn measure(
     }
     measurement.note_latency(&driven.outcome.latency);
     measurement.seconds.clone_from(&driven.outcome.seconds);
-    let outcomes = BTreeMap::from_iter(others.into_iter().chain([(Kind::Kept, driven.outcome)]));
+    let outcomes = BTreeMap::from_iter(others.into_iter().chain([(SoakKind::Kept, driven.outcome)]));
     note_failed(&mut measurement, outcomes);
     note_growth(&mut measurement, &samples.take());
     measurement.notes.push(tally.sentence(&asked));
@@ -82,16 +82,16 @@ pub(super) fn measure(
 
 /// All loads at once, with what happens meanwhile. Whoever listens to what `failed` is told that it is over when this returns.
 fn drive(
-    events: &Events<'_>,
-    work: &Soak,
+    events: &SoakEvents<'_>,
+    work: &SoakWork,
     rounds: &Rounds,
-    stand: &mut Stand,
-    loads: &[Load],
-    failed: Sender<Failed>,
-) -> anyhow::Result<(Driven, Vec<(Kind, Outcome)>)> {
-    let progress = || Progress { failed: Some(failed.clone()), ..Progress::default() };
+    testbed: &mut Testbed,
+    loads: &[SoakLoad],
+    failed: Sender<FailedExchange>,
+) -> anyhow::Result<(WindowOutcome, Vec<(SoakKind, LoadOutcome)>)> {
+    let progress = || LoadProgress { failed: Some(failed.clone()), ..LoadProgress::default() };
     let (first, others) = loads.split_first().context("no loads")?;
-    let (main, besides): (Progress, Vec<Progress>) =
+    let (main, besides): (LoadProgress, Vec<LoadProgress>) =
         (progress(), others.iter().map(|_| progress()).collect());
     drop(failed);
     let mut steps = events.steps(work, rounds.window);
@@ -101,27 +101,28 @@ fn drive(
             .zip(&besides)
             .map(|(load, progress)| (load.kind, scope.spawn(|| driver::run(&load.plan, progress))))
             .collect();
-        let driven = window::drive_as(events.bench, stand, &first.plan, &mut steps, &main);
+        let driven = window::drive_as(events.bench, testbed, &first.plan, &mut steps, &main);
         if driven.is_err() {
             besides.iter().for_each(|progress| progress.stop.store(true, Ordering::Relaxed));
         }
-        let end = |(kind, it): (Kind, std::thread::ScopedJoinHandle<'_, std::io::Result<Outcome>>)| {
-            anyhow::Ok((kind, it.join().ok().context("the driver panicked")??))
-        };
+        let end =
+            |(kind, it): (SoakKind, std::thread::ScopedJoinHandle<'_, std::io::Result<LoadOutcome>>)| {
+                anyhow::Ok((kind, it.join().ok().context("the driver panicked")??))
+            };
         let others: anyhow::Result<Vec<_>> = running.into_iter().map(end).collect();
         Ok((driven?, others?))
     })
 }
 
 /// What failed of each load. Clients that leave fail by intention.
-fn note_failed(measurement: &mut Measurement, outcomes: BTreeMap<Kind, Outcome>) {
+fn note_failed(measurement: &mut Measurement, outcomes: BTreeMap<SoakKind, LoadOutcome>) {
     let (mut answered, mut faults, mut kinds) = (0, Faults::default(), Vec::new());
     for (kind, outcome) in outcomes {
         let (own, left) = kind.failures(outcome.faults);
-        if kind == Kind::Leaving {
+        if kind == SoakKind::Leaving {
             measurement.notes.push(format!("{left} clients left before the answer"));
         }
-        if kind == Kind::Tunnels {
+        if kind == SoakKind::Tunnels {
             measurement.values.insert(Metric::LostTunnels, own.total as f64);
         }
         if !own.is_empty() {
@@ -138,10 +139,10 @@ fn note_failed(measurement: &mut Measurement, outcomes: BTreeMap<Kind, Outcome>)
 }
 
 /// What grew, from the time on when nothing should any more.
-fn note_growth(measurement: &mut Measurement, samples: &[Sample]) {
+fn note_growth(measurement: &mut Measurement, samples: &[TargetSample]) {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return };
     let from = first.minutes + SETTLES * (last.minutes - first.minutes);
-    let settled: Vec<&Sample> = samples.iter().filter(|sample| sample.minutes >= from).collect();
+    let settled: Vec<&TargetSample> = samples.iter().filter(|sample| sample.minutes >= from).collect();
     let rss: Vec<(f64, f64)> = settled.iter().map(|it| (it.minutes, it.rss)).collect();
     let open: Vec<(f64, f64)> = settled.iter().map(|it| (it.minutes, it.descriptors)).collect();
     measurement.series = samples.iter().map(|it| (it.minutes, it.rss)).collect();
@@ -170,8 +171,8 @@ fn free_addr() -> std::io::Result<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Measurement, Metric, Outcome, Sample, note_failed, note_growth};
-    use crate::load::Fault;
+    use super::{LoadOutcome, Measurement, Metric, SoakKind, TargetSample, note_failed, note_growth};
+    use crate::load::LoadFault;
     use std::collections::BTreeMap;
     use std::time::Duration;
 
@@ -182,7 +183,7 @@ mod tests {
             let sample = |second: u32| {
                 let wobble = f64::from(second * 7919 % 101);
                 let rss = of(f64::from(second)) + wobble * 40.0;
-                Sample { minutes: f64::from(second) / 60.0, rss, descriptors: 50.0 + wobble % 7.0 }
+                TargetSample { minutes: f64::from(second) / 60.0, rss, descriptors: 50.0 + wobble % 7.0 }
             };
             note_growth(&mut measurement, &(0..600).map(sample).collect::<Vec<_>>());
             measurement
@@ -200,19 +201,20 @@ mod tests {
 
     #[test]
     fn whoever_leaves_has_not_failed() {
-        let outcome = |faults: &[Fault]| {
-            let mut outcome = Outcome { exchanges: 10, ..Outcome::at_start(0, Duration::from_secs(1)) };
+        let outcome = |faults: &[LoadFault]| {
+            let mut outcome =
+                LoadOutcome { exchanges: 10, ..LoadOutcome::at_start(0, Duration::from_secs(1)) };
             faults.iter().for_each(|fault| outcome.faults.note(fault));
             outcome
         };
         let mut measurement = Measurement::default();
-        let reset = Fault::Reset("by peer".to_owned());
+        let reset = LoadFault::Reset("by peer".to_owned());
         note_failed(
             &mut measurement,
             BTreeMap::from([
-                (Kind::Kept, outcome(&[])),
-                (Kind::Leaving, outcome(&[Fault::Timeout, Fault::Timeout, Fault::Closed(0)])),
-                (Kind::Tunnels, outcome(&[reset])),
+                (SoakKind::Kept, outcome(&[])),
+                (SoakKind::Leaving, outcome(&[LoadFault::Timeout, LoadFault::Timeout, LoadFault::Closed(0)])),
+                (SoakKind::Tunnels, outcome(&[reset])),
             ]),
         );
         let value = |metric| measurement.values[&metric];

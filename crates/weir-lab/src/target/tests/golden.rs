@@ -6,23 +6,23 @@ use super::*;
 use crate::target::render;
 
 /// One thing to describe.
-struct Case {
+struct GoldenCase {
     name: &'static str,
-    listener: Listener,
-    upstream: Upstream,
+    listener: ListenerSetup,
+    upstream: UpstreamSetup,
     traffic: Traffic,
-    variant: Variant,
-    extra: Extra,
+    variant: TargetVariant,
+    extra: ReloadableParts,
 }
 
-const PLAIN: Case = Case {
+const PLAIN: GoldenCase = GoldenCase {
     name: "http",
-    listener: Listener { protocol: Protocol::Http, tls: None },
-    upstream: Upstream {
+    listener: ListenerSetup { protocol: ListenerProtocol::Http, tls: None },
+    upstream: UpstreamSetup {
         servers: 1,
         one_process: false,
         burn: None,
-        origin: Origin::Own,
+        origin: OriginKind::Own,
         slots: None,
         balance: None,
         errors: None,
@@ -34,21 +34,21 @@ const PLAIN: Case = Case {
         health: None,
     },
     traffic: Traffic { is_bulk: false, upgrades: false, is_http_1_0: false, is_reloaded: false },
-    variant: Variant::Usual,
+    variant: TargetVariant::Usual,
     extra: PLAIN_EXTRA,
 };
 
 const TLS: Tls =
-    Tls { suite: Suite::Tls13Aes256, key: Key::EcdsaP256, resume: false, handshake_timeout: None };
+    Tls { suite: Suite::Tls13Aes256, key: CertificateKey::EcdsaP256, resume: false, handshake_timeout: None };
 
-const HEALTH: Health =
-    Health { interval: Duration::from_secs(1), timeout: Duration::from_millis(250), fall: 2, rise: 3 };
+const HEALTH: HealthProbes =
+    HealthProbes { interval: Duration::from_secs(1), timeout: Duration::from_millis(250), fall: 2, rise: 3 };
 
-fn cases() -> Vec<Case> {
-    let limits = Upstream {
+fn cases() -> Vec<GoldenCase> {
+    let limits = UpstreamSetup {
         servers: 2,
         slots: Some(1),
-        balance: Some(Balance::LeastRequests),
+        balance: Some(BalancePolicy::LeastRequests),
         max_requests: Some(7),
         queue_timeout: Some(Duration::from_secs(11)),
         response_timeout: Some(Duration::from_secs(12)),
@@ -56,43 +56,48 @@ fn cases() -> Vec<Case> {
         health: Some(HEALTH),
         ..PLAIN.upstream
     };
-    let cookie = Upstream { servers: 2, persistence_cookie: true, ..PLAIN.upstream };
-    let balance = |balance| Upstream { servers: 2, balance: Some(balance), retry: true, ..PLAIN.upstream };
+    let cookie = UpstreamSetup { servers: 2, persistence_cookie: true, ..PLAIN.upstream };
+    let balance =
+        |balance| UpstreamSetup { servers: 2, balance: Some(balance), retry: true, ..PLAIN.upstream };
     // As a scenario that reloads tells it.
-    let reloaded = Case {
+    let reloaded = GoldenCase {
         name: "weights, paths, tunnels",
-        upstream: Upstream {
+        upstream: UpstreamSetup {
             response_timeout: Some(Duration::from_secs(400)),
-            ..balance(Balance::LeastRequests)
+            ..balance(BalancePolicy::LeastRequests)
         },
         traffic: Traffic { upgrades: true, is_reloaded: true, ..PLAIN.traffic },
-        extra: Extra {
+        extra: ReloadableParts {
             weights: vec![2, 3],
-            branches: vec![Branch { path: "/still", name: "still", servers: addrs(3)[2..].to_vec() }],
+            branches: vec![PathBranch { path: "/still", name: "still", servers: addrs(3)[2..].to_vec() }],
             admin: Some(SocketAddr::from(([127, 0, 0, 1], 8002))),
         },
         ..PLAIN
     };
     vec![
         PLAIN,
-        Case { name: "tls", listener: Listener { tls: Some(TLS), ..PLAIN.listener }, ..PLAIN },
-        Case { name: "tcp", listener: Listener { protocol: Protocol::Tcp, tls: None }, ..PLAIN },
-        Case { name: "limits, queue, retries, health checks", upstream: limits, ..PLAIN },
-        Case { name: "in turn", upstream: balance(Balance::RoundRobin), ..PLAIN },
-        Case { name: "consistent hash", upstream: balance(Balance::ConsistentHash), ..PLAIN },
-        Case { name: "cookie", upstream: cookie, ..PLAIN },
-        Case { name: "tunnels", traffic: Traffic { upgrades: true, ..PLAIN.traffic }, ..PLAIN },
-        Case { name: "large bodies", traffic: Traffic { is_bulk: true, ..PLAIN.traffic }, ..PLAIN },
-        Case { name: "no reuse of server connections", variant: Variant::NoReuse, ..PLAIN },
+        GoldenCase { name: "tls", listener: ListenerSetup { tls: Some(TLS), ..PLAIN.listener }, ..PLAIN },
+        GoldenCase {
+            name: "tcp",
+            listener: ListenerSetup { protocol: ListenerProtocol::Tcp, tls: None },
+            ..PLAIN
+        },
+        GoldenCase { name: "limits, queue, retries, health checks", upstream: limits, ..PLAIN },
+        GoldenCase { name: "in turn", upstream: balance(BalancePolicy::RoundRobin), ..PLAIN },
+        GoldenCase { name: "consistent hash", upstream: balance(BalancePolicy::ConsistentHash), ..PLAIN },
+        GoldenCase { name: "cookie", upstream: cookie, ..PLAIN },
+        GoldenCase { name: "tunnels", traffic: Traffic { upgrades: true, ..PLAIN.traffic }, ..PLAIN },
+        GoldenCase { name: "large bodies", traffic: Traffic { is_bulk: true, ..PLAIN.traffic }, ..PLAIN },
+        GoldenCase { name: "no reuse of server connections", variant: TargetVariant::NoReuse, ..PLAIN },
         reloaded,
     ]
 }
 
 fn description<'a>(
-    case: &'a Case,
-    class: Class,
+    case: &'a GoldenCase,
+    class: TuningClass,
     servers: &'a [SocketAddr],
-    certificate: &'a Certificate,
+    certificate: &'a TargetCertificate,
     dir: &'a Path,
 ) -> Description<'a> {
     Description {
@@ -107,7 +112,7 @@ fn description<'a>(
 }
 
 /// Everything that `product` is told, as text.
-fn told(product: Product, class: Class, certificate: &Certificate) -> String {
+fn told(product: Product, class: TuningClass, certificate: &TargetCertificate) -> String {
     let servers = addrs(2);
     let mut text = String::new();
     for case in cases() {
@@ -120,7 +125,7 @@ fn told(product: Product, class: Class, certificate: &Certificate) -> String {
         };
         text.push_str(&format!("======== {}\n", case.name));
         match render(product, &description) {
-            Err(Cannot(why)) => text.push_str(&format!("cannot: it {why}\n\n")),
+            Err(Unsupported(why)) => text.push_str(&format!("cannot: it {why}\n\n")),
             Ok(rendered) => {
                 let env = rendered.env.iter().map(|(name, value)| format!("{name}={value} "));
                 text.push_str(&format!(
@@ -143,8 +148,8 @@ fn told(product: Product, class: Class, certificate: &Certificate) -> String {
 #[test]
 fn what_every_product_is_told_is_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
-    let made = Certificate::make(Key::EcdsaP256, dir.path()).unwrap();
-    let certificate = Certificate {
+    let made = TargetCertificate::make(CertificateKey::EcdsaP256, dir.path()).unwrap();
+    let certificate = TargetCertificate {
         certificate: "/run/certificate.pem".into(),
         key: "/run/key.pem".into(),
         both: "/run/both.pem".into(),
@@ -152,8 +157,8 @@ fn what_every_product_is_told_is_as_it_was() {
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/target/golden");
     for product in PRODUCTS.into_iter().filter(|product| product.is_program()) {
-        for class in [Class::Tuned, Class::AsShipped] {
-            let word = if class == Class::Tuned { "tuned" } else { "as-shipped" };
+        for class in [TuningClass::Tuned, TuningClass::AsShipped] {
+            let word = if class == TuningClass::Tuned { "tuned" } else { "as-shipped" };
             let file = folder.join(format!("{}-{word}.txt", product.name()));
             let text = told(product, class, &certificate);
             if std::env::var_os("UPDATE").is_some() {
@@ -168,10 +173,10 @@ fn what_every_product_is_told_is_as_it_was() {
 #[test]
 fn what_every_product_is_told_it_understands() {
     let dir = tempfile::tempdir().unwrap();
-    let certificate = Certificate::make(Key::EcdsaP256, dir.path()).unwrap();
+    let certificate = TargetCertificate::make(CertificateKey::EcdsaP256, dir.path()).unwrap();
     let servers = addrs(2);
     for case in cases() {
-        for class in [Class::Tuned, Class::AsShipped] {
+        for class in [TuningClass::Tuned, TuningClass::AsShipped] {
             let description = description(&case, class, &servers, &certificate, dir.path());
             for product in PRODUCTS.into_iter().filter(|product| product.is_program()) {
                 if render(product, &description).is_ok() {

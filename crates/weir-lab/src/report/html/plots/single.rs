@@ -1,7 +1,7 @@
 //! What happened within a round: second by second, request by request, and server by server.
 
 use weir_stats::estimate;
-use weir_stats::plot::{Figure, Line, Marks, bounds, draw};
+use weir_stats::plot::{Chart, PlotLine, PlotMarks, bounds, draw};
 
 use super::{Plot, good, lines, titled};
 use crate::results::measurement::Measurement;
@@ -34,7 +34,7 @@ pub(super) fn seconds(run: &Run, case: &str) -> anyhow::Result<Vec<Plot>> {
         });
         let is_flat = lines.iter().all(|(_, points)| points.iter().all(|(_, value)| *value == 0.0));
         if !is_flat {
-            plots.push(from_zero(titled(what, case), "second of the window", y, lines, Marks::Points)?);
+            plots.push(from_zero(titled(what, case), "second of the window", y, lines, PlotMarks::Points)?);
         }
     }
     Ok(plots)
@@ -53,7 +53,7 @@ pub(super) fn responses(run: &Run, case: &str) -> anyhow::Result<Option<Plot>> {
         return Ok(None);
     }
     let what = titled("Response time of each request, in the order in which they were sent", case);
-    from_zero(what, "request", "response time, ms", lines, Marks::Dots).map(Some)
+    from_zero(what, "request", "response time, ms", lines, PlotMarks::Dots).map(Some)
 }
 
 /// The share of requests that each server got, in all rounds together.
@@ -72,7 +72,7 @@ pub(super) fn shares(run: &Run, case: &str) -> anyhow::Result<Option<Plot>> {
         return Ok(None);
     }
     let what = titled("Share of the requests that each server got", case);
-    from_zero(what, "server", "requests, %", lines, Marks::Points).map(Some)
+    from_zero(what, "server", "requests, %", lines, PlotMarks::Points).map(Some)
 }
 
 fn of<'a>(run: &'a Run, case: &'a str, target: &'a str) -> impl Iterator<Item = &'a Measurement> {
@@ -80,9 +80,9 @@ fn of<'a>(run: &'a Run, case: &'a str, target: &'a str) -> impl Iterator<Item = 
 }
 
 /// A plot whose values begin at 0.
-fn from_zero(what: String, x: &str, y: &str, lines: Vec<Line>, marks: Marks) -> anyhow::Result<Plot> {
+fn from_zero(what: String, x: &str, y: &str, lines: Vec<PlotLine>, marks: PlotMarks) -> anyhow::Result<Plot> {
     let ((first, last), (_, most)) = bounds(&lines);
-    let figure = Figure { title: String::new(), x, y, lines, marks };
+    let figure = Chart { title: String::new(), x, y, lines, marks };
     let room = (last - first) * 0.02;
     Ok((what, draw(&figure, first - room..last + room, 0.0..most * 1.1)?))
 }
@@ -93,12 +93,12 @@ mod tests {
     use crate::load::Second;
     use crate::results::measurement::Measurement;
     use crate::results::run::Run;
-    use crate::scenario::{Length, catalogue};
+    use crate::scenario::{RunLength, catalogue};
 
     fn run(measurement: &Measurement) -> Run {
         let scenario = catalogue::find("queue-single-slot").unwrap();
         let machine = crate::machine::Machine::look();
-        let mut run = Run::new(&scenario, machine, None, Length::Full);
+        let mut run = Run::new(&scenario, machine, None, RunLength::Full);
         for round in 1..=3 {
             run.measurements.push(Measurement { round, target: "weir".to_owned(), ..measurement.clone() });
         }

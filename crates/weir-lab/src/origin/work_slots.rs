@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct WorkSlots {
     /// How many more may be worked on; `None`: as many as come.
     free: Option<usize>,
-    running: BinaryHeap<Reverse<Running>>,
+    running: BinaryHeap<Reverse<RunningWork>>,
     waiting: VecDeque<(u64, Duration)>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Running {
+struct RunningWork {
     due: Instant,
     token: u64,
     has_slot: bool,
@@ -25,13 +25,13 @@ struct Running {
 
 /// A request whose work is done.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct FinishedWork {
     pub(super) token: u64,
     /// The one that has taken its place.
     pub(super) begun: Option<u64>,
 }
 
-impl Work {
+impl WorkSlots {
     /// At most `slots` at once, or as many as come.
     pub(super) fn new(slots: Option<usize>) -> Self {
         Self { free: slots, running: BinaryHeap::new(), waiting: VecDeque::new() }
@@ -47,7 +47,7 @@ impl Work {
         if has_slot {
             self.free = self.free.map(|free| free - 1);
         }
-        self.running.push(Reverse(Running { due: now + length, token, has_slot }));
+        self.running.push(Reverse(RunningWork { due: now + length, token, has_slot }));
         true
     }
 
@@ -57,7 +57,7 @@ impl Work {
     }
 
     /// Takes out one that is done by `now`, and begins the one that has waited longest.
-    pub(super) fn finish(&mut self, now: Instant) -> Option<Done> {
+    pub(super) fn finish(&mut self, now: Instant) -> Option<FinishedWork> {
         self.next_due().filter(|due| *due <= now)?;
         let Reverse(running) = self.running.pop()?;
         let mut begun = None;
@@ -68,13 +68,13 @@ impl Work {
                 begun = Some(token);
             }
         }
-        Some(Done { token: running.token, begun })
+        Some(FinishedWork { token: running.token, begun })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, Work};
+    use super::{FinishedWork, WorkSlots};
     use crate::clock;
     use std::time::Duration;
 
@@ -82,25 +82,25 @@ mod tests {
 
     #[test]
     fn one_slot_works_on_one_request_after_the_other_in_turn() {
-        let (mut work, start) = (Work::new(Some(1)), clock::now());
+        let (mut work, start) = (WorkSlots::new(Some(1)), clock::now());
         assert!(work.begin(1, 20 * MS, start));
         assert!(!work.begin(2, 20 * MS, start) && !work.begin(3, 5 * MS, start));
         assert_eq!(work.finish(start + 19 * MS), None);
-        assert_eq!(work.finish(start + 21 * MS), Some(Done { token: 1, begun: Some(2) }));
+        assert_eq!(work.finish(start + 21 * MS), Some(FinishedWork { token: 1, begun: Some(2) }));
         // The second began when the first was done, not when it came.
         assert_eq!(work.next_due(), Some(start + 41 * MS));
-        assert_eq!(work.finish(start + 41 * MS), Some(Done { token: 2, begun: Some(3) }));
-        assert_eq!(work.finish(start + 46 * MS), Some(Done { token: 3, begun: None }));
+        assert_eq!(work.finish(start + 41 * MS), Some(FinishedWork { token: 2, begun: Some(3) }));
+        assert_eq!(work.finish(start + 46 * MS), Some(FinishedWork { token: 3, begun: None }));
         assert_eq!(work.finish(start + 99 * MS), None);
     }
 
     #[test]
     fn what_takes_no_time_needs_no_slot_and_without_slots_nobody_waits() {
-        let (mut work, start) = (Work::new(Some(1)), clock::now());
+        let (mut work, start) = (WorkSlots::new(Some(1)), clock::now());
         assert!(work.begin(1, 20 * MS, start) && work.begin(2, Duration::ZERO, start));
-        assert_eq!(work.finish(start), Some(Done { token: 2, begun: None }));
+        assert_eq!(work.finish(start), Some(FinishedWork { token: 2, begun: None }));
         assert!(!work.begin(3, MS, start));
-        let mut work = Work::new(None);
+        let mut work = WorkSlots::new(None);
         assert!((0..50).all(|token| work.begin(token, 20 * MS, start)));
         let done = std::iter::from_fn(|| work.finish(start + 20 * MS)).count();
         assert_eq!(done, 50);

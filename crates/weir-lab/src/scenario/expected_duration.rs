@@ -74,7 +74,7 @@ impl Scenario {
         let is_share = self
             .steady
             .as_ref()
-            .is_some_and(|steady| matches!(steady.rate, Some(super::Rate::OfPeak { .. })));
+            .is_some_and(|steady| matches!(steady.rate, Some(super::RequestRate::OfPeak { .. })));
         if is_share { 3 * (START + self.rounds.warm_up + self.rounds.window) } else { Duration::ZERO }
     }
 }

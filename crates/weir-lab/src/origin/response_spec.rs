@@ -15,7 +15,7 @@ use crate::wire::fields::decimal;
 
 /// What the answer's body is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum BodySource {
     /// The body pattern, so many bytes of it.
     Pattern(u64),
     /// Length and CRC-32 of the request's body.
@@ -26,7 +26,7 @@ pub enum Content {
 
 /// How an answer goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum ResponseFailure {
     /// The connection is closed before the answer.
     Close,
     /// The connection is reset before the answer.
@@ -44,23 +44,23 @@ pub enum Failure {
 }
 
 /// Names of the failures in a URL.
-const FAILURES: [(&[u8], Failure); 7] = [
-    (b"close", Failure::Close),
-    (b"reset", Failure::Reset),
-    (b"head", Failure::Head),
-    (b"truncate", Failure::Truncate),
-    (b"truncate-reset", Failure::TruncateReset),
-    (b"silence", Failure::Silence),
-    (b"garbage", Failure::Garbage),
+const FAILURES: [(&[u8], ResponseFailure); 7] = [
+    (b"close", ResponseFailure::Close),
+    (b"reset", ResponseFailure::Reset),
+    (b"head", ResponseFailure::Head),
+    (b"truncate", ResponseFailure::Truncate),
+    (b"truncate-reset", ResponseFailure::TruncateReset),
+    (b"silence", ResponseFailure::Silence),
+    (b"garbage", ResponseFailure::Garbage),
 ];
 
 /// The answer a URL asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wish {
+pub struct ResponseSpec {
     /// Status code, 200 to 599.
     pub status: u16,
     /// The body.
-    pub content: Content,
+    pub content: BodySource,
     /// How long to wait before answering, in nanoseconds.
     pub(crate) delay: Distribution,
     /// CPU time to spend on the answer.
@@ -72,15 +72,15 @@ pub struct Wish {
     /// Pause after each piece of the body.
     pub drip: Duration,
     /// How the answer goes wrong.
-    pub failure: Option<Failure>,
+    pub failure: Option<ResponseFailure>,
     /// For how many of the requests it does, percent.
     pub share: u8,
 }
 
 /// The page: what a URL without wishes gets.
-pub const PAGE: Wish = Wish {
+pub const PAGE: ResponseSpec = ResponseSpec {
     status: 200,
-    content: Content::Pattern(PAGE_LEN),
+    content: BodySource::Pattern(PAGE_LEN),
     delay: Distribution::Constant(0),
     burn: Duration::ZERO,
     hang: Duration::ZERO,
@@ -103,47 +103,47 @@ const DELAY_MAX_MS: u64 = 600_000;
 const BURN_MAX_US: u64 = 1_000_000;
 
 /// Reads the path of a request target; the query, and segments it does not know, say nothing.
-pub fn read(target: &[u8]) -> Wish {
-    let mut wish = PAGE;
+pub fn read(target: &[u8]) -> ResponseSpec {
+    let mut spec = PAGE;
     if target.len() <= 1 {
-        return wish;
+        return spec;
     }
     let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
     let mut segments = path.split(|&byte| byte == b'/').skip(1);
     while let Some(segment) = segments.next() {
         match segment {
-            b"checksum" => wish.content = Content::Checksum,
-            b"counters" => wish.content = Content::Counters,
+            b"checksum" => spec.content = BodySource::Checksum,
+            b"counters" => spec.content = BodySource::Counters,
             b"bytes" | b"chunks" | b"drip" | b"delay" | b"burn" | b"status" | b"hang" | b"fail"
             | b"share" => {
                 if let Some(value) = segments.next() {
-                    take(&mut wish, segment, value);
+                    take(&mut spec, segment, value);
                 }
             }
             _ => {}
         }
     }
-    wish
+    spec
 }
 
 /// Takes one pair of segments into account; a value that is none says nothing.
-fn take(wish: &mut Wish, name: &[u8], value: &[u8]) {
+fn take(spec: &mut ResponseSpec, name: &[u8], value: &[u8]) {
     match name {
-        b"delay" => wish.delay = delay::read(value, DELAY_MAX_MS).unwrap_or(PAGE.delay),
+        b"delay" => spec.delay = delay::read(value, DELAY_MAX_MS).unwrap_or(PAGE.delay),
         b"fail" => {
             let named = FAILURES.iter().find(|(name, _)| *name == value);
-            wish.failure = named.map(|(_, failure)| *failure);
+            spec.failure = named.map(|(_, failure)| *failure);
         }
         _ => {
             let Some(number) = decimal(value) else { return };
             match name {
-                b"bytes" => wish.content = Content::Pattern(number.min(BYTES_MAX)),
-                b"chunks" => wish.chunk = Some(number.clamp(1, CHUNK_MAX)),
-                b"drip" => wish.drip = Duration::from_millis(number.min(DELAY_MAX_MS)),
-                b"burn" => wish.burn = Duration::from_micros(number.min(BURN_MAX_US)),
-                b"hang" => wish.hang = Duration::from_millis(number.min(DELAY_MAX_MS)),
-                b"share" => wish.share = number.min(100) as u8,
-                _ if (200..600).contains(&number) => wish.status = number as u16,
+                b"bytes" => spec.content = BodySource::Pattern(number.min(BYTES_MAX)),
+                b"chunks" => spec.chunk = Some(number.clamp(1, CHUNK_MAX)),
+                b"drip" => spec.drip = Duration::from_millis(number.min(DELAY_MAX_MS)),
+                b"burn" => spec.burn = Duration::from_micros(number.min(BURN_MAX_US)),
+                b"hang" => spec.hang = Duration::from_millis(number.min(DELAY_MAX_MS)),
+                b"share" => spec.share = number.min(100) as u8,
+                _ if (200..600).contains(&number) => spec.status = number as u16,
                 _ => {}
             }
         }
@@ -152,7 +152,7 @@ fn take(wish: &mut Wish, name: &[u8], value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHUNK_MAX, Content, FAILURES, PAGE, Wish, read};
+    use super::{BodySource, CHUNK_MAX, FAILURES, PAGE, ResponseSpec, read};
     use std::time::Duration;
     use weir_stats::distribution::Distribution;
 
@@ -162,35 +162,38 @@ mod tests {
 
     #[test]
     fn urls_say_what_is_wanted() {
-        for (target, wish) in [
+        for (target, spec) in [
             ("/", PAGE),
             ("*", PAGE),
             ("/api/users?bytes/3", PAGE),
-            ("/bytes/1000", Wish { content: Content::Pattern(1000), ..PAGE }),
-            ("/bytes/0", Wish { content: Content::Pattern(0), ..PAGE }),
+            ("/bytes/1000", ResponseSpec { content: BodySource::Pattern(1000), ..PAGE }),
+            ("/bytes/0", ResponseSpec { content: BodySource::Pattern(0), ..PAGE }),
             ("/bytes/x", PAGE),
             ("/bytes", PAGE),
-            ("/delay/20", Wish { delay: ms(20), ..PAGE }),
-            ("/delay/exponential-20", Wish { delay: Distribution::Exponential { mean: 20_000_000 }, ..PAGE }),
+            ("/delay/20", ResponseSpec { delay: ms(20), ..PAGE }),
+            (
+                "/delay/exponential-20",
+                ResponseSpec { delay: Distribution::Exponential { mean: 20_000_000 }, ..PAGE },
+            ),
             ("/delay/often", PAGE),
-            ("/hang/20", Wish { hang: Duration::from_millis(20), ..PAGE }),
-            ("/delay/20/client/7", Wish { delay: ms(20), ..PAGE }),
-            ("/burn/50", Wish { burn: Duration::from_micros(50), ..PAGE }),
-            ("/status/503", Wish { status: 503, ..PAGE }),
+            ("/hang/20", ResponseSpec { hang: Duration::from_millis(20), ..PAGE }),
+            ("/delay/20/client/7", ResponseSpec { delay: ms(20), ..PAGE }),
+            ("/burn/50", ResponseSpec { burn: Duration::from_micros(50), ..PAGE }),
+            ("/status/503", ResponseSpec { status: 503, ..PAGE }),
             ("/status/100", PAGE),
             ("/status/999", PAGE),
-            ("/checksum", Wish { content: Content::Checksum, ..PAGE }),
-            ("/counters", Wish { content: Content::Counters, ..PAGE }),
-            ("/chunks/100/drip/3", Wish { chunk: Some(100), drip: Duration::from_millis(3), ..PAGE }),
-            ("/chunks/0", Wish { chunk: Some(1), ..PAGE }),
-            ("/chunks/1000000000", Wish { chunk: Some(CHUNK_MAX), ..PAGE }),
+            ("/checksum", ResponseSpec { content: BodySource::Checksum, ..PAGE }),
+            ("/counters", ResponseSpec { content: BodySource::Counters, ..PAGE }),
+            ("/chunks/100/drip/3", ResponseSpec { chunk: Some(100), drip: Duration::from_millis(3), ..PAGE }),
+            ("/chunks/0", ResponseSpec { chunk: Some(1), ..PAGE }),
+            ("/chunks/1000000000", ResponseSpec { chunk: Some(CHUNK_MAX), ..PAGE }),
             ("/fail/often", PAGE),
             (
                 "/delay/5/status/404/bytes/7?x=1",
-                Wish { status: 404, content: Content::Pattern(7), delay: ms(5), ..PAGE },
+                ResponseSpec { status: 404, content: BodySource::Pattern(7), delay: ms(5), ..PAGE },
             ),
         ] {
-            assert_eq!(read(target.as_bytes()), wish, "{target}");
+            assert_eq!(read(target.as_bytes()), spec, "{target}");
         }
     }
 
@@ -198,8 +201,8 @@ mod tests {
     fn every_failure_has_a_name() {
         for (name, failure) in FAILURES {
             let target = [b"/bytes/9/share/30/fail/", name].concat();
-            let content = Content::Pattern(9);
-            assert_eq!(read(&target), Wish { content, failure: Some(failure), share: 30, ..PAGE });
+            let content = BodySource::Pattern(9);
+            assert_eq!(read(&target), ResponseSpec { content, failure: Some(failure), share: 30, ..PAGE });
         }
     }
 }

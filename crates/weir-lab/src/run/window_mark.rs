@@ -1,32 +1,32 @@
 //! Readings at both ends of a window: what the target and everybody else did with the CPUs in between.
 
 use super::limit::Shares;
-use super::server::Server;
-use super::stand::Stand;
+use super::server::ServerProcess;
 use crate::measure::metric::Metric;
 use crate::measure::{busy, cpu, softirq};
 use crate::placement::Placement;
 use crate::results::measurement::{Limit, Measurement};
+use crate::run::testbed::Testbed;
 
 /// Readings at one end of the window.
-pub(super) struct Mark {
-    target: Option<cpu::Snapshot>,
+pub(super) struct WindowMark {
+    target: Option<cpu::CpuSnapshot>,
     /// The servers.
-    origin: cpu::Snapshot,
+    origin: cpu::CpuSnapshot,
     /// The lab with all its children: client, origin and target.
-    lab: cpu::Snapshot,
+    lab: cpu::CpuSnapshot,
     /// The threads that the kernel has for traffic. Nobody else has any that is worth mentioning: what they do is the lab's.
-    network: cpu::Snapshot,
+    network: cpu::CpuSnapshot,
     client: Option<busy::Ticks>,
     other: Option<busy::Ticks>,
     exchanges: u64,
 }
 
 /// Reads them.
-pub(super) fn mark(stand: &Stand, placement: Option<Placement>, exchanges: u64) -> Mark {
-    Mark {
-        target: stand.target.as_ref().map(|child| cpu::snapshot(child.pid())),
-        origin: cpu::snapshot_all(&stand.servers.iter().filter_map(Server::pid).collect::<Vec<_>>()),
+pub(super) fn mark(testbed: &Testbed, placement: Option<Placement>, exchanges: u64) -> WindowMark {
+    WindowMark {
+        target: testbed.target.as_ref().map(|child| cpu::snapshot(child.pid())),
+        origin: cpu::snapshot_all(&testbed.servers.iter().filter_map(ServerProcess::pid).collect::<Vec<_>>()),
         lab: cpu::snapshot(std::process::id() as i32),
         network: cpu::snapshot_all(softirq::threads()),
         client: placement.and_then(|placement| busy::ticks(placement.client)),
@@ -36,7 +36,7 @@ pub(super) fn mark(stand: &Stand, placement: Option<Placement>, exchanges: u64) 
 }
 
 /// CPU of the target between the marks, per exchange completed between them.
-pub(super) fn note_cost(measurement: &mut Measurement, before: &Mark, after: &Mark) {
+pub(super) fn note_cost(measurement: &mut Measurement, before: &WindowMark, after: &WindowMark) {
     let exchanges = after.exchanges.saturating_sub(before.exchanges);
     let (Some(first), Some(second)) = (&before.target, &after.target) else { return };
     let spent = cpu::between(first, second);
@@ -52,7 +52,12 @@ pub(super) fn note_cost(measurement: &mut Measurement, before: &Mark, after: &Ma
 }
 
 /// Which CPU was full and with whom, and who else used them.
-pub(super) fn note_limit(measurement: &mut Measurement, before: &Mark, after: &Mark, rate: Option<f64>) {
+pub(super) fn note_limit(
+    measurement: &mut Measurement,
+    before: &WindowMark,
+    after: &WindowMark,
+    rate: Option<f64>,
+) {
     let (Some(client), Some(other)) = (before.client.zip(after.client), before.other.zip(after.other)) else {
         return;
     };

@@ -27,9 +27,9 @@ pub enum Purpose {
 
 /// A stream of random words (SplitMix64, Steele, Lea, Flood 2014).
 #[derive(Debug, Clone, Copy)]
-pub struct Chance(u64);
+pub struct RandomStream(u64);
 
-impl Chance {
+impl RandomStream {
     /// The stream for `purpose` at `coordinates`: the same for the same seed, unrelated to all others.
     pub fn new(seed: u64, purpose: Purpose, coordinates: [u64; 2]) -> Self {
         let purposed = mix(seed.wrapping_add((purpose as u64).wrapping_mul(GOLDEN)));
@@ -78,21 +78,21 @@ mod tests {
             for purpose in [Purpose::Arrival, Purpose::Demand, Purpose::Pick] {
                 for a in 0..20 {
                     for b in 0..20 {
-                        assert!(first.insert(Chance::new(seed, purpose, [a, b]).word()));
+                        assert!(first.insert(RandomStream::new(seed, purpose, [a, b]).word()));
                     }
                 }
             }
         }
-        let again = || Chance::new(7, Purpose::Demand, [3, 4]);
+        let again = || RandomStream::new(7, Purpose::Demand, [3, 4]);
         assert_eq!(again().word(), again().word());
     }
 
     #[test]
     fn units_are_uniform() {
-        let mut chance = Chance::new(1, Purpose::Demand, [0, 0]);
+        let mut random = RandomStream::new(1, Purpose::Demand, [0, 0]);
         let mut bins = [0_u32; 10];
         for _ in 0..100_000 {
-            let unit = chance.unit();
+            let unit = random.unit();
             assert!(unit > 0.0 && unit <= 1.0);
             bins[((unit * 10.0) as usize).min(9)] += 1;
         }

@@ -8,28 +8,28 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::mistake::{Mistake, did_you_mean, one_of};
-use super::value::{FromValue, Wrong};
+use super::value::{FromValue, ModelValueError};
+use crate::model::error::{ModelError, did_you_mean, one_of};
 
 /// Mistakes found so far.
-pub(super) type Mistakes = RefCell<Vec<Mistake>>;
+pub(super) type ModelErrors = RefCell<Vec<ModelError>>;
 
 /// A table and which of its keys have been asked for.
 #[derive(Debug)]
-pub(super) struct Section<'a> {
+pub(super) struct TableReader<'a> {
     pub(super) name: &'static str,
     table: &'a DeTable<'a>,
     pub(super) span: Range<usize>,
-    mistakes: &'a Mistakes,
+    mistakes: &'a ModelErrors,
     known: RefCell<Vec<&'static str>>,
 }
 
-impl<'a> Section<'a> {
+impl<'a> TableReader<'a> {
     pub(super) fn new(
         name: &'static str,
         table: &'a DeTable<'a>,
         span: Range<usize>,
-        mistakes: &'a Mistakes,
+        mistakes: &'a ModelErrors,
     ) -> Self {
         Self { name, table, span, mistakes, known: RefCell::default() }
     }
@@ -82,10 +82,10 @@ impl<'a> Section<'a> {
     }
 
     /// The table at a key.
-    pub(super) fn section(&self, key: &'static str, name: &'static str) -> Option<Section<'a>> {
+    pub(super) fn section(&self, key: &'static str, name: &'static str) -> Option<TableReader<'a>> {
         let value = self.find(key)?;
         match value.get_ref() {
-            DeValue::Table(table) => Some(Section::new(name, table, value.span(), self.mistakes)),
+            DeValue::Table(table) => Some(TableReader::new(name, table, value.span(), self.mistakes)),
             other => {
                 let what = format!("`{key}` is a table, not {}", other.type_str());
                 self.mistake(value.span(), what, Some(format!("write `{key} = {{ ... }}`")));
@@ -95,10 +95,15 @@ impl<'a> Section<'a> {
     }
 
     /// The tables of an array of tables; at least one if it is `needed`.
-    pub(super) fn sections(&self, key: &'static str, name: &'static str, need: Need) -> Vec<Section<'a>> {
+    pub(super) fn sections(
+        &self,
+        key: &'static str,
+        name: &'static str,
+        need: Occurrence,
+    ) -> Vec<TableReader<'a>> {
         let hint = || Some(format!("write `[[{key}]]` above each of them"));
         let Some(value) = self.find(key) else {
-            if need == Need::AtLeastOne {
+            if need == Occurrence::AtLeastOne {
                 self.mistake(self.span.clone(), format!("there is no {name}"), hint());
             }
             return Vec::new();
@@ -112,7 +117,7 @@ impl<'a> Section<'a> {
         for item in items.iter() {
             match item.get_ref() {
                 DeValue::Table(table) => {
-                    sections.push(Section::new(name, table, item.span(), self.mistakes));
+                    sections.push(TableReader::new(name, table, item.span(), self.mistakes));
                 }
                 other => {
                     self.mistake(item.span(), format!("{name} is a table, not {}", other.type_str()), hint());
@@ -134,7 +139,7 @@ impl<'a> Section<'a> {
 
     /// Notes a mistake.
     pub(super) fn mistake(&self, span: Range<usize>, what: String, hint: Option<String>) {
-        self.mistakes.borrow_mut().push(Mistake { span, what, hint });
+        self.mistakes.borrow_mut().push(ModelError { span, what, hint });
     }
 
     /// Nothing more is asked for: all other keys are mistakes.
@@ -146,7 +151,7 @@ impl<'a> Section<'a> {
                 let what = format!("{} has no key `{name}`", self.name);
                 let hint =
                     did_you_mean(name, &known).unwrap_or_else(|| format!("there are {}", one_of(&known)));
-                self.mistakes.borrow_mut().push(Mistake { span: key.span(), what, hint: Some(hint) });
+                self.mistakes.borrow_mut().push(ModelError { span: key.span(), what, hint: Some(hint) });
             }
         }
     }
@@ -159,10 +164,10 @@ impl<'a> Section<'a> {
         self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
     }
 
-    fn note<T>(&self, span: Range<usize>, value: Result<T, Wrong>) -> Option<T> {
+    fn note<T>(&self, span: Range<usize>, value: Result<T, ModelValueError>) -> Option<T> {
         match value {
             Ok(value) => Some(value),
-            Err(Wrong { what, hint, at }) => {
+            Err(ModelValueError { what, hint, at }) => {
                 self.mistake(at.unwrap_or(span), what, hint);
                 None
             }
@@ -172,7 +177,7 @@ impl<'a> Section<'a> {
 
 /// Whether a list may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum Occurrence {
     AtLeastOne,
     Any,
 }

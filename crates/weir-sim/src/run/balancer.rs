@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use weir_stats::chance::{Chance, Purpose};
+use weir_stats::random::{Purpose, RandomStream};
 use weir_traffic::admission::{Admission, Answer, Arrival, Entered, Outcome, Wait};
 use weir_traffic::balance::{Balancer, Excluded, Member, Patience, Pick};
 use weir_traffic::limit::ClientKey;
@@ -14,27 +14,27 @@ use weir_traffic::queue::{Priority, Standing, Ticket};
 use weir_traffic::retry::RetryBudget;
 use weir_traffic::{ServerId, ServerState};
 
-use super::Attempt;
-use super::health::Checked;
-use crate::failure::Failure;
-use crate::model::{MILLISECOND, Model, Upstream};
+use super::SimAttempt;
+use super::health::ProbedServer;
+use crate::failure::SimFailure;
+use crate::model::{MILLISECOND, Model, UpstreamModel};
 
 /// A balancer process.
 #[derive(Debug)]
-pub(super) struct Proxy {
-    admission: Admission<Attempt>,
+pub(super) struct SimBalancer {
+    admission: Admission<SimAttempt>,
     patience: Patience,
     fair_share: bool,
     /// Whether nobody may wait.
     queue_is_none: bool,
     pub(super) budget: RetryBudget,
     /// What its probes say; empty without health checks.
-    pub(super) checked: Vec<Checked>,
+    pub(super) checked: Vec<ProbedServer>,
 }
 
 /// What the balancer gets to know of a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct SlotRequest {
     pub(super) client: u32,
     pub(super) priority: Priority,
     pub(super) excluded: Excluded,
@@ -43,21 +43,21 @@ pub(super) struct Asked {
 
 /// What came of asking for a slot.
 #[derive(Debug)]
-pub(super) enum Admitted {
+pub(super) enum SlotAnswer {
     Slot(ServerId),
     /// A place in the queue, for one server only if it is `own`.
     Waits {
         ticket: Ticket,
         own: bool,
     },
-    Failed(Failure),
+    Failed(SimFailure),
 }
 
 /// What the queue decided about somebody in it.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Told {
-    Server(Attempt, ServerId),
-    SentAway(Attempt, Failure),
+pub(super) enum QueueDecision {
+    Server(SimAttempt, ServerId),
+    SentAway(SimAttempt, SimFailure),
 }
 
 /// Each client has an address of its own, as far as balancers look at them.
@@ -65,14 +65,14 @@ fn address(client: u32) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client))
 }
 
-impl Proxy {
-    pub(super) fn new(number: u32, model: &Model, upstream: &Upstream, seed: u64) -> Self {
+impl SimBalancer {
+    pub(super) fn new(number: u32, model: &Model, upstream: &UpstreamModel, seed: u64) -> Self {
         let members = model.each_server().enumerate().map(|(index, group)| {
             let state = ServerState::new(group.weight, upstream.max_requests);
             Member::new(&format!("server-{index}"), Arc::new(state))
         });
-        let mut chance = Chance::new(seed, Purpose::Balancer, [u64::from(number), 0]);
-        let balancer = Balancer::new(&upstream.balance, members.collect(), chance.word());
+        let mut random = RandomStream::new(seed, Purpose::Balancer, [u64::from(number), 0]);
+        let balancer = Balancer::new(&upstream.balance, members.collect(), random.word());
         let queue = &upstream.queue;
         Self {
             admission: Admission::new(balancer, queue.length_max, queue.delay_target),
@@ -92,17 +92,17 @@ impl Proxy {
     /// afterwards. What that does to others is `told`.
     pub(super) fn admit(
         &self,
-        attempt: Attempt,
-        asked: &Asked,
+        attempt: SimAttempt,
+        asked: &SlotRequest,
         now_ms: u64,
         deadline: u64,
-        told: &mut Vec<Told>,
-    ) -> Admitted {
+        told: &mut Vec<QueueDecision>,
+    ) -> SlotAnswer {
         let hash = self.balancer().hash_key().map(|_| weir_traffic::hash_address(address(asked.client)));
         let pick = Pick { hash, excluded: &asked.excluded, random: asked.random, now_ms };
         let own = match self.admission.try_admit(&Arrival { pick, bound: None, patience: self.patience }) {
-            Answer::Server(server) => return Admitted::Slot(server),
-            Answer::NoneEligible => return Admitted::Failed(Failure::NoServer),
+            Answer::Server(server) => return SlotAnswer::Slot(server),
+            Answer::NoneEligible => return SlotAnswer::Failed(SimFailure::NoServer),
             Answer::Wait(own) => own,
         };
         let share = if self.fair_share { ClientKey::from(address(asked.client)).number() } else { 0 };
@@ -110,12 +110,13 @@ impl Proxy {
         let wait = Wait { own, standing, now_ms, deadline_ms: deadline / MILLISECOND };
         match self.admission.enter(&pick, wait, attempt) {
             Ok(Entered { ticket, displaced, .. }) => {
-                let displaced = displaced.map(|displaced| Told::SentAway(displaced, Failure::QueueDisplaced));
+                let displaced =
+                    displaced.map(|displaced| QueueDecision::SentAway(displaced, SimFailure::QueueDisplaced));
                 told.extend(displaced);
-                Admitted::Waits { ticket, own: own.is_some() }
+                SlotAnswer::Waits { ticket, own: own.is_some() }
             }
-            Err(_full) if self.queue_is_none => Admitted::Failed(Failure::AllServersFull),
-            Err(_full) => Admitted::Failed(Failure::QueueFull),
+            Err(_full) if self.queue_is_none => SlotAnswer::Failed(SimFailure::AllServersFull),
+            Err(_full) => SlotAnswer::Failed(SimFailure::QueueFull),
         }
     }
 
@@ -135,13 +136,13 @@ impl Proxy {
     }
 
     /// Hands free slots to those who wait, and sends those away for whom there is no hope.
-    pub(super) fn serve_queue(&self, now_ms: u64, told: &mut Vec<Told>) {
+    pub(super) fn serve_queue(&self, now_ms: u64, told: &mut Vec<QueueDecision>) {
         self.admission.serve(now_ms, |attempt, outcome| {
             told.push(match outcome {
-                Outcome::Server(server) => Told::Server(attempt, server),
-                Outcome::NoServer => Told::SentAway(attempt, Failure::NoServer),
-                Outcome::Overload => Told::SentAway(attempt, Failure::QueueOverload),
-                Outcome::Displaced => Told::SentAway(attempt, Failure::QueueDisplaced),
+                Outcome::Server(server) => QueueDecision::Server(attempt, server),
+                Outcome::NoServer => QueueDecision::SentAway(attempt, SimFailure::NoServer),
+                Outcome::Overload => QueueDecision::SentAway(attempt, SimFailure::QueueOverload),
+                Outcome::Displaced => QueueDecision::SentAway(attempt, SimFailure::QueueDisplaced),
             });
             true
         });

@@ -10,7 +10,7 @@ const WIDTH: usize = 120;
 
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(super) struct ModelError {
     /// The bytes it is about.
     pub(super) span: Range<usize>,
     pub(super) what: String,
@@ -18,11 +18,11 @@ pub(super) struct Mistake {
 }
 
 /// All mistakes of `text`, the content of the file at `path`, for people.
-pub(super) fn render(path: &str, text: &str, mistakes: &mut [Mistake]) -> String {
+pub(super) fn render(path: &str, text: &str, mistakes: &mut [ModelError]) -> String {
     mistakes.sort_by_key(|mistake| mistake.span.start);
     let renderer = Renderer::plain().term_width(WIDTH).decor_style(DecorStyle::Ascii);
     let mut rendered = String::new();
-    for Mistake { span, what, hint } in mistakes.iter() {
+    for ModelError { span, what, hint } in mistakes.iter() {
         let snippet = Snippet::source(text).path(path);
         let snippet = snippet.annotation(AnnotationKind::Primary.span(first_line(text, span)));
         let mut group = Level::ERROR.primary_title(what.as_str()).element(snippet);

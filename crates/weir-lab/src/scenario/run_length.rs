@@ -7,7 +7,7 @@ use super::Scenario;
 
 /// How long a run is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Length {
+pub enum RunLength {
     /// As the scenario says.
     #[default]
     Full,
@@ -17,7 +17,7 @@ pub enum Length {
     Trial,
 }
 
-impl Length {
+impl RunLength {
     /// `scenario` at this length.
     pub fn of(self, scenario: &Scenario) -> Scenario {
         match self {

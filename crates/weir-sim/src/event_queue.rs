@@ -9,54 +9,54 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// Events to come. Times are nanoseconds.
 #[derive(Debug)]
-pub(super) struct Agenda<E> {
+pub(super) struct EventQueue<E> {
     now: u64,
     entered: u64,
-    heap: BinaryHeap<Reverse<Entry<E>>>,
-    lines: Vec<Line<E>>,
+    heap: BinaryHeap<Reverse<QueuedEvent<E>>>,
+    lines: Vec<FixedDelayLine<E>>,
 }
 
 /// Events that were entered the same time ahead, the first first.
 #[derive(Debug)]
-struct Line<E> {
+struct FixedDelayLine<E> {
     ahead: u64,
-    entries: VecDeque<Entry<E>>,
+    entries: VecDeque<QueuedEvent<E>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry<E> {
+struct QueuedEvent<E> {
     at: u64,
     number: u64,
     event: E,
 }
 
-impl<E> Entry<E> {
+impl<E> QueuedEvent<E> {
     fn key(&self) -> (u64, u64) {
         (self.at, self.number)
     }
 }
 
-impl<E> PartialEq for Entry<E> {
+impl<E> PartialEq for QueuedEvent<E> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl<E> Eq for Entry<E> {}
+impl<E> Eq for QueuedEvent<E> {}
 
-impl<E> PartialOrd for Entry<E> {
+impl<E> PartialOrd for QueuedEvent<E> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<E> Ord for Entry<E> {
+impl<E> Ord for QueuedEvent<E> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-impl<E: Copy> Agenda<E> {
+impl<E: Copy> EventQueue<E> {
     /// Nothing to come, at time 0.
     pub(super) fn new() -> Self {
         Self { now: 0, entered: 0, heap: BinaryHeap::new(), lines: Vec::new() }
@@ -78,7 +78,7 @@ impl<E: Copy> Agenda<E> {
         let entry = self.entry(self.now.saturating_add(ahead), event);
         match self.lines.iter_mut().find(|line| line.ahead == ahead) {
             Some(line) => line.entries.push_back(entry),
-            None => self.lines.push(Line { ahead, entries: VecDeque::from([entry]) }),
+            None => self.lines.push(FixedDelayLine { ahead, entries: VecDeque::from([entry]) }),
         }
     }
 
@@ -94,10 +94,10 @@ impl<E: Copy> Agenda<E> {
         Some(entry.event)
     }
 
-    fn entry(&mut self, at: u64, event: E) -> Entry<E> {
+    fn entry(&mut self, at: u64, event: E) -> QueuedEvent<E> {
         debug_assert!(at >= self.now, "an event lies in the past");
         self.entered += 1;
-        Entry { at, number: self.entered, event }
+        QueuedEvent { at, number: self.entered, event }
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
         /// Whether an event waits in the heap or in a line makes no difference: by time, then in order of entry.
         #[test]
         fn events_come_in_order(steps in prop::collection::vec((0_u64..50, any::<bool>(), any::<bool>()), 1..200)) {
-            let mut agenda = Agenda::new();
+            let mut agenda = EventQueue::new();
             let mut waiting: Vec<(u64, usize)> = Vec::new();
             let mut now = 0;
             for (number, (ahead, is_limit, take)) in steps.into_iter().enumerate() {

@@ -11,20 +11,20 @@ use rustix::process::{Pid, kill_process};
 
 use super::bench::Bench;
 use super::configurations::Configuration;
-use super::server::{Kind, Server};
-use super::site;
+use super::server::{ServerProcess, ServerSetup};
+use super::web_server;
 use crate::clock::wait_until;
-use crate::load::exchange::{Shape, prepare};
-use crate::load::{Secure, probe};
-use crate::origin::journal::Visit;
+use crate::load::exchange::{RequestShape, prepare};
+use crate::load::{TlsClient, probe};
+use crate::origin::journal::JournalEntry;
 use crate::origin::{PAGE_LEN, nth_addr};
 use crate::process::{Guarded, Job};
-use crate::results::record::Record;
-use crate::target::{Certificate, Room, certificate};
+use crate::results::record::TargetRecord;
+use crate::target::{ConnectionRoom, TargetCertificate, certificate};
 use crate::topology::listener::Tls;
-use crate::topology::product::{Cannot, Product};
-use crate::topology::target::Target;
-use crate::topology::upstream::Upstream;
+use crate::topology::product::{Product, Unsupported};
+use crate::topology::target::LabTarget;
+use crate::topology::upstream::UpstreamSetup;
 
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -33,13 +33,13 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 
 /// What a target is told at the start, by the addresses of the servers.
-type Told<'a> = &'a dyn Fn(&[SocketAddr]) -> Configuration;
+type ConfigurationFor<'a> = &'a dyn Fn(&[SocketAddr]) -> Configuration;
 
 /// Servers and target of one measurement; all end when it is dropped.
 #[derive(Debug)]
-pub struct Stand {
+pub struct Testbed {
     /// The servers.
-    pub servers: Vec<Server>,
+    pub servers: Vec<ServerProcess>,
     /// The target; none for direct.
     pub target: Option<Guarded>,
     /// Where the load goes.
@@ -53,32 +53,37 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// When one of them does not start, or the page is wrong.
-    pub fn stand(&self, target: Target, clients: u64) -> anyhow::Result<Stand> {
-        self.stand_with(target, Room { clients, servers: 0 })
+    pub fn set_up(&self, target: LabTarget, clients: u64) -> anyhow::Result<Testbed> {
+        self.set_up_with(target, ConnectionRoom { clients, servers: 0 })
     }
 
     /// The same with this much room.
     ///
     /// # Errors
     /// When one of them does not start, or the page is wrong.
-    pub fn stand_with(&self, target: Target, room: Room) -> anyhow::Result<Stand> {
-        self.stand_as(target, room, &|servers| Configuration::of(servers, &self.upstream))
+    pub fn set_up_with(&self, target: LabTarget, room: ConnectionRoom) -> anyhow::Result<Testbed> {
+        self.set_up_as(target, room, &|servers| Configuration::of(servers, &self.upstream))
     }
 
     /// The same with the configuration that `told` makes for the servers.
     ///
     /// # Errors
     /// When one of them does not start, or the page is wrong.
-    pub(super) fn stand_as(&self, target: Target, room: Room, told: Told<'_>) -> anyhow::Result<Stand> {
-        let mut stand = match (target.product, &self.options.url) {
+    pub(super) fn set_up_as(
+        &self,
+        target: LabTarget,
+        room: ConnectionRoom,
+        told: ConfigurationFor<'_>,
+    ) -> anyhow::Result<Testbed> {
+        let mut testbed = match (target.product, &self.options.url) {
             (Product::Url, Some(url)) => {
                 let authority = url.authority.clone();
-                Stand { servers: Vec::new(), target: None, addr: url.addr, authority }
+                Testbed { servers: Vec::new(), target: None, addr: url.addr, authority }
             }
             _ => self.start(target, room, told)?,
         };
-        let shape = Shape {
-            host: &stand.authority,
+        let shape = RequestShape {
+            host: &testbed.authority,
             path: "/",
             body_len: 0,
             answer_len: PAGE_LEN,
@@ -87,7 +92,7 @@ impl Bench<'_> {
         };
         let exchange = &prepare(&shape)[0];
         let secure = self.secure_with(target)?;
-        let (addr, mut seen) = (stand.addr, Ok(()));
+        let (addr, mut seen) = (testbed.addr, Ok(()));
         let mut see = || {
             seen = match &secure {
                 Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT),
@@ -101,62 +106,67 @@ impl Bench<'_> {
             see();
         }
         seen.map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
-        stand.is_alive()?;
-        Ok(stand)
+        testbed.is_alive()?;
+        Ok(testbed)
     }
 
     /// Starts the servers, and `target` in front of them.
-    fn start(&self, target: Target, room: Room, told: Told<'_>) -> anyhow::Result<Stand> {
+    fn start(
+        &self,
+        target: LabTarget,
+        room: ConnectionRoom,
+        told: ConfigurationFor<'_>,
+    ) -> anyhow::Result<Testbed> {
         let servers = self.start_servers().context("origin")?;
         let addr = servers.first().context("an upstream has servers")?.addr;
-        let mut stand = Stand { servers, target: None, addr, authority: addr.to_string() };
+        let mut testbed = Testbed { servers, target: None, addr, authority: addr.to_string() };
         if target.product != Product::Direct {
-            let configuration = told(&self.addrs(&stand.servers));
+            let configuration = told(&self.addrs(&testbed.servers));
             let (child, addr) = self.start_target(target, &configuration, room)?;
-            (stand.target, stand.addr, stand.authority) = (Some(child), addr, addr.to_string());
+            (testbed.target, testbed.addr, testbed.authority) = (Some(child), addr, addr.to_string());
         }
-        Ok(stand)
+        Ok(testbed)
     }
 
     /// The same, with room for a server connection of each client besides: nginx counts both.
     ///
     /// # Errors
     /// When one of them does not start, or the page is wrong.
-    pub fn stand_with_servers(&self, target: Target, clients: usize) -> anyhow::Result<Stand> {
+    pub fn set_up_with_servers(&self, target: LabTarget, clients: usize) -> anyhow::Result<Testbed> {
         let clients = clients as u64;
-        self.stand_with(target, Room { clients, servers: clients })
+        self.set_up_with(target, ConnectionRoom { clients, servers: clients })
     }
 
     /// How clients speak TLS with `target`, with no session to resume yet; `None` when they do not. The origin has none.
     ///
     /// # Errors
     /// What the TLS library says against it.
-    pub fn secure_with(&self, target: Target) -> anyhow::Result<Option<Secure>> {
+    pub fn secure_with(&self, target: LabTarget) -> anyhow::Result<Option<TlsClient>> {
         let tls = self.listener.tls.filter(|_| target.product != Product::Direct);
         let given = tls.zip(self.certificate.as_ref());
-        let offer = |(tls, certificate): (Tls, &Certificate)| {
+        let offer = |(tls, certificate): (Tls, &TargetCertificate)| {
             let tls = Tls { suite: self.suite.get().unwrap_or(tls.suite), ..tls };
-            Secure::new(tls, &certificate.der, certificate::NAME)
+            TlsClient::new(tls, &certificate.der, certificate::NAME)
         };
         given.map(offer).transpose()
     }
 
-    fn start_servers(&self) -> anyhow::Result<Vec<Server>> {
-        if let Some(product) = site::product(self.upstream.origin) {
-            return (0..self.upstream.servers).map(|_| Server::start_site(self, product)).collect();
+    fn start_servers(&self) -> anyhow::Result<Vec<ServerProcess>> {
+        if let Some(product) = web_server::product(self.upstream.origin) {
+            return (0..self.upstream.servers).map(|_| ServerProcess::start_site(self, product)).collect();
         }
-        let Upstream { servers, slots, burn, one_process, .. } = self.upstream;
+        let UpstreamSetup { servers, slots, burn, one_process, .. } = self.upstream;
         let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };
-        let kind = Kind { slots, addresses, journal: self.journal, burn, errors: None };
+        let kind = ServerSetup { slots, addresses, journal: self.journal, burn, errors: None };
         let start = |number| {
             let errors = self.upstream.errors.filter(|_| number + 1 == processes);
-            Server::start(self, number, Kind { errors, ..kind })
+            ServerProcess::start(self, number, ServerSetup { errors, ..kind })
         };
         (1..=processes).map(start).collect()
     }
 
     /// The addresses of all servers.
-    fn addrs(&self, servers: &[Server]) -> Vec<SocketAddr> {
+    fn addrs(&self, servers: &[ServerProcess]) -> Vec<SocketAddr> {
         match servers {
             [only] => (0..self.upstream.servers).map(|number| nth_addr(only.addr, number)).collect(),
             several => several.iter().map(|server| server.addr).collect(),
@@ -165,9 +175,9 @@ impl Bench<'_> {
 
     fn start_target(
         &self,
-        target: Target,
+        target: LabTarget,
         configuration: &Configuration,
-        room: Room,
+        room: ConnectionRoom,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let mut attempt = 1;
         loop {
@@ -180,9 +190,9 @@ impl Bench<'_> {
 
     fn try_target(
         &self,
-        target: Target,
+        target: LabTarget,
         configuration: &Configuration,
-        room: Room,
+        room: ConnectionRoom,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
         let name = target.product.name();
         let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
@@ -191,7 +201,7 @@ impl Bench<'_> {
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let rendered = self
             .render(target, installed, addr, configuration, room)
-            .map_err(|Cannot(why)| anyhow::anyhow!("it {why}"))?;
+            .map_err(|Unsupported(why)| anyhow::anyhow!("it {why}"))?;
         std::fs::write(dir.join(rendered.file), &rendered.text)?;
         if let Some((file, text)) = &rendered.second {
             std::fs::write(dir.join(file), text)?;
@@ -206,7 +216,7 @@ impl Bench<'_> {
             cpus: self.target_cpus(),
             log: dir.join("output.log"),
         };
-        self.records.borrow_mut().entry(target.to_string()).or_insert_with(|| Record {
+        self.records.borrow_mut().entry(target.to_string()).or_insert_with(|| TargetRecord {
             version: installed.version.clone(),
             tls_library: installed.tls_library.clone(),
             class: Some(target.class(self.class)),
@@ -228,15 +238,15 @@ impl Bench<'_> {
     /// When the product has no means for that, or the target is gone.
     pub fn reload(
         &self,
-        target: Target,
-        stand: &Stand,
+        target: LabTarget,
+        testbed: &Testbed,
         configuration: &Configuration,
-        room: Room,
+        room: ConnectionRoom,
     ) -> anyhow::Result<()> {
         let name = target.product.name();
-        let cannot = |Cannot(why)| anyhow::anyhow!("it {why}");
+        let cannot = |Unsupported(why)| anyhow::anyhow!("it {why}");
         let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
-        let rendered = self.render(target, installed, stand.addr, configuration, room).map_err(cannot)?;
+        let rendered = self.render(target, installed, testbed.addr, configuration, room).map_err(cannot)?;
         let dir = self.dir_of(target);
         let second = rendered.second.as_ref().map(|(file, text)| (*file, text));
         for (file, text) in std::iter::once((rendered.file, &rendered.text)).chain(second) {
@@ -245,7 +255,7 @@ impl Bench<'_> {
             std::fs::write(&new, text)?;
             std::fs::rename(new, dir.join(file))?;
         }
-        let child = stand.target.as_ref().context("there is nothing to reload")?;
+        let child = testbed.target.as_ref().context("there is nothing to reload")?;
         if let Some(signal) = target.product.reload().map_err(cannot)? {
             let pid = Pid::from_raw(child.pid()).context("a process id")?;
             kill_process(pid, signal).with_context(|| format!("{name} is gone"))?;
@@ -254,13 +264,13 @@ impl Bench<'_> {
     }
 }
 
-impl Stand {
+impl Testbed {
     /// What each server has seen so far.
     ///
     /// # Errors
     /// When one keeps no journal, or it cannot be read.
-    pub fn journals(&self) -> anyhow::Result<Vec<Vec<Visit>>> {
-        self.servers.iter().map(Server::visits).collect()
+    pub fn journals(&self) -> anyhow::Result<Vec<Vec<JournalEntry>>> {
+        self.servers.iter().map(ServerProcess::visits).collect()
     }
 
     /// Fails when origin or target has ended by itself.
@@ -271,6 +281,6 @@ impl Stand {
         if let Some(how) = self.target.as_mut().and_then(Guarded::ended) {
             bail!("the target ended: {how}");
         }
-        self.servers.iter_mut().try_for_each(Server::is_alive)
+        self.servers.iter_mut().try_for_each(ServerProcess::is_alive)
     }
 }

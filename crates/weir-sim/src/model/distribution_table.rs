@@ -4,8 +4,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weir_stats::distribution::{DRAW_MAX_NS, Distribution};
 
-use super::mistake::one_of;
-use super::value::{FromValue, Time, Wrong};
+use super::value::{FromValue, ModelValueError, TimeValue};
+use crate::model::error::one_of;
 
 const HINT: &str = "write a length of time, or one of `{ uniform = [\"10ms\", \"30ms\"] }`, \
     `{ exponential = \"20ms\" }`, `{ log_normal = \"20ms\", sigma = 0.5 }`, `{ pareto = \"5ms\", shape = 1.5 }`, \
@@ -16,16 +16,16 @@ const KINDS: &[&[&str]] =
     &[&["uniform"], &["exponential"], &["log_normal", "sigma"], &["pareto", "shape"], &["one_of"]];
 
 impl FromValue for Distribution {
-    fn from_value(value: &DeValue<'_>) -> Result<Self, Wrong> {
+    fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         let DeValue::Table(table) = value else {
-            return Time::from_value(value).map(|time| Self::Constant(time.0));
+            return TimeValue::from_value(value).map(|time| Self::Constant(time.0));
         };
-        let parts = Parts(table);
+        let parts = DistributionTable(table);
         let keys = KINDS.iter().find(|keys| parts.find(keys[0]).is_some());
         let keys = keys.ok_or_else(|| wrong("this names no distribution"))?;
         if let Some(key) = table.keys().find(|key| !keys.contains(&key.get_ref().as_ref())) {
             let what = format!("`{}` has no place beside {}", key.get_ref(), one_of(keys));
-            return Err(Wrong { at: Some(key.span()), ..wrong(&what) });
+            return Err(ModelValueError { at: Some(key.span()), ..wrong(&what) });
         }
         match keys[0] {
             "uniform" => match parts.times("uniform")?[..] {
@@ -49,36 +49,36 @@ impl FromValue for Distribution {
     }
 }
 
-fn wrong(what: &str) -> Wrong {
-    Wrong::new(what.to_owned(), HINT)
+fn wrong(what: &str) -> ModelValueError {
+    ModelValueError::new(what.to_owned(), HINT)
 }
 
 /// The table that describes a distribution.
-struct Parts<'a>(&'a DeTable<'a>);
+struct DistributionTable<'a>(&'a DeTable<'a>);
 
-impl<'a> Parts<'a> {
+impl<'a> DistributionTable<'a> {
     fn find(&self, name: &str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.0.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value)
     }
 
-    fn needed(&self, name: &str) -> Result<&'a Spanned<DeValue<'a>>, Wrong> {
+    fn needed(&self, name: &str) -> Result<&'a Spanned<DeValue<'a>>, ModelValueError> {
         self.find(name).ok_or_else(|| wrong(&format!("`{name}` is missing")))
     }
 
-    fn wrong(&self, name: &str, what: &str) -> Wrong {
-        Wrong { at: self.find(name).map(Spanned::span), ..wrong(what) }
+    fn wrong(&self, name: &str, what: &str) -> ModelValueError {
+        ModelValueError { at: self.find(name).map(Spanned::span), ..wrong(what) }
     }
 
-    fn time(&self, name: &str) -> Result<u64, Wrong> {
+    fn time(&self, name: &str) -> Result<u64, ModelValueError> {
         time(self.needed(name)?)
     }
 
-    fn above_zero(&self, name: &str) -> Result<f64, Wrong> {
+    fn above_zero(&self, name: &str) -> Result<f64, ModelValueError> {
         let number = f64::from_value(self.needed(name)?.get_ref()).ok().filter(|number| *number > 0.0);
         number.ok_or_else(|| self.wrong(name, &format!("`{name}` is a number above 0")))
     }
 
-    fn times(&self, name: &str) -> Result<Vec<u64>, Wrong> {
+    fn times(&self, name: &str) -> Result<Vec<u64>, ModelValueError> {
         match self.needed(name)?.get_ref() {
             DeValue::Array(items) => items.iter().map(time).collect(),
             _ => Err(self.wrong(name, &format!("`{name}` is a list of lengths of time"))),
@@ -86,9 +86,9 @@ impl<'a> Parts<'a> {
     }
 }
 
-fn time(value: &Spanned<DeValue<'_>>) -> Result<u64, Wrong> {
-    let time = Time::from_value(value.get_ref());
-    time.map(|time| time.0).map_err(|wrong| Wrong { at: Some(value.span()), ..wrong })
+fn time(value: &Spanned<DeValue<'_>>) -> Result<u64, ModelValueError> {
+    let time = TimeValue::from_value(value.get_ref());
+    time.map(|time| time.0).map_err(|wrong| ModelValueError { at: Some(value.span()), ..wrong })
 }
 
 /// Why this is no time that work takes; `None` when all is well.

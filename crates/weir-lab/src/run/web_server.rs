@@ -11,7 +11,7 @@ use crate::installed::Installed;
 use crate::origin::PAGE_LEN;
 use crate::process::Job;
 use crate::topology::product::Product;
-use crate::topology::upstream::Origin;
+use crate::topology::upstream::OriginKind;
 use crate::wire::pattern;
 
 /// Connections that it has room for.
@@ -21,11 +21,11 @@ const CONNECTIONS: u32 = 10_000;
 const THREADS: u32 = 128;
 
 /// The product that plays `origin`; nothing for the lab's own.
-pub(super) fn product(origin: Origin) -> Option<Product> {
+pub(super) fn product(origin: OriginKind) -> Option<Product> {
     match origin {
-        Origin::Own => None,
-        Origin::Nginx => Some(Product::Nginx),
-        Origin::Apache => Some(Product::Apache),
+        OriginKind::Own => None,
+        OriginKind::Nginx => Some(Product::Nginx),
+        OriginKind::Apache => Some(Product::Apache),
     }
 }
 

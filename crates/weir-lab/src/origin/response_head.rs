@@ -11,16 +11,16 @@ use crate::wire::pattern;
 
 /// What makes one answer's head different from another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct OriginResponseHead {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
-    pub(super) length: Length,
+    pub(super) length: BodyLength,
     pub(super) keep_alive: bool,
 }
 
 /// How the head says where the body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
+pub(super) enum BodyLength {
     /// So many bytes.
     Bytes(u64),
     /// By a chunk without content.
@@ -31,17 +31,17 @@ pub(super) enum Length {
 
 /// Answers kept ready until the second changes.
 #[derive(Debug)]
-pub(super) struct Stock {
+pub(super) struct ReadyHeads {
     second: i64,
     date: String,
     page: Vec<u8>,
 }
 
-impl Stock {
+impl ReadyHeads {
     pub(super) fn new() -> Self {
-        let mut stock = Self { second: i64::MIN, date: String::new(), page: Vec::new() };
-        stock.refresh();
-        stock
+        let mut heads = Self { second: i64::MIN, date: String::new(), page: Vec::new() };
+        heads.refresh();
+        heads
     }
 
     /// Renews the date when a second has passed.
@@ -58,10 +58,10 @@ impl Stock {
         let mut page = Vec::with_capacity(1024);
         self.write_head(
             &mut page,
-            Shape {
+            OriginResponseHead {
                 status: 200,
                 content_type: "text/html",
-                length: Length::Bytes(PAGE_LEN),
+                length: BodyLength::Bytes(PAGE_LEN),
                 keep_alive: true,
             },
         );
@@ -75,7 +75,7 @@ impl Stock {
     }
 
     /// Appends a head.
-    pub(super) fn write_head(&self, out: &mut Vec<u8>, shape: Shape) {
+    pub(super) fn write_head(&self, out: &mut Vec<u8>, shape: OriginResponseHead) {
         let written = write!(
             out,
             "HTTP/1.1 {} {}\r\nServer: weir-lab\r\nDate: {}\r\nContent-Type: {}\r\n",
@@ -85,9 +85,9 @@ impl Stock {
             shape.content_type
         )
         .and_then(|()| match shape.length {
-            Length::Bytes(len) => write!(out, "Content-Length: {len}\r\nETag: \"65935200-{len:x}\"\r\n"),
-            Length::Chunked => write!(out, "Transfer-Encoding: chunked\r\n"),
-            Length::Unstated => Ok(()),
+            BodyLength::Bytes(len) => write!(out, "Content-Length: {len}\r\nETag: \"65935200-{len:x}\"\r\n"),
+            BodyLength::Chunked => write!(out, "Transfer-Encoding: chunked\r\n"),
+            BodyLength::Unstated => Ok(()),
         });
         written.expect("a Vec takes every write");
         out.extend_from_slice(b"Last-Modified: Tue, 02 Jan 2024 00:00:00 GMT\r\nAccept-Ranges: none\r\n");

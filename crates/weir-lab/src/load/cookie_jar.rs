@@ -3,12 +3,12 @@
 //! Holds one cookie, whatever its name: a target gives out one at most, and the lab's servers none. Path, domain and lifetime
 //! are not looked at, since a run has one host and is short. As long as there is no cookie, requests go out as prepared.
 
-use super::exchange::Exchange;
+use super::exchange::PreparedExchange;
 use crate::wire::fields;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Jar {
+pub(super) struct CookieJar {
     /// Name and value; empty without a cookie.
     cookie: Vec<u8>,
     /// The request with it.
@@ -17,7 +17,7 @@ pub(super) struct Jar {
     made_for: Option<usize>,
 }
 
-impl Jar {
+impl CookieJar {
     /// Keeps what the value of a Set-Cookie field says, in the place of what there was. An empty value takes the cookie away.
     /// Says whether there is one now.
     pub(super) fn keep(&mut self, set_cookie: &[u8]) -> bool {
@@ -30,7 +30,7 @@ impl Jar {
     }
 
     /// Makes exchange `number` ready to be sent with the cookie. Costs nothing when it is the same as last time.
-    pub(super) fn prepare(&mut self, number: usize, exchange: &Exchange) {
+    pub(super) fn prepare(&mut self, number: usize, exchange: &PreparedExchange) {
         if self.cookie.is_empty() || self.made_for == Some(number) {
             return;
         }
@@ -48,21 +48,25 @@ impl Jar {
     }
 
     /// What to send for exchange `number`.
-    pub(super) fn request<'a>(&'a self, number: usize, exchange: &'a Exchange) -> &'a [u8] {
+    pub(super) fn request<'a>(&'a self, number: usize, exchange: &'a PreparedExchange) -> &'a [u8] {
         if self.made_for == Some(number) { &self.request } else { &exchange.request }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Jar;
-    use crate::load::exchange::{Exchange, Expected};
+    use super::CookieJar;
+    use crate::load::exchange::{ExpectedBody, PreparedExchange};
 
-    fn exchange(request: &str) -> Exchange {
-        Exchange { request: request.as_bytes().to_vec(), expected: Expected::Pattern(0), opening: None }
+    fn exchange(request: &str) -> PreparedExchange {
+        PreparedExchange {
+            request: request.as_bytes().to_vec(),
+            expected: ExpectedBody::Pattern(0),
+            opening: None,
+        }
     }
 
-    fn sent(jar: &mut Jar, number: usize, request: &str) -> String {
+    fn sent(jar: &mut CookieJar, number: usize, request: &str) -> String {
         let exchange = exchange(request);
         jar.prepare(number, &exchange);
         String::from_utf8(jar.request(number, &exchange).to_vec()).unwrap()
@@ -70,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_was_given_last_is_sent_with_every_request() {
-        let (mut jar, plain) = (Jar::default(), "POST / HTTP/1.1\r\nHost: a\r\n\r\nbody\r\n\r\n");
+        let (mut jar, plain) = (CookieJar::default(), "POST / HTTP/1.1\r\nHost: a\r\n\r\nbody\r\n\r\n");
         assert_eq!(sent(&mut jar, 0, plain), plain);
         for (given, line) in [
             ("SRV=one; path=/; HttpOnly", "Cookie: SRV=one\r\n"),
@@ -91,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_client_has_one_cookie_field_and_as_many_requests_as_it_likes() {
-        let mut jar = Jar::default();
+        let mut jar = CookieJar::default();
         assert!(jar.keep(b"SRV=one"));
         let own = "GET /a HTTP/1.1\r\nHost: a\r\nCookie: session=5\r\n\r\n";
         assert_eq!(

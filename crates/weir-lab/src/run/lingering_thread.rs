@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{Result, Scope, ScopedJoinHandle};
 
 /// Work on a thread that is still there when it is done.
-pub(super) struct Lingering<'scope, T> {
+pub(super) struct LingeringThread<'scope, T> {
     thread: ScopedJoinHandle<'scope, T>,
     is_done: Arc<AtomicBool>,
     /// Dropped to let it go.
@@ -18,7 +18,7 @@ pub(super) struct Lingering<'scope, T> {
 pub(super) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
-) -> Lingering<'scope, T> {
+) -> LingeringThread<'scope, T> {
     let (held, until_let_go) = mpsc::channel::<()>();
     let is_done = Arc::new(AtomicBool::new(false));
     let done = Arc::clone(&is_done);
@@ -28,10 +28,10 @@ pub(super) fn spawn<'scope, T: Send + 'scope>(
         let _dropped = until_let_go.recv();
         result
     });
-    Lingering { thread, is_done, held }
+    LingeringThread { thread, is_done, held }
 }
 
-impl<T> Lingering<'_, T> {
+impl<T> LingeringThread<'_, T> {
     /// Whether its work is done, by a panic too.
     pub(super) fn is_done(&self) -> bool {
         self.is_done.load(Ordering::Relaxed) || self.thread.is_finished()

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use super::client::SOURCES;
-use super::exchange::Exchange;
-use super::fault::Fault;
+use super::exchange::PreparedExchange;
+use super::fault::LoadFault;
 use super::probe;
 use crate::clock;
 
@@ -18,15 +18,15 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Idle connections, spread over the client's source addresses.
 #[derive(Debug)]
-pub struct Held<'a> {
+pub struct HeldConnections<'a> {
     target: SocketAddr,
-    exchange: &'a Exchange,
+    exchange: &'a PreparedExchange,
     connections: Vec<TcpStream>,
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldConnections<'a> {
     /// None yet.
-    pub fn new(target: SocketAddr, exchange: &'a Exchange) -> Self {
+    pub fn new(target: SocketAddr, exchange: &'a PreparedExchange) -> Self {
         Self { target, exchange, connections: Vec::new() }
     }
 
@@ -34,7 +34,7 @@ impl<'a> Held<'a> {
     ///
     /// # Errors
     /// The first fault.
-    pub fn grow_to(&mut self, number: usize) -> Result<(), Fault> {
+    pub fn grow_to(&mut self, number: usize) -> Result<(), LoadFault> {
         while self.connections.len() < number {
             let source = self.connections.len() % SOURCES;
             self.connections.push(probe::once(self.target, source, self.exchange, TIMEOUT)?);
@@ -58,7 +58,7 @@ impl<'a> Held<'a> {
     ///
     /// # Errors
     /// The first fault.
-    pub fn use_again(&self, step: usize) -> Result<(), Fault> {
+    pub fn use_again(&self, step: usize) -> Result<(), LoadFault> {
         self.connections
             .iter()
             .step_by(step.max(1))
@@ -82,7 +82,7 @@ impl<'a> Held<'a> {
         interval: Duration,
         length: Duration,
         is_over: impl Fn() -> bool,
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, LoadFault> {
         let start = clock::now();
         let step = interval.as_secs_f64() / self.connections.len().max(1) as f64;
         let mut number = 0;

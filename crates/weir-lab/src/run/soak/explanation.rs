@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::loads::LEAVING;
 use crate::clock;
-use crate::load::{Failed, Fault};
+use crate::load::{FailedExchange, LoadFault};
 
 /// Where Weir tells the story of an exchange; its id follows.
 const EXCHANGES: &str = "/api/exchanges";
@@ -33,14 +33,14 @@ const EXAMPLES_MAX: usize = 5;
 
 /// Who is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ExplanationSource {
     /// Nobody: the target has no such place.
     Nobody,
     /// The target, here.
     Target(SocketAddr),
 }
 
-impl Asked {
+impl ExplanationSource {
     /// Finds out whether the target has the place.
     pub(super) fn find(admin: Option<SocketAddr>) -> Self {
         match admin.map(|admin| (admin, get(admin, &format!("{EXCHANGES}?limit=1")))) {
@@ -59,7 +59,7 @@ impl Asked {
 
 /// How many failed, and why.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct FailureReasons {
     /// How many for each reason.
     reasons: BTreeMap<String, u64>,
     /// Those that nobody explains.
@@ -68,8 +68,8 @@ pub(super) struct Tally {
     examples: Vec<String>,
 }
 
-impl Tally {
-    fn note(&mut self, failed: &Failed, reason: Option<String>) {
+impl FailureReasons {
+    fn note(&mut self, failed: &FailedExchange, reason: Option<String>) {
         if let Some(reason) = reason {
             *self.reasons.entry(reason).or_default() += 1;
             return;
@@ -82,10 +82,10 @@ impl Tally {
     }
 
     /// For the report.
-    pub(super) fn sentence(&self, asked: &Asked) -> String {
+    pub(super) fn sentence(&self, asked: &ExplanationSource) -> String {
         let by = match asked {
-            Asked::Target(_) => "explained by the target, asked for each by its id",
-            Asked::Nobody => "the target cannot be asked; by their answers alone",
+            ExplanationSource::Target(_) => "explained by the target, asked for each by its id",
+            ExplanationSource::Nobody => "the target cannot be asked; by their answers alone",
         };
         let reasons: Vec<String> =
             self.reasons.iter().map(|(reason, number)| format!("{number} x {reason}")).collect();
@@ -99,21 +99,25 @@ impl Tally {
 }
 
 /// One that is not explained yet.
-struct Open {
-    failed: Failed,
+struct UnexplainedFailure {
+    failed: FailedExchange,
     due: Instant,
     questions: u32,
 }
 
 /// Explains what it is told until nobody is left to tell it anything.
-pub(super) fn tell(told: &Receiver<Failed>, asked: &Asked) -> Tally {
-    let (mut tally, mut waiting, mut is_over) = (Tally::default(), VecDeque::new(), false);
+pub(super) fn tell(told: &Receiver<FailedExchange>, asked: &ExplanationSource) -> FailureReasons {
+    let (mut tally, mut waiting, mut is_over) = (FailureReasons::default(), VecDeque::new(), false);
     while !is_over || !waiting.is_empty() {
         match told.recv_timeout(REST / 4) {
             Ok(failed) if is_intended(&failed) => {}
-            Ok(failed) if *asked == Asked::Nobody => tally.note(&failed, reason_of_answer(&failed.fault)),
+            Ok(failed) if *asked == ExplanationSource::Nobody => {
+                tally.note(&failed, reason_of_answer(&failed.fault));
+            }
             Ok(failed) if waiting.len() >= WAITING_MAX => tally.note(&failed, None),
-            Ok(failed) => waiting.push_back(Open { failed, due: clock::now() + REST, questions: 0 }),
+            Ok(failed) => {
+                waiting.push_back(UnexplainedFailure { failed, due: clock::now() + REST, questions: 0 });
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 is_over = true;
@@ -121,7 +125,7 @@ pub(super) fn tell(told: &Receiver<Failed>, asked: &Asked) -> Tally {
             }
         }
         // All rest for as long, so the first is always the next.
-        while waiting.front().is_some_and(|open: &Open| open.due <= clock::now()) {
+        while waiting.front().is_some_and(|open: &UnexplainedFailure| open.due <= clock::now()) {
             let Some(mut open) = waiting.pop_front() else { break };
             let reason = asked.ask(&open.failed.id);
             open.questions += 1;
@@ -137,13 +141,13 @@ pub(super) fn tell(told: &Receiver<Failed>, asked: &Asked) -> Tally {
 }
 
 /// A client that left because it wanted to.
-fn is_intended(failed: &Failed) -> bool {
-    failed.fault == Fault::Timeout && failed.id.starts_with(LEAVING)
+fn is_intended(failed: &FailedExchange) -> bool {
+    failed.fault == LoadFault::Timeout && failed.id.starts_with(LEAVING)
 }
 
 /// What an answer says itself: Weir's reason, or else that it is the server's own.
-fn reason_of_answer(fault: &Fault) -> Option<String> {
-    let Fault::Status(status, head) = fault else { return None };
+fn reason_of_answer(fault: &LoadFault) -> Option<String> {
+    let LoadFault::Status(status, head) = fault else { return None };
     let field = |line: &str| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("weir-reason").then(|| value.trim().to_owned())
@@ -178,22 +182,24 @@ fn get(addr: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Failed, Fault, Tally, reason_of_answer, reason_of_story, tell};
+    use super::{
+        ExplanationSource, FailedExchange, FailureReasons, LoadFault, reason_of_answer, reason_of_story, tell,
+    };
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::net::{SocketAddr, TcpListener};
     use std::sync::mpsc::channel;
 
-    fn failed(id: &str, fault: Fault) -> Failed {
-        Failed { fault, id: id.to_owned() }
+    fn failed(id: &str, fault: LoadFault) -> FailedExchange {
+        FailedExchange { fault, id: id.to_owned() }
     }
 
     #[test]
     fn reasons_are_read() {
-        let status = |head: &str| reason_of_answer(&Fault::Status(504, head.to_owned()));
+        let status = |head: &str| reason_of_answer(&LoadFault::Status(504, head.to_owned()));
         let own = "HTTP/1.1 504 Gateway Timeout | Date: x | Weir-Reason: response-timeout | Server: y";
         assert_eq!(status(own).as_deref(), Some("response-timeout"));
         assert_eq!(status("HTTP/1.1 504 | date: x").as_deref(), Some("504 of the server"));
-        assert_eq!(reason_of_answer(&Fault::Closed(7)), None);
+        assert_eq!(reason_of_answer(&LoadFault::Closed(7)), None);
         for (story, reason) in [
             (
                 r#"{"exchanges":[{"status":502,"failure":{"reason":"response-reset"}}]}"#,
@@ -234,11 +240,11 @@ mod tests {
 
     #[test]
     fn each_is_asked_for_until_it_is_known_and_those_who_left_are_not() {
-        let asked = Asked::find(Some(target()));
+        let asked = ExplanationSource::find(Some(target()));
         let (tell_it, told) = channel();
-        tell_it.send(failed("kept-1", Fault::Closed(0))).unwrap();
-        tell_it.send(failed("post-1", Fault::Timeout)).unwrap();
-        tell_it.send(failed("leaving-1", Fault::Timeout)).unwrap();
+        tell_it.send(failed("kept-1", LoadFault::Closed(0))).unwrap();
+        tell_it.send(failed("post-1", LoadFault::Timeout)).unwrap();
+        tell_it.send(failed("leaving-1", LoadFault::Timeout)).unwrap();
         drop(tell_it);
         let tally = tell(&told, &asked);
         assert_eq!((tally.reasons["response-timeout"], tally.unexplained), (1, 1));
@@ -249,13 +255,20 @@ mod tests {
     #[test]
     fn without_such_a_place_answers_explain_what_they_can() {
         let nowhere = "127.0.0.1:1".parse().unwrap();
-        assert_eq!((Asked::find(Some(nowhere)), Asked::find(None)), (Asked::Nobody, Asked::Nobody));
+        assert_eq!(
+            (ExplanationSource::find(Some(nowhere)), ExplanationSource::find(None)),
+            (ExplanationSource::Nobody, ExplanationSource::Nobody)
+        );
         let (tell_it, told) = channel();
-        tell_it.send(failed("kept-1", Fault::Status(500, "HTTP/1.1 500 X".to_owned()))).unwrap();
-        tell_it.send(failed("kept-2", Fault::Closed(0))).unwrap();
+        tell_it.send(failed("kept-1", LoadFault::Status(500, "HTTP/1.1 500 X".to_owned()))).unwrap();
+        tell_it.send(failed("kept-2", LoadFault::Closed(0))).unwrap();
         drop(tell_it);
-        let tally = tell(&told, &Asked::Nobody);
+        let tally = tell(&told, &ExplanationSource::Nobody);
         assert_eq!((tally.reasons["500 of the server"], tally.unexplained), (1, 1));
-        assert!(Tally::default().sentence(&Asked::Nobody).contains("nothing; unexplained: 0"));
+        assert!(
+            FailureReasons::default()
+                .sentence(&ExplanationSource::Nobody)
+                .contains("nothing; unexplained: 0")
+        );
     }
 }
