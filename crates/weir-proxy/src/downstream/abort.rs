@@ -6,7 +6,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::Cause;
 
 use super::session::{LOOK_INTERVAL, Session};
@@ -106,6 +106,6 @@ impl Session {
 
     /// Whether a client that ends its direction wants no answer.
     fn gives_up_on_close(&self) -> bool {
-        self.protocol == Protocol::Http && self.listener.plan().config.abort_on_close
+        self.protocol == ListenerProtocol::Http && self.listener.plan().config.abort_on_close
     }
 }

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 
 use super::session::Session;
 use crate::exchange::{After, Exchange, run, tcp};
@@ -132,8 +132,8 @@ async fn run_one_after_the_other(slot: Rc<Slot>) -> Infallible {
         })
         .await;
         let after = match session.protocol {
-            Protocol::Http => run(&mut session, &mut exchange).await,
-            Protocol::Tcp => tcp::run(&mut session, &mut exchange).await,
+            ListenerProtocol::Http => run(&mut session, &mut exchange).await,
+            ListenerProtocol::Tcp => tcp::run(&mut session, &mut exchange).await,
         };
         exchange.reset();
         slot.set(Some(Occupant::Done(session, after)));

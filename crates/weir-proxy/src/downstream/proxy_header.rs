@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 
 use weir_config::ProxyProtocol;
-use weir_http::proxy_protocol::{Endpoints, ProxyHeaderError, ProxyHeader, ProxyHeaderProgress, parse};
+use weir_http::proxy_protocol::{Endpoints, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, parse};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::session::Session;

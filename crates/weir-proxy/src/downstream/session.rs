@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
@@ -43,7 +43,7 @@ pub(crate) struct Session {
     pub(super) exchanges: Rc<ExchangePool>,
     pub(crate) listener: Rc<LocalListener>,
     /// What the listener speaks.
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: ListenerProtocol,
     pub(crate) client: Connection,
     /// The client: who is at the other end, or for whom a PROXY header says that the connection is.
     pub(crate) peer: Peer,
@@ -275,7 +275,7 @@ impl Session {
         // Of TCP peers, the server may be the one to speak first.
         if self.refused.is_some()
             || self.requests == 0 && self.client.fill_at_once(&self.worker.stock)
-            || self.protocol == Protocol::Tcp
+            || self.protocol == ListenerProtocol::Tcp
         {
             return true;
         }

@@ -4,7 +4,7 @@
 
 use std::task::Poll;
 
-use weir_config::{Action, Fixed, HeaderChanges, Redirect, RedirectPart};
+use weir_config::{FixedResponse, HeaderChanges, Redirect, RedirectPart, RouteAction};
 use weir_http::{FieldName, Method, ResponseBody, Version, write};
 use weir_observe::{Cause, Failure, Page, Party, Phase, choose_format, status_text};
 
@@ -95,7 +95,7 @@ pub(crate) async fn from_config(
     let changes = &route.config.response_headers;
     let mut out = std::mem::take(&mut exchange.to_client.staged);
     let status = match &route.config.action {
-        Action::Redirect(redirect) => {
+        RouteAction::Redirect(redirect) => {
             write_head(&mut out, session, exchange, redirect.status, changes);
             if leave(changes, b"Location") {
                 write_location(&mut out, exchange, redirect);
@@ -104,14 +104,16 @@ pub(crate) async fn from_config(
             write_body(&mut out, exchange, redirect.status, b"");
             redirect.status
         }
-        Action::Respond(fixed) => {
+        RouteAction::Respond(fixed) => {
             write_head(&mut out, session, exchange, fixed.status, changes);
             write_fixed(&mut out, fixed, changes);
             fields::write_changes(&mut out, changes);
             write_body(&mut out, exchange, fixed.status, fixed.body.as_bytes());
             fixed.status
         }
-        Action::Upstream(_) | Action::Split(_) => unreachable!("only routes without an upstream come here"),
+        RouteAction::Upstream(_) | RouteAction::Split(_) => {
+            unreachable!("only routes without an upstream come here")
+        }
     };
     exchange.to_client.staged = out;
     send(session, exchange, status).await.map_err(Ended::Failed)
@@ -186,7 +188,7 @@ fn write_location(out: &mut Vec<u8>, exchange: &Exchange, redirect: &Redirect) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn write_fixed(out: &mut Vec<u8>, fixed: &Fixed, changes: &HeaderChanges) {
+fn write_fixed(out: &mut Vec<u8>, fixed: &FixedResponse, changes: &HeaderChanges) {
     if !fixed.body.is_empty() && leave(changes, b"Content-Type") {
         write::field(out, b"Content-Type", fixed.content_type.as_bytes());
     }

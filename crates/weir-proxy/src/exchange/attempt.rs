@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_http::{HeadProgress, RequestBody, Version};
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
@@ -507,7 +507,7 @@ async fn open(
 ) -> Result<Connection, AttemptError> {
     let endpoints = plans.upstream.live[server].endpoints.load_full();
     // Who connects to a port of TCP may wait for the server to speak first.
-    let speaks_now = session.protocol == Protocol::Http || session.client.has_input();
+    let speaks_now = session.protocol == ListenerProtocol::Http || session.client.has_input();
     let behind = if speaks_now { Behind::More } else { Behind::Unknown };
     let header = proxy_header::of_exchange(session, exchange, plans.upstream);
     let introduction = plans.upstream.trust.as_ref().map(|trust| trust.for_traffic(server));

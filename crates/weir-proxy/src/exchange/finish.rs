@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::attempt::{Plans, Serving};
@@ -78,7 +78,7 @@ pub(crate) fn record(session: &mut Session, exchange: &mut Exchange) {
     record.bytes_in += exchange.request_body.received();
     let listener = &session.listener.shard;
     let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
-    if came && session.protocol == Protocol::Http {
+    if came && session.protocol == ListenerProtocol::Http {
         listener.requests.increment();
     }
     listener.bytes_in.add(record.bytes_in);

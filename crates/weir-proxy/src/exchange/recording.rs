@@ -1,6 +1,6 @@
 //! What the flight recorder keeps of an exchange, as a plain record.
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::{Exchange, forwarded};
@@ -121,9 +121,9 @@ fn fill(entry: &mut Entry, session: &Session, exchange: &Exchange, view: &View) 
 
 fn kind(session: &Session, exchange: &Exchange) -> EntryKind {
     match session.protocol {
-        Protocol::Tcp => EntryKind::Connection,
-        Protocol::Http if exchange.told.is_some() => EntryKind::Tunnel,
-        Protocol::Http => EntryKind::Request,
+        ListenerProtocol::Tcp => EntryKind::Connection,
+        ListenerProtocol::Http if exchange.told.is_some() => EntryKind::Tunnel,
+        ListenerProtocol::Http => EntryKind::Request,
     }
 }
 
@@ -148,7 +148,7 @@ fn set_words(entry: &mut Entry, session: &Session, exchange: &Exchange) {
 #[cold]
 fn set_words_without_head(entry: &mut Entry, session: &Session, exchange: &Exchange) {
     // What is not HTTP at all is not recorded, nor what the client of a TCP listener sends.
-    let is_head = session.protocol == Protocol::Http
+    let is_head = session.protocol == ListenerProtocol::Http
         && exchange.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
     let received = if is_head { session.client.received() } else { b"" };
     let line = received.split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next().unwrap_or_default();

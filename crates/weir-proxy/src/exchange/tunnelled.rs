@@ -103,8 +103,9 @@ impl Tunnelled {
         session.now = now;
         session.deadline.set_ceiling(None);
         let limits = &plans.listener.config.limits;
-        let throttle =
-            |rate: Option<weir_config::Rate>| rate.map(|rate| Throttle::new(rate.bytes_per_second(), now));
+        let throttle = |rate: Option<weir_config::ByteRate>| {
+            rate.map(|rate| Throttle::new(rate.bytes_per_second(), now))
+        };
         let is_logged = session.listener.log().is_some();
         let is_told = session.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
         let told = is_told.then(|| recording::tunnel_trace(session, exchange, plans.view));

@@ -7,7 +7,7 @@ use std::io;
 use std::rc::Rc;
 
 use weir_config::ProxyVersion;
-use weir_http::proxy_protocol::{TlvValues, Endpoints, SslTlv, write_v1, write_v2};
+use weir_http::proxy_protocol::{Endpoints, SslTlv, TlvValues, write_v1, write_v2};
 
 use super::connect;
 use crate::downstream::session::Session;

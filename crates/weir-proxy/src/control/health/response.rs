@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use memchr::memmem;
 use weir_config::{BodyRule, HttpProbe, StatusRange};
-use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, Method, HeadProgress, ResponseBody, ResponseHead};
+use weir_http::{
+    ChunkedDecoder, ChunkedLimits, HeadLimits, HeadProgress, Method, ResponseBody, ResponseHead,
+};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::request::Kept;
